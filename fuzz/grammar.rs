@@ -1,8 +1,8 @@
-//! What the fuzz targets of grammars share.
+//! Shared code of the fuzz targets of grammars.
 
 use holdfast_engine::testing::texts::GRAMMARS;
 
-/// Tries bytes as a text, and as the choices by which a text of a grammar is made.
+/// Tries the bytes as a text, and as the choices that generate a text of the grammar.
 pub fn fuzz(name: &str, bytes: &[u8]) {
     let grammar = GRAMMARS.iter().find(|grammar| grammar.name == name).expect("a grammar");
     if let Ok(text) = std::str::from_utf8(bytes) {

@@ -1,4 +1,4 @@
-//! The only place that decides: events in, actions out. No I/O, no clock, no async.
+//! The engine, the only place that decides: events in, actions out. No I/O, no clock, no async.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::translate::Translator;
 use crate::trial::{Trial, Tried};
 use crate::watching::Trouble;
 
-/// Of several replicas one leads.
+/// The role of this replica; one of several replicas leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// Convicts and promotes.
@@ -35,66 +35,66 @@ pub enum Role {
     Follower,
 }
 
-/// Something that happened outside.
+/// An external event.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// An object was created or changed; the faults are those of decoding it.
     Applied(Box<Object>, Vec<Fault>),
-    /// An object is there, but its content cannot be used at all.
+    /// An object exists, but its content is unusable as a whole.
     Unusable(ObjectKey, Vec<Fault>),
-    /// An object was there in an earlier run, and nothing can be read of it now: it stays as it was stored.
+    /// An object of an earlier run cannot be read now; its stored version stays in use.
     Unread(ObjectKey, Vec<Fault>),
     /// An object was deleted.
     Deleted(ObjectKey),
-    /// An Envoy opened a stream; whether it comes with what it was given before.
+    /// An Envoy opened a stream; whether it reports resources that it received before.
     Connected(EnvoyId, bool),
     /// A stream of an Envoy ended.
     Disconnected(EnvoyId),
     /// An Envoy answered.
     Answered(Answer),
-    /// There is a probe of this build, or none any more.
+    /// A probe of this build is available, or no probe is available any longer.
     Probe(Option<Arc<str>>),
     /// Trials ended.
     Tried(Vec<Tried>),
-    /// How the data plane of a Gateway stands; `None` where there is none any more.
+    /// The state of a Gateway's data plane; `None` where there is none any longer.
     Provisioned(ObjectKey, Option<Provisioned>),
-    /// Where processes listen on this host that are not of this Holdfast, all of them, with a description of each: in
-    /// standalone mode their ports are not to be had.
+    /// All addresses on this host where foreign processes listen, with a description of each: in standalone mode their
+    /// ports are unavailable.
     PortsTaken(BTreeMap<SocketAddr, Arc<str>>),
-    /// What is wrong with watches of an API server now, all of it.
+    /// All current problems of watches of the API server.
     Troubles(Vec<Trouble>),
-    /// What an earlier run stored. Comes first, or not at all.
+    /// The state that an earlier run stored. Must come first, or not at all.
     Restored(Box<Restored>),
-    /// Whether this replica leads. Of one that is told nothing it is so.
+    /// The role of this replica. A replica that receives no such event leads.
     Role(Role),
-    /// What the leader has shared: it takes the place of all that was known. Of no use to who leads.
+    /// The state that the leader shared, which replaces all known state. Of use to followers only.
     Learned(Box<Restored>),
-    /// What the other replicas that are there have seen, all of it. Of use to who leads.
+    /// All observations of the other current replicas. Of use to the leader only.
     Observed(Vec<Observation>),
-    /// The time, in milliseconds of Unix time. Comes before what happened at that time.
+    /// The time in milliseconds of Unix time. Comes before the events of that time.
     Clock(u64),
 }
 
-/// Something that is to be done outside.
+/// An external action.
 #[derive(Clone, Debug)]
-// Few actions exist at a time, and most of them publish.
+// Few actions exist at a time, and most of them are `Publish`.
 #[allow(clippy::large_enum_variant)]
 pub enum Action {
-    /// This is what the Envoys of a Gateway should have from now on.
+    /// Publishes the configuration that the Envoys of a Gateway should have from now on.
     Publish {
         /// `namespace/name` of the Gateway.
         gateway: Arc<str>,
-        /// What all of them should have, and what single ones.
+        /// The configuration for all Envoys, and the configurations for single ones.
         offers: Offers,
     },
-    /// The Gateway is gone: its Envoys are to end.
+    /// Ends the service of a deleted Gateway's Envoys.
     Withdraw {
         /// `namespace/name` of the Gateway.
         gateway: Arc<str>,
     },
-    /// These contents are to be tried on the probe.
+    /// Tries these contents on the probe.
     Try(Vec<Trial>),
-    /// This must be stored before what comes after it is published.
+    /// Stores these records before the following actions are published.
     Store(Batch),
 }
 
@@ -105,7 +105,7 @@ pub struct Engine {
     objects: ObjectSnapshot,
     unusable: BTreeSet<ObjectKey>,
     unread: BTreeSet<ObjectKey>,
-    /// Since when they are.
+    /// When each unusable object became unusable.
     unusable_since: BTreeMap<ObjectKey, i64>,
     graph: Graph,
     pub(crate) translator: Translator,
@@ -115,22 +115,22 @@ pub struct Engine {
     next_trial: u64,
     fallbacks: u64,
     now_ms: u64,
-    /// Policies that were deleted and still protect something, and until when (milliseconds of Unix time).
+    /// Deleted policies that still protect routes, and until when (milliseconds of Unix time).
     leaving: BTreeMap<ObjectKey, u64>,
-    /// How data planes stand.
+    /// The states of data planes.
     pub(crate) provisioned: BTreeMap<ObjectKey, Provisioned>,
-    /// Since when objects are at fault, over retries and restarts.
+    /// Since when objects are at fault, across retries and restarts.
     ledger: Arc<Ledger>,
-    /// What is wrong with watches; `None` where there are none.
+    /// Current problems of watches; `None` where nothing is watched.
     pub(crate) troubles: Option<Vec<Trouble>>,
 }
 
-/// How long a policy that protects something stays after it was deleted, in milliseconds: tools that deploy delete and
-/// create, and nothing may be open between the two.
+/// How long a protecting policy stays in force after its deletion, in milliseconds. Deployment tools delete and
+/// recreate objects, and no route may be unprotected in between.
 pub const SUCCESSOR_MS: u64 = 2_000;
 
 impl Engine {
-    /// An engine that knows no object yet.
+    /// Creates an engine without objects.
     pub fn new(settings: Settings) -> Self {
         Self {
             translator: Translator::new(settings.clone()),
@@ -153,22 +153,22 @@ impl Engine {
         }
     }
 
-    /// Since when objects are at fault, as it was known before: over retries and restarts.
+    /// Sets the known times since which objects are at fault, across retries and restarts.
     pub fn date(&mut self, ledger: Arc<Ledger>) {
         self.ledger = ledger;
     }
 
-    /// What is set.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The time that it was told last, in seconds of Unix time.
+    /// Returns the time of the last clock event, in seconds of Unix time.
     pub fn now(&self) -> i64 {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
     }
 
-    /// Takes in what happened, all at once; says what is to be done.
+    /// Processes the events together; returns the resulting actions.
     pub fn handle(&mut self, events: Vec<Event>) -> Vec<Action> {
         let (mut heard, mut objects, mut actions) = (Vec::new(), false, Vec::new());
         for event in events {
@@ -178,7 +178,7 @@ impl Engine {
                 Event::Unread(key, faults) => self.unread(&key, faults),
                 Event::Deleted(key) => self.delete(&key),
                 Event::PortsTaken(taken) => {
-                    // At a start there is nothing to translate yet, and what is stored is served.
+                    // At startup there is nothing to translate yet, and the stored configuration is served.
                     if !self.translator.set_taken_ports(taken) {
                         continue;
                     }
@@ -256,7 +256,7 @@ impl Engine {
 
     fn apply(&mut self, mut object: Object, faults: Vec<Fault>) {
         self.note(&object.key, faults);
-        // A policy that is cut short must not open what it was attached to.
+        // A policy with a truncated target list must not unprotect the targets that it was attached to before.
         if object.body.lost_targets()
             && let Some(before) = self.objects.get(&object.key).cloned().or_else(|| self.lines.last_valid(&object.key))
         {
@@ -276,7 +276,8 @@ impl Engine {
         }
     }
 
-    /// What others hang on stays as it was read last: it is there, and nobody has asked for its removal.
+    /// Handles an unusable object. An anchor, which other objects attach to, keeps its last readable version: the
+    /// object exists, and its removal was not requested.
     fn unusable(&mut self, key: &ObjectKey, faults: Vec<Fault>) {
         self.note(key, faults);
         self.unread.remove(key);
@@ -294,7 +295,8 @@ impl Engine {
         }
     }
 
-    /// Nobody has asked for its removal, and what is meant now is not known.
+    /// Handles an object of an earlier run that cannot be read. The stored version stays in use: the object's removal
+    /// was not requested, and its current content is unknown.
     fn unread(&mut self, key: &ObjectKey, faults: Vec<Fault>) {
         self.note(key, faults);
         if self.objects.get(key).is_none() {
@@ -311,7 +313,7 @@ impl Engine {
     }
 
     fn delete(&mut self, key: &ObjectKey) {
-        // Where nobody tells the time nothing can wait.
+        // Without clock events nothing can be delayed.
         let waits = self.now_ms > 0 && !self.leaving.contains_key(key);
         if waits && self.translator.is_guard(key) {
             self.leaving.insert(key.clone(), self.now_ms.saturating_add(SUCCESSOR_MS));
@@ -323,7 +325,7 @@ impl Engine {
         self.unusable_since.remove(key);
         self.lines.forget(key);
         if self.unread.remove(key) {
-            // Endpoints may have stayed for it that no object tells of.
+            // Endpoints of the object may have been kept without any object that lists them.
             self.lines.look_again();
         }
         if let Some(old) = self.objects.remove(key) {
@@ -339,28 +341,28 @@ impl Engine {
         }
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub fn objects(&self) -> &ObjectSnapshot {
         &self.objects
     }
 
-    /// Objects that are there, and of which nothing can be read: since when, and what is wrong first.
+    /// Returns the existing objects that cannot be read at all: since when, and the first fault.
     pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&ObjectKey, i64, Option<&Fault>)> {
         let fault = |key: &ObjectKey| self.decoding.get(key).and_then(|faults| faults.first());
         self.unusable_since.iter().map(move |(key, since)| (key, *since, fault(key)))
     }
 
-    /// Is the object there, and nothing of it can be read?
+    /// Returns whether the object exists but cannot be read at all.
     pub(crate) fn is_unreadable(&self, key: &ObjectKey) -> bool {
         self.unusable.contains(key)
     }
 
-    /// Is the object there, readable or not?
+    /// Returns whether the object exists, readable or not.
     pub fn is_there(&self, key: &ObjectKey) -> bool {
         self.objects.get(key).is_some() || self.is_unreadable(key) || self.unread.contains(key)
     }
 
-    /// Attached routes in a version that no Envoy is known to have taken as it is, in order.
+    /// Returns the attached routes in a version that no Envoy is known to have accepted unchanged, in order.
     pub fn unproven(&self) -> Vec<ObjectKey> {
         let is_served = |key: &ObjectKey| self.translator.route(key).is_some_and(|plan| !plan.gateways().is_empty());
         let proven = |object: &Object| {
@@ -371,12 +373,12 @@ impl Engine {
         self.objects.sorted().into_iter().filter(unproven).map(|object| object.key.clone()).collect()
     }
 
-    /// The dependency graph.
+    /// Returns the dependency graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// All faults, in order, each once.
+    /// Returns all faults, sorted and without duplicates.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = self.translator.faults();
         faults.extend(self.decoding.values().flatten().cloned());
@@ -385,48 +387,48 @@ impl Engine {
         faults
     }
 
-    /// What Envoys refused, and is held back.
+    /// Returns the refusals in force: contents that Envoys refused and that are held back.
     pub fn refusals(&self) -> Vec<(&str, &Refusal)> {
         self.lines.refusals().collect()
     }
 
-    /// What the checker of fallbacks closed, with the Gateway (`namespace/name`) at which it did.
+    /// Returns what the checker of fallbacks closed, with the Gateway (`namespace/name`).
     pub fn objections(&self) -> Vec<(&str, &Objection)> {
         self.lines.iter().flat_map(|line| line.derived.objections.iter().map(|found| (&*line.name, found))).collect()
     }
 
-    /// What the Envoys of a Gateway (`namespace/name`) should have now, but for single ones.
+    /// Returns the current configuration of a Gateway's Envoys (`namespace/name`), without those for single Envoys.
     pub fn fleet(&self, gateway: &str) -> Option<&Snapshot> {
         self.lines.offered(gateway).map(|offers| &offers.everyone)
     }
 
-    /// What the Envoys of a Gateway are offered, each audience its own.
+    /// Returns the configurations that a Gateway's Envoys are offered, by audience.
     #[cfg(test)]
     pub(crate) fn offered(&self, gateway: &str) -> Option<&holdfast_xds::Offers> {
         self.lines.offered(gateway)
     }
 
-    /// How many times another fallback was put into force.
+    /// Returns the number of times that a different fallback came into force.
     pub fn fallbacks(&self) -> u64 {
         self.fallbacks
     }
 
-    /// Searches for whom to blame that have ended since this was last asked.
+    /// Returns the searches for the object to blame that ended since the last call.
     pub fn take_attributed(&mut self) -> Vec<Attributed> {
         self.lines.take_attributed()
     }
 
-    /// What this replica's Envoys have answered, for the leader.
+    /// Returns the answers of this replica's Envoys, for the leader.
     pub fn observation(&self) -> Vec<ObservedScope> {
         self.lines.observation()
     }
 
-    /// What is offered to all Envoys, for replicas that follow.
+    /// Returns the configurations that all Envoys are offered, for followers.
     pub fn offered_to_all(&self) -> shards::Offers {
         self.lines.offered_to_all()
     }
 
-    /// What is to be stored since this was last asked: versions that were proven, configurations that were
+    /// Returns the records to store since the last call: versions that were proven, configurations that were
     /// acknowledged.
     pub fn take_records(&mut self) -> Batch {
         self.lines.take_records()

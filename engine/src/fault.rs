@@ -1,21 +1,21 @@
-//! A finding of translation about an object: what is wrong, where, and what its owner can do about it.
+//! Findings of translation about objects: what is wrong, in which field, and what the owner can do about it.
 
 use std::fmt;
 
 use holdfast_graph::ObjectKey;
 use serde::Serialize;
 
-/// What sort of trouble a fault is; the class decides what happens to the unit it concerns.
+/// The class of a fault, which determines what happens to the affected unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Something that is named does not exist or may not be used; it heals when the target appears.
+    /// A referenced object does not exist or may not be used; the fault ends when the target appears.
     Referential,
     /// The content itself cannot be served.
     Invalid,
-    /// Two objects claim the same; precedence decides, and the loser is told.
+    /// Two objects claim the same match; precedence decides, and the losing object gets the fault.
     Conflict,
-    /// A field is not served, and what it stands on goes on without it.
+    /// A field is not served; the unit that contains it is served without it.
     Ignored,
 }
 
@@ -24,18 +24,18 @@ pub enum Class {
 pub struct Fault {
     /// The object at fault.
     pub object: ObjectKey,
-    /// Where in the object, as in `spec.rules[2].matches[0].path.value`; empty where the object as a whole is meant.
+    /// The field, as in `spec.rules[2].matches[0].path.value`; empty for the object as a whole.
     pub field: String,
-    /// What sort of trouble it is.
+    /// The class.
     pub class: Class,
     /// One word in CamelCase, as in a condition's reason.
     pub reason: &'static str,
-    /// A sentence that the object's owner can act on. Never holds a Secret's content.
+    /// A sentence that the object's owner can act on. Never contains a Secret's content.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault of one class.
+    /// Creates a fault.
     pub fn new(
         object: &ObjectKey,
         class: Class,
@@ -46,13 +46,13 @@ impl Fault {
         Self { object: object.clone(), field: field.into(), class, reason, message: message.into() }
     }
 
-    /// Does the fault keep something from being served as written?
+    /// Returns whether the fault prevents something from being served as written.
     pub fn is_error(&self) -> bool {
         self.class != Class::Ignored
     }
 }
 
-/// `gateway.networking.k8s.io/HTTPRoute:shop/cart: spec.rules[0]: reason: message`.
+/// Writes `gateway.networking.k8s.io/HTTPRoute:shop/cart: spec.rules[0]: message`.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.object)?;
@@ -63,7 +63,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The field path of an entry of a list: `field[index]`.
+/// Returns the field path of an entry of a list: `field[index]`.
 pub fn at(field: &str, index: usize) -> String {
     format!("{field}[{index}]")
 }

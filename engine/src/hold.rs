@@ -1,6 +1,7 @@
-//! What the Envoys of a Gateway answered: what they acknowledged, and what they refused and must not be sent again.
+//! Answers of a Gateway's Envoys: versions of resources that they acknowledged, and versions that they refused and that
+//! must not be sent again.
 //!
-//! A refused resource is held at what was last acknowledged. Who is to blame is not asked here.
+//! A refused resource is held at its last acknowledged version. Blame is not attributed here.
 
 pub mod unavailable;
 
@@ -13,44 +14,45 @@ use serde::Serialize;
 use self::unavailable::Unavailable;
 use crate::refusal::Class;
 
-/// Refused versions that are remembered for one Gateway; the oldest by name and version is forgotten beyond.
+/// Maximum number of remembered refusals of one Gateway; beyond it, the first by name and version is forgotten.
 pub const REFUSALS_MAX: usize = 1000;
 
-/// The node of refusals that no Envoy of the fleet is known for.
+/// The node of refusals that no known Envoy of the fleet sent.
 const PROBE: &str = "probe";
 
 pub(crate) type Slot = (ResourceType, Arc<str>);
 
-/// A refusal that is in force: the resource is still wanted in this form.
+/// A refusal in force: the refused version is still the desired one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// Type of the resource.
+    /// The type of the resource.
     #[serde(rename = "type")]
     pub kind: ResourceType,
-    /// Its name.
+    /// The name of the resource.
     pub resource: Arc<str>,
-    /// The version that was refused, in hexadecimal digits.
+    /// The refused version, in hexadecimal digits.
     pub version: String,
-    /// Which Envoy refused it.
+    /// The node of the Envoy that refused it.
     pub node: Arc<str>,
-    /// Its build.
+    /// The build of the Envoy.
     pub build: Arc<str>,
-    /// Its words, scrubbed.
+    /// Envoy's message, scrubbed.
     pub message: String,
-    /// What it is about.
+    /// The class of the refusal.
     pub class: Class,
-    /// Did another Envoy refuse it as well?
+    /// Whether another Envoy refused the version as well.
     #[serde(skip)]
     pub is_confirmed: bool,
 }
 
 impl Refusal {
-    /// Is it known from the probe, an earlier run or another replica, and not from an Envoy?
+    /// Returns whether the refusal comes from the probe, an earlier run or another replica, not from an Envoy of the
+    /// fleet.
     pub(crate) fn is_learned(&self) -> bool {
         *self.node == *PROBE
     }
 
-    /// Its words, with what follows where the cause is not the content.
+    /// Returns Envoy's message, with the consequence where the cause is not the content.
     pub fn explained(&self) -> String {
         let again = "the Envoy is sent it again, at most 30 seconds apart, and nothing has to be edited";
         match self.class {
@@ -64,16 +66,16 @@ impl Refusal {
     }
 }
 
-/// How a resource stands with the Envoys of its Gateway.
+/// The state of a resource at the Envoys of its Gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// The wanted form was acknowledged.
+    /// The desired version was acknowledged.
     Acknowledged,
-    /// No answer yet.
+    /// The desired version has no answer yet.
     Pending,
-    /// The wanted form was refused.
+    /// The desired version was refused.
     Refused(String),
-    /// The wanted form was refused for a reason of the Envoy's host, and is sent again.
+    /// The desired version was refused for a reason of the Envoy's host, and is sent again.
     Unavailable(String),
 }
 
@@ -83,12 +85,12 @@ pub(crate) struct Hold {
     desired: Snapshot,
     published: Snapshot,
     acknowledged: BTreeMap<Slot, Arc<Resource>>,
-    /// Published forms that are not answered yet.
+    /// Published versions without an answer yet.
     pending: BTreeMap<Slot, Vec<Arc<Resource>>>,
     refused: BTreeMap<(Slot, Version), Refusal>,
-    /// Refused or pardoned since the last desired configuration.
+    /// Resources that were refused or pardoned since the last desired configuration.
     to_publish: BTreeSet<Slot>,
-    /// Refused for reasons of hosts.
+    /// Refusals for reasons of Envoys' hosts.
     pub(crate) unavailable: Unavailable,
 }
 
@@ -117,14 +119,15 @@ impl Hold {
             if self.desired.get(*kind, name).is_none() {
                 self.acknowledged.remove(slot);
                 self.pending.remove(slot);
-                // The name of a cluster says all that makes it another: what is refused under it stays so.
+                // A cluster's name is derived from all settings that distinguish it: a version that was refused under
+                // the name stays refused.
                 self.refused.retain(|(refused, _), _| refused != slot || *kind == ResourceType::Cluster);
             }
         }
         self.published.clone()
     }
 
-    /// The wanted form, or where that was refused the one that was acknowledged.
+    /// Returns the desired version, or the acknowledged one where the desired version was refused.
     fn admissible(&self, slot: &Slot) -> Option<Arc<Resource>> {
         let wanted = self.desired.get(slot.0, &slot.1)?;
         if self.refused.contains_key(&(slot.clone(), wanted.version)) {
@@ -133,7 +136,7 @@ impl Hold {
         Some(wanted.clone())
     }
 
-    /// Other forms than the wanted ones are offered to an Envoy: its answers to them count.
+    /// Expects answers to versions other than the desired ones, which one Envoy is offered.
     pub(crate) fn expect(&mut self, offered: &Snapshot, changed: &BTreeMap<Slot, Version>) {
         for slot in changed.keys() {
             if let Some(resource) = offered.get(slot.0, &slot.1)
@@ -144,8 +147,8 @@ impl Hold {
         }
     }
 
-    /// Forms that are wanted by none were offered to an Envoy, and are offered to it no longer: its late answers to
-    /// them do not count.
+    /// Stops expecting answers to versions that are not desired and that one Envoy is no longer offered: late answers
+    /// to them do not count.
     pub(crate) fn expect_no_more(&mut self, offered: &BTreeMap<Slot, Version>) {
         for (slot, version) in offered {
             let Some(pending) = self.pending.get_mut(slot) else { continue };
@@ -157,8 +160,8 @@ impl Hold {
         }
     }
 
-    /// Clusters that are wanted again as they were acknowledged once: who has them still is not going to answer to them
-    /// once more.
+    /// Acknowledges pending clusters with a desired version that was acknowledged before: an Envoy that still has such
+    /// a cluster does not answer again.
     pub(crate) fn keep(&mut self, was_acknowledged: impl Fn(&Version) -> bool) {
         let pending = self.pending.iter().filter(|((kind, _), _)| *kind == ResourceType::Cluster);
         let again: Vec<(Slot, Version)> = pending
@@ -170,7 +173,7 @@ impl Hold {
         }
     }
 
-    /// Forms that stand in for older ones are offered: an answer to them says nothing about what is wanted.
+    /// Expects answers to stand-in versions, which prove nothing about the desired versions.
     pub(crate) fn expect_meanwhile(&mut self, offered: &Snapshot, changed: &BTreeMap<Slot, Version>) {
         for slot in changed.keys() {
             if let Some(resource) = offered.get(slot.0, &slot.1) {
@@ -179,34 +182,34 @@ impl Hold {
         }
     }
 
-    /// What was acknowledged, as a whole.
+    /// Returns all acknowledged versions as a snapshot.
     pub(crate) fn acknowledged_snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
         self.acknowledged.iter().for_each(|(slot, resource)| snapshot.insert(slot.0, resource.clone()));
         snapshot
     }
 
-    /// The acknowledged form of a resource.
+    /// Returns the acknowledged version of a resource.
     pub(crate) fn acknowledged(&self, kind: ResourceType, name: &Arc<str>) -> Option<&Arc<Resource>> {
         self.acknowledged.get(&(kind, name.clone()))
     }
 
-    /// Has nobody acknowledged anything?
+    /// Returns whether no resource was acknowledged yet.
     pub(crate) fn has_acknowledged_nothing(&self) -> bool {
         self.acknowledged.is_empty()
     }
 
-    /// Was any route configuration acknowledged?
+    /// Returns whether any route configuration was acknowledged.
     pub(crate) fn has_acknowledged_routes(&self) -> bool {
         self.acknowledged.keys().any(|(kind, _)| *kind == ResourceType::Route)
     }
 
-    /// Takes in what was acknowledged in an earlier run.
+    /// Restores a version that was acknowledged in an earlier run.
     pub(crate) fn restore(&mut self, kind: ResourceType, resource: Arc<Resource>) {
         self.acknowledged.insert((kind, resource.name.clone()), resource);
     }
 
-    /// Sets the acknowledged form of a resource; none where no connected Envoy has any.
+    /// Sets the acknowledged version of a resource; `None` where no connected Envoy has any.
     pub(crate) fn replace_acknowledged(&mut self, slot: &Slot, resource: Option<Arc<Resource>>) {
         self.to_publish.insert(slot.clone());
         match resource {
@@ -215,7 +218,7 @@ impl Hold {
         }
     }
 
-    /// An Envoy refused a form, now or earlier; true where that is new.
+    /// Records that an Envoy refused a version, now or earlier; returns whether this is new.
     pub(crate) fn refuse_by(
         &mut self,
         node: &Arc<str>,
@@ -237,8 +240,8 @@ impl Hold {
         self.note((slot.clone(), version), refusal)
     }
 
-    /// Takes in what Envoys of another replica acknowledged. What own ones took of what is wanted is as good, and
-    /// newer.
+    /// Adds a version that Envoys of another replica acknowledged. It does not replace a desired version that Envoys of
+    /// this replica acknowledged, which is as good, and newer.
     pub(crate) fn learn(&mut self, kind: ResourceType, resource: &Arc<Resource>) {
         let slot = (kind, resource.name.clone());
         let wanted = self.desired.get(kind, &resource.name).map(|wanted| wanted.version);
@@ -248,50 +251,50 @@ impl Hold {
         }
     }
 
-    /// Everything that was acknowledged.
+    /// Returns all acknowledged versions.
     pub(crate) fn all_acknowledged(&self) -> impl Iterator<Item = (ResourceType, &Arc<Resource>)> {
         self.acknowledged.iter().map(|(slot, resource)| (slot.0, resource))
     }
 
-    /// Is the acknowledged form of a resource this one?
+    /// Returns whether the acknowledged version of a resource is this one.
     pub(crate) fn is_acknowledged(&self, kind: ResourceType, resource: &Resource) -> bool {
         self.was_acknowledged(kind, &resource.name, resource.version)
     }
 
-    /// Is the acknowledged form of a resource of this version?
+    /// Returns whether the acknowledged version of a resource is the given one.
     pub(crate) fn was_acknowledged(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> bool {
         self.acknowledged.get(&(kind, name.clone())).is_some_and(|known| known.version == version)
     }
 
-    /// Why a form was refused, where it was.
+    /// Returns the refusal of a version.
     pub(crate) fn refusal_of(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> Option<&Refusal> {
         self.refused.get(&((kind, name.clone()), version))
     }
 
-    /// Every form that was refused, wanted or not.
+    /// Returns the refusals of all versions, desired or not.
     pub(crate) fn refused(&self) -> impl Iterator<Item = &Refusal> {
         self.refused.values()
     }
 
-    /// The refusal of a form, whatever its resource.
+    /// Returns the refusal of a version, regardless of the resource.
     pub(crate) fn refused_as(&self, version: Version) -> Option<&Refusal> {
         self.refused.iter().find(|((_, refused), _)| *refused == version).map(|(_, refusal)| refusal)
     }
 
-    /// What this Envoy alone refused, with its words.
+    /// Returns the versions that only this Envoy refused, with its messages.
     pub(crate) fn refused_by(&self, node: &str) -> Vec<(Slot, Version, String)> {
         let own = self.refused.iter().filter(|(_, refusal)| *refusal.node == *node && !refusal.is_confirmed);
         own.map(|((slot, version), refusal)| (slot.clone(), *version, refusal.message.clone())).collect()
     }
 
-    /// Is anything in a configuration refused?
+    /// Returns whether any version in a configuration is refused.
     pub(crate) fn refuses_any_of(&self, snapshot: &Snapshot) -> bool {
         self.refused
             .keys()
             .any(|((kind, name), version)| snapshot.get(*kind, name).is_some_and(|r| r.version == *version))
     }
 
-    /// Resources of a type whose wanted form is refused, with the version.
+    /// Returns the resources of a type with a refused desired version, with that version.
     pub(crate) fn refused_now(&self, kind: ResourceType) -> Vec<(Arc<str>, Version)> {
         let wanted = |slot: &Slot, version: &Version| {
             self.desired.get(slot.0, &slot.1).is_some_and(|resource| resource.version == *version)
@@ -300,7 +303,7 @@ impl Hold {
         of_kind.map(|(slot, version)| (slot.1.clone(), *version)).collect()
     }
 
-    /// The probe refused a form.
+    /// Records that the probe refused a version.
     pub(crate) fn refuse_version(
         &mut self,
         kind: ResourceType,
@@ -315,9 +318,9 @@ impl Hold {
         }
     }
 
-    /// An Envoy took a form; true where that is new.
+    /// Records that an Envoy accepted a version; returns whether this is new.
     pub(crate) fn acknowledge(&mut self, slot: Slot, version: Version) -> bool {
-        // The repeat of a refused certificate is acknowledged while the old one stays in use: no proof.
+        // Envoy acknowledges a repeated refused certificate while the old one stays in use: this is no proof.
         if self.refused.contains_key(&(slot.clone(), version)) {
             return false;
         }
@@ -333,7 +336,7 @@ impl Hold {
         is_there
     }
 
-    /// An Envoy refused a form; true where that is new.
+    /// Records that an Envoy refused a version; returns whether this is new.
     pub(crate) fn refuse(&mut self, answer: &Answer, name: &Arc<str>, version: Version, message: &str) -> bool {
         let slot: Slot = (answer.kind, name.clone());
         if self.desired.get(slot.0, &slot.1).is_none() {
@@ -342,7 +345,7 @@ impl Hold {
         self.refuse_by(&answer.node, &answer.build, &slot, version, message)
     }
 
-    /// An Envoy takes a form that another one refused: it is not refused any more.
+    /// Removes the refusal of a version that another Envoy accepts.
     pub(crate) fn pardon(&mut self, slot: &Slot, version: Version) {
         if self.refused.remove(&(slot.clone(), version)).is_some() {
             self.to_publish.insert(slot.clone());
@@ -363,7 +366,7 @@ impl Hold {
         first
     }
 
-    /// How a resource stands; `None` where it is not wanted.
+    /// Returns the state of a resource; `None` where it is not desired.
     pub(crate) fn standing(&self, kind: ResourceType, name: &str) -> Option<Standing> {
         let wanted = self.desired.get(kind, name)?;
         let slot = (kind, wanted.name.clone());
@@ -378,18 +381,18 @@ impl Hold {
         Some(own.map_or(Standing::Pending, |refusal| Standing::Unavailable(refusal.explained())))
     }
 
-    /// Has nobody answered yet to something that is wanted? Endpoints come and go all the time, and do not count.
+    /// Returns whether a desired resource has no answer yet. Endpoints change all the time, and do not count.
     pub(crate) fn awaits_answers(&self) -> bool {
         let pending = self.pending.keys().filter(|(kind, _)| *kind != ResourceType::Endpoints);
         pending.into_iter().any(|(kind, name)| self.standing(*kind, name) == Some(Standing::Pending))
     }
 
-    /// The wanted form of a resource, also where it is not published.
+    /// Returns the desired version of a resource, even where it is not published.
     pub(crate) fn desired(&self, kind: ResourceType, name: &str) -> Option<&Arc<Resource>> {
         self.desired.get(kind, name)
     }
 
-    /// The refusals in force.
+    /// Returns the refusals in force.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = &Refusal> {
         self.refused
             .iter()

@@ -1,46 +1,46 @@
-//! Which of several controllers leads: decided by a record that all of them read and one of them keeps renewing.
+//! Leader election among several controllers, by a record that all of them read and the leader keeps renewing.
 //!
-//! Nobody's clock is compared with another's: a record is old when it was not seen to change for as long as it says
-//! that it holds. Nothing here reads or writes, and the time comes in as data.
+//! Clocks of different controllers are never compared: a record expires when it was not seen to change for the duration
+//! that it states. This module does no I/O and reads no clock.
 
 use std::sync::Arc;
 
-/// How long a record holds that is not renewed (milliseconds).
+/// Duration for which a record without renewal is valid (milliseconds).
 pub const HELD_MS: u64 = 15_000;
-/// How long after its last renewal a leader leads: shorter than the record holds, so that what it began to write is
-/// written before anybody else leads (milliseconds).
+/// Duration for which a controller leads after its last renewal (milliseconds). It is shorter than the validity of the
+/// record, so that writes in progress are completed before another controller leads.
 pub const LEADS_MS: u64 = 10_000;
-/// How often a leader renews, and others look (milliseconds).
+/// Interval at which the leader renews the record and other controllers read it (milliseconds).
 pub const RENEW_MS: u64 = 2_000;
 
 /// The record as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Who leads; empty where nobody does.
+    /// The leader; empty where there is none.
     pub holder: Arc<str>,
-    /// How long it holds without being renewed (milliseconds).
+    /// Duration for which the record is valid without renewal (milliseconds).
     pub held_ms: u64,
-    /// How often another took the lead.
+    /// Number of changes of the leader.
     pub transitions: i32,
-    /// Changes with each renewal.
+    /// A value that changes with each renewal.
     pub stamp: String,
 }
 
-/// What is to be done about the record.
+/// The next step of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Write that we lead.
+    /// Write a record with this controller as the leader.
     Write {
-        /// How often another took the lead.
+        /// Number of changes of the leader.
         transitions: i32,
-        /// Is the lead taken with it, or kept?
+        /// Whether the write acquires leadership; otherwise it renews it.
         takes: bool,
     },
-    /// Somebody else leads.
+    /// Another controller leads.
     Wait,
 }
 
-/// What one controller knows of who leads.
+/// The state of one controller in the election.
 #[derive(Debug)]
 pub struct Election {
     me: Arc<str>,
@@ -49,27 +49,27 @@ pub struct Election {
 }
 
 impl Election {
-    /// Nothing is known yet. No two have the same name.
+    /// Creates the initial state. Names of controllers must be unique.
     pub fn new(me: Arc<str>) -> Self {
         Self { me, seen: None, leads_until: 0 }
     }
 
-    /// Whom the record named last.
+    /// Returns the leader that was last read from the record.
     pub fn holder(&self) -> Option<&Arc<str>> {
         self.seen.as_ref().map(|(record, _)| &record.holder)
     }
 
-    /// Was this record read last?
+    /// Returns whether this record is the one that was read last.
     pub fn knows(&self, record: &Record) -> bool {
         self.seen.as_ref().is_some_and(|(known, _)| known == record)
     }
 
-    /// Until when it leads, where it does.
+    /// Returns the end of the leadership; `None` where this controller does not lead.
     pub fn leads_until(&self, now_ms: u64) -> Option<u64> {
         self.leads(now_ms).then_some(self.leads_until)
     }
 
-    /// The record was read, or there is none.
+    /// Processes the record as it was read, or its absence; returns the next step.
     pub fn see(&mut self, record: Option<Record>, now_ms: u64) -> Next {
         let Some(record) = record else {
             (self.seen, self.leads_until) = (None, 0);
@@ -83,7 +83,7 @@ impl Election {
         }
         self.leads_until = 0;
         let since = self.seen.as_ref().map_or(now_ms, |(_, since)| *since);
-        // A record that says nonsense does not hold for ever.
+        // A record with an absurd duration does not stay valid forever.
         let held = record.held_ms.clamp(1000, 10 * HELD_MS);
         if record.holder.is_empty() || now_ms.saturating_sub(since) >= held {
             return Next::Write { transitions: record.transitions.saturating_add(1), takes: true };
@@ -91,17 +91,17 @@ impl Election {
         Next::Wait
     }
 
-    /// The record was written as [`Next::Write`] says; it was begun at `begun_ms`.
+    /// Processes the completed write of [`Next::Write`]; the write began at `begun_ms`.
     pub fn wrote(&mut self, begun_ms: u64) {
         self.leads_until = begun_ms.saturating_add(LEADS_MS);
     }
 
-    /// Somebody else wrote at the same time.
+    /// Processes a write conflict with another controller.
     pub fn lost(&mut self) {
         self.leads_until = 0;
     }
 
-    /// Does it lead?
+    /// Returns whether this controller leads.
     pub fn leads(&self, now_ms: u64) -> bool {
         now_ms < self.leads_until
     }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn the_lead_is_taken_when_the_record_was_not_renewed_for_as_long_as_it_holds() {
         let mut two = Election::new("two".into());
-        // Seen late, it counts from when it was seen.
+        // A controller that starts late counts from when it read the record.
         assert_eq!(two.see(Some(record("one", 3, 1)), 100_000), Next::Wait);
         assert_eq!(two.see(Some(record("one", 3, 2)), 110_000), Next::Wait);
         assert_eq!(two.see(Some(record("one", 3, 2)), 110_000 + HELD_MS - 1), Next::Wait);

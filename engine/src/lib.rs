@@ -1,9 +1,10 @@
-//! Decides: Kubernetes objects in, Envoy configuration out, and what to do when it is refused.
+//! Engine: translates Kubernetes objects to Envoy configuration, and decides what to serve when Envoy rejects it.
 //!
-//! A compiler that must never fail: broken input is a normal case, every object that is not served as written has a
-//! [`fault::Fault`] that says so. Only `run` does I/O, reads clocks and is asynchronous.
+//! The engine works like a compiler that must not fail: broken input is a normal case, and every object that is not
+//! served as written has a [`fault::Fault`] with the reason. Only `run` does I/O, reads clocks and is asynchronous.
 
-// What a policy says (`translate/policy/said.rs`) stands in sets; what is made of it when first asked decides no order.
+// Policy contents (`translate/policy/said.rs`) are keys of sets; values that they compute on first use do not affect
+// their order.
 #![allow(clippy::mutable_key_type)]
 
 pub mod apis;

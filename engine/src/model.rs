@@ -1,6 +1,7 @@
-//! What is served, Envoy-shaped and Envoy-free: routes, their matches and actions, back ends, with origins on each.
+//! The served configuration, in Envoy's structure but without Envoy's types: routes with matches and actions, backends,
+//! and the origins of each.
 //!
-//! Translation makes it, `encode` writes it down. Nothing here knows Kubernetes' kinds or Envoy's messages.
+//! Translation creates the model, and `encode` encodes it. Nothing here depends on Kubernetes kinds or Envoy messages.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -36,46 +37,47 @@ use crate::object::Age;
 /// One route of a virtual host: one match of one rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// The object that it is a route of.
+    /// The object that defines the route.
     pub key: ObjectKey,
-    /// Unique, made from the object's identity.
+    /// The unique name, derived from the object's identity.
     pub name: Arc<str>,
-    /// Its place among the routes of its host.
+    /// Its position among the routes of its host.
     pub precedence: Precedence,
-    /// Which requests it is for.
+    /// The requests that it matches.
     pub matches: Match,
-    /// What happens to them.
+    /// The action on matching requests.
     pub action: Action,
-    /// Changes to requests.
+    /// Header changes of requests.
     pub request_headers: HeaderEdits,
-    /// Changes to responses.
+    /// Header changes of responses.
     pub response_headers: HeaderEdits,
-    /// Cross-origin requests.
+    /// The CORS policy.
     pub cors: Option<Cors>,
-    /// Who may come in, by address.
+    /// The allow or deny list of client addresses.
     pub ip_filter: Option<IpFilter>,
-    /// How often requests may come to one Envoy.
+    /// The local rate limit.
     pub rate_limit: Option<LocalRateLimit>,
-    /// What becomes of cookies that back ends set.
+    /// Rewriting of cookies that backends set.
     pub cookies: Vec<CookieRewrite>,
-    /// What needs a filter in the chain: who is asked before requests pass, tokens, limits that all Envoys share.
+    /// Settings that need a filter in the chain: external authorization, JWT authentication, global rate limits and
+    /// others.
     pub guards: Guards,
-    /// What policies tell filters.
+    /// Filter settings of policies.
     pub filters: Filters,
-    /// What the names of its statistics begin with; none are counted for it where unset.
+    /// Prefix of the route's statistics; no statistics where unset.
     pub stat_prefix: Option<Arc<str>>,
-    /// What is recorded of its requests.
+    /// Tracing settings.
     pub tracing: Option<Tracing>,
-    /// Where requests without TLS are redirected to it: the port for it, as clients know it.
+    /// The HTTPS port, as clients know it, that requests without TLS are redirected to; no redirect where unset.
     pub secure_port: Option<u16>,
-    /// The unit of its object that it came from, as `rules[1]`.
+    /// The unit of the object that the route comes from, as in `rules[1]`.
     pub section: Arc<str>,
-    /// The objects it was made from.
+    /// The objects that the route comes from.
     pub origins: Origins,
 }
 
 impl Route {
-    /// A route that does its action and nothing else.
+    /// Creates a route with the given action and no further settings.
     pub(crate) fn bare(
         key: ObjectKey,
         name: Arc<str>,
@@ -106,7 +108,7 @@ impl Route {
         }
     }
 
-    /// The back ends that its requests, or copies of them, go to.
+    /// Returns the backends that receive requests or mirrored requests.
     pub fn backends(&self) -> impl Iterator<Item = &Backend> {
         let forward = if let Action::Forward(forward) = &self.action { Some(forward) } else { None };
         forward.into_iter().flat_map(|forward| {
@@ -115,14 +117,15 @@ impl Route {
         })
     }
 
-    /// The clusters that it needs: of its back ends, and of those whom its filters ask.
+    /// Returns the clusters that the route needs: those of its backends, and of services that its filters call.
     pub(crate) fn uses(&self) -> BTreeSet<Remote> {
         let filters = if self.guards.is_empty() { Vec::new() } else { self.guards.filters() };
         let asked = filters.iter().flat_map(ChainFilter::remotes).cloned();
         self.backends().cloned().map(Remote::Backend).chain(asked).collect()
     }
 
-    /// Is it an answer to a literal path and nothing more? Then there is nothing in it that an Envoy could refuse.
+    /// Returns whether the route is a plain direct response to a literal path. Such a route contains nothing that an
+    /// Envoy could refuse.
     pub fn is_plain_answer(&self) -> bool {
         let Match { path, method: _, headers, query, grpc: _ } = &self.matches;
         let literal = !matches!(path, PathMatch::Regex(_)) && headers.is_empty() && query.is_empty();
@@ -139,73 +142,74 @@ impl Route {
             && self.tracing.is_none()
     }
 
-    /// The port that requests are redirected to at a listener, where they are.
+    /// Returns the port that requests at a listener are redirected to; `None` without a redirect.
     pub(crate) fn secure_port_at(&self, listener: ListenerContext) -> Option<u16> {
         self.secure_port.filter(|_| !listener.https)
     }
 
-    /// Its guards at a listener: whoever is only redirected to TLS is asked nothing.
+    /// Returns the guards at a listener; `None` where requests are only redirected to TLS.
     pub(crate) fn guards_at(&self, listener: ListenerContext) -> Option<&Guards> {
         Some(&self.guards).filter(|_| self.secure_port_at(listener).is_none())
     }
 }
 
-/// What holds for a host as a whole, unless a route says something else.
+/// Settings of a whole host, unless a route overrides them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostSettings {
-    /// How often requests may come to one Envoy, all routes together.
+    /// The local rate limit of all routes together.
     pub rate_limit: Option<LocalRateLimit>,
-    /// What policies tell filters.
+    /// Filter settings of policies.
     pub filters: Filters,
-    /// What needs a filter in the chain.
+    /// Settings that need a filter in the chain.
     pub guards: Guards,
 }
 
-/// The order of routes in a host, as Gateway API asks; the first that matches wins.
+/// The order of routes in a host, as Gateway API specifies it; the first match wins.
 ///
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#httproutematch>
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Precedence {
-    /// Does it stand in its host by a claim that an earlier version made? Then whatever is claimed today comes first.
+    /// Whether the route is in its host because of a claim of an earlier version; then routes with current claims come
+    /// first.
     pub lent: bool,
-    /// Kind of path and its length, or a place that was worked out before.
+    /// Kind and length of the path match, or a position that was computed before.
     pub path: PathRank,
-    /// Does it ask for no method?
+    /// Whether the route matches any method.
     pub any_method: bool,
-    /// How many headers it asks for.
+    /// Number of header matches.
     pub headers: Reverse<usize>,
-    /// How many query parameters it asks for.
+    /// Number of query parameter matches.
     pub query: Reverse<usize>,
-    /// Is it the placeholder of a broken match? Then equal matches of others win.
+    /// Whether the route is the placeholder of a broken match; then equal matches of other routes win.
     pub narrowed: bool,
-    /// The older object wins.
+    /// Age of the object; the older one wins.
     pub age: Age,
-    /// The earlier rule of an object wins.
+    /// Index of the rule in the object; the earlier one wins.
     pub rule: usize,
-    /// The earlier match of a rule.
+    /// Index of the match in the rule; the earlier one wins.
     pub entry: usize,
-    /// The kind of object, so that no two are equal.
+    /// Kind of the object, so that no two routes compare as equal.
     pub kind: Arc<str>,
 }
 
-/// Rank of a path match; smaller comes first.
+/// Rank of a path match; the smaller one comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathRank {
-    /// At this place among the routes of the host, all of which come from one source that orders them itself.
+    /// This position among the routes of the host, all of which come from one source that orders them itself.
     Placed(usize),
-    /// The whole path.
+    /// A match of the whole path.
     Exact,
-    /// A gRPC call: characters of the service, then of the method.
+    /// A gRPC method match: number of characters of the service, then of the method.
     Grpc(Reverse<usize>, Reverse<usize>),
-    /// A regular expression: characters of it.
+    /// A regular expression: number of characters.
     Regex(Reverse<usize>),
-    /// A prefix: characters of it.
+    /// A prefix: number of characters.
     Prefix(Reverse<usize>),
-    /// After everything else in its host.
+    /// After all other routes of the host.
     Last,
 }
 
-/// Which requests a route is for.
+/// The conditions of a route on requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     /// The path.
@@ -216,185 +220,185 @@ pub struct Match {
     pub headers: Vec<NamedMatch>,
     /// Query parameters that must all match.
     pub query: Vec<NamedMatch>,
-    /// Only gRPC calls (by content type).
+    /// Whether only gRPC calls match (by content type).
     pub grpc: bool,
 }
 
 impl Match {
-    /// Every request.
+    /// Returns a match of every request.
     pub fn any() -> Self {
         Self { path: PathMatch::Prefix("/".into()), method: None, headers: vec![], query: vec![], grpc: false }
     }
 }
 
-/// How a path is matched.
+/// A path match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PathMatch {
-    /// The whole path.
+    /// The whole path is equal.
     Exact(Arc<str>),
-    /// Whole segments: `/foo` matches `/foo` and `/foo/bar`, not `/foobar`.
+    /// A prefix of whole segments: `/foo` matches `/foo` and `/foo/bar`, not `/foobar`.
     Prefix(Arc<str>),
-    /// RE2 on the whole path.
+    /// An RE2 expression matches the whole path.
     Regex(Arc<str>),
-    /// Any path that begins with the text: as HTTPProxies have it, and what is left of a regular expression that does
+    /// The path begins with the text: prefixes of HTTPProxies, and the usable part of a regular expression that does
     /// not compile.
     Text(Arc<str>),
 }
 
-/// A header or query parameter with what its value must be.
+/// A match of a header or query parameter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamedMatch {
-    /// Name.
+    /// The name.
     pub name: Arc<str>,
-    /// Value.
+    /// The condition on the value.
     pub value: ValueMatch,
-    /// Is it what must not be? Headers only.
+    /// Whether the match is inverted; headers only.
     pub inverted: bool,
-    /// Does a header that is not there count as an empty one?
+    /// Whether an absent header counts as an empty one.
     pub missing_is_empty: bool,
 }
 
 impl NamedMatch {
-    /// One that must be.
+    /// Creates a match that is not inverted.
     pub fn new(name: impl Into<Arc<str>>, value: ValueMatch) -> Self {
         Self { name: name.into(), value, inverted: false, missing_is_empty: false }
     }
 }
 
-/// How a value is matched.
+/// A match of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValueMatch {
-    /// The whole value.
+    /// The whole value is equal.
     Exact(Arc<str>),
-    /// RE2 on the whole value.
+    /// An RE2 expression matches the whole value.
     Regex(Arc<str>),
-    /// Any value, or what is left of a regular expression that does not compile.
+    /// Any value; also the usable part of a regular expression that does not compile.
     Present,
-    /// A part of the value, or the whole in any case.
+    /// A part of the value matches, or the whole value regardless of case.
     Like(Like),
 }
 
-/// A part that a value must have.
+/// A match of a part of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Like {
-    /// Which part.
+    /// The part.
     pub part: Part,
-    /// What it must be.
+    /// The text that the part must be equal to.
     pub text: Arc<str>,
-    /// Are upper and lower case the same?
+    /// Whether case is ignored.
     pub ignore_case: bool,
 }
 
 /// A part of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
-    /// All of it.
+    /// The whole value.
     Whole,
-    /// Its beginning.
+    /// The beginning.
     Prefix,
-    /// Its end.
+    /// The end.
     Suffix,
-    /// Any part.
+    /// Any substring.
     Contains,
 }
 
-/// What happens to a request.
+/// The action on matching requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// It goes to a back end.
+    /// The request is forwarded to a backend.
     Forward(Box<Forward>),
-    /// The client is told to go elsewhere.
+    /// The client is redirected.
     Redirect(Redirect),
-    /// It is answered at once.
+    /// Envoy responds directly.
     Respond(Response),
 }
 
 /// A direct response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {
-    /// HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// Body; empty for none.
+    /// The body; empty for none.
     pub body: Arc<str>,
-    /// What the body is made from, in its place.
+    /// A format that replaces the body.
     pub format: Option<Arc<BodyFormat>>,
 }
 
 impl Response {
-    /// One with a body as it is.
+    /// Creates a response with a literal body.
     pub fn new(status: u16, body: Arc<str>) -> Self {
         Self { status, body, format: None }
     }
 }
 
-/// Forwarding.
+/// Forwarding to backends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forward {
-    /// Where to, by weight; never empty.
+    /// The backends by weight; never empty.
     pub backends: Vec<WeightedBackend>,
-    /// Changes of path and host.
+    /// Rewriting of path and host.
     pub rewrite: Rewrite,
-    /// Time limits.
+    /// Timeouts.
     pub timeouts: Timeouts,
-    /// Copies of the requests.
+    /// Request mirrors.
     pub mirrors: Vec<Mirror>,
-    /// When they are tried again.
+    /// The retry policy.
     pub retry: Option<Retry>,
-    /// What of them is hashed.
+    /// The hash policy.
     pub hashed: Vec<Hashed>,
-    /// Redirects of the back end that are followed.
+    /// Redirects of the backend that Envoy follows.
     pub internal_redirect: Option<InternalRedirect>,
-    /// May they not become web sockets?
+    /// Whether WebSocket upgrades are refused.
     pub no_websockets: bool,
 }
 
-/// A back end with its share.
+/// A backend with its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightedBackend {
-    /// The back end; `None` for one that does not exist, whose share is answered 500.
+    /// The backend; `None` for one that does not exist. Its share of requests is answered with 500.
     pub backend: Option<Backend>,
-    /// Share of the requests; shares of 0 get none.
+    /// The weight; a backend of weight 0 gets no requests.
     pub weight: u32,
-    /// Changes to requests that go here.
+    /// Header changes of requests to this backend.
     pub request_headers: HeaderEdits,
-    /// Changes to responses that come from here.
+    /// Header changes of responses from this backend.
     pub response_headers: HeaderEdits,
-    /// The host that the back end sees.
+    /// The host that the backend receives.
     pub host: Option<Arc<str>>,
-    /// What becomes of cookies that it sets, in the place of what the route says.
+    /// Rewriting of cookies that this backend sets; it takes precedence over that of the route.
     pub cookies: Vec<CookieRewrite>,
 }
 
-/// A back end, and the protocol it is spoken to in.
+/// A backend and its protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Backend {
-    /// Where its endpoints are found.
+    /// The source of its endpoints.
     pub place: Place,
-    /// What it is spoken to in.
+    /// The protocol.
     pub protocol: Protocol,
-    /// What else there is to say about it.
+    /// Further cluster settings.
     pub tuned: Option<Arc<Tuned>>,
 }
 
 impl Backend {
-    /// The objects that its cluster is made of, beside the routes that use it.
+    /// Returns the objects that its cluster is made of, without the routes that use it.
     pub fn origins(&self) -> impl Iterator<Item = &ObjectKey> {
         let tuned = self.tuned.iter().flat_map(|tuned| tuned.upstream.origins());
         tuned.chain([self.place.key()]).chain(self.place.others())
     }
 
-    /// The same, spoken to in HTTP/2.
+    /// Returns the same backend over HTTP/2.
     pub fn over_h2(self) -> Self {
         let tuned = self.tuned.as_ref().and_then(|tuned| tuned.upstream.clone().over_h2().tuned());
         Self { protocol: Protocol::H2c, tuned, ..self }
     }
 
-    /// The Secret with the certificate that it is shown.
+    /// Returns the Secret with the client certificate.
     pub fn client(&self) -> Option<&ObjectKey> {
         self.tuned.as_ref()?.upstream.tls.as_ref()?.client.as_ref()
     }
 
-    /// The port of a Service whose endpoints it needs.
+    /// Returns the Service port that supplies its endpoints.
     pub fn service(&self) -> Option<&ServicePort> {
         match &self.place {
             Place::Service(service) => Some(service),
@@ -403,21 +407,21 @@ impl Backend {
     }
 }
 
-/// Where the endpoints of a back end are found.
+/// The source of a backend's endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// At a port of a Service.
+    /// A port of a Service.
     Service(ServicePort),
-    /// An object names them itself.
+    /// Hosts that an object lists itself.
     Hosts(Arc<Hosts>),
-    /// Wherever requests want to go.
+    /// Any host that a request chooses.
     Anywhere(Arc<Anywhere>),
-    /// A function that is called.
+    /// A function that is invoked.
     Function(Arc<Function>),
 }
 
 impl Place {
-    /// The object.
+    /// Returns the object.
     pub fn key(&self) -> &ObjectKey {
         match self {
             Place::Service(service) => &service.key,
@@ -427,7 +431,7 @@ impl Place {
         }
     }
 
-    /// Further objects that it is made of.
+    /// Returns further objects that it comes from.
     pub(crate) fn others(&self) -> &[ObjectKey] {
         match self {
             Place::Service(_) | Place::Anywhere(_) => &[],
@@ -442,24 +446,24 @@ impl Place {
 pub struct ServicePort {
     /// The Service.
     pub key: ObjectKey,
-    /// The port's number.
+    /// The port number.
     pub port: u16,
-    /// The number of the port that health is asked at, where that is another one.
+    /// The port number of health checks, where it differs.
     pub health: Option<u16>,
 }
 
-/// `namespace/name:port`.
+/// Writes `namespace/name:port`.
 impl fmt::Display for ServicePort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.key.namespaced_name(), self.port)
     }
 }
 
-/// The protocol that a back end is spoken to in.
+/// The protocol towards a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2 without asking: gRPC, and `appProtocol: kubernetes.io/h2c`.
+    /// HTTP/2 with prior knowledge: gRPC, and `appProtocol: kubernetes.io/h2c`.
     H2c,
 }

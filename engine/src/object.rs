@@ -1,4 +1,4 @@
-//! An object as it came in: identity, the metadata that matters, and its typed, trimmed content.
+//! Kubernetes objects as Holdfast reads them: identity, relevant metadata, and typed, trimmed content.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,68 +7,69 @@ use holdfast_graph::ObjectKey;
 
 use crate::apis::Body;
 
-/// How the names of annotations begin that are read: settings of Holdfast, and those that HTTPProxies have.
+/// Prefixes of the annotations that are read: settings of Holdfast, and those of HTTPProxies.
 const ANNOTATION_PREFIXES: [&str; 4] =
     ["holdfast.dev/", "projectcontour.io/", "kubernetes.io/ingress.class", "kgateway.dev/"];
 
-/// The metadata that decisions are made from. `managedFields`, owner references and the like are left behind.
+/// The metadata that decisions depend on, without `managedFields`, owner references and the like.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metadata {
-    /// Identity across deletion and creation. Standalone mode makes it from the key and an incarnation counter.
+    /// Identity across deletion and recreation. In standalone mode, it is derived from the key and an incarnation
+    /// counter.
     pub uid: Arc<str>,
-    /// Counts the changes of the spec.
+    /// The generation of the spec.
     pub generation: i64,
-    /// `metadata.creationTimestamp` in seconds since 1970; `None` where none is written, then the incarnation decides
-    /// precedence.
+    /// `metadata.creationTimestamp` in seconds since 1970; `None` where the manifest has none, then the incarnation
+    /// decides precedence.
     pub created: Option<i64>,
-    /// When standalone mode first read the object, as the number of a reading: the later number is the younger object.
-    /// 0 for objects of an API server, which have a creation time.
+    /// When standalone mode first read the object, as the number of a reading: a higher number is a younger object. 0
+    /// for objects of an API server, which have a creation time.
     pub incarnation: u64,
-    /// Labels.
+    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// Annotations, without those over a kibibyte.
+    /// The annotations, without those over a kibibyte.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Metadata {
-    /// The UID of an object that carries none: its name and its incarnation.
+    /// Returns the UID of an object without one: its name and its incarnation.
     pub fn own_uid(key: &ObjectKey, incarnation: u64) -> Arc<str> {
         format!("{key}#{incarnation}").into()
     }
 
-    /// The incarnation that a UID of [`Metadata::own_uid`] carries; 0 for any other UID.
+    /// Returns the incarnation in a UID of [`Metadata::own_uid`]; 0 for any other UID.
     pub fn incarnation_of(uid: &str) -> u64 {
         uid.rsplit_once('#').and_then(|(_, incarnation)| incarnation.parse().ok()).unwrap_or(0)
     }
 }
 
-/// Where an object was written, for messages.
+/// The position of an object in a manifest, for messages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Source {
-    /// Path of the file as the user named it.
+    /// The path of the file, as the user named it.
     pub file: Arc<str>,
-    /// Line of the object's first line, from 1.
+    /// The line number of the object's first line, from 1.
     pub line: u32,
 }
 
 /// One object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
-    /// Identity.
+    /// The identity.
     pub key: ObjectKey,
-    /// Metadata.
+    /// The metadata.
     pub metadata: Metadata,
-    /// Typed content.
+    /// The typed content.
     pub body: Body,
-    /// Where it was written, in standalone mode.
+    /// The position in a manifest, in standalone mode.
     pub source: Option<Source>,
 }
 
 impl Object {
-    /// The order in which objects take precedence over each other: the older first, then by namespace and name.
+    /// Returns the precedence of the object: the older one first, then by namespace and name.
     ///
     /// Objects without a creation time come after those with one, so that a written time always counts. Among objects
-    /// without one the incarnation is the age.
+    /// without a creation time, the incarnation is the age.
     pub fn age(&self) -> Age {
         Age {
             created: self.metadata.created.unwrap_or(i64::MAX),
@@ -78,7 +79,7 @@ impl Object {
         }
     }
 
-    /// True where nothing that translation reads differs: equal content needs no new translation.
+    /// Returns whether nothing that translation reads differs. Equal content needs no new translation.
     pub fn same_content(&self, other: &Object) -> bool {
         self.key == other.key
             && self.body == other.body
@@ -89,14 +90,14 @@ impl Object {
             && self.own_annotations().eq(other.own_annotations())
     }
 
-    /// Annotations that are read.
+    /// Returns the annotations that are read.
     fn own_annotations(&self) -> impl Iterator<Item = (&String, &String)> {
         let read = |name: &String| ANNOTATION_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         self.metadata.annotations.iter().filter(move |(name, _)| read(name))
     }
 }
 
-/// Sorts objects by precedence.
+/// The precedence of an object, as a sort key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Age {
     created: i64,

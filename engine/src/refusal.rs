@@ -1,29 +1,30 @@
-//! Classes of refusals: content, a resource of the host, a passing state of it, or unknown.
+//! Classes of refusals: content, a resource of Envoy's host, a transient state of that host, or unknown.
 //!
-//! Envoy gives no code for the cause (`error_detail.code` is always 13), only words, and parts of these can be text that
-//! users wrote. So a class other than content needs a message of an exact form: what Envoy itself puts in front, and the
-//! text of an error of the operating system at the very end, where nothing that a user wrote can stand.
+//! Envoy sends no code for the cause (`error_detail.code` is always 13), only a message, and parts of the message can
+//! be text of users. Therefore a class other than content requires a message of an exact form: Envoy's own prefix, and
+//! the text of an operating system error at the very end, where text of users cannot occur.
 
 use holdfast_xds::ResourceType;
 use serde::Serialize;
 
-/// What a refusal is about.
+/// The class of a refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// The refused bytes: the same bytes are refused again. The only class that convicts.
+    /// The refused bytes: the same bytes would be refused again. The only class that convicts.
     #[default]
     Content,
-    /// A resource of the Envoy's host: an address in use, descriptors, memory, space. The content was read and is good.
+    /// A resource of the Envoy's host: an address in use, file descriptors, memory, disk space. Envoy read the content
+    /// and found it valid.
     Host,
-    /// A passing state of the Envoy's host: an interrupted or temporarily impossible call.
+    /// A transient state of the Envoy's host: an interrupted or temporarily impossible system call.
     Transient,
-    /// Envoy gave no words at all.
+    /// Envoy sent an empty message.
     Unknown,
 }
 
 impl Class {
-    /// As it is serialized, and the label of metrics.
+    /// Returns the serialized name, which is also the label of metrics.
     pub fn name(self) -> &'static str {
         match self {
             Class::Content => "content",
@@ -33,13 +34,13 @@ impl Class {
         }
     }
 
-    /// All of them.
+    /// All classes.
     pub const ALL: [Class; 4] = [Class::Content, Class::Host, Class::Transient, Class::Unknown];
 }
 
-/// How Envoy begins a refusal of listeners and of clusters; each refused resource follows as `name: why`.
+/// Prefixes of Envoy's refusals of listeners and clusters; each refused resource follows as `name: reason`.
 const BEGINNINGS: [&str; 2] = ["Error adding/updating listener(s) ", "Error adding/updating cluster(s) "];
-/// Errors of the operating system about resources that other processes hold as well.
+/// Operating system errors about resources that other processes use as well.
 const EXHAUSTED: [&str; 5] = [
     "Too many open files",
     "Too many open files in system",
@@ -47,12 +48,13 @@ const EXHAUSTED: [&str; 5] = [
     "No space left on device",
     "No buffer space available",
 ];
-/// Errors of the operating system that the same call need not give a moment later.
+/// Operating system errors that a retry of the same call may not return.
 const PASSING: [&str; 2] = ["Interrupted system call", "Resource temporarily unavailable"];
 
-/// The class of a refusal. Routes and Secrets touch nothing of the host: what is refused of them is their content.
+/// Returns the class of a refusal. Routes and Secrets use no resource of the host: a refusal of them is about their
+/// content.
 ///
-/// A path of a file that an object names and that cannot be opened is content: without that field the rest is served.
+/// A file path in an object that cannot be opened is content: without that field the rest is served.
 pub fn class(kind: ResourceType, message: &str) -> Class {
     if !matches!(kind, ResourceType::Listener | ResourceType::Cluster) {
         return Class::Content;
@@ -62,7 +64,7 @@ pub fn class(kind: ResourceType, message: &str) -> Class {
     }
     let list = BEGINNINGS.iter().find_map(|beginning| message.strip_prefix(beginning));
     let Some(list) = list else { return of_reason(message.trim()) };
-    // Of several resources in one message each has its reason: with one of content all are searched as such.
+    // A message about several resources has a reason for each: if one reason is content, the refusal is content.
     let reasons = list.lines().filter(|line| !line.trim().is_empty());
     reasons
         .map(|line| line.split_once(": ").map_or(Class::Content, |(_, why)| of_reason(why.trim())))
@@ -70,7 +72,7 @@ pub fn class(kind: ResourceType, message: &str) -> Class {
         .unwrap_or_default()
 }
 
-/// The class of one reason, as in `cannot bind '0.0.0.0:80': Address already in use`.
+/// Returns the class of one reason, as in `cannot bind '0.0.0.0:80': Address already in use`.
 fn of_reason(reason: &str) -> Class {
     let Some((before, error)) = reason.rsplit_once("': ") else { return Class::Content };
     if let Some(address) = before.strip_prefix("cannot bind '") {
@@ -97,7 +99,7 @@ fn of_reason(reason: &str) -> Class {
 mod tests {
     use super::*;
 
-    /// The class of a listener's refusal for this reason, alone and within Envoy's list.
+    /// Returns the class of a listener's refusal for this reason, checked both alone and within Envoy's list.
     fn of(reason: &str) -> Class {
         let alone = class(ResourceType::Listener, reason);
         let listed = class(ResourceType::Listener, &format!("Error adding/updating listener(s) http/80: {reason}\n"));

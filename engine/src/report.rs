@@ -1,6 +1,6 @@
-//! What people are told: statuses of every object, the Gateways as they are served, what was replaced.
+//! Reports for users: statuses of all objects, served Gateways, replacements.
 //!
-//! Put together when asked, from what translation and the Envoys' answers left behind.
+//! Reports are computed on request, from the results of translation and the answers of Envoys.
 
 mod back_ends;
 mod data_planes;
@@ -42,64 +42,64 @@ use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::{ListenerPlan, Standing as ListenerStanding};
 use crate::translate::route::RoutePlan;
 
-/// A Gateway as it is served.
+/// A served Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GatewayView {
     /// `namespace/name`.
     pub name: Arc<str>,
-    /// Have its Envoys acknowledged all that it should serve?
+    /// The Envoys of the Gateway have acknowledged all of its configuration.
     pub programmed: bool,
-    /// Its listeners.
+    /// Listeners of the Gateway.
     pub listeners: Vec<ListenerView>,
 }
 
-/// A listener as it is served.
+/// A served listener.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListenerView {
-    /// Its name.
+    /// Name of the listener.
     pub name: Arc<str>,
-    /// Where it is bound.
+    /// Address that the listener binds.
     pub address: IpAddr,
-    /// The port that is bound.
+    /// Port that the listener binds.
     pub port: u16,
-    /// The port as written, which differs where low ports are shifted.
+    /// Port in the object; it differs if low ports are shifted.
     #[serde(rename = "declaredPort")]
     pub declared_port: i32,
-    /// As written; `HTTP` and `HTTPS` are served.
+    /// Protocol in the object; `HTTP` and `HTTPS` are served.
     pub protocol: Arc<str>,
-    /// Its hostname; all hosts where unset.
+    /// Hostname of the listener; all hosts if unset.
     pub hostname: Option<Arc<str>>,
-    /// Does it serve?
+    /// The listener is served.
     pub serving: bool,
-    /// How many routes are attached.
+    /// Number of attached routes.
     #[serde(rename = "attachedRoutes")]
     pub attached_routes: i32,
 }
 
-/// Something that stands in the place of a rule.
+/// A replacement of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ReplacementView {
     /// `namespace/name` of the Gateway.
     pub gateway: String,
     /// The route object, or the Gateway.
     pub object: ObjectKey,
-    /// The rule, as `rules[1]`; or the listener, as `listeners[http]`.
+    /// The rule, as in `rules[1]`; or the listener, as in `listeners[http]`.
     pub section: String,
-    /// What was replaced: `rule`, `virtualHost` or `routeConfiguration`.
+    /// Scope of the replacement: `rule`, `virtualHost` or `routeConfiguration`.
     pub scope: &'static str,
     /// `invalid` or `referential`.
     pub cause: Class,
-    /// The status that requests get; unset where the rule was left out.
+    /// Response status; unset if the rule was left out.
     pub response: Option<u16>,
-    /// Why, in a sentence.
+    /// The reason, a sentence.
     pub message: String,
-    /// The policy that cannot be enforced, where it is one.
+    /// The policy that cannot be enforced, if it is the cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ObjectKey>,
 }
 
 impl Engine {
-    /// The Gateways that are ours, in order.
+    /// Returns the managed Gateways, in order.
     pub fn gateways(&self) -> Vec<GatewayView> {
         let attached = self.translator.attached();
         let plans = self.translator.plans().into_iter();
@@ -125,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// What stands in the place of rules, as it is served, in order.
+    /// Returns the served replacements of rules, in order.
     pub fn replacements(&self) -> Vec<ReplacementView> {
         let mut views = Vec::new();
         let varied = self.varied();
@@ -149,13 +149,13 @@ impl Engine {
         views
     }
 
-    /// The lines of Gateways to which something else than what is desired is served, one of each.
+    /// Returns the scopes of Gateways with an overlay, one for each Gateway.
     pub(crate) fn varied(&self) -> BTreeMap<&ObjectKey, &Line> {
         let varied = |lines| speaking(lines).find(|line| !line.derived.overlay.is_empty());
         self.lines.gateways().into_values().filter_map(varied).map(|line| (&line.gateway, line)).collect()
     }
 
-    /// The status of every object that has one, in order.
+    /// Returns the status of every object that has one, in order.
     pub fn statuses(&self) -> Vec<ObjectStatus> {
         let attached = self.translator.attached();
         let plans = self.translator.plans();
@@ -219,7 +219,7 @@ impl Engine {
         statuses
     }
 
-    /// What Envoys refuse of an HTTPProxy: nothing else in its status would say so.
+    /// Returns the parts of an HTTPProxy that Envoys refuse: no other part of its status reports them.
     fn refused(&self, key: &ObjectKey, gateway: &str) -> BTreeSet<Finding> {
         let broken = speaking(self.lines.of(gateway)).flat_map(|line| &line.derived.broken);
         let is_verdict = |detected| matches!(detected, Detected::Nack | Detected::Probe);
@@ -232,7 +232,7 @@ impl Engine {
         found.collect()
     }
 
-    /// What is known of a Gateway's Envoys.
+    /// Returns the state of a Gateway's Envoys.
     fn seen(&self, key: &ObjectKey, plan: &GatewayPlan) -> Seen<'_> {
         let lines = || speaking(self.lines.of(&plan.name));
         let refused = lines().flat_map(|line| self.translator.refused_listeners(key, &line.derived.overlay));
@@ -260,7 +260,7 @@ impl Engine {
             if let Some(message) = self.closed_above(&listeners) {
                 let before =
                     others.iter().position(|known| known.kind == FALLBACK_CONDITION).map(|at| others.remove(at));
-                // What is said of its own rules stays said.
+                // The message about the route's own rules is kept.
                 let before = before.filter(|_| !plan.replaced.is_empty());
                 let before = before.map(|known| format!("; {}", known.message)).unwrap_or_default();
                 let message = format!("{message}{before}");
@@ -279,7 +279,7 @@ impl Engine {
     }
 }
 
-/// That matches of a route are an older route's; none where they are its own.
+/// Returns the condition that an older route has the same matches; none if there is no conflict.
 fn conflicted(duplicates: &Duplicates, key: &ObjectKey) -> Option<Condition> {
     let lost = duplicates.lost.get(key)?;
     let reason = if duplicates.wholly.contains(key) { "Overridden" } else { "PartlyOverridden" };
@@ -292,18 +292,19 @@ fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listen
     attached.get(&id).copied().unwrap_or(0)
 }
 
-/// What is known of a Gateway's Envoys, of each build that has any.
+/// State of a Gateway's Envoys, of each build that has any.
 struct Seen<'a> {
-    /// What they acknowledged and refused.
+    /// Acknowledged and refused resources.
     holds: Vec<&'a Hold>,
-    /// Why listeners are closed that Envoy refuses, by their names.
+    /// Messages about listeners that are closed because Envoy refuses them, by name.
     refused: BTreeMap<Arc<str>, Arc<str>>,
-    /// The Gateway as they are served it.
+    /// The Gateway as it is served to the Envoys.
     served: Vec<&'a GatewayPlan>,
 }
 
 impl Seen<'_> {
-    /// Is a listener that is closed as desired served with an earlier version of its certificate, to every Envoy?
+    /// Checks whether a listener that is closed in its desired state is served to every Envoy with an earlier version
+    /// of its certificate.
     fn serves_earlier_certificate(&self, listener: &ListenerPlan) -> bool {
         let serves = |plan: &&GatewayPlan| {
             let mut listeners = plan.listeners.iter().filter(|served| served.name == listener.name);
@@ -313,7 +314,7 @@ impl Seen<'_> {
     }
 }
 
-/// `Programmed` of a listener: true only after an ACK of what it should be.
+/// Returns `Programmed` of a listener: true only after an ACK of its configuration.
 fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
     if let Some(message) = seen.refused.get(&listener.name) {
         let message = format!("Envoy refused it, and its connections are refused: {message}");
@@ -360,7 +361,7 @@ fn programmed(plan: &GatewayPlan, seen: &Seen<'_>) -> Condition {
     programmed_of(plan.own(), seen)
 }
 
-/// `Programmed` of the object that these listeners are written in.
+/// Returns `Programmed` of the object that defines these listeners.
 fn programmed_of<'a>(listeners: impl Iterator<Item = &'a ListenerPlan>, seen: &Seen<'_>) -> Condition {
     let conditions: Vec<Condition> = listeners.map(|listener| listener_programmed(listener, seen)).collect();
     let any = |status: &str| conditions.iter().any(|condition| condition.status == status);

@@ -1,4 +1,4 @@
-//! What operators set: names, gates, replacement, limits of trust. Data only; flags are parsed in `run`.
+//! Operator settings: names, feature gates, replacement responses, restrictions. Data only; `run` parses the flags.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use holdfast_graph::ObjectKey;
 /// The `spec.controllerName` of the GatewayClasses that are served.
 pub const CONTROLLER_NAME: &str = "holdfast.dev/gateway-controller";
 
-/// What a replaced route answers when nothing else is set (EP-10625).
+/// The default body of the response that replaces an invalid route (EP-10625).
 pub const INVALID_ROUTE_RESPONSE_BODY: &str = "Holdfast has invalid configuration. Administrators should check the \
                                                HTTPRoute resource to find and fix config errors.";
 
-/// The body for an object of a kind: [`INVALID_ROUTE_RESPONSE_BODY`] names the kind, any other body is as it is set.
+/// Returns the body for an object of a kind: [`INVALID_ROUTE_RESPONSE_BODY`] is adapted to the kind, any other body is
+/// unchanged.
 pub fn body_for(body: &Arc<str>, kind: &str) -> Arc<str> {
     if kind == NAMED_KIND || **body != *INVALID_ROUTE_RESPONSE_BODY {
         return body.clone();
@@ -21,21 +22,21 @@ pub fn body_for(body: &Arc<str>, kind: &str) -> Arc<str> {
     body.replace(NAMED_KIND, kind).into()
 }
 
-/// The kind that [`INVALID_ROUTE_RESPONSE_BODY`] names.
+/// The kind in [`INVALID_ROUTE_RESPONSE_BODY`].
 const NAMED_KIND: &str = "HTTPRoute";
 
-/// The status of what must not be served, unless set otherwise.
+/// The default status of responses where nothing may be served.
 pub const CLOSED_STATUS: u16 = 500;
 
 /// RE2 program size above which a regex is refused; the generated bootstrap raises Envoy's own limit to it.
 pub const RE2_PROGRAM_SIZE_MAX: u32 = 10_000;
 
-/// How an invalid route is replaced.
+/// The response that replaces an invalid route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// HTTP status of the direct response (200 to 599).
+    /// The HTTP status of the direct response (200 to 599).
     pub code: u16,
-    /// Its body (at most 4096 bytes, Envoy's limit).
+    /// The body (at most 4096 bytes, Envoy's limit).
     pub body: Arc<str>,
 }
 
@@ -45,21 +46,21 @@ impl Default for Replacement {
     }
 }
 
-/// What is done about what is broken (gate `FallbackConfiguration` and what belongs to it).
+/// Handling of broken objects (gate `FallbackConfiguration` and the settings that belong to it).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
-    /// Isolate broken objects (gate `FallbackConfiguration`). Otherwise a configuration that Envoy refuses takes the whole
-    /// Gateway back to what was last valid.
+    /// Whether broken objects are isolated (gate `FallbackConfiguration`). Otherwise, when Envoy refuses a
+    /// configuration, the whole Gateway returns to its last valid configuration.
     pub isolate: bool,
-    /// With `isolate`: take broken objects back to their last valid version before anything else.
+    /// With `isolate`: whether broken objects are first backfilled with their last valid version.
     pub use_last_valid: bool,
-    /// With `use_last_valid`: take dependants back together with what they depend on.
+    /// With `use_last_valid`: whether dependants are backfilled together with the objects they depend on.
     pub backfill_dependants: bool,
-    /// Backfill also a new version of a route that names a back end that does not exist.
+    /// Whether a new version of a route that references a missing backend is also backfilled.
     pub backfill_unresolved: bool,
-    /// Seconds for which a last valid version may stand in for a broken one; no limit where unset.
+    /// Maximum age in seconds of a last valid version that is served instead of a broken one; no limit where unset.
     pub max_backfill_age: Option<i64>,
-    /// Milliseconds that an Envoy may take to answer before that counts as silence.
+    /// Time in milliseconds after which an Envoy without an answer counts as silent.
     pub ack_timeout_ms: u64,
 }
 
@@ -76,39 +77,39 @@ impl Default for Fallback {
     }
 }
 
-/// How HTTPProxies are served.
+/// Settings of HTTPProxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxies {
-    /// The Gateway at whose listeners they stand; a pair of listeners of their own where unset.
+    /// The Gateway with the listeners that serve HTTPProxies; a pair of separate listeners where unset.
     pub gateway: Option<ObjectKey>,
     /// The port without TLS.
     pub http_port: u16,
     /// The port with TLS.
     pub https_port: u16,
-    /// The namespaces in which roots may stand; all where empty.
+    /// The namespaces in which root HTTPProxies are allowed; all where empty.
     pub root_namespaces: Vec<Arc<str>>,
-    /// The classes whose proxies are served; where empty, those of class `contour` and those without one.
+    /// The ingress classes that are served; where empty, `contour` and HTTPProxies without a class.
     pub ingress_classes: Vec<Arc<str>>,
-    /// Who keeps limits that all Envoys share; routes with such limits stay closed where unset.
+    /// The service for global rate limits; routes with such limits stay closed where unset.
     pub rate_limit: Option<RateLimits>,
-    /// The Secret of the certificate that clients are shown who name no host, or one that nobody has.
+    /// The Secret with the certificate for clients that send no SNI, or one that matches no host.
     pub fallback_certificate: Option<ObjectKey>,
 }
 
-/// Who keeps limits that all Envoys share.
+/// The rate limit service of HTTPProxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimits {
-    /// The ExtensionService that is asked.
+    /// The ExtensionService that Envoy calls.
     pub service: ObjectKey,
-    /// Whose limits are meant.
+    /// The domain of the limits.
     pub domain: Arc<str>,
-    /// How long an answer may take, unless the ExtensionService says so.
+    /// Timeout of a call, unless the ExtensionService sets one.
     pub timeout: Duration,
-    /// Do requests pass where there is no answer?
+    /// Whether requests pass when the service does not answer.
     pub fail_open: bool,
-    /// Are clients told how much is left (`X-RateLimit-*`)?
+    /// Whether responses include the remaining quota (`X-RateLimit-*`).
     pub tell_clients: bool,
-    /// Do gRPC calls over the limit get `RESOURCE_EXHAUSTED`?
+    /// Whether gRPC calls over the limit get `RESOURCE_EXHAUSTED`.
     pub resource_exhausted: bool,
 }
 
@@ -126,41 +127,42 @@ impl Default for Proxies {
     }
 }
 
-/// Everything that the deciding code can be told.
+/// All settings of the deciding code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Only GatewayClasses with this `spec.controllerName` are served.
     pub controller_name: Arc<str>,
-    /// What stands in the place of an invalid route; `None` leaves invalid rules out (gate `InvalidRouteReplacement`).
+    /// The response that replaces an invalid route; `None` omits invalid rules (gate `InvalidRouteReplacement`).
     pub replacement: Option<Replacement>,
-    /// The answer of a route whose back end is missing; the status is always what Gateway API requires (500; 503 to gRPC
-    /// calls, which makes it `UNAVAILABLE`).
+    /// The body of responses of a route with a missing backend; the status is always the one that Gateway API requires
+    /// (500; 503 for gRPC calls, which results in `UNAVAILABLE`).
     pub missing_backend_body: Arc<str>,
-    /// The status of a host, or of a whole route configuration, that must not be served.
+    /// The status of responses of a host, or of a whole route configuration, that must not be served.
     pub closed_status: u16,
-    /// May back ends be at loopback addresses? True in standalone mode.
+    /// Whether backends may have loopback addresses; true in standalone mode.
     pub allow_loopback_backends: bool,
-    /// May Envoy check the health of hosts that it looks up? Such checks pass no filter of addresses.
+    /// Whether active health checks of hosts that Envoy resolves by DNS are allowed. Such checks pass no address
+    /// filter.
     pub allow_health_checks_by_name: bool,
-    /// In standalone mode: where listeners bind that do not name an address themselves. All Gateways share one host,
-    /// so that two of them cannot have the same port. `None` in Kubernetes mode: every Gateway has its own pods.
+    /// The default address that listeners bind, in standalone mode. All Gateways share one host, so that no two of them
+    /// can have the same port. `None` in Kubernetes mode: every Gateway has its own pods.
     pub listen_address: Option<IpAddr>,
-    /// Added to listener ports below 1024, for a process that may not bind them.
+    /// Offset added to listener ports below 1024, for a process that may not bind them.
     pub low_port_shift: u16,
     /// RE2 program size (instructions) above which a regex is refused.
     pub re2_program_size_max: u32,
-    /// What is done about what is broken.
+    /// Handling of broken objects.
     pub fallback: Fallback,
-    /// How HTTPProxies are served.
+    /// Settings of HTTPProxies.
     pub proxies: Proxies,
-    /// Are Envoys made for each Gateway? Then its addresses are those of its Service.
+    /// Whether Holdfast creates Envoys for each Gateway. The Gateway's addresses are then those of its Service.
     pub provision: bool,
-    /// Addresses that Gateways are told to have where that is not so.
+    /// Addresses that the status of Gateways reports otherwise.
     pub addresses: Vec<Arc<str>>,
 }
 
 impl Settings {
-    /// The settings of standalone mode: loopback back ends are allowed, listeners bind 127.0.0.1.
+    /// Returns the settings of standalone mode: loopback backends are allowed, listeners bind 127.0.0.1.
     pub fn standalone() -> Self {
         Self {
             allow_loopback_backends: true,

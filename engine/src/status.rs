@@ -1,6 +1,6 @@
-//! Status as the API has it: conditions, and for each kind the object that goes under `status`.
+//! Status of Kubernetes objects: conditions, and for each kind the object under `status`.
 //!
-//! No times: when a condition changed is known to who writes it.
+//! No timestamps: only the writer of a status knows when a condition changed.
 
 pub mod features;
 mod written;
@@ -11,51 +11,51 @@ use serde_json::Value;
 
 pub use written::{withdrawn, written};
 
-/// The condition that tells of an object that is not served as written (prefix `holdfast.dev/`).
+/// The condition of an object that is not served as written (prefix `holdfast.dev/`).
 pub const FALLBACK_CONDITION: &str = "holdfast.dev/Fallback";
-/// The condition of a route of which matches are an older route's (prefix `holdfast.dev/`).
+/// The condition of a route with matches that an older route already claims (prefix `holdfast.dev/`).
 pub const CONFLICT_CONDITION: &str = "holdfast.dev/Conflicted";
 
-/// Characters of a condition's message; the API server takes no more than 32768.
+/// Maximum number of characters of a condition's message; the API server accepts at most 32768.
 pub const MESSAGE_CHARS_MAX: usize = 32_000;
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Type, for example `Accepted`.
+    /// The type, for example `Accepted`.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// `True`, `False` or `Unknown`.
     pub status: &'static str,
-    /// Reason in CamelCase.
+    /// The reason in CamelCase.
     pub reason: String,
     /// A sentence.
     pub message: String,
-    /// The generation it speaks of.
+    /// The observed generation.
     pub observed_generation: i64,
 }
 
 impl Condition {
-    /// A condition; the generation is set where the status is put together.
+    /// Creates a condition; the generation is set when the status is assembled.
     pub fn new(kind: &'static str, holds: bool, reason: impl Into<String>, message: impl Into<String>) -> Self {
         let status = if holds { "True" } else { "False" };
         Self { kind, status, reason: reason.into(), message: cut(message.into()), observed_generation: 0 }
     }
 
-    /// A condition of which nothing is known yet.
+    /// Creates a condition of unknown state.
     pub fn unknown(kind: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind, status: "Unknown", reason: reason.into(), message: cut(message.into()), observed_generation: 0 }
     }
 
-    /// The same for a generation.
+    /// Sets the observed generation.
     pub fn of_generation(mut self, generation: i64) -> Self {
         self.observed_generation = generation;
         self
     }
 }
 
-/// A status that is refused for one long message tells nothing at all.
+/// Truncates a message: the API server would reject the whole status for one message that is too long.
 fn cut(mut message: String) -> String {
     if let Some((end, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
         message.truncate(end);
@@ -69,7 +69,7 @@ fn cut(mut message: String) -> String {
 pub struct ObjectStatus {
     /// The object.
     pub object: ObjectKey,
-    /// What goes under `status`.
+    /// The content of `status`.
     pub status: Value,
 }
 

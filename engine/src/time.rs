@@ -1,4 +1,4 @@
-//! A moment as people read it: RFC 3339, in UTC, to the second. Data only: no clock is read here.
+//! Timestamps in RFC 3339, in UTC, with a precision of seconds. Data only: no clock is read here.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use k8s_openapi::jiff::Timestamp;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment, in seconds of Unix time.
+/// A moment in seconds of Unix time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub i64);
 
-/// `2026-11-20T10:00:00Z`.
+/// Writes RFC 3339, as in `2026-11-20T10:00:00Z`.
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Timestamp::from_second(self.0) {

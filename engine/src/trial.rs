@@ -1,26 +1,26 @@
-//! Contents that are to be tried on the probe before production sees them, and what came of it.
+//! Trials of contents on the probe, before production Envoys receive them, and their outcomes.
 //!
-//! Data only: who decides makes trials and is told the outcomes; who tries stands in [`crate::run::probe`].
+//! Data only: the deciding code creates trials and receives the outcomes; [`crate::run::probe`] runs them.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use holdfast_xds::ResourceType;
 
-/// One content to be tried, on its own.
+/// A trial of one content by itself.
 #[derive(Clone)]
 pub struct Trial {
-    /// Chosen by who asks, each once in an order; comes back in [`Tried`].
+    /// Identifier chosen by the deciding code, in increasing order without repetition; returned in [`Tried`].
     pub id: u64,
     /// The type of the resource. Endpoints are never tried.
     pub kind: ResourceType,
-    /// The resource's name, for messages only: it is tried under another one.
+    /// The resource's name, for messages only: the trial uses another name.
     pub name: Arc<str>,
     /// The encoded message.
     pub body: Bytes,
 }
 
-/// Never shows the body: it may hold a private key.
+/// Omits the body, which may contain a private key.
 impl std::fmt::Debug for Trial {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trial")
@@ -32,28 +32,28 @@ impl std::fmt::Debug for Trial {
     }
 }
 
-/// What came of a trial.
+/// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The probe took it.
+    /// The probe accepted the content.
     Accepted,
-    /// The probe refused it.
+    /// The probe refused the content.
     Refused {
-        /// Envoy's own words, scrubbed. Not stable between processes.
+        /// Envoy's message, scrubbed. Not stable between processes.
         message: String,
     },
-    /// Twice, alone on a fresh probe that had answered to good content just before, the probe died on it or fell
-    /// silent.
+    /// Twice, by itself on a fresh probe that had answered to valid content just before, the content made the probe
+    /// crash or stop answering.
     Silent,
-    /// There is no verdict, and it is not the content's fault: the probe cannot be had, or cannot try such content.
+    /// No verdict, for a reason other than the content: the probe is not available, or cannot try such content.
     Unavailable,
 }
 
-/// A trial that ended.
+/// A completed trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// The trial's number.
+    /// The trial's identifier.
     pub id: u64,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }

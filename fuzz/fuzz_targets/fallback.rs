@@ -1,14 +1,14 @@
-//! The planner of fallbacks against its checker, in worlds that change; and plans that are spoilt.
+//! The planner of fallbacks against its checker, in changing worlds, with correct and with spoilt plans.
 //!
-//! Against the planner the checker has nothing to say but where requests moved between the rules of a route; of a plan
-//! that is spoilt nothing wrong is left.
+//! The checker objects to a plan of the planner only if requests moved between the rules of a route. After enforcement,
+//! no objection remains, not even to a spoilt plan.
 #![no_main]
 
 use holdfast_engine::fallback::checker::About;
 use holdfast_engine::testing::plans::Plans;
 use libfuzzer_sys::fuzz_target;
 
-/// What happens in one world.
+/// Maximum number of steps in one world.
 const STEPS: usize = 24;
 
 fuzz_target!(|data: &[u8]| {

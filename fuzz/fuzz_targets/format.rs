@@ -1,5 +1,5 @@
-//! Format strings of headers and logs: every check ends within its steps. Both the bytes as they are and a text made of the pieces of the
-//! grammar are tried.
+//! Format strings of headers and logs: every check ends within its limit in steps. The target tries the bytes as a
+//! text, and a text that consists of pieces of the grammar.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

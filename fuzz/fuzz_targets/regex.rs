@@ -1,5 +1,5 @@
-//! Regexes: every check ends within its steps, and the results for one regex agree. Both the bytes as they are and a
-//! text made of the pieces of the grammar are tried.
+//! Regexes: every check ends within its limit in steps, and the results for one regex agree. The target tries the bytes
+//! as a text, and a text that consists of pieces of the grammar.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Texts with names that are filled in: every check ends within its steps. Both the bytes as they are and a text made of the pieces of the
-//! grammar are tried.
+//! Templates, which are texts with names to fill in: every check ends within its limit in steps. The target tries the
+//! bytes as a text, and a text that consists of pieces of the grammar.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Broken objects through decoding and translation: nothing panics, incremental translation ends where one from scratch
-//! begins, and what is not served as written is told.
+//! Decoding and translation of broken objects: no panic; incremental translation equals translation from scratch; every
+//! deviation from the written objects is reported.
 #![no_main]
 
 use holdfast_engine::engine::{Engine, Event};

@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         duration::duration(text).err().map(|fault| fault.to_string()),
         address::parse(text, false).err().map(|fault| fault.to_string()),
     ];
-    // Faults go to terminals and statuses: one line, no control characters, bounded.
+    // Faults are written to terminals and statuses: one line, no control characters, of limited length.
     for fault in faults.into_iter().flatten() {
         assert!(fault.len() < 4096 && !fault.chars().any(|character| character.is_control()), "{fault:?}");
     }

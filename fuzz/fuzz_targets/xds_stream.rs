@@ -1,6 +1,6 @@
-//! An xDS stream: any order of requests, answers, lies and changes, against the model of an Envoy.
+//! An xDS stream: requests, answers, false answers and changes in any order, against the model of an Envoy.
 //!
-//! The model and what must hold are in `xds/tests/xds/model.rs`; the first byte chooses the variant of the protocol.
+//! The model and its properties are in `xds/tests/xds/model.rs`; the first byte selects the variant of the protocol.
 
 #![no_main]
 

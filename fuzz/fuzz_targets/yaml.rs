@@ -1,5 +1,5 @@
-//! A manifest file of any bytes: it is read without a panic, within its limits, the same each time, and every fault has
-//! a place in the file.
+//! A manifest file of arbitrary bytes: it is parsed without a panic, within the limits and with the same result each
+//! time, and every fault has a position in the file.
 
 #![no_main]
 

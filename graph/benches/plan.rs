@@ -1,8 +1,8 @@
-//! Speed of `affected` and of deriving a plan, as ratios to a floor that is measured in the same run.
+//! Benchmark of `affected` and of deriving a plan, as ratios to a floor that is measured in the same run.
 //!
 //! `cargo bench -p holdfast-graph --bench plan` measures with criterion at 1,000, 10,000 and 50,000 objects, with 1 and
-//! with 20 broken: leaves, each of which a hundredth of all routes requires through a policy. The floor is a plain
-//! breadth-first walk from the same nodes over a vector of neighbours. A table of ratios is printed first.
+//! with 20 broken ones: leaves, each of which is required by a hundredth of all routes through a policy. The floor is a
+//! plain breadth-first walk from the same nodes over a vector of neighbours. A table of ratios is printed first.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion};
 use holdfast_graph::{Edge, Gates, Graph, Node, ObjectKey, Plan, Role, World};
 
-/// Runs of which the fastest counts, in the table of ratios.
+/// Number of runs for the table of ratios; the fastest one counts.
 const RUNS: usize = 15;
-/// Routes that hang on one policy, as a share of all: one of so many.
+/// Divisor of the number of routes: each policy is used by the number of routes divided by this.
 const SHARE: usize = 100;
 
 struct Everything;
@@ -50,7 +50,7 @@ impl World for Everything {
 struct Case {
     graph: Graph,
     broken: BTreeSet<Node>,
-    /// For each node its dependants; leaves first, policies behind them, then routes.
+    /// For each node, its dependants; leaves first, then policies, then routes.
     floor: Vec<Vec<u32>>,
     starts: Vec<u32>,
 }
@@ -85,7 +85,7 @@ fn case(routes: usize, broken: usize) -> Case {
     Case { graph, broken, floor, starts }
 }
 
-/// Walks from all starts; who is reached.
+/// Walks from all starts and returns the reached nodes.
 fn walk(case: &Case) -> Vec<u32> {
     let mut seen = vec![false; case.floor.len()];
     let mut reached = case.starts.clone();

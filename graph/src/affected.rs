@@ -1,4 +1,4 @@
-//! Who is affected when an object, or a section of it, breaks.
+//! Objects that are affected when an object, or a section of it, breaks.
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,24 @@ use serde::Serialize;
 use crate::closing::Closing;
 use crate::{Graph, Node, Role};
 
-/// Somebody whom the breaking of an object reaches.
+/// A node that the failure of an object reaches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Affected {
-    /// Who is reached.
+    /// The node that is reached.
     pub node: Node,
-    /// The role of the last edge on the way.
+    /// The role of the last edge on the path.
     pub role: Role,
-    /// The node through which it was reached first: following it leads back to the cause.
+    /// The first node through which the failure arrived: following `through` leads back to the cause.
     pub through: Node,
 }
 
 impl Graph {
-    /// Who is affected when `broken` breaks, nearest first: everybody whom closing reaches, with the way back.
+    /// Returns the nodes that are affected when `broken` breaks, nearest first: every node that closing reaches, with
+    /// the path back.
     ///
-    /// Of an object that breaks as a whole nothing is in the answer: its sections count as broken with it. Of one that
-    /// breaks in a section the other sections go on. Who is attached to several is reached when all of them are.
-    /// Cycles end the walk.
+    /// Where a whole object breaks, the result has none of its sections: they count as broken with it. Where one
+    /// section breaks, the other sections are unaffected. A node that is attached to several objects is reached when
+    /// all of them are closed. Cycles end the walk.
     pub fn affected(&self, broken: &Node) -> Vec<Affected> {
         let mut closing = Closing::new(self, |_| true);
         closing.close(broken);

@@ -1,4 +1,4 @@
-//! Whom closing reaches, and from which broken objects.
+//! Nodes that closing reaches, with the broken objects that cause it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -8,10 +8,10 @@ use crate::closing::Closing;
 use crate::plan::CAUSES_MAX;
 use crate::{Graph, Node, ObjectKey};
 
-/// Everything that is closed because `broken` is, the broken themselves among them, each with its causes.
+/// Returns every node that is closed because of `broken`, including the broken nodes themselves, each with its causes.
 ///
-/// First who is closed at all, which all broken nodes decide together; then, for each broken object, who of these is
-/// reached from it. A node is walked at most `CAUSES_MAX` times.
+/// The first step computes the closed nodes, which depend on all broken nodes together. The second step computes, for
+/// each broken object, which of these nodes it reaches. A node is walked at most `CAUSES_MAX` times.
 pub(crate) fn closed(
     broken: &[&Node],
     graph: &Graph,
@@ -28,7 +28,8 @@ pub(crate) fn closed(
         while let Some(node) = queue.pop_front() {
             for next in closing.closes(node) {
                 let causes = reached.entry(next).or_default();
-                // What is behind a node that is full, or was seen under this cause, has as many causes already.
+                // The nodes behind a node that is full, or was seen under this cause, have the same number of causes
+                // already.
                 if causes.len() < CAUSES_MAX && causes.insert(cause.key.clone()) {
                     queue.extend(graph.at(next));
                 }

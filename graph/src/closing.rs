@@ -1,11 +1,12 @@
-//! How closing (replacement, exclusion) travels: from what is closed to whoever cannot be served without it.
+//! Propagation of closing (replacement, exclusion): from a closed node to the nodes that cannot be served without it.
 //!
-//! Only the walk; what is done with those it reaches is decided in `plan`.
+//! This module only walks the graph; `plan` decides what is done with the reached nodes.
 //!
-//! * An object that is closed as a whole closes whoever names it or any of its sections.
-//! * A section that is closed closes whoever names that section, and whoever requires the object as a whole or is
-//!   modified by it; who merely hangs on the object hangs on what is left of it.
-//! * Who hangs on several is closed when the last of them is: only then is there nothing to attach to.
+//! * An object that is closed as a whole closes each dependant that names the object or any of its sections.
+//! * A closed section closes each dependant that names this section, and each dependant that requires the whole object
+//!   or is modified by it. A dependant that is only attached to the object stays attached to its other sections.
+//! * A node that is attached to several objects is closed when the last of them is: only then there is nothing left to
+//!   attach to.
 
 use std::collections::HashSet;
 
@@ -13,45 +14,45 @@ use petgraph::stable_graph::NodeIndex;
 
 use crate::{Graph, Node, ObjectKey, Role};
 
-/// Somebody whom a layer of the walk reached.
+/// A node that a layer of the walk reached.
 pub(crate) struct Reached {
-    /// Who is reached.
+    /// The node that is reached.
     pub(crate) at: NodeIndex,
     /// The role of the edge.
     pub(crate) role: Role,
-    /// Whom the edge leads to.
+    /// The node that the edge leads to.
     pub(crate) through: NodeIndex,
 }
 
-/// A walk in layers from what is closed. Which nodes it reaches does not depend on the order of edges.
+/// A walk in layers from the closed nodes. The set of reached nodes does not depend on the order of edges.
 pub(crate) struct Closing<'a, E> {
     graph: &'a Graph,
     exists: E,
-    /// Closed, or a section of an object that is closed as a whole.
+    /// Nodes that are closed, or are a section of an object that is closed as a whole.
     gone: HashSet<NodeIndex>,
-    /// Objects of which a section is closed.
+    /// Objects with a closed section.
     hurt: HashSet<NodeIndex>,
     reached: HashSet<NodeIndex>,
     layer: Vec<(NodeIndex, Through)>,
 }
 
-/// By what a node of the layer closes its dependants.
+/// Reason why a node of the layer closes its dependants.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Through {
-    /// It is closed itself.
+    /// The node itself is closed.
     Itself,
-    /// It is the whole of a section that is closed.
+    /// The node is the whole object of a closed section.
     Section,
 }
 
 impl<'a, E: Fn(&ObjectKey) -> bool> Closing<'a, E> {
-    /// A walk over `graph` that passes over objects of which `exists` says no.
+    /// Returns a walk over `graph` that skips objects for which `exists` is false.
     pub(crate) fn new(graph: &'a Graph, exists: E) -> Self {
         let (gone, hurt, reached) = (HashSet::new(), HashSet::new(), HashSet::new());
         Self { graph, exists, gone, hurt, reached, layer: Vec::new() }
     }
 
-    /// Closes a node to begin with.
+    /// Closes a node from which the walk starts.
     pub(crate) fn close(&mut self, node: &Node) {
         for (index, by) in self.ends(node) {
             let new = match by {
@@ -64,7 +65,8 @@ impl<'a, E: Fn(&ObjectKey) -> bool> Closing<'a, E> {
         }
     }
 
-    /// Takes one step: who is reached newly. A node is named once for each edge that reaches it in this step.
+    /// Takes one step and returns the newly reached nodes. A node is listed once for each edge that reaches it in this
+    /// step.
     pub(crate) fn step(&mut self) -> Vec<Reached> {
         let mut found = Vec::new();
         for end in std::mem::take(&mut self.layer) {
@@ -86,13 +88,13 @@ impl<'a, E: Fn(&ObjectKey) -> bool> Closing<'a, E> {
         while !self.step().is_empty() {}
     }
 
-    /// Whom a node closes directly, as things stand; only those that the walk has reached.
+    /// Returns the nodes that a node closes directly in the current state; only nodes that the walk has reached.
     pub(crate) fn closes(&self, node: &Node) -> impl Iterator<Item = NodeIndex> {
         let ends = self.ends(node).into_iter();
         ends.flat_map(|end| self.closed_by(end)).map(|next| next.at).filter(|at| self.reached.contains(at))
     }
 
-    /// The ends of edges by which a closed node closes others.
+    /// Returns the ends of edges by which a closed node closes its dependants.
     fn ends(&self, node: &Node) -> Vec<(NodeIndex, Through)> {
         if node.section.is_empty() {
             return self.graph.nodes_of(&node.key).map(|index| (index, Through::Itself)).collect();
@@ -114,11 +116,11 @@ impl<'a, E: Fn(&ObjectKey) -> bool> Closing<'a, E> {
         exists(at) && (role != Role::Attaches || !self.hangs_on_something(at))
     }
 
-    /// Is anything left that the node is attached to?
+    /// Returns whether the node is still attached to something.
     fn hangs_on_something(&self, at: NodeIndex) -> bool {
         let anchors = || self.graph.dependencies(at).filter(|(_, role)| *role == Role::Attaches);
         let node = |index| self.graph.at(index);
-        // Who names sections of an object hangs on these, and no longer on the object at large.
+        // A node that is attached to sections of an object depends on these, and no longer on the object as a whole.
         let by_section: HashSet<&ObjectKey> =
             anchors().filter_map(|(to, _)| node(to)).filter(|to| !to.section.is_empty()).map(|to| &to.key).collect();
         anchors().any(|(to, _)| {

@@ -1,4 +1,4 @@
-//! The dependency graph: edges as translation read them. Who is reached by what is asked elsewhere.
+//! Dependency graph: the edges that translation recorded. Other modules compute which nodes a failure reaches.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ObjectKey, Role};
 
-/// An object, or a section of it (a rule, a listener); effects travel by section.
+/// An object, or a section of it (a rule, a listener); effects propagate by section.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Node {
     /// The object.
@@ -20,32 +20,32 @@ pub struct Node {
 }
 
 impl Node {
-    /// The object as a whole.
+    /// Returns the node of a whole object.
     pub fn whole(key: ObjectKey) -> Self {
         Self { key, section: Arc::from("") }
     }
 
-    /// A section of an object.
+    /// Returns the node of a section of an object.
     pub fn section(key: ObjectKey, section: impl Into<Arc<str>>) -> Self {
         Self { key, section: section.into() }
     }
 }
 
-/// One reference: the dependant (or a section of it) reads the object `to`.
+/// A reference: the dependant (or a section of it) reads the object `to`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Edge {
-    /// Who depends.
+    /// The dependant.
     pub from: Node,
-    /// On which object, or which section of it.
+    /// The object, or the section of it, that the dependant reads.
     pub to: Node,
-    /// In what role.
+    /// The role of the reference.
     pub role: Role,
 }
 
 /// All edges of the current snapshot.
 ///
-/// Edges belong to the object that read them: `replace` puts all edges of one reader in the place of those it
-/// recorded before, so that an edit costs what the object touches.
+/// Edges belong to the object that read them: `replace` replaces all edges of one reader that were recorded before, so
+/// that the cost of an edit depends only on what the object touches.
 #[derive(Debug, Default)]
 pub struct Graph {
     graph: StableDiGraph<Node, Role>,
@@ -54,7 +54,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Sets the edges that translating `reader` recorded; none removes the reader's edges.
+    /// Sets the edges that the translation of `reader` recorded; an empty list removes the edges of the reader.
     pub fn replace(&mut self, reader: &ObjectKey, mut edges: Vec<Edge>) {
         edges.sort_unstable();
         edges.dedup();
@@ -96,12 +96,12 @@ impl Graph {
         }
     }
 
-    /// All edges, in order.
+    /// Returns all edges, in order.
     pub fn edges(&self) -> BTreeSet<Edge> {
         self.readers.values().flatten().cloned().collect()
     }
 
-    /// How many edges there are.
+    /// Returns the number of edges.
     pub fn edge_count(&self) -> usize {
         self.graph.edge_count()
     }
@@ -114,27 +114,27 @@ impl Graph {
         }
     }
 
-    /// Where a node stands, if any edge begins or ends at it.
+    /// Returns the index of a node, if any edge begins or ends at it.
     pub(crate) fn find(&self, node: &Node) -> Option<NodeIndex> {
         self.index.get(&node.key)?.get(&node.section).copied()
     }
 
-    /// The object as a whole and all of its sections at which edges begin or end.
+    /// Returns the nodes of the whole object and of all its sections at which edges begin or end.
     pub(crate) fn nodes_of(&self, key: &ObjectKey) -> impl Iterator<Item = NodeIndex> {
         self.index.get(key).into_iter().flat_map(|sections| sections.values().copied())
     }
 
-    /// The node at a place; none where the place is free.
+    /// Returns the node at an index, or `None` where the index is free.
     pub(crate) fn at(&self, index: NodeIndex) -> Option<&Node> {
         self.graph.node_weight(index)
     }
 
-    /// Who depends on a node, and how.
+    /// Returns the dependants of a node, with their roles.
     pub(crate) fn dependants(&self, index: NodeIndex) -> impl Iterator<Item = (NodeIndex, Role)> {
         self.graph.edges_directed(index, Direction::Incoming).map(|edge| (edge.source(), *edge.weight()))
     }
 
-    /// On what a node depends, and how.
+    /// Returns the dependencies of a node, with their roles.
     pub(crate) fn dependencies(&self, index: NodeIndex) -> impl Iterator<Item = (NodeIndex, Role)> {
         self.graph.edges_directed(index, Direction::Outgoing).map(|edge| (edge.target(), *edge.weight()))
     }

@@ -1,33 +1,34 @@
-//! Who is refused again and again waits before the next try; others do not.
+//! Hold-down of objects that Envoy refuses repeatedly: these objects wait before the next try, others do not.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::ObjectKey;
 
-/// After how many refusals of one object within `HOLD_DOWN_WINDOW_MS` it waits.
+/// Number of refusals of one object within `HOLD_DOWN_WINDOW_MS` after which the object waits.
 pub const HOLD_DOWN_REFUSALS: usize = 3;
-/// Within how many milliseconds refusals count together, and after how many without one the object is free again.
+/// Window in which refusals count together, in milliseconds; after this time without a refusal, the object is free
+/// again.
 pub const HOLD_DOWN_WINDOW_MS: u64 = 60_000;
 /// The first wait, in milliseconds; each refusal after it doubles the wait.
 pub const HOLD_DOWN_FIRST_MS: u64 = 1_000;
 /// The longest wait, in milliseconds.
 pub const HOLD_DOWN_MAX_MS: u64 = 30_000;
-/// Of how many objects refusals are counted; beyond it the one that was refused longest ago is forgotten.
+/// Number of objects with counted refusals; beyond it, the object with the oldest last refusal is forgotten.
 pub const HOLD_DOWN_OBJECTS_MAX: usize = 4_096;
 
-/// Refusals of late, by object.
+/// Recent refusals, by object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HoldDown {
     objects: HashMap<ObjectKey, Refusals>,
-    /// By the time of the last refusal, so that forgetting the oldest looks at no other.
+    /// Objects by the time of the last refusal, so that forgetting the oldest does not visit the others.
     ages: BTreeSet<(u64, ObjectKey)>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Refusals {
-    /// The latest, at most `HOLD_DOWN_REFUSALS`.
+    /// Times of the latest refusals, at most `HOLD_DOWN_REFUSALS`.
     latest_ms: VecDeque<u64>,
-    /// How long the object waits after the last one.
+    /// Time for which the object waits after the last refusal.
     wait_ms: u64,
 }
 
@@ -38,7 +39,7 @@ impl Refusals {
 
     fn count(&mut self, now_ms: u64) {
         let last = self.last_ms();
-        // A clock that was set back says nothing about how long ago the refusals were.
+        // After the clock was set back, the age of the refusals is unknown.
         if now_ms < last || now_ms - last > HOLD_DOWN_WINDOW_MS + self.wait_ms {
             *self = Self::default();
         }
@@ -70,7 +71,7 @@ impl HoldDown {
         self.ages.insert((now_ms, key.clone()));
     }
 
-    /// Until when the object waits; none where it need not.
+    /// Returns the time until which the object waits, or `None` where it need not wait.
     pub(crate) fn wait_until(&self, key: &ObjectKey, now_ms: u64) -> Option<u64> {
         let refusals = self.objects.get(key)?;
         let until = refusals.last_ms() + refusals.wait_ms;
@@ -86,7 +87,7 @@ mod tests {
         ObjectKey::new("g", "Route", "ns", name)
     }
 
-    /// Refuses at these seconds; for how many seconds the object waits after each.
+    /// Refuses at these seconds and returns the wait after each refusal, in seconds.
     fn waits(seconds: &[u64]) -> Vec<u64> {
         let mut hold_down = HoldDown::default();
         let wait = |second: &u64| {

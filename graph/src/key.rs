@@ -1,4 +1,4 @@
-//! The identity of an object.
+//! Identity of an object.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Identity of a Kubernetes object: group, kind, namespace and name.
 ///
-/// The namespace is empty for cluster-scoped objects, the group for the core group.
-/// The version is no part of it: the same object may be read in several versions.
-/// Cloning is four reference counts.
+/// The namespace is empty for cluster-scoped objects, the group for the core group. The version is not part of the key:
+/// the same object may be read in several versions. Cloning increments four reference counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectKey {
     /// API group, for example `gateway.networking.k8s.io`.
@@ -24,7 +23,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// A key from its four parts.
+    /// Returns a key of its four parts.
     pub fn new(
         group: impl Into<Arc<str>>,
         kind: impl Into<Arc<str>>,
@@ -34,7 +33,7 @@ impl ObjectKey {
         Self { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
     }
 
-    /// `namespace/name`, or the name alone for a cluster-scoped object.
+    /// Returns `namespace/name`, or the name only for a cluster-scoped object.
     pub fn namespaced_name(&self) -> String {
         if self.namespace.is_empty() { self.name.to_string() } else { format!("{}/{}", self.namespace, self.name) }
     }
@@ -52,12 +51,12 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// A text that is no key.
+/// Error of a text that is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not of the form group/Kind:namespace/name")]
 pub struct NoKey;
 
-/// From the form that it is displayed in.
+/// Parses the form that `Display` writes.
 impl FromStr for ObjectKey {
     type Err = NoKey;
 

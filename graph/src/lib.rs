@@ -1,7 +1,7 @@
-//! Relates objects: who they are, what came from whom, who is affected when one breaks, and what to do about it.
+//! Relations between objects: identity, origins, the objects that a failure affects, and the plan for broken objects.
 //!
-//! This is the floor of the house: every other crate may use it, it uses none of them.
-//! It names no Kubernetes kind, does no I/O, reads no clock and knows nothing of Envoy.
+//! This is the lowest crate: every other crate may use it, it uses none of them. It names no Kubernetes kind, does no
+//! I/O, reads no clock and does not depend on Envoy.
 
 pub mod affected;
 mod causes;

@@ -1,4 +1,4 @@
-//! The set of objects that a thing came from.
+//! The set of objects from which a thing was made.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,31 +7,31 @@ use serde::{Serialize, Serializer};
 
 use crate::ObjectKey;
 
-/// Up to how many objects a union is written out; a larger one refers to its parts.
+/// Maximum number of objects in a union that is stored as a list; a larger union refers to its parts.
 const WRITTEN_OUT_MAX: usize = 16;
 
-/// The objects a resource, a route or a part of one was made from: sorted, without repeats.
+/// The objects from which a resource, a route or a part of one was made: sorted, without duplicates.
 ///
-/// Shared and immutable, so that the same set can stand on many parts. The origins of a large resource refer to those of
-/// its parts, so that putting them together costs the number of parts, not that of objects.
+/// The set is shared and immutable, so that many parts can use the same set. The origins of a large resource refer to
+/// those of its parts, so that the cost of a union is the number of parts, not the number of objects.
 #[derive(Clone, Debug)]
 pub struct Origins(Arc<Form>);
 
 #[derive(Debug)]
 enum Form {
-    /// Sorted, without repeats.
+    /// Sorted, without duplicates.
     WrittenOut(Box<[ObjectKey]>),
-    /// All of these together.
+    /// The union of these sets.
     Union(Box<[Origins]>),
 }
 
 impl Origins {
-    /// The origins of a thing made from one object.
+    /// Returns the origins of a thing that was made from one object.
     pub fn one(key: ObjectKey) -> Self {
         Self(Arc::new(Form::WrittenOut(Box::new([key]))))
     }
 
-    /// All objects of several sets together.
+    /// Returns the union of several sets.
     pub fn union<'a>(sets: impl IntoIterator<Item = &'a Origins>) -> Self {
         let mut parts: Vec<Origins> = Vec::new();
         for set in sets {
@@ -52,12 +52,12 @@ impl Origins {
         }
     }
 
-    /// This set and one object more.
+    /// Returns this set with one more object.
     pub fn with(&self, key: ObjectKey) -> Self {
         Self::union([self, &Self::one(key)])
     }
 
-    /// Is the object among the origins?
+    /// Returns whether the object is among the origins.
     pub fn contains(&self, key: &ObjectKey) -> bool {
         match &*self.0 {
             Form::WrittenOut(keys) => keys.binary_search(key).is_ok(),
@@ -65,7 +65,7 @@ impl Origins {
         }
     }
 
-    /// The objects, in order, each once.
+    /// Returns the objects, in order, each once.
     pub fn iter(&self) -> impl Iterator<Item = &ObjectKey> {
         let mut keys = BTreeSet::new();
         self.gather(&mut keys);
@@ -79,7 +79,7 @@ impl Origins {
         }
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         match &*self.0 {
             Form::WrittenOut(keys) => keys.len(),
@@ -87,20 +87,20 @@ impl Origins {
         }
     }
 
-    /// True where nothing is known to have made the thing.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// No objects.
+/// The empty set.
 impl Default for Origins {
     fn default() -> Self {
         Self(Arc::new(Form::WrittenOut(Box::default())))
     }
 }
 
-/// Equal are sets of equal objects, however they are put together.
+/// Sets are equal where their objects are equal, whatever their form is.
 impl PartialEq for Origins {
     fn eq(&self, other: &Self) -> bool {
         match (&*self.0, &*other.0) {
@@ -122,7 +122,7 @@ impl FromIterator<ObjectKey> for Origins {
     }
 }
 
-/// A list of objects.
+/// Serializes the set as a list of objects.
 impl Serialize for Origins {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())

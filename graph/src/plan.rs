@@ -1,7 +1,8 @@
-//! The plan: what is done with whom because something is broken. Derived anew each time, remembered nowhere.
+//! The plan: what is done with which object because something is broken. The plan is derived from scratch each time and
+//! never stored.
 //!
-//! A pure function of what is broken, of the graph, of the world and of the gates. Nothing here translates, stores or
-//! asks who is to blame.
+//! The plan is a pure function of the broken objects, the graph, the world and the gates. This module does not
+//! translate, store or attribute blame.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,32 +12,32 @@ use serde::Serialize;
 
 use crate::{Gates, Graph, Node, ObjectKey, World, causes, versions};
 
-/// Up to how many causes a decision names; where there are more, the first in order are named.
+/// Maximum number of causes of a decision; where there are more, the first in order are named.
 pub const CAUSES_MAX: usize = 64;
 
-/// What is done with an object or a section of it; the later, the stronger.
+/// What is done with an object or a section of it; a later step is stronger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
-    /// It is served as desired.
+    /// The desired version is served.
     #[default]
     Current,
-    /// Its last valid version is served.
+    /// The last valid version is served.
     Backfilled,
-    /// A direct response stands in its place.
+    /// A direct response is served instead.
     Replaced,
-    /// It is left out.
+    /// The object or section is left out.
     Excluded,
 }
 
 impl Step {
-    /// Is it not served at all, in any version?
+    /// Returns whether nothing is served, in any version.
     pub fn is_closed(self) -> bool {
         matches!(self, Step::Replaced | Step::Excluded)
     }
 }
 
-/// As it is serialized.
+/// Writes the step as it is serialized.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -48,24 +49,24 @@ impl fmt::Display for Step {
     }
 }
 
-/// A step, and the broken objects behind it.
+/// A step, with the broken objects that cause it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// What is done.
+    /// The step.
     pub step: Step,
-    /// Why: the broken objects from which it was reached, at most `CAUSES_MAX`. A broken object is a cause of its own.
+    /// The broken objects that cause the step, at most `CAUSES_MAX`. A broken object is its own cause.
     pub causes: BTreeSet<ObjectKey>,
 }
 
-/// What deviates from the desired snapshot, and why.
+/// Deviations from the desired snapshot, with their causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Every deviation. Who is not here is current. Backfill stands with objects as a whole only.
+    /// Every deviation. Nodes that are not listed are current. Backfill applies to whole objects only.
     pub decisions: BTreeMap<Node, Decision>,
 }
 
 impl Plan {
-    /// The plan for what is broken now.
+    /// Returns the plan for the objects that are broken now.
     pub fn derive(broken: &BTreeSet<Node>, graph: &Graph, world: &impl World, gates: &Gates) -> Self {
         let mut plan = Self::default();
         let backfill = gates.isolate && gates.use_last_valid;
@@ -77,7 +78,7 @@ impl Plan {
         plan
     }
 
-    /// Takes broken objects back to their last valid versions, and their dependants with them.
+    /// Backfills broken objects with their last valid versions, and their dependants with them.
     fn restore(&mut self, broken: &BTreeSet<&ObjectKey>, graph: &Graph, world: &impl World, gates: &Gates) {
         for key in broken {
             self.decide(Node::whole((*key).clone()), Step::Backfilled, BTreeSet::from([(*key).clone()]));
@@ -92,7 +93,7 @@ impl Plan {
         }
     }
 
-    /// Closes broken nodes, and whoever cannot be served without them.
+    /// Closes broken nodes, and the nodes that cannot be served without them.
     fn close(&mut self, broken: &[&Node], graph: &Graph, world: &impl World, gates: &Gates) {
         for (node, causes) in causes::closed(broken, graph, |key| world.exists(key)) {
             let leaves_answer =
@@ -102,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Adds a decision; of two about the same node the stronger stays, with the causes of both.
+    /// Adds a decision; of two decisions about one node, the stronger step is kept, with the causes of both.
     fn decide(&mut self, node: Node, step: Step, causes: BTreeSet<ObjectKey>) {
         let decision = self.decisions.entry(node).or_default();
         decision.step = decision.step.max(step);
@@ -113,12 +114,12 @@ impl Plan {
         }
     }
 
-    /// True where everything is current.
+    /// Returns whether everything is current.
     pub fn is_empty(&self) -> bool {
         self.decisions.is_empty()
     }
 
-    /// What is done with a node: of a section the stronger of its own step and that of its object.
+    /// Returns the step of a node: for a section, the stronger of its own step and that of its object.
     pub fn step(&self, node: &Node) -> Step {
         let own = self.decisions.get(node).map_or(Step::Current, |decision| decision.step);
         if node.section.is_empty() {
@@ -128,25 +129,25 @@ impl Plan {
         own.max(whole)
     }
 
-    /// All decisions about an object, that about the whole of it first.
+    /// Returns all decisions about an object, the decision about the whole object first.
     pub fn of(&self, key: &ObjectKey) -> impl Iterator<Item = (&Node, &Decision)> {
         let from = Node::whole(key.clone());
         let own = self.decisions.range((Bound::Included(&from), Bound::Unbounded));
         own.take_while(move |(node, _)| node.key == from.key)
     }
 
-    /// The objects of which the last valid version is served.
+    /// Returns the objects that are served in their last valid version.
     pub fn backfilled(&self) -> impl Iterator<Item = &ObjectKey> {
         let backfilled = self.decisions.iter().filter(|(_, decision)| decision.step == Step::Backfilled);
         backfilled.map(|(node, _)| &node.key)
     }
 
-    /// Everything that is replaced or excluded.
+    /// Returns every decision with a replaced or excluded node.
     pub fn closed(&self) -> impl Iterator<Item = (&Node, &Decision)> {
         self.decisions.iter().filter(|(_, decision)| decision.step.is_closed())
     }
 
-    /// The broken objects behind all decisions together.
+    /// Returns the broken objects that cause all decisions together.
     pub fn causes(&self) -> BTreeSet<&ObjectKey> {
         self.decisions.values().flat_map(|decision| &decision.causes).collect()
     }

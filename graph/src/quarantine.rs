@@ -1,7 +1,7 @@
-//! The quarantine: the only memory of trouble, for one Gateway and one build of Envoy.
+//! The quarantine: the only memory of refused content, for one Gateway and one build of Envoy.
 //!
-//! It is kept by translated content: an edit that changes the content releases it, and what was refused stays refused
-//! whoever brings it. It does not decide what is done about it; the plan is derived from it each time.
+//! The key is the translated content: an edit that changes the content releases the object, and refused content stays
+//! refused for any object. The quarantine does not decide what is done; the plan is derived from it each time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,20 +12,20 @@ pub use crate::hold_down::{
 use crate::hold_down::HoldDown;
 use crate::{Content, Detected, ObjectKey, Verdict};
 
-/// How many verdicts are kept; beyond it the oldest goes first, and its content may be tried again.
+/// Maximum number of verdicts; beyond it, the oldest is removed first, and its content may be tried again.
 pub const VERDICTS_MAX: usize = 16_384;
-/// How many bytes of a message are kept.
+/// Maximum length of a message that is kept, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1_024;
-/// How many bytes of a field's path are kept.
+/// Maximum length of a field path that is kept, in bytes.
 pub const FIELD_BYTES_MAX: usize = 512;
-/// How many witnesses of a verdict are kept; it then refuses wherever these are together.
+/// Maximum number of witnesses of a verdict; the verdict then applies wherever the kept ones are present.
 pub const WITNESSES_MAX: usize = 64;
 
 /// Verdicts by content.
 #[derive(Clone, Debug, Default)]
 pub struct Quarantine {
     verdicts: HashMap<Content, Kept>,
-    /// By age: in the order in which they were convicted.
+    /// Contents by age: in the order of their convictions.
     ages: BTreeMap<u64, Content>,
     objects: HashMap<ObjectKey, BTreeSet<Content>>,
     convicted: u64,
@@ -39,15 +39,16 @@ struct Kept {
 }
 
 impl Quarantine {
-    /// A quarantine without verdicts.
+    /// Returns a quarantine without verdicts.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Convicts a content; true where it was not convicted before.
+    /// Convicts a content; returns whether it was not convicted before.
     ///
-    /// Of a content that is in quarantine already the time of the first verdict stays; what is known of it only gets
-    /// firmer: a suspicion does not take the place of a conviction, nor one with witnesses that of one without.
+    /// For a content that is already in quarantine, the time of the first verdict is kept, and a weaker verdict does
+    /// not replace a stronger one: a suspicion does not replace a conviction, and a verdict with witnesses does not
+    /// replace one without.
     pub fn convict(&mut self, content: Content, mut verdict: Verdict) -> bool {
         bound(&mut verdict);
         if let Some(kept) = self.verdicts.get_mut(&content) {
@@ -75,7 +76,7 @@ impl Quarantine {
         true
     }
 
-    /// Takes a verdict back.
+    /// Removes a verdict.
     pub fn acquit(&mut self, content: &Content) -> Option<Verdict> {
         let kept = self.verdicts.remove(content)?;
         self.ages.remove(&kept.age);
@@ -91,50 +92,53 @@ impl Quarantine {
         }
     }
 
-    /// The verdict about a content, whether or not its witnesses are there.
+    /// Returns the verdict about a content, whether or not its witnesses are present.
     pub fn get(&self, content: &Content) -> Option<&Verdict> {
         self.verdicts.get(content).map(|kept| &kept.verdict)
     }
 
-    /// The verdict by which a content is refused now: one with witnesses only where all of them are present.
+    /// Returns the verdict that applies to a content now: a verdict with witnesses applies only where all of them are
+    /// present.
     pub fn refuses(&self, content: &Content, present: impl Fn(&Content) -> bool) -> Option<&Verdict> {
         self.get(content).filter(|verdict| verdict.witnesses.iter().all(present))
     }
 
-    /// All verdicts, the oldest first: convicting them in this order in an empty quarantine gives the same.
+    /// Returns all verdicts, the oldest first: convicting them in this order in an empty quarantine gives an equal
+    /// quarantine.
     pub fn iter(&self) -> impl Iterator<Item = (Content, &Verdict)> {
         self.ages.values().filter_map(|content| Some((*content, self.get(content)?)))
     }
 
-    /// How many verdicts there are.
+    /// Returns the number of verdicts.
     pub fn len(&self) -> usize {
         self.verdicts.len()
     }
 
-    /// True where nothing is in quarantine.
+    /// Returns whether the quarantine is empty.
     pub fn is_empty(&self) -> bool {
         self.verdicts.is_empty()
     }
 
-    /// The verdicts about an object and its sections, in order of content.
+    /// Returns the verdicts about an object and its sections, ordered by content.
     pub fn of(&self, key: &ObjectKey) -> impl Iterator<Item = (Content, &Verdict)> {
         let contents = self.objects.get(key).into_iter().flatten();
         contents.filter_map(|content| Some((*content, self.get(content)?)))
     }
 
-    /// Counts a refusal at a time, in milliseconds of Unix time. Of one edit of an object a single refusal counts,
-    /// however many of its parts were refused, and a suspicion is none.
+    /// Counts a refusal, with its time in milliseconds of Unix time. The caller counts one refusal for each edit of an
+    /// object, however many of its parts were refused, and does not count suspicions.
     pub fn note_refusal(&mut self, key: &ObjectKey, now_ms: u64) {
         self.hold_down.refused(key, now_ms);
     }
 
-    /// Until when an object waits before its next try, in milliseconds of Unix time; none where it need not wait.
+    /// Returns the time until which an object waits before its next try, in milliseconds of Unix time, or `None` where
+    /// it need not wait.
     pub fn wait_until(&self, key: &ObjectKey, now_ms: u64) -> Option<u64> {
         self.hold_down.wait_until(key, now_ms)
     }
 }
 
-/// Cuts what came from outside down to its limits.
+/// Truncates data from outside to its limits.
 fn bound(verdict: &mut Verdict) {
     for (text, limit) in [(&mut verdict.message, MESSAGE_BYTES_MAX), (&mut verdict.field, FIELD_BYTES_MAX)] {
         if text.len() > limit {

@@ -1,4 +1,4 @@
-//! Draws the graph for people: Graphviz, and plain data for JSON.
+//! Rendering of the graph: Graphviz, and plain data for JSON.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,24 +7,24 @@ use serde::Serialize;
 
 use crate::{Graph, ObjectKey, Role};
 
-/// One edge as diagnostics show it.
+/// One edge for diagnostics.
 #[derive(Debug, Serialize)]
 pub struct EdgeView {
-    /// The dependant, `group/Kind:namespace/name`.
+    /// The dependant, as `group/Kind:namespace/name`.
     pub from: String,
-    /// The dependant's section (`rules[1]`), empty for the whole object.
+    /// The section of the dependant (`rules[1]`), empty for the whole object.
     pub section: String,
-    /// What it depends on.
+    /// The dependency.
     pub to: String,
-    /// The section it depends on, empty for the whole object.
+    /// The section of the dependency, empty for the whole object.
     #[serde(rename = "toSection")]
     pub to_section: String,
-    /// In what role.
+    /// The role.
     pub role: Role,
 }
 
 impl Graph {
-    /// All edges as plain data, in order.
+    /// Returns all edges as plain data, in order.
     pub fn view(&self) -> Vec<EdgeView> {
         self.edges()
             .into_iter()
@@ -38,8 +38,8 @@ impl Graph {
             .collect()
     }
 
-    /// The graph in Graphviz' language, for `dot -Tsvg`; one edge for each pair and role. What is broken is red, what is
-    /// affected by it orange.
+    /// Returns the graph in the language of Graphviz, for `dot -Tsvg`; one edge for each pair and role. Broken objects
+    /// are red, affected objects orange.
     pub fn dot(&self, broken: &BTreeSet<ObjectKey>, affected: &BTreeSet<ObjectKey>) -> String {
         let edges: BTreeSet<_> =
             self.edges().into_iter().map(|e| (e.from.key.to_string(), e.to.key.to_string(), e.role)).collect();

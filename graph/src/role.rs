@@ -1,30 +1,31 @@
-//! What an edge between two objects means for a failure.
+//! Role of an edge: its meaning for a failure.
 
 use serde::{Deserialize, Serialize};
 
-/// The role of an edge from a dependant to what it depends on.
+/// The role of an edge from a dependant to its dependency.
 ///
-/// The role decides what travels back along the edge when the far end breaks:
-/// closing (replacement, exclusion) and versions (backfill) travel by different rules.
+/// The role decides what propagates to the dependant when the dependency breaks: closing (replacement, exclusion) and
+/// versions (backfill) propagate by different rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Role {
-    /// The dependant cannot work without it: a route and its back end, a listener and its certificate.
+    /// The dependant cannot work without the dependency: a route and its backend, a listener and its certificate.
     Requires,
-    /// It changes how the dependant behaves, and the dependant must not be served without it: a route and its policy.
+    /// The dependency changes the behaviour of the dependant, which must not be served without it: a route and its
+    /// policy.
     Modifies,
-    /// The dependant hangs on it: a route and its Gateway.
+    /// The dependant is attached to the dependency: a route and its Gateway.
     Attaches,
-    /// The dependant names it and can do without it: an access log's back end.
+    /// The dependant names the dependency and works without it: the backend of an access log.
     Mentions,
 }
 
 impl Role {
-    /// Does closing of the far end (replacement or exclusion) reach the dependant?
+    /// Returns whether closing of the dependency (replacement or exclusion) reaches the dependant.
     pub fn closing_travels(self) -> bool {
         !matches!(self, Role::Mentions)
     }
 
-    /// Does the version of the far end (backfill) reach the dependant, so that it goes back together with it?
+    /// Returns whether the version of the dependency (backfill) reaches the dependant, so that both go back together.
     pub fn version_travels(self) -> bool {
         matches!(self, Role::Requires | Role::Modifies)
     }

@@ -1,4 +1,4 @@
-//! A verdict: which translated content is at fault, by whose word, since when, and together with what.
+//! Verdicts: which translated content is at fault, how it was detected, since when, and with which witnesses.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::Node;
 
-/// Hash of the translated content of a part: what is refused, whatever object it comes from.
+/// Hash of the translated content of a part: the identity of refused content, whatever object it comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Content(pub [u8; 16]);
 
-/// 32 hexadecimal digits.
+/// Writes 32 hexadecimal digits.
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// As it is displayed.
+/// Writes the same text as `Display`.
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -41,12 +41,12 @@ impl TryFrom<String> for Content {
     }
 }
 
-/// Reads 32 hexadecimal digits.
+/// Parses 32 hexadecimal digits.
 impl FromStr for Content {
     type Err = Unreadable;
 
     fn from_str(text: &str) -> Result<Self, Unreadable> {
-        // A sign would pass as part of a number.
+        // A sign would be accepted as part of a number.
         if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(Unreadable::Content);
         }
@@ -55,21 +55,21 @@ impl FromStr for Content {
     }
 }
 
-/// By whose word something is at fault.
+/// Method by which a fault was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Detected {
-    /// Translation found it.
+    /// By translation.
     Translation,
-    /// The probe Envoy refused it.
+    /// By a refusal of the probe Envoy.
     Probe,
-    /// An Envoy of the fleet refused it.
+    /// By a refusal of an Envoy of the fleet.
     Nack,
-    /// One of several that may have been refused; not convicted, and readmitted by trial.
+    /// One of several contents that may have been refused; not convicted, and readmitted by trial.
     Suspected,
 }
 
-/// As it is serialized.
+/// Writes the method as it is serialized.
 impl fmt::Display for Detected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -81,7 +81,7 @@ impl fmt::Display for Detected {
     }
 }
 
-/// Reads what is displayed.
+/// Parses the form that `Display` writes.
 impl FromStr for Detected {
     type Err = Unreadable;
 
@@ -96,33 +96,33 @@ impl FromStr for Detected {
     }
 }
 
-/// Why a text could not be read.
+/// Reason why a text could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// Not the hash of a content.
     #[error("a content is 32 hexadecimal digits")]
     Content,
-    /// Not one of the words for who found it.
-    #[error("who found it is one of translation, probe, nack, suspected")]
+    /// Not one of the methods of detection.
+    #[error("the detection is one of translation, probe, nack, suspected")]
     Detected,
 }
 
-/// That a content is at fault.
+/// A verdict: a content is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Whose content it was when it was found.
+    /// The node with this content when the fault was found.
     pub node: Node,
-    /// The generation of that object then.
+    /// The generation of the object at that time.
     pub generation: i64,
-    /// By whose word.
+    /// The method of detection.
     pub detected: Detected,
     /// The field, as a path; empty where it is not known.
     pub field: Arc<str>,
-    /// What was said of it.
+    /// The message of the refusal or fault.
     pub message: Arc<str>,
-    /// Since when, in seconds of Unix time.
+    /// Time of the first verdict, in seconds of Unix time.
     pub since: i64,
-    /// The contents together with which it was refused; none where it is refused alone.
+    /// The contents together with which it was refused; empty where the content is refused by itself.
     pub witnesses: Vec<Content>,
 }
 

@@ -1,15 +1,15 @@
-//! How versions (backfill) travel: an object that goes back to its last valid version takes its dependants along,
-//! because that combination was acknowledged once.
+//! Propagation of versions (backfill): an object that goes back to its last valid version takes its dependants along,
+//! because this combination was acknowledged once.
 //!
-//! Versions travel by object, never by section, and never to those that others hang on.
+//! Versions propagate by object, never by section, and never to objects to which others are attached.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::plan::CAUSES_MAX;
 use crate::{Graph, ObjectKey, World};
 
-/// Every object that versions of `causes` reach, each with those that reach it; the causes themselves are among them
-/// only where another one, or a cycle, leads to them.
+/// Returns every object that versions of `causes` reach, each with the causes that reach it; a cause itself is listed
+/// only where another cause, or a cycle, leads to it.
 pub(crate) fn travel(
     causes: &BTreeSet<&ObjectKey>,
     graph: &Graph,
@@ -20,7 +20,7 @@ pub(crate) fn travel(
         let mut queue = VecDeque::from([(*cause).clone()]);
         while let Some(key) = queue.pop_front() {
             for dependant in dependants(&key, graph) {
-                // Once seen under a cause, there is nothing new behind it: no cycle is walked twice.
+                // An object that was seen under a cause leads to nothing new: no cycle is walked twice.
                 if reached.get(dependant).is_some_and(|known| known.len() >= CAUSES_MAX || known.contains(*cause))
                     || !world.exists(dependant)
                     || world.keeps_its_version(dependant)

@@ -1,50 +1,53 @@
-//! What derivation of a plan asks of the world, and what operators have switched on.
+//! Inputs of deriving a plan: queries about objects, and the gates that operators have enabled.
 
 use crate::{Node, ObjectKey};
 
-/// What operators have switched on.
+/// Gates that operators have enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
-    /// Broken objects are isolated; otherwise only what translation finds is closed, and nothing is backfilled.
+    /// Broken objects are isolated; otherwise only faults that translation finds close objects, and nothing is
+    /// backfilled.
     pub isolate: bool,
-    /// With `isolate`: what is broken goes back to its last valid version before anything else.
+    /// With `isolate`: a broken object goes back to its last valid version before any other step.
     pub use_last_valid: bool,
-    /// With `use_last_valid`: dependants go back together with what they depend on.
+    /// With `use_last_valid`: dependants go back together with their dependencies.
     pub backfill_dependants: bool,
-    /// What is closed leaves an answer in its place, so that nothing broader catches its requests.
+    /// A closed node is replaced by a direct response, so that no broader route matches its requests.
     pub replace: bool,
 }
 
-/// What derivation asks about objects. Answers must not change while a plan is derived.
+/// Queries about objects while a plan is derived. The answers must not change meanwhile.
 pub trait World {
-    /// Is the object in the desired snapshot? One that cannot be used is in it too.
+    /// Returns whether the object is in the desired snapshot. An object that cannot be used is in it too.
     fn exists(&self, key: &ObjectKey) -> bool;
 
-    /// Is there an admissible last valid version: of the same UID, not refused, not forbidden by annotation?
+    /// Returns whether there is an admissible last valid version: of the same UID, not refused, not forbidden by
+    /// annotation.
     fn last_valid(&self, key: &ObjectKey) -> bool;
 
-    /// Is the node a part that a last valid version supplies? What claims and attaches is the desired version's always, so
-    /// that going back to another version would not heal it.
+    /// Returns whether a last valid version supplies this node. Claims and attachments always come from the desired
+    /// version, so that another version would not repair them.
     fn comes_from_versions(&self, _: &Node) -> bool {
         true
     }
 
-    /// Would its last valid version name something deleted since, or lack a section that a policy targets? Then a
-    /// dependant stays current.
+    /// Returns whether the last valid version names something that was deleted since, or lacks a section that a policy
+    /// targets. In this case a dependant stays current.
     fn last_valid_is_worse(&self, key: &ObjectKey) -> bool;
 
-    /// Is it something that others hang on, to which versions never travel?
+    /// Returns whether other objects are attached to the object, so that versions never propagate to it.
     fn keeps_its_version(&self, key: &ObjectKey) -> bool;
 
-    /// Is the desired version another than the last valid one? Where it is the same, a dependant needs no step.
+    /// Returns whether the desired version differs from the last valid one. Where they are equal, a dependant needs no
+    /// step.
     fn differs_from_last_valid(&self, key: &ObjectKey) -> bool;
 
-    /// Is it replaced even where replacement is off, because it carries a security policy?
+    /// Returns whether the node is replaced even where replacement is off, because it carries a security policy.
     fn must_replace(&self, node: &Node) -> bool;
 
-    /// Can an answer stand in its place? Not where even that was refused.
+    /// Returns whether a direct response can be served instead. It cannot where even the response was refused.
     fn can_replace(&self, node: &Node) -> bool;
 
-    /// Is the object of a kind that is served itself? Others can only be left out.
+    /// Returns whether the object is of a kind that is served itself. Objects of other kinds can only be left out.
     fn serves(&self, key: &ObjectKey) -> bool;
 }

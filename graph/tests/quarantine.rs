@@ -1,4 +1,4 @@
-//! The quarantine as its users see it: what it refuses, what it forgets, and who waits.
+//! Tests of the quarantine through its public interface: what it refuses, what it forgets, and which objects wait.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -122,7 +122,7 @@ fn verdicts_come_back_from_json() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever is done, the lists by content, by age and by object tell the same.
+    /// After any operations, the indexes by content, by age and by object are consistent.
     #[test]
     fn all_views_tell_the_same(deeds in prop::collection::vec((0..8_u32, 0..3_u8, prop::option::of(0..3_usize)), 0..40)) {
         let mut quarantine = Quarantine::new();

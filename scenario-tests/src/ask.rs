@@ -1,4 +1,5 @@
-//! A request and its answer, in the words of a story: `ask(port).path("/one").host("a.example").comes_to_reach("pod")`.
+//! HTTP request builder and response checks, as stories write them:
+//! `ask(port).path("/one").host("a.example").comes_to_reach("pod")`.
 
 use std::net::Ipv4Addr;
 
@@ -13,10 +14,10 @@ use crate::connect::{Connection, Protocol, Trust};
 use crate::tls::Certificate;
 use crate::wait::until;
 
-/// The host that is asked for where a story names none.
+/// The default host of a request.
 pub const HOST_DEFAULT: &str = "example.com";
 
-/// A request that can be sent any number of times, each on a connection of its own.
+/// A request that can be sent any number of times, each time on a new connection.
 #[derive(Clone, Debug)]
 pub struct Ask {
     port: u16,
@@ -30,18 +31,18 @@ pub struct Ask {
     from: Ipv4Addr,
 }
 
-/// An answer, read to its end.
+/// A response with its complete body.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// Status.
+    /// Status code.
     pub status: StatusCode,
     /// Headers.
     pub headers: HeaderMap,
-    /// Body, text as it should be in these stories.
+    /// Body, decoded as UTF-8.
     pub body: String,
 }
 
-/// A GET of `/` at a loopback port.
+/// Returns a GET of `/` at a loopback port.
 pub fn ask(port: u16) -> Ask {
     Ask {
         port,
@@ -56,77 +57,77 @@ pub fn ask(port: u16) -> Ask {
     }
 }
 
-/// A GET of a path at a loopback port.
+/// Returns a GET of a path at a loopback port.
 pub fn get(port: u16, path: &str) -> Ask {
     ask(port).path(path)
 }
 
 impl Ask {
-    /// Path and query, sent as written.
+    /// Sets the path and query, sent as written.
     pub fn path(mut self, path: &str) -> Self {
         path.clone_into(&mut self.path);
         self
     }
 
-    /// `Host` or `:authority`.
+    /// Sets `Host` or `:authority`.
     pub fn host(mut self, host: &str) -> Self {
         host.clone_into(&mut self.host);
         self
     }
 
-    /// The method.
+    /// Sets the method.
     pub fn method(mut self, method: Method) -> Self {
         self.method = method;
         self
     }
 
-    /// One header more.
+    /// Adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The body.
+    /// Sets the body.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// HTTP/2 instead of HTTP/1.1.
+    /// Uses HTTP/2 instead of HTTP/1.1.
     pub fn http2(mut self) -> Self {
         self.protocol = Protocol::Http2;
         self
     }
 
-    /// TLS, with a name to ask for and a root to trust.
+    /// Uses TLS with the given server name and trusted root.
     pub fn tls(mut self, trust: Trust) -> Self {
         self.trust = Some(trust);
         self
     }
 
-    /// From another loopback address.
+    /// Connects from another loopback address.
     pub fn coming_from(mut self, address: Ipv4Addr) -> Self {
         self.from = address;
         self
     }
 
-    /// Where TLS is spoken, with a certificate of the client's.
+    /// Presents a client certificate; effective only with TLS.
     pub fn showing(mut self, certificate: &Certificate) -> Self {
         self.trust = self.trust.map(|trust| trust.showing(certificate));
         self
     }
 
-    /// Opens the connection that this request would be sent on.
+    /// Opens the connection that this request is sent on.
     pub async fn connect(&self) -> Result<Connection> {
         Connection::open_from(self.from, self.port, self.protocol, self.trust.as_ref()).await
     }
 
-    /// Sends it once, on a new connection.
+    /// Sends the request once, on a new connection.
     pub async fn send(&self) -> Result<Reply> {
         self.send_on(&mut self.connect().await?).await
     }
 
-    /// Sends it once, on an open connection.
+    /// Sends the request once, on an open connection.
     pub async fn send_on(&self, connection: &mut Connection) -> Result<Reply> {
         let response = connection.send(self.request()?).await.with_context(|| self.line())?;
         let (head, body) = response.into_parts();
@@ -135,19 +136,19 @@ impl Ask {
         Ok(Reply { status: head.status, headers: head.headers, body })
     }
 
-    /// Sends it once; the answer must come from the back end `pod`.
+    /// Sends the request once; fails unless the backend `pod` answers.
     pub async fn reaches(&self, pod: &str) -> Result<Reply> {
         let reply = self.send().await?;
         reply.from_pod(pod).with_context(|| self.line())?;
         Ok(reply)
     }
 
-    /// Sends it again and again until the answer comes from the back end `pod`.
+    /// Repeats the request until the backend `pod` answers.
     pub async fn comes_to_reach(&self, pod: &str) -> Result<Reply> {
         until(&format!("{} reaches {pod}", self.line()), || self.reaches(pod)).await
     }
 
-    /// Sends it once; the answer must have this status.
+    /// Sends the request once; fails unless the response has this status.
     pub async fn answers(&self, status: u16) -> Result<Reply> {
         let reply = self.send().await?;
         ensure!(
@@ -160,12 +161,12 @@ impl Ask {
         Ok(reply)
     }
 
-    /// Sends it again and again until the answer has this status.
+    /// Repeats the request until the response has this status.
     pub async fn comes_to_answer(&self, status: u16) -> Result<Reply> {
         until(&format!("{} answers {status}", self.line()), || self.answers(status)).await
     }
 
-    /// Sends it again and again until the answer is as wanted.
+    /// Repeats the request until the response satisfies `wanted`.
     pub async fn comes_to(&self, what: &str, wanted: impl Fn(&Reply) -> bool) -> Result<Reply> {
         let wanted = &wanted;
         let once = || async move {
@@ -201,18 +202,18 @@ impl Ask {
 }
 
 impl Reply {
-    /// What the echo back end received.
+    /// The request as the echo backend received it.
     pub fn echo(&self) -> Result<EchoAnswer> {
-        ensure!(self.status.is_success(), "{} is no answer of a back end: {}", self.status, self.body);
+        ensure!(self.status.is_success(), "{} is no answer of a backend: {}", self.status, self.body);
         serde_json::from_str(&self.body).with_context(|| format!("no echo: {}", self.body))
     }
 
-    /// Name of the back end that answered.
+    /// Name of the backend that answered.
     pub fn pod(&self) -> Result<String> {
         Ok(self.echo()?.identity.pod)
     }
 
-    /// Fails unless the back end `pod` answered.
+    /// Fails unless the backend `pod` answered.
     pub fn from_pod(&self, pod: &str) -> Result<()> {
         let answered = self.pod()?;
         if answered != pod {
@@ -221,13 +222,13 @@ impl Reply {
         Ok(())
     }
 
-    /// A header as text; empty where there is none.
+    /// Returns a header as text; empty where the header is missing.
     pub fn header(&self, name: &str) -> String {
         let value = self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
         value.unwrap_or_default()
     }
 
-    /// All values of a header.
+    /// Returns all values of a header.
     pub fn header_values(&self, name: &str) -> Vec<String> {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         self.headers.get_all(name).iter().map(text).collect()

@@ -1,4 +1,4 @@
-//! Where the `holdfast` binary is. It belongs to another package, so cargo does not build it for these tests by itself.
+//! Path of the `holdfast` binary. The binary belongs to another package, so cargo does not build it for these tests.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
-/// The binary named by `HOLDFAST_BIN`, else the one that belongs to this build, brought up to date once per run.
+/// Returns the binary named by `HOLDFAST_BIN`, else the one of this build, which is brought up to date once per run.
 pub fn holdfast() -> Result<PathBuf> {
     BINARY.get_or_init(|| find().map_err(|error| format!("{error:#}"))).clone().map_err(|error| anyhow!(error))
 }
@@ -27,14 +27,15 @@ fn find() -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// A test binary is `<target>/<profile>/deps/<name>-<hash>`.
+/// Returns the profile folder: a test binary is `<target>/<profile>/deps/<name>-<hash>`.
 fn profile_folder() -> Result<PathBuf> {
     let own = env::current_exe()?;
     Ok(own.parent().and_then(Path::parent).context("this binary is not in cargo's target folder")?.to_owned())
 }
 
-/// Asked for the tests as well, cargo picks the same features of dependencies as in `cargo test --workspace`, so that after
-/// that nothing but the binary is left to build. After a run of single tests it may have more to do, once.
+/// Builds the binary. `--tests` makes cargo select the same features of dependencies as `cargo test --workspace`, so
+/// that after that command only the binary is left to build. After a run of single tests the first build may take
+/// longer.
 fn build(profile: &Path) -> Result<()> {
     let target = profile.parent().context("this binary is not in cargo's target folder")?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
@@ -43,7 +44,8 @@ fn build(profile: &Path) -> Result<()> {
     if profile.ends_with("release") {
         command.arg("--release");
     }
-    // Build scripts ask for some of what cargo tells tests about their own package, and would run again for it.
+    // Build scripts depend on some variables that cargo sets for tests of this package; with them, they would run
+    // again.
     for (name, _) in env::vars_os().filter(|(name, _)| is_of_this_package(&name.to_string_lossy())) {
         command.env_remove(name);
     }

@@ -1,4 +1,4 @@
-//! Encoded contents for the probe, good ones and bad ones.
+//! Encoded candidates for the probe, valid and invalid.
 
 use std::net::SocketAddr;
 
@@ -38,24 +38,25 @@ use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatchAndSubstitute, Regex
 use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration, UInt32Value};
 use prost::{Message, Name};
 
-/// What is wrong with a route.
+/// An error in a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// A match by a regular expression that is none.
+    /// A match by an invalid regular expression.
     Regex,
-    /// A line break in a header's value: a rule of the message's, checked before anything is applied.
+    /// A line break in a header value: violates a validation rule of the message, which Envoy checks before it applies
+    /// anything.
     HeaderLineBreak,
-    /// A timeout below zero.
+    /// A negative timeout.
     NegativeDuration,
-    /// A rewrite by a regular expression that is none.
+    /// A rewrite by an invalid regular expression.
     Rewrite,
 }
 
-/// All of them.
+/// All mistakes.
 pub const MISTAKES: [Mistake; 4] =
     [Mistake::Regex, Mistake::HeaderLineBreak, Mistake::NegativeDuration, Mistake::Rewrite];
 
-/// A table of so many routes, the last one with a mistake.
+/// Encodes a table with this number of routes, the last one with the mistake.
 pub fn table(name: &str, routes: usize, mistake: Option<Mistake>) -> Bytes {
     let mut routes: Vec<Route> = (0..routes).map(|number| route(&format!("/{name}/{number}"))).collect();
     if let (Some(route), Some(mistake)) = (routes.last_mut(), mistake) {
@@ -106,14 +107,14 @@ fn spoil(route: &mut Route, mistake: Mistake) {
     }
 }
 
-/// A certificate with its key, both PEM.
+/// Encodes a certificate with its key, both PEM.
 pub fn certificate(chain: &str, key: &str) -> Bytes {
     let certificate =
         TlsCertificate { certificate_chain: inline(chain), private_key: inline(key), ..Default::default() };
     Secret { name: "secret/a/b".into(), r#type: Some(Type::TlsCertificate(certificate)) }.encode_to_vec().into()
 }
 
-/// A bundle of authorities, PEM.
+/// Encodes a bundle of certificate authorities, PEM.
 pub fn authorities(bundle: &str) -> Bytes {
     let context = CertificateValidationContext { trusted_ca: inline(bundle), ..Default::default() };
     Secret { name: "secret/a/ca".into(), r#type: Some(Type::ValidationContext(context)) }.encode_to_vec().into()
@@ -123,7 +124,7 @@ fn inline(text: &str) -> Option<DataSource> {
     Some(DataSource { specifier: Some(Specifier::InlineBytes(text.as_bytes().to_vec())), ..Default::default() })
 }
 
-/// A cluster that asks for its endpoints; refused where `priority` is none that there is.
+/// Encodes a cluster that receives its endpoints over EDS; Envoy refuses it where `priority` is not a valid number.
 pub fn cluster(service: &str, priority: i32) -> Bytes {
     let config = EdsClusterConfig { eds_config: Some(ads()), service_name: service.into() };
     let breakers = Thresholds { priority, ..Default::default() };
@@ -138,7 +139,7 @@ pub fn cluster(service: &str, priority: i32) -> Bytes {
     .into()
 }
 
-/// A cluster that is not ready before the first answer of a server to a check of its health.
+/// Encodes a cluster that is not ready before the server answers the first health check.
 pub fn checked_cluster(server: SocketAddr) -> Bytes {
     let minute = Some(Duration { seconds: 60, nanos: 0 });
     let check = HealthCheck {
@@ -169,7 +170,8 @@ pub fn checked_cluster(server: SocketAddr) -> Bytes {
     .into()
 }
 
-/// A listener whose routes are asked for; with a script where one is given, which is run as it is read.
+/// Encodes a listener that receives its routes over RDS; with a Lua script where one is given, which Envoy runs when it
+/// loads the listener.
 pub fn listener(address: SocketAddr, script: Option<&str>) -> Bytes {
     let mut filters = vec![http_filter("envoy.filters.http.router", &Router::default())];
     if let Some(script) = script {

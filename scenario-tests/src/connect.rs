@@ -1,4 +1,4 @@
-//! One connection to a Gateway: plain or TLS, HTTP/1.1 or HTTP/2, open for as many requests as a story sends.
+//! One client connection to a Gateway: plain or TLS, HTTP/1.1 or HTTP/2, for any number of requests.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,35 +18,35 @@ use tokio_rustls::client::TlsStream;
 
 use crate::tls::Certificate;
 
-/// Which HTTP is spoken.
+/// HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2: with prior knowledge without TLS, by ALPN with it.
+    /// HTTP/2: with prior knowledge without TLS, by ALPN with TLS.
     Http2,
 }
 
-/// How TLS is spoken: the name asked for, the certificate that is trusted, and the one that is shown.
+/// TLS parameters of a client: server name, trusted root, client certificate.
 #[derive(Clone, Debug)]
 pub struct Trust {
-    /// Server name indication; the certificate must be valid for it.
+    /// Server name indication; the certificate must be valid for this name.
     pub server_name: String,
-    /// The only root that is trusted.
+    /// The only trusted root.
     pub root: CertificateDer<'static>,
-    /// Is the name kept from the server?
+    /// Whether the client omits the server name indication.
     pub nameless: bool,
-    /// The certificate that is shown; none where unset.
+    /// The client certificate, if any.
     pub shown: Option<Arc<Certificate>>,
 }
 
 impl Trust {
-    /// The same, without telling the server which name is meant.
+    /// Omits the server name indication.
     pub fn nameless(self) -> Self {
         Self { nameless: true, ..self }
     }
 
-    /// The same, with a certificate to show.
+    /// Adds a client certificate.
     pub fn showing(self, certificate: &Certificate) -> Self {
         Self { shown: Some(Arc::new(certificate.clone())), ..self }
     }
@@ -56,7 +56,7 @@ impl Trust {
 #[derive(Debug)]
 pub struct Connection {
     sender: Sender,
-    /// The certificate the server showed, where TLS is spoken.
+    /// The certificate of the server, with TLS.
     pub certificate: Option<CertificateDer<'static>>,
 }
 
@@ -72,7 +72,7 @@ impl Connection {
         Self::open_from(Ipv4Addr::LOCALHOST, port, protocol, trust).await
     }
 
-    /// The same from another loopback address.
+    /// Opens a connection to a loopback port from another loopback address.
     pub async fn open_from(from: Ipv4Addr, port: u16, protocol: Protocol, trust: Option<&Trust>) -> Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = if from == Ipv4Addr::LOCALHOST {
@@ -97,7 +97,7 @@ impl Connection {
         Ok(Self { sender: Sender::over(stream, protocol).await?, certificate })
     }
 
-    /// Sends one request and reads the head of its response.
+    /// Sends one request and reads the head of the response.
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         match &mut self.sender {
             Sender::Http1(sender) => {
@@ -130,7 +130,7 @@ impl Sender {
     }
 }
 
-/// A connection to a loopback port over TLS, before anything is spoken.
+/// Opens a TLS connection to a loopback port, without sending HTTP.
 pub(crate) async fn secured(port: u16, protocol: Protocol, trust: &Trust) -> Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
     let name = ServerName::try_from(trust.server_name.clone())?;

@@ -1,4 +1,4 @@
-//! Where an Envoy is: the one that the product finds, or fetches, by itself.
+//! Path of the Envoy binary, found or fetched as by the product.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -7,10 +7,11 @@ use holdfast_engine::run::envoy::find;
 
 static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 
-/// The Envoy named by `ENVOY_BIN`, else the first on the `PATH`, else the pinned release, fetched once.
+/// Returns the Envoy named by `ENVOY_BIN`, else the first on the `PATH`, else the pinned release, which is fetched
+/// once.
 ///
 /// # Errors
-/// Why there is none, and what can be done.
+/// If no Envoy is available; the message has the reason and the remedy.
 pub fn find() -> Result<PathBuf, String> {
     let look = || find::find().map(|found| found.path).map_err(|error| format!("{error:#}"));
     FOUND.get_or_init(look).clone()

@@ -1,6 +1,6 @@
-//! Envoys of `default/public`, or of another Gateway, that a story starts itself, from a bootstrap that `holdfast bootstrap` prints: with a limit
-//! of expressions of their own, so that they refuse what translation takes, and with an admin interface that tells how
-//! often they did.
+//! Envoys that a story starts itself, for `default/public` or another Gateway, with the output of `holdfast bootstrap`.
+//! Each Envoy has a configurable RE2 program size limit, so that it may refuse configuration that translation accepts,
+//! and an admin interface, which counts refusals.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,34 +16,34 @@ use crate::wait::until;
 use crate::world::World;
 use crate::{envoy, holdfast::Holdfast};
 
-/// Envoy's own limit of RE2 programs.
+/// Envoy's default limit of RE2 program size.
 pub const RE2_ENVOY: u32 = 100;
-/// The limit of the generated bootstrap.
+/// The limit in the generated bootstrap.
 pub const RE2_HOLDFAST: u32 = 10_000;
 
-/// How an Envoy is told to be.
+/// Options of an Envoy.
 #[derive(Clone, Debug)]
 pub struct FleetEnvoy {
     /// `node.id`.
     pub node: String,
-    /// RE2 program size above which it refuses.
+    /// RE2 program size above which Envoy refuses a regular expression.
     pub re2: u32,
-    /// What it says of that limit: another number makes it another build.
+    /// The limit that the node reports; a different number makes it a different build.
     pub says_re2: u32,
-    /// State of the world instead of delta.
+    /// Uses state of the world instead of delta.
     pub sotw: bool,
-    /// Whose it is, `namespace/name`.
+    /// The Gateway, `namespace/name`.
     pub gateway: &'static str,
-    /// The folder of its certificate; without one it speaks no TLS to the xDS server.
+    /// The folder of the client certificate; without one, the xDS connection does not use TLS.
     pub credentials: Option<PathBuf>,
-    /// The file of its token, which it shows instead of a certificate.
+    /// The file of the token, which the Envoy sends instead of a client certificate.
     pub token: Option<PathBuf>,
-    /// Parts of its bootstrap that are written otherwise.
+    /// Replacements in the text of the bootstrap.
     pub edits: Vec<(String, String)>,
 }
 
 impl FleetEnvoy {
-    /// One that has Envoy's own limit and says so.
+    /// Returns an Envoy with Envoy's default limit, which it also reports.
     pub fn small(node: &str) -> Self {
         Self {
             node: node.to_owned(),
@@ -57,17 +57,18 @@ impl FleetEnvoy {
         }
     }
 
-    /// One as the generated bootstrap makes it.
+    /// Returns an Envoy with the limit of the generated bootstrap.
     pub fn large(node: &str) -> Self {
         Self { re2: RE2_HOLDFAST, says_re2: RE2_HOLDFAST, ..Self::small(node) }
     }
 
-    /// One that has Envoy's own limit and does not say so: of the same build as a probe that is made so, too.
+    /// Returns an Envoy with Envoy's default limit that reports the limit of the generated bootstrap, so that it has
+    /// the same build as the probe.
     pub fn secretly_small(node: &str) -> Self {
         Self { says_re2: RE2_HOLDFAST, ..Self::small(node) }
     }
 
-    /// Starts it; it need not be ready yet.
+    /// Starts the Envoy without waiting until it is ready.
     pub async fn start(self, world: &World, options: &HoldfastOptions) -> Result<Running> {
         let admin = world.port()?;
         let admin_address = format!("127.0.0.1:{admin}");
@@ -101,7 +102,7 @@ impl FleetEnvoy {
     }
 }
 
-/// An Envoy at work. Dropping it asks it to end.
+/// A running Envoy. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Running {
     /// `node.id`.
@@ -111,7 +112,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Sum of all of its counters and gauges whose name ends so.
+    /// Sum of all counters and gauges with this suffix.
     pub async fn stat(&self, ending: &str) -> Result<u64> {
         let text = get(self.admin, "/stats").answers(200).await?.body;
         let of_name = |line: &str| {
@@ -121,56 +122,56 @@ impl Running {
         Ok(text.lines().filter_map(of_name).sum())
     }
 
-    /// How often it refused something, counted once for each resource of the type that was refused.
+    /// Number of refusals, counted once for each refused resource.
     pub async fn refusals(&self) -> Result<u64> {
         self.stat("update_rejected").await
     }
 
-    /// What it has: its own dump of a kind of configuration, as in `dynamic_route_configs`.
+    /// The config dump of one type of configuration, as in `dynamic_route_configs`.
     pub async fn dump(&self, resource: &str) -> Result<Value> {
         let body = get(self.admin, &format!("/config_dump?resource={resource}")).answers(200).await?.body;
         serde_json::from_str(&body).with_context(|| format!("no JSON: {body}"))
     }
 
-    /// Fails where it refused anything since it was started.
+    /// Fails if the Envoy refused anything since it started.
     pub async fn never_refused(&self) -> Result<()> {
         let refusals = self.refusals().await?;
         ensure!(refusals == 0, "{} refused {refusals} times", self.node);
         Ok(())
     }
 
-    /// Its clusters with their endpoints, as it lists them.
+    /// The clusters with their endpoints, as on the page `/clusters`.
     pub async fn clusters(&self) -> Result<String> {
         Ok(get(self.admin, "/clusters").answers(200).await?.body)
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Lets it fall silent.
+    /// Stops the process (SIGSTOP).
     pub fn freeze(&self) {
         process::signal(self.id(), "STOP");
     }
 
-    /// Lets it go on.
+    /// Continues the process (SIGCONT).
     pub fn thaw(&self) {
         process::signal(self.id(), "CONT");
     }
 
-    /// Ends it without asking.
+    /// Kills the process (SIGKILL).
     pub fn kill(self) -> Result<()> {
         self.process.kill()
     }
 
-    /// Asks it to end and waits until it has.
+    /// Sends SIGTERM and waits until the process has ended.
     pub async fn terminate(self) -> Result<()> {
         self.process.terminate().await.map(drop)
     }
 }
 
-/// Waits until so many Envoys are connected.
+/// Waits until this number of Envoys is connected.
 pub async fn connected(holdfast: &Holdfast, count: usize) -> Result<()> {
     until("the Envoys are connected", || async {
         let now = holdfast.metric("holdfast_xds_connected_envoys", &[]).await?;
@@ -180,8 +181,8 @@ pub async fn connected(holdfast: &Holdfast, count: usize) -> Result<()> {
     .await
 }
 
-/// A program that is an Envoy with Envoy's own limit of expressions, whatever its bootstrap says: what Holdfast starts with
-/// it, the probe or a managed Envoy, refuses what translation takes.
+/// Returns a program that runs Envoy with Envoy's default limit of RE2 program size, whatever the bootstrap specifies.
+/// An Envoy that Holdfast starts with it, the probe or a managed Envoy, refuses configuration that translation accepts.
 pub fn small_binary(world: &World) -> Result<PathBuf> {
     let binary = envoy::find().map_err(Error::msg)?;
     let script = format!(

@@ -1,4 +1,4 @@
-//! A unary gRPC call, without a schema: any method of any service, answered by an echo back end.
+//! A unary gRPC call without a schema: any method of any service, answered by an echo backend.
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -22,27 +22,27 @@ pub struct Call {
     trust: Option<Trust>,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Debug)]
 pub struct Called {
-    /// `grpc-status` of the trailers, or of the head where the answer has no body; -1 where there is none.
+    /// `grpc-status` of the trailers, or of the head where the response has no body; -1 where it is missing.
     pub status: i32,
     /// HTTP status.
     pub http: u16,
-    /// The answer of the echo back end, where one answered.
+    /// The message of the echo backend, if one answered.
     pub echo: Option<GrpcEcho>,
 }
 
 impl Called {
-    /// Name of the back end that answered.
+    /// Name of the backend that answered.
     pub fn pod(&self) -> Result<String> {
-        let echo = self.echo.as_ref().with_context(|| format!("no back end answered: {self:?}"))?;
+        let echo = self.echo.as_ref().with_context(|| format!("no backend answered: {self:?}"))?;
         let answer: EchoAnswer = serde_json::from_str(&echo.answer)?;
         Ok(answer.identity.pod)
     }
 }
 
-/// A call of `package.Service/Method` at a loopback port.
+/// Returns a call of `package.Service/Method` at a loopback port.
 pub fn call(port: u16, method: &str) -> Call {
     Call {
         port,
@@ -54,19 +54,19 @@ pub fn call(port: u16, method: &str) -> Call {
 }
 
 impl Call {
-    /// `:authority`.
+    /// Sets `:authority`.
     pub fn host(mut self, host: &str) -> Self {
         host.clone_into(&mut self.host);
         self
     }
 
-    /// One header (metadata) more.
+    /// Adds a header (metadata).
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// TLS, with a name to ask for and a root to trust.
+    /// Uses TLS with the given server name and trusted root.
     pub fn tls(mut self, trust: Trust) -> Self {
         self.trust = Some(trust);
         self
@@ -85,12 +85,12 @@ impl Call {
         Ok(Called { status, http: head.status.as_u16(), echo })
     }
 
-    /// Makes the call again and again until the back end `pod` answers it with status 0.
+    /// Repeats the call until the backend `pod` answers it with status 0.
     pub async fn comes_to_reach(&self, pod: &str) -> Result<Called> {
         until(&format!("{} reaches {pod}", self.method), || self.reaches(pod)).await
     }
 
-    /// Makes the call once; the back end `pod` must answer it with status 0.
+    /// Makes the call once; fails unless the backend `pod` answers it with status 0.
     pub async fn reaches(&self, pod: &str) -> Result<Called> {
         let called = self.make().await?;
         ensure!(called.status == 0, "{}: {called:?}", self.method);

@@ -1,4 +1,4 @@
-//! Requests without pause in the background, each answer kept: what a change must not disturb.
+//! Continuous background load that records each outcome, for changes that must not disturb traffic.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,34 +11,34 @@ use tokio::task::JoinHandle;
 use crate::ask::{Ask, Reply};
 use crate::connect::Connection;
 
-/// Rest between two requests of one hand: many connections, but not more than the kernel has ports for.
+/// Pause between two requests of one task: many connections, but not more than the kernel has ports for.
 const REST: Duration = Duration::from_millis(4);
-/// How long one request may take before it counts as a failure.
+/// Maximum duration of one request; a longer request counts as a failure.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 
-/// What came of one request: the answer's status and the back end, or why there was no answer.
+/// The outcome of one request: status and backend of the response, or the error.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shot {
-    /// An answer.
+    /// A response.
     Answer {
-        /// Its status.
+        /// Status code.
         status: u16,
-        /// The back end that gave it; empty where none did.
+        /// The backend that answered; empty where none did.
         pod: String,
-        /// Start of the body, where no back end gave the answer.
+        /// Beginning of the body, where no backend answered.
         body: String,
     },
-    /// No answer.
+    /// No response.
     Broken(String),
 }
 
 impl Shot {
-    /// Whether it is a 200 of a back end.
+    /// Whether a backend answered with status 200.
     pub fn is_ok(&self) -> bool {
         matches!(self, Self::Answer { status: 200, pod, .. } if !pod.is_empty())
     }
 
-    /// Whether any back end answered.
+    /// Whether any backend answered.
     pub fn passed(&self) -> bool {
         matches!(self, Self::Answer { pod, .. } if !pod.is_empty())
     }
@@ -55,7 +55,7 @@ impl Shot {
     }
 }
 
-/// A hammer at work; stop it to read what it saw. Dropping it stops it as well.
+/// A running hammer; `stop` returns the outcomes. Dropping it stops it as well.
 #[derive(Debug)]
 pub struct Hammer {
     seen: Arc<Mutex<BTreeMap<Shot, u64>>>,
@@ -65,18 +65,19 @@ pub struct Hammer {
 }
 
 impl Hammer {
-    /// Sends each of the requests without pause, each by a hand of its own, each time on a new connection.
+    /// Sends each of the requests continuously, each in a separate task, each time on a new connection.
     pub fn start(asks: impl IntoIterator<Item = Ask>) -> Self {
         Self::with(asks.into_iter().map(|ask| vec![ask]), false)
     }
 
-    /// The same on connections that are kept as long as the server keeps them. Where it closed one, the request is sent
-    /// once more on a new one, as every client does.
+    /// Sends each of the requests continuously, each in a separate task, on connections that stay open as long as the
+    /// server allows. Where the server has closed one, the request is repeated on a new connection, as every client
+    /// does.
     pub fn start_kept(asks: impl IntoIterator<Item = Ask>) -> Self {
         Self::with(asks.into_iter().map(|ask| vec![ask]), true)
     }
 
-    /// The same by one hand alone, which takes the requests in turn.
+    /// Sends the requests in turn, in one task, on connections that stay open.
     pub fn start_kept_in_turn(asks: impl IntoIterator<Item = Ask>) -> Self {
         Self::with([asks.into_iter().collect()], true)
     }
@@ -88,7 +89,7 @@ impl Hammer {
         Self { seen, count, stop, hands }
     }
 
-    /// How many requests have ended so far.
+    /// Number of requests that have ended.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -103,7 +104,7 @@ impl Hammer {
         .await
     }
 
-    /// Stops, and says how often each outcome was seen.
+    /// Stops, and returns how often each outcome occurred.
     pub async fn stop(mut self) -> Vec<(Shot, u64)> {
         self.stop.store(true, Ordering::Relaxed);
         for hand in self.hands.drain(..) {
@@ -113,7 +114,7 @@ impl Hammer {
         seen.iter().map(|(shot, times)| (shot.clone(), *times)).collect()
     }
 
-    /// Stops, and fails where any outcome is not allowed; says how many requests there were.
+    /// Stops, fails if any outcome is not allowed, and returns the number of requests.
     pub async fn stop_expecting(self, allowed: impl Fn(&Shot) -> bool) -> Result<u64> {
         let seen = self.stop().await;
         let total = seen.iter().map(|(_, times)| times).sum();
@@ -156,7 +157,7 @@ async fn strike(
     }
 }
 
-/// Sends on the connection that is kept, else, or where that fails, on a new one that is left to be kept.
+/// Sends on the open connection; if there is none or it fails, on a new one, which is kept.
 async fn send(ask: &Ask, kept: &mut Option<Connection>) -> Result<Reply> {
     if let Some(connection) = kept
         && let Ok(reply) = ask.send_on(connection).await

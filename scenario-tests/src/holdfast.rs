@@ -1,4 +1,4 @@
-//! The product at work: `holdfast run` on a world's manifests, and what its own endpoints say.
+//! A running `holdfast run` on the manifests of a world, and its endpoints.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::wait::until;
 use crate::world::World;
 use crate::{binary, envoy};
 
-/// How `holdfast run` is started. Starting twice with the same options uses the same ports and data.
+/// Options of `holdfast run`. Starts with equal options use the same ports and data.
 #[derive(Clone, Debug)]
 pub struct HoldfastOptions {
     /// Folders of manifests.
@@ -28,14 +28,14 @@ pub struct HoldfastOptions {
     pub data: PathBuf,
     /// Further arguments.
     pub args: Vec<String>,
-    /// Further variables of the environment.
+    /// Further environment variables.
     pub env: Vec<(String, String)>,
-    /// How many files it may have open, where that is set.
+    /// Limit of open files, if set.
     pub descriptors: Option<u32>,
 }
 
 impl HoldfastOptions {
-    /// A managed Envoy for each Gateway, all ports free ones of the world.
+    /// Returns options with a managed Envoy for each Gateway, on free ports of the world.
     pub fn new(world: &World) -> Result<Self> {
         Ok(Self {
             manifests: vec![world.manifests()],
@@ -50,31 +50,31 @@ impl HoldfastOptions {
         })
     }
 
-    /// Without any Envoy.
+    /// Runs without any Envoy.
     pub fn without_envoy(mut self) -> Self {
         self.envoy = "none";
         self
     }
 
-    /// Further arguments.
+    /// Adds arguments.
     pub fn args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(|arg| (*arg).to_owned()));
         self
     }
 
-    /// One further variable of the environment.
+    /// Adds an environment variable.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// It may have no more files open than so many.
+    /// Sets the limit of open files.
     pub fn descriptors(mut self, count: u32) -> Self {
         self.descriptors = Some(count);
         self
     }
 
-    /// The whole command line behind `holdfast`.
+    /// The complete arguments of `holdfast`.
     pub fn command_line(&self) -> Vec<String> {
         let mut args = vec!["run".to_owned()];
         for folder in &self.manifests {
@@ -93,7 +93,7 @@ impl HoldfastOptions {
     }
 }
 
-/// The pages of diagnostics, below `/debug/`.
+/// The diagnostics pages, below `/debug/`.
 pub const PAGES: [&str; 10] = [
     "config/fallback",
     "config/successful",
@@ -107,17 +107,17 @@ pub const PAGES: [&str; 10] = [
     "store",
 ];
 
-/// A running `holdfast run`. Dropping it asks it to end.
+/// A running `holdfast run`. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Holdfast {
-    /// How it was started.
+    /// The options it was started with.
     pub options: HoldfastOptions,
     process: Process,
     world: World,
 }
 
 impl Holdfast {
-    /// Starts it and does not wait for anything.
+    /// Starts the process without waiting.
     pub fn start(world: &World, options: HoldfastOptions) -> Result<Self> {
         let mut env = options.env.clone();
         if options.envoy == "managed"
@@ -150,12 +150,12 @@ impl Holdfast {
         }
     }
 
-    /// What it said so far.
+    /// The output so far.
     pub fn said(&self) -> String {
         self.process.said()
     }
 
-    /// Waits until it has said all of these words.
+    /// Waits until the output contains all of these texts.
     pub async fn comes_to_say(&self, words: &[&str]) -> Result<()> {
         until(&format!("holdfast says {words:?}"), || async {
             let said = self.said();
@@ -165,13 +165,13 @@ impl Holdfast {
         .await
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Process ids of the Envoys that serve its Gateways: the other processes that name this world's folder, its probe
-    /// left out.
+    /// Process ids of the Envoys that serve its Gateways: other processes with the folder of this world in their
+    /// command line, except the probe.
     pub fn envoys(&self) -> Vec<u32> {
         let mut envoys = process::naming(self.world.folder());
         let probes = self.probes();
@@ -195,7 +195,7 @@ impl Holdfast {
         Ok(get(self.options.metrics, "/metrics").host("localhost").answers(200).await?.body)
     }
 
-    /// Sum of all series of a metric whose labels contain all of `labels` (as in `type="RDS"`); 0 where there is none.
+    /// Sum of all series of a metric with all of `labels` (as in `type="RDS"`); 0 if there is none.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<f64> {
         let page = self.metrics().await?;
         let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
@@ -204,19 +204,19 @@ impl Holdfast {
         Ok(page.lines().filter(of_name).filter(wanted).map(value).sum::<f64>() + 0.0)
     }
 
-    /// Asks it to end (SIGTERM) and waits until it has.
+    /// Sends SIGTERM and waits until the process has ended.
     pub async fn terminate(self) -> Result<Finished> {
         self.process.terminate().await
     }
 
-    /// Ends it without asking (SIGKILL). Its Envoys go on.
+    /// Kills the process (SIGKILL). Its Envoys continue to run.
     pub fn kill(self) -> Result<HoldfastOptions> {
         let Self { options, process, .. } = self;
         process.kill()?;
         Ok(options)
     }
 
-    /// Waits for its own end.
+    /// Waits until the process ends by itself.
     pub async fn finish(self) -> Result<Finished> {
         self.process.finish().await
     }

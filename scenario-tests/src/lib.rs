@@ -1,8 +1,8 @@
-//! What the stories stand on: a folder of manifests, the real `holdfast` binary, a real Envoy, echo back ends and an
-//! HTTP client that says exactly what it sends.
+//! Environment of the stories: a folder of manifests, the real `holdfast` binary, a real Envoy, echo backends, and an
+//! HTTP client that sends requests exactly as written.
 //!
-//! Nothing in here is part of the product. Each story has its own folder, ports and processes, ends only what it
-//! started, and waits by asking again until a generous deadline, never by sleeping.
+//! Nothing in this crate is part of the product. Each story has its own folder, ports and processes, ends only
+//! processes that it started, and waits by polling until a generous deadline, never by sleeping.
 
 pub mod ask;
 pub mod asked;

@@ -1,20 +1,20 @@
-//! Manifests as text: the few shapes that nearly every story needs. What a story is about it writes out itself.
+//! Manifests as text: the few shapes that nearly every story needs. A story writes the objects that it tests in full.
 
 use std::net::SocketAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The controller name that Holdfast answers to.
+/// The controller name of Holdfast.
 pub const CONTROLLER: &str = "holdfast.dev/gateway-controller";
 /// The GatewayClass of the stories.
 pub const CLASS: &str = "holdfast";
-/// The namespace of the stories where they name none.
+/// The default namespace of the stories.
 pub const NAMESPACE: &str = "default";
-/// The Service port of every echo back end.
+/// The Service port of every echo backend.
 pub const SERVICE_PORT: u16 = 8080;
 
-/// The GatewayClass and the namespace.
+/// Returns the GatewayClass and the namespace.
 pub fn class() -> String {
     format!(
         r#"apiVersion: gateway.networking.k8s.io/v1
@@ -29,13 +29,13 @@ spec:
     )
 }
 
-/// A Namespace with labels, one `key: value` per line.
+/// Returns a Namespace with labels, one `key: value` per line.
 pub fn namespace(name: &str, labels: &str) -> String {
     let labels = if labels.is_empty() { String::new() } else { format!("\n  labels:\n{}", indent(labels, 4)) };
     format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}{labels}\n")
 }
 
-/// A Gateway of the stories' class with these listeners (a YAML list).
+/// Returns a Gateway of the stories' class with these listeners (a YAML list).
 pub fn gateway(name: &str, listeners: &str) -> String {
     format!(
         r#"apiVersion: gateway.networking.k8s.io/v1
@@ -51,34 +51,34 @@ spec:
     )
 }
 
-/// A plain listener named `http` that admits the routes of all namespaces.
+/// Returns a plain listener named `http` that allows routes of all namespaces.
 pub fn http_listener(port: u16) -> String {
     listener("http", port, "protocol: HTTP")
 }
 
-/// A listener that admits the routes of all namespaces; `rest` are its further fields, one per line.
+/// Returns a listener that allows routes of all namespaces; `rest` are its further fields, one per line.
 pub fn listener(name: &str, port: u16, rest: &str) -> String {
     format!("- name: {name}\n  port: {port}\n{}  allowedRoutes:\n    namespaces:\n      from: All\n", indent(rest, 2))
 }
 
-/// An HTTPS listener for a host with one or more certificates by the names of their Secrets.
+/// Returns an HTTPS listener for a host with one or more certificates, given by the names of their Secrets.
 pub fn https_listener(name: &str, port: u16, host: &str, secrets: &[&str]) -> String {
     let refs: String = secrets.iter().map(|secret| format!("  - name: {secret}\n")).collect();
     let host = if host.is_empty() { String::new() } else { format!("hostname: \"{host}\"\n") };
     listener(name, port, &format!("protocol: HTTPS\n{host}tls:\n  mode: Terminate\n  certificateRefs:\n{refs}"))
 }
 
-/// An HTTPRoute of the Gateway `public`; `spec` are the fields beside `parentRefs`.
+/// Returns an HTTPRoute of the Gateway `public`; `spec` has the fields beside `parentRefs`.
 pub fn http_route(name: &str, spec: &str) -> String {
     route("HTTPRoute", NAMESPACE, name, "- name: public\n", spec)
 }
 
-/// A GRPCRoute of the Gateway `public`; `spec` are the fields beside `parentRefs`.
+/// Returns a GRPCRoute of the Gateway `public`; `spec` has the fields beside `parentRefs`.
 pub fn grpc_route(name: &str, spec: &str) -> String {
     route("GRPCRoute", NAMESPACE, name, "- name: public\n", spec)
 }
 
-/// A route of any kind, with the YAML list of its parents and its further fields.
+/// Returns a route of any kind, with the YAML list of its parents and its further fields.
 pub fn route(kind: &str, namespace: &str, name: &str, parents: &str, spec: &str) -> String {
     format!(
         r#"apiVersion: gateway.networking.k8s.io/v1
@@ -94,7 +94,7 @@ spec:
     )
 }
 
-/// A Service and its one EndpointSlice with these addresses, all on loopback.
+/// Returns a Service and its EndpointSlices with these addresses, all on loopback.
 pub fn service(namespace: &str, name: &str, app_protocol: Option<&str>, addresses: &[SocketAddr]) -> String {
     let protocol = app_protocol.map(|protocol| format!("    appProtocol: {protocol}\n")).unwrap_or_default();
     let service = format!(
@@ -112,8 +112,8 @@ spec:
     format!("{service}---\n{}", slices(namespace, name, addresses))
 }
 
-/// The EndpointSlices of a Service, one for each address: a slice has one port for all of its addresses, and echo back
-/// ends on loopback have each a port of their own.
+/// Returns the EndpointSlices of a Service, one for each address: a slice has one port for all of its addresses, and
+/// each echo backend on loopback has its own port.
 pub fn slices(namespace: &str, service: &str, addresses: &[SocketAddr]) -> String {
     let slice = |(index, address): (usize, &SocketAddr)| {
         format!(
@@ -141,7 +141,8 @@ endpoints:
     addresses.iter().enumerate().map(slice).collect::<Vec<_>>().join("---\n")
 }
 
-/// A ReferenceGrant in `namespace` that lets objects of `from` name Services there.
+/// Returns a ReferenceGrant in `namespace` that allows objects of `from_kind` in `from_namespace` to refer to
+/// `to_kind`.
 pub fn grant(namespace: &str, name: &str, from_kind: &str, from_namespace: &str, to_kind: &str) -> String {
     let group = if from_kind == "Gateway" || from_kind.ends_with("Route") { "gateway.networking.k8s.io" } else { "" };
     format!(
@@ -162,7 +163,7 @@ spec:
     )
 }
 
-/// A Secret of type `kubernetes.io/tls`.
+/// Returns a Secret of type `kubernetes.io/tls`.
 pub fn tls_secret(namespace: &str, name: &str, certificate: &str, key: &str) -> String {
     let (certificate, key) = (STANDARD.encode(certificate), STANDARD.encode(key));
     format!(
@@ -179,12 +180,12 @@ data:
     )
 }
 
-/// One YAML file of several documents.
+/// Returns one YAML file of several documents.
 pub fn documents(parts: &[String]) -> String {
     parts.join("\n---\n")
 }
 
-/// Each line moved to the right, with a line end at the end.
+/// Indents each line; the result ends with a line break.
 pub fn indent(text: &str, by: usize) -> String {
     let margin = " ".repeat(by);
     let lines = text.lines().filter(|line| !line.trim().is_empty());

@@ -1,4 +1,4 @@
-//! Texts that must be nowhere: secret bytes, as they are and in base64.
+//! Secret texts that must not appear anywhere, neither as they are nor in base64.
 
 use std::fs;
 use std::path::Path;
@@ -7,15 +7,15 @@ use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-/// Fewer bytes than this are found by chance.
+/// Minimum length in bytes: shorter texts match by chance.
 const BYTES_MIN: usize = 16;
 
-/// Texts that must be nowhere.
+/// Secret texts that must not appear anywhere.
 #[derive(Clone, Debug)]
 pub struct Marks(Vec<String>);
 
 impl Marks {
-    /// These texts, as they are and in base64, with their beginning at each place that base64 can have it.
+    /// Returns the marks of these texts: as they are, and in base64 at each of the three alignments.
     pub fn new(texts: &[&str]) -> Self {
         let encoded = texts.iter().flat_map(|text| {
             (0..3).filter_map(|skipped| {
@@ -31,17 +31,17 @@ impl Marks {
     /// Checks a text.
     ///
     /// # Errors
-    /// Where it holds one of them.
+    /// If the text contains a mark.
     pub fn are_not_in(&self, what: &str, text: &str) -> Result<()> {
         let found = self.0.iter().find(|mark| text.contains(mark.as_str()));
         ensure!(found.is_none(), "{what} holds the secret {found:?}");
         Ok(())
     }
 
-    /// Checks all files below a folder, and returns how many there are.
+    /// Checks all files below a folder, and returns their number.
     ///
     /// # Errors
-    /// Where one of the files holds one of the texts, or cannot be read.
+    /// If a file contains a mark, or cannot be read.
     pub fn are_in_no_file(&self, folder: &Path) -> Result<usize> {
         let mut files = 0;
         for entry in fs::read_dir(folder)? {

@@ -1,4 +1,4 @@
-//! A name server on loopback that answers what a story tells it to, with several addresses for one name.
+//! A DNS server on loopback with the answers of a story, with several addresses per name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,28 +8,28 @@ use anyhow::Result;
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
-/// Bytes of a question; one that came by UDP is no longer.
+/// Maximum length of a query over UDP in bytes.
 const QUESTION_MAX: usize = 512;
-/// Bytes before the name that is asked for.
+/// Length of the message header in bytes.
 const HEAD: usize = 12;
-/// The types and the class that are known.
+/// The supported record type and class.
 const A: [u8; 2] = [0, 1];
 const INTERNET: [u8; 2] = [0, 1];
 
-/// What is answered for names, in lower case.
+/// Answers by name; names in lower case.
 pub type Answers = BTreeMap<String, Vec<Ipv4Addr>>;
 
-/// A name server.
+/// A DNS server.
 #[derive(Debug)]
 pub struct NameServer {
-    /// Where it is.
+    /// The listen address.
     pub address: SocketAddr,
     asked: Arc<Mutex<BTreeSet<String>>>,
     serving: JoinHandle<()>,
 }
 
 impl NameServer {
-    /// One that knows these names and no others.
+    /// Starts a server that knows these names only.
     pub async fn start(answers: Answers) -> Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = socket.local_addr()?;
@@ -48,7 +48,7 @@ impl NameServer {
         Ok(Self { address, asked, serving })
     }
 
-    /// The names that were asked for.
+    /// The names in the queries so far.
     pub fn asked(&self) -> BTreeSet<String> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -60,7 +60,7 @@ impl Drop for NameServer {
     }
 }
 
-/// The name in a question, and what is answered.
+/// Returns the name in a query and the response.
 fn answer(question: &[u8], answers: &Answers) -> Option<(String, Vec<u8>)> {
     let mut labels = Vec::new();
     let mut rest = question.get(HEAD..)?;
@@ -79,13 +79,13 @@ fn answer(question: &[u8], answers: &Answers) -> Option<(String, Vec<u8>)> {
     let known = answers.get(&name);
     let addresses = known.filter(|_| kind == A && class == INTERNET).map(Vec::as_slice).unwrap_or_default();
     let asked = question.get(HEAD..question.len() - rest.len() + 4)?;
-    // A response, with recursion; no such name where it is not known.
+    // A response with recursion available; NXDOMAIN where the name is unknown.
     let mut reply = [question.get(..2)?, &[0x81, if known.is_some() { 0x80 } else { 0x83 }]].concat();
     let count = u16::try_from(addresses.len()).ok()?.to_be_bytes();
     reply.extend([&[0, 1], &count[..], &[0, 0, 0, 0]].concat());
     reply.extend(asked);
     for address in addresses {
-        // The name that was asked for, at its place, for one second.
+        // The record: a pointer to the name in the question, a TTL of one second.
         reply.extend([&[0xc0, 0x0c], &A[..], &INTERNET, &[0, 0, 0, 1, 0, 4], &address.octets()].concat());
     }
     Some((name, reply))

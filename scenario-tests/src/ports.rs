@@ -1,22 +1,22 @@
 //! Free loopback ports that stay free until they are used.
 //!
-//! Envoy binds with SO_REUSEPORT, so two Envoys of two test runs could share a port without noticing. A port is
-//! therefore claimed by binding the UDP port of the same number for as long as the story lasts; that keeps no TCP server
-//! from using it, and every other story, of any process, from claiming it. Ports are taken below the range from which
-//! the kernel picks the local ends of connections.
+//! Envoy binds with SO_REUSEPORT, so the Envoys of two test runs could share a port unnoticed. A story therefore claims
+//! a port by binding the UDP port of the same number until it ends; this does not prevent a TCP server from using the
+//! port, but prevents every other story, of any process, from claiming it. Ports are taken below the range from which
+//! the kernel takes local ports of connections.
 
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Result, bail};
 
-/// First port that is tried, and how many there are.
+/// The first candidate and the number of candidates.
 const FIRST: u32 = 12_000;
 const COUNT: u32 = 20_000;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A port of 127.0.0.1 on which nothing listens, claimed until this is dropped.
+/// A port of 127.0.0.1 without a listener, claimed until the value is dropped.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -27,7 +27,7 @@ impl Port {
     /// Claims a free port.
     ///
     /// # Errors
-    /// Where all ports of the range are taken.
+    /// If no port of the range is free.
     pub fn claim() -> Result<Self> {
         let start = std::process::id().wrapping_mul(37);
         for _ in 0..COUNT {
@@ -43,7 +43,7 @@ impl Port {
         bail!("no free port between {FIRST} and {}", FIRST + COUNT)
     }
 
-    /// Its number.
+    /// The port number.
     pub fn number(&self) -> u16 {
         self.number
     }

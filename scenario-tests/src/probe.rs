@@ -1,4 +1,4 @@
-//! The product's probe, driven directly: contents in, verdicts out.
+//! The product's probe, driven directly: candidates in, outcomes out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,11 +21,11 @@ pub struct Probe {
     answers: mpsc::Receiver<Vec<Tried>>,
 }
 
-/// What came of each trial.
+/// The outcome of each trial, by id.
 pub type Outcomes = BTreeMap<u64, Outcome>;
 
 impl Probe {
-    /// Starts one in the data folder of a world, and waits until it can be had.
+    /// Starts a probe in the data folder of a world, and waits until it is available.
     pub async fn start(world: &World, timeout: Duration) -> Result<Self> {
         let probe = Self::start_with(world, find::find()?, timeout)?;
         let mut available = probe.prober.available();
@@ -33,19 +33,19 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Starts one of this binary.
+    /// Starts a probe with this Envoy binary.
     pub fn start_with(world: &World, binary: find::EnvoyBinary, timeout: Duration) -> Result<Self> {
         let origin = Origin::Here(binary);
         let (prober, answers) = Prober::start(ProberOptions { origin, data: world.data(), timeout })?;
         Ok(Self { prober, answers })
     }
 
-    /// Gives it contents.
+    /// Submits candidates.
     pub fn submit(&self, trials: Vec<Trial>) -> Result<()> {
         Ok(self.prober.submit(trials)?)
     }
 
-    /// Waits until all that was submitted is being tried.
+    /// Waits until the probe has taken all submitted candidates.
     pub async fn is_at_it(&self) -> Result<()> {
         until("it is at it", || {
             let waiting = self.prober.waiting();
@@ -54,7 +54,7 @@ impl Probe {
         .await
     }
 
-    /// Waits for so many verdicts; each trial has one only.
+    /// Waits for this number of outcomes; fails if a trial has more than one.
     pub async fn answers(&mut self, count: usize) -> Result<Outcomes> {
         let mut outcomes = Outcomes::new();
         while outcomes.len() < count {
@@ -68,19 +68,19 @@ impl Probe {
         Ok(outcomes)
     }
 
-    /// Gives it contents, and waits for the verdicts.
+    /// Submits candidates, and waits for their outcomes.
     pub async fn verdicts(&mut self, trials: Vec<Trial>) -> Result<Outcomes> {
         let count = trials.len();
         self.submit(trials)?;
         self.answers(count).await
     }
 
-    /// Where it stands.
+    /// The state of the probe.
     pub fn view(&self) -> ProbeView {
         self.prober.view().borrow().clone()
     }
 
-    /// Waits until a probe other than the process `before` is ready; its process id.
+    /// Waits until a probe other than the process `before` is ready; returns its process id.
     pub async fn another(&self, before: Option<u32>) -> Result<u32> {
         until("there is another probe", || {
             let view = self.view();
@@ -90,33 +90,33 @@ impl Probe {
         .await
     }
 
-    /// Ends it.
+    /// Ends the probe.
     pub async fn end(self) {
         self.prober.end().await;
     }
 }
 
-/// A trial of these bytes.
+/// Returns a trial of these bytes.
 pub fn trial(id: u64, kind: ResourceType, body: impl Into<Bytes>) -> Trial {
     Trial { id, kind, name: format!("candidate {id}").into(), body: body.into() }
 }
 
-/// The trials that had this sort of outcome, in order.
+/// Ids of the trials with an outcome that satisfies `is`, in order.
 pub fn those(outcomes: &Outcomes, is: impl Fn(&Outcome) -> bool) -> Vec<u64> {
     outcomes.iter().filter(|(_, outcome)| is(outcome)).map(|(id, _)| *id).collect()
 }
 
-/// Was it refused?
+/// Returns whether the candidate was refused.
 pub fn is_refused(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Refused { .. })
 }
 
-/// Was it accepted?
+/// Returns whether the candidate was accepted.
 pub fn is_accepted(outcome: &Outcome) -> bool {
     *outcome == Outcome::Accepted
 }
 
-/// Resident memory (bytes) of a process; 0 where it cannot be told.
+/// Returns the resident memory of a process in bytes; 0 where it is not known.
 pub fn resident_bytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");

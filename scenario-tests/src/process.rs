@@ -1,4 +1,4 @@
-//! Processes of a story: started with their output in files, ended by their own id and no other.
+//! Processes of a story: started with their output in files, ended only by their process id.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,12 +10,12 @@ use anyhow::{Context, Result, bail};
 
 use crate::wait::until;
 
-/// How long a process may take to end after SIGTERM before it is killed.
+/// Time that a process has to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
-/// How much of an output is shown when a story fails.
+/// Number of bytes of an output that are shown when a story fails.
 const TAIL_BYTES: usize = 12_000;
 
-/// A running process. Dropping it ends it: first SIGTERM, then SIGKILL.
+/// A running process. Dropping it ends the process: first SIGTERM, then SIGKILL.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -24,24 +24,24 @@ pub struct Process {
     ended: bool,
 }
 
-/// How a process ended, and what it said.
+/// Exit code and output of a process that has ended.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// Exit code; none where a signal ended it.
+    /// Exit code; none where a signal ended the process.
     pub code: Option<i32>,
-    /// All of its standard output.
+    /// The complete standard output.
     pub stdout: String,
-    /// All of its standard error.
+    /// The complete standard error.
     pub stderr: String,
 }
 
 impl Finished {
-    /// Both outputs together.
+    /// Standard output and standard error together.
     pub fn said(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
 
-    /// Fails unless the exit code is `code`; the failure shows what was said.
+    /// Fails unless the exit code is `code`; the error contains the output.
     pub fn expect_code(&self, code: i32) -> Result<&Self> {
         if self.code != Some(code) {
             bail!("exit code {:?} instead of {code}; it said:\n{}", self.code, self.said());
@@ -49,7 +49,7 @@ impl Finished {
         Ok(self)
     }
 
-    /// Fails unless all of the words stand in its output.
+    /// Fails unless the output contains all of these texts.
     pub fn expect_said(&self, words: &[&str]) -> Result<&Self> {
         let said = self.said();
         for word in words {
@@ -62,7 +62,7 @@ impl Finished {
 }
 
 impl Process {
-    /// Starts `program`; its output goes to `<log>.out` and `<log>.err`.
+    /// Starts `program`; its output is written to `<log>.out` and `<log>.err`.
     pub fn start<S: AsRef<OsStr>>(
         program: &Path,
         args: impl IntoIterator<Item = S>,
@@ -81,29 +81,29 @@ impl Process {
         Ok(Self { child, stdout, stderr, ended: false })
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it said so far, both outputs.
+    /// Standard output and standard error so far.
     pub fn said(&self) -> String {
         format!("{}{}", read(&self.stdout), read(&self.stderr))
     }
 
-    /// What it wrote to standard output so far.
+    /// Standard output so far.
     pub fn stdout(&self) -> String {
         read(&self.stdout)
     }
 
-    /// Its exit status, where it has ended.
+    /// The exit status, if the process has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         let status = self.child.try_wait()?;
         self.ended |= status.is_some();
         Ok(status)
     }
 
-    /// Waits, however long, until it has ended; how, and what it said.
+    /// Waits without a limit until the process has ended; returns the exit status and the end of the output.
     pub async fn comes_to_end(&mut self) -> String {
         loop {
             match self.ended() {
@@ -114,7 +114,7 @@ impl Process {
         }
     }
 
-    /// Waits for its own end.
+    /// Waits until the process ends by itself.
     pub async fn finish(mut self) -> Result<Finished> {
         for _ in 0..4 {
             let waited = until("the process ends by itself", || {
@@ -128,13 +128,13 @@ impl Process {
         bail!("the process does not end by itself; it said:\n{}", tail(&self.said()))
     }
 
-    /// Asks it to end (SIGTERM) and waits until it has.
+    /// Sends SIGTERM and waits until the process has ended.
     pub async fn terminate(self) -> Result<Finished> {
         signal(self.id(), "TERM");
         self.finish().await
     }
 
-    /// Ends it without asking (SIGKILL), as a crash would.
+    /// Kills the process (SIGKILL), as a crash would.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -161,13 +161,13 @@ impl Drop for Process {
     }
 }
 
-/// Sends a signal to one process by its id. Without `unsafe`, the shell's `kill` has to do it.
+/// Sends a signal to one process by its id. Uses the shell's `kill`, because a system call needs `unsafe`.
 pub fn signal(id: u32, name: &str) {
     let command = format!("kill -{name} {id}");
     let _ = Command::new("sh").args(["-c", &command]).stderr(Stdio::null()).status();
 }
 
-/// Whether a process of this id runs; one that has ended and waits to be collected does not.
+/// Returns whether a process with this id runs; a zombie does not count.
 pub fn runs(id: u32) -> bool {
     match fs::read_to_string(format!("/proc/{id}/stat")) {
         Ok(stat) => !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'),
@@ -175,8 +175,8 @@ pub fn runs(id: u32) -> bool {
     }
 }
 
-/// Ids of the processes whose command line names `path`: a story's folder is in no other command line than those of
-/// processes that it, or what it started, has started.
+/// Ids of the processes with `path` in their command line: only processes that the story started, directly or
+/// indirectly, have the story's folder there.
 pub fn naming(path: &Path) -> Vec<u32> {
     let wanted = path.to_string_lossy().into_owned();
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };

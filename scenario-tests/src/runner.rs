@@ -1,7 +1,8 @@
-//! Runs stories: several at once, each with a world of its own, a deadline, and its logs shown when it fails.
+//! Story runner: runs several stories concurrently, each with its own world and a deadline, and shows the logs of a
+//! story that fails.
 //!
-//! Where no Envoy can be had, the stories that need one are listed as skipped, each by its name, and counted as ignored
-//! in the summary: they never pass in silence. Under `CI=true` a tool that is missing fails the stories that need it.
+//! Where no Envoy is available, the stories that need one are listed as skipped, each by its name, and counted as
+//! ignored in the summary: no story passes silently. Under `CI=true` a missing tool fails the stories that need it.
 
 use std::future::Future;
 use std::io::Write;
@@ -14,29 +15,30 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::{envoy, world::World};
 
-/// How long one story may last.
+/// Maximum duration of one story.
 const STORY_MAX: Duration = Duration::from_secs(240);
-/// The same where stories measure (`HOLDFAST_FIGURES`): a figure of many samples takes longer.
+/// Maximum duration of one story that measures (`HOLDFAST_FIGURES`): a figure of many samples takes longer.
 const MEASUREMENT_MAX: Duration = Duration::from_secs(1800);
-/// How many stories run at once where `--test-threads` does not say: they mostly wait, so more than there are cores.
+/// Default number of concurrent stories where `--test-threads` is not set: stories mostly wait, so it exceeds the
+/// number of cores.
 const AT_ONCE: usize = 5;
 
 type Told = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 type Tell = fn(World) -> Told;
 
-/// A story: its name, whether it needs an Envoy, and how it goes.
+/// A story: its name, whether it needs an Envoy, and its function.
 #[derive(Clone, Copy)]
 pub struct Story {
-    /// `theme::name`, as shown and as filtered by.
+    /// `theme::name`, as shown and as used by filters.
     pub name: &'static str,
-    /// Whether it cannot be told without an Envoy.
+    /// Whether the story needs an Envoy.
     pub needs_envoy: bool,
-    /// Its future, boxed.
+    /// Runs the story; returns its future, boxed.
     pub tell: Tell,
 }
 
-/// Lists the stories of a theme by their functions: `stories!("matching", true, [exact, prefix])`; the flag says whether
-/// they need an Envoy.
+/// Lists the stories of a theme by their functions: `stories!("matching", true, [exact, prefix])`; the flag is
+/// [`Story::needs_envoy`].
 #[macro_export]
 macro_rules! stories {
     ($theme:literal, $needs_envoy:literal, [$($story:ident),* $(,)?]) => {
@@ -48,12 +50,13 @@ macro_rules! stories {
     };
 }
 
-/// Runs the stories that the command line asks for.
+/// Runs the stories that the command line selects.
 pub fn run(stories: &[Story]) -> ExitCode {
     run_at_once(stories, AT_ONCE)
 }
 
-/// The same, with so many at once where the command line does not say.
+/// Runs the stories that the command line selects, with the given concurrency where the command line does not specify
+/// it.
 pub fn run_at_once(stories: &[Story], at_once: usize) -> ExitCode {
     let arguments = Arguments::from_args();
     let asked = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
@@ -63,19 +66,19 @@ pub fn run_at_once(stories: &[Story], at_once: usize) -> ExitCode {
     run_with_tools(stories.iter().map(|story| (*story, missing(story))).collect(), at_once)
 }
 
-/// Lists all stories that the command line asks for as skipped, each by its name, and why.
+/// Lists all stories that the command line selects as skipped, each by its name, with the reason.
 pub fn skip(stories: &[Story], why: &str) -> ExitCode {
     let none: Vec<(Story, Option<String>)> = stories.iter().map(|story| (*story, Some(why.to_owned()))).collect();
     run_with(none, 1, false)
 }
 
-/// All stories lack a tool that this repository builds: they are skipped, or fail under `CI=true`.
+/// Skips all stories because a tool that this repository builds is missing; fails them under `CI=true`.
 pub fn without_tools(stories: &[Story], why: &str) -> ExitCode {
     run_with_tools(stories.iter().map(|story| (*story, Some(why.to_owned()))).collect(), 1)
 }
 
-/// Runs the stories that have what they need, so many at once; the others come with what is missing, and are skipped by
-/// name. What is missing is a tool that this repository builds or fetches, so that under `CI=true` it is a failure.
+/// Runs the stories with the given concurrency; a story with a missing tool is skipped by name. A missing tool is one
+/// that this repository builds or fetches, so under `CI=true` it is a failure.
 pub fn run_with_tools(stories: Vec<(Story, Option<String>)>, at_once: usize) -> ExitCode {
     run_with(stories, at_once, std::env::var_os("CI").is_some_and(|ci| ci == "true"))
 }
@@ -99,7 +102,7 @@ fn run_with(stories: Vec<(Story, Option<String>)>, at_once: usize, missing_fails
     libtest_mimic::run(&arguments, stories.into_iter().map(trial).collect()).exit_code()
 }
 
-/// Tells one story to its end; where it fails, says why and shows what its processes said.
+/// Runs one story to its end; on failure returns the error and the logs of its processes.
 fn told(story: Story) -> Result<(), String> {
     let said = |error: anyhow::Error| format!("{} fails: {error:#}", story.name);
     let (outcome, logs) = in_a_world(story).map_err(said)?;

@@ -1,4 +1,4 @@
-//! A back end behind TLS that tells what was asked of it: names, certificates of clients, and whoever came without TLS.
+//! A TLS terminator in front of a backend that records server names, client certificates, and connections without TLS.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,13 +17,13 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::tls::{Authority, Certificate};
 
-/// What begins every connection with TLS.
+/// First byte of every TLS connection (record type handshake).
 const HANDSHAKE: u8 = 0x16;
 
-/// Something at which TLS ends, in front of a back end.
+/// A TLS terminator in front of a backend.
 #[derive(Debug)]
 pub struct Secured {
-    /// Where it is.
+    /// The listen address.
     pub address: SocketAddr,
     seen: Arc<Seen>,
     accepting: JoinHandle<()>,
@@ -39,12 +39,13 @@ struct Seen {
 }
 
 impl Secured {
-    /// With this certificate; where there is an authority, clients must show a certificate of it.
+    /// Starts a terminator with this certificate; where an authority is given, clients must present a certificate of
+    /// it.
     pub async fn start(certificate: &Certificate, clients: Option<&Authority>, to: SocketAddr) -> Result<Self> {
         Self::with(certificate, clients, Seen::default(), to).await
     }
 
-    /// With this certificate; who comes without TLS is answered as well.
+    /// Starts a terminator with this certificate that also answers clients without TLS.
     pub async fn careless(certificate: &Certificate, to: SocketAddr) -> Result<Self> {
         Self::with(certificate, None, Seen { careless: true, ..Seen::default() }, to).await
     }
@@ -78,22 +79,22 @@ impl Secured {
         Ok(Self { address, seen, accepting })
     }
 
-    /// The names that clients asked for; an empty one where they asked for none.
+    /// The server names that clients sent; an empty name for a client that sent none.
     pub fn names(&self) -> BTreeSet<String> {
         self.seen.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many connections came without TLS.
+    /// Number of connections without TLS.
     pub fn plain(&self) -> usize {
         self.seen.plain.load(Ordering::Relaxed)
     }
 
-    /// How many clients broke off while they were shown the certificate.
+    /// Number of failed TLS handshakes.
     pub fn broken_off(&self) -> usize {
         self.seen.broken_off.load(Ordering::Relaxed)
     }
 
-    /// How many connections came with a certificate.
+    /// Number of connections with a client certificate.
     pub fn shown(&self) -> usize {
         self.seen.shown.load(Ordering::Relaxed)
     }
@@ -125,7 +126,7 @@ async fn answer(mut stream: TcpStream, acceptor: TlsAcceptor, seen: Arc<Seen>, t
     Ok(())
 }
 
-/// Nobody is let in any more.
+/// Stops accepting connections.
 impl Drop for Secured {
     fn drop(&mut self) {
         self.accepting.abort();

@@ -1,4 +1,4 @@
-//! A client of the xDS server that shows a token and asks for whatever it likes.
+//! A client of the xDS server with an arbitrary token that subscribes to arbitrary resources.
 
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
@@ -18,19 +18,19 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::connect::{self, Protocol, Trust};
 
-/// Messages that wait to be sent.
+/// Capacity of the queue of requests.
 const WAITING_MAX: usize = 64;
-/// The type whose answer ends a conversation: everything that was asked before is answered, or never will be.
+/// The type of the response that ends an exchange: no response to an earlier request comes after it.
 pub const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 
-/// See the module.
+/// A client of the xDS server with an arbitrary token.
 #[derive(Clone, Debug)]
 pub struct Stranger {
-    /// Where the server is, on loopback.
+    /// The port of the server, on loopback.
     pub port: u16,
-    /// Whom it takes for the server.
+    /// The TLS parameters for the server.
     pub trust: Trust,
-    /// What it shows; nothing where it is empty.
+    /// The token; none where empty.
     pub token: String,
     /// `node.cluster`.
     pub says: String,
@@ -55,11 +55,11 @@ impl Stranger {
         Some(Node { id: "stranger".into(), cluster: self.says.clone(), ..Node::default() })
     }
 
-    /// All that it is sent, as bytes, where it asks for resources of a type by these names and for all, and then for
-    /// listeners; with delta.
+    /// Subscribes with delta to the given names of a type and to its wildcard, then to listeners; returns all received
+    /// resources, encoded.
     ///
     /// # Errors
-    /// The status with which the stream ended before.
+    /// The status with which the stream ended early.
     pub async fn asks_in_delta(&self, type_url: &str, names: &[String]) -> Result<Vec<Vec<u8>>> {
         let (send, messages) = tokio::sync::mpsc::channel(WAITING_MAX);
         let all = names.iter().cloned().chain(["*".to_owned()]).collect();
@@ -85,14 +85,15 @@ impl Stranger {
         }
     }
 
-    /// The same in the state of the world: by these names, or for all where there are none.
+    /// Subscribes in the state of the world to the given names of a type, or to all where there are none, then to
+    /// listeners; returns all received resources, encoded.
     ///
     /// # Errors
-    /// The status with which the stream ended before.
+    /// The status with which the stream ended early.
     pub async fn asks_in_sotw(&self, type_url: &str, names: &[String]) -> Result<Vec<Vec<u8>>> {
         let (send, messages) = tokio::sync::mpsc::channel(WAITING_MAX);
         let first = DiscoveryRequest { node: self.node(), type_url: type_url.into(), ..DiscoveryRequest::default() };
-        // Listeners are asked for by name only where there are no others to end with.
+        // Listeners are always subscribed to without names, because their response ends the exchange.
         let asked = if type_url == LISTENER { Vec::new() } else { names.to_vec() };
         send.send(DiscoveryRequest { resource_names: asked, ..first.clone() }).await?;
         if type_url != LISTENER {

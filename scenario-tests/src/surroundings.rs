@@ -1,5 +1,5 @@
-//! An Envoy in surroundings of its own: with other files in the place of the system's, as its authorities or its name
-//! servers. It has them in a mount namespace; nobody else sees them.
+//! An Envoy with other system files, for example CA certificates or DNS servers. The files are replaced in a mount
+//! namespace, which other processes do not see.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,15 +11,15 @@ use anyhow::{Context, Error, Result};
 use crate::envoy;
 use crate::world::World;
 
-/// Whom the system trusts.
+/// The CA certificates of the system.
 pub const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
-/// Whom the system asks for names.
+/// The DNS configuration of the system.
 pub const NAME_SERVERS: &str = "/etc/resolv.conf";
 
-/// A program that is an Envoy which finds these texts in the place of these files.
+/// Returns a program that runs Envoy with these texts instead of these files.
 ///
 /// # Errors
-/// Where no mount namespace can be made on this machine.
+/// If this machine does not allow mount namespaces.
 pub fn binary(world: &World, files: &[(&str, &str)]) -> Result<PathBuf> {
     let envoy = envoy::find().map_err(Error::msg)?;
     let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];

@@ -1,4 +1,4 @@
-//! Certificates of a story: made when it starts, each trusted by its own clients only.
+//! Certificates of a story: created at its start, each trusted only by clients of the story.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::connect::Trust;
 /// A certificate with its key.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    /// As clients see it.
+    /// DER, as clients receive it.
     pub der: CertificateDer<'static>,
     /// `tls.crt`.
     pub pem: String,
@@ -30,14 +30,15 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// A self-signed certificate for these names.
+    /// Creates a self-signed certificate for these names.
     pub fn of(names: &[&str]) -> Result<Self> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
         Ok(Self { der: cert.der().clone(), pem: cert.pem(), key_pem: signing_key.serialize_pem() })
     }
 
-    /// The same, valid until so many seconds after the hour at which stories of the fallback begin.
+    /// Creates a self-signed certificate that expires the given number of seconds after the time at which stories of
+    /// the fallback begin.
     pub fn until(names: &[&str], seconds: u64) -> Result<Self> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names)?;
@@ -47,12 +48,12 @@ impl Certificate {
         Ok(Self { der: cert.der().clone(), pem: cert.pem(), key_pem: key.serialize_pem() })
     }
 
-    /// What a client needs to ask for `server_name` and to accept this certificate only.
+    /// Returns the TLS parameters of a client that expects `server_name` and accepts this certificate only.
     pub fn trust(&self, server_name: &str) -> Trust {
         Trust { server_name: server_name.to_owned(), root: self.der.clone(), nameless: false, shown: None }
     }
 
-    /// A Secret of type `kubernetes.io/tls` in YAML.
+    /// Returns a Secret of type `kubernetes.io/tls` in YAML.
     pub fn secret(&self, namespace: &str, name: &str) -> String {
         crate::manifests::tls_secret(namespace, name, &self.pem, &self.key_pem)
     }
@@ -61,7 +62,7 @@ impl Certificate {
         PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes()).map_err(|error| anyhow!("{error}"))
     }
 
-    /// Ends TLS with this certificate at a loopback port, and passes what comes on to an address.
+    /// Terminates TLS with this certificate at a loopback port, and forwards to an address.
     pub async fn front(&self, to: SocketAddr) -> Result<Front> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
@@ -85,22 +86,22 @@ impl Certificate {
     }
 }
 
-/// Something at which TLS ends.
+/// A TLS terminator.
 #[derive(Debug)]
 pub struct Front {
-    /// Where it is.
+    /// The listen address.
     pub address: SocketAddr,
     accepting: JoinHandle<()>,
 }
 
-/// Nobody is let in any more.
+/// Stops accepting connections.
 impl Drop for Front {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-/// An authority of the certificates of clients and servers.
+/// A certificate authority for clients and servers.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -109,7 +110,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority.
     pub fn new(name: &str) -> Result<Self> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
@@ -120,7 +121,7 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), pem })
     }
 
-    /// A server's certificate for these names.
+    /// Issues a server certificate for these names.
     pub fn server(&self, names: &[&str]) -> Result<Certificate> {
         let key = KeyPair::generate()?;
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -128,7 +129,7 @@ impl Authority {
         Ok(Certificate { der: certificate.der().clone(), pem: certificate.pem(), key_pem: key.serialize_pem() })
     }
 
-    /// A client's certificate, with a number by which it can be revoked, a DNS name and a URI.
+    /// Issues a client certificate with a serial number, by which it can be revoked, a DNS name and a URI.
     pub fn client(&self, name: &str, number: u64) -> Result<Certificate> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(vec![format!("{name}.clients.example.com")])?;
@@ -139,7 +140,7 @@ impl Authority {
         Ok(Certificate { der: certificate.der().clone(), pem: certificate.pem(), key_pem: key.serialize_pem() })
     }
 
-    /// `crl.pem`, with these numbers.
+    /// Issues `crl.pem` with these serial numbers.
     pub fn revoking(&self, numbers: &[u64]) -> Result<String> {
         let revoked = numbers.iter().map(|number| RevokedCertParams {
             serial_number: SerialNumber::from(*number),

@@ -1,4 +1,4 @@
-//! Waiting: ask again until it holds, with a deadline so generous that only a real fault reaches it.
+//! Polling with a deadline that is so generous that only a real fault reaches it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How long anything may take to come true before the story fails.
+/// Maximum wait for any condition before the story fails.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// How long to rest between two questions.
+/// Pause between two polls.
 const REST: Duration = Duration::from_millis(20);
 
-/// Asks until the answer is `Ok`, and fails with the last error when patience ends.
+/// Polls until the result is `Ok`, and fails with the last error after [`PATIENCE`].
 pub async fn until<T, F>(what: &str, mut ask: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,

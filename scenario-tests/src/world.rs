@@ -1,4 +1,4 @@
-//! The world of one story: its folder, manifests, echo back ends, ports and processes.
+//! The world of one story: its folder, manifests, echo backends, ports and processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::manifests;
 use crate::ports::Port;
 use crate::process::{self, Finished, Process};
 
-/// How many requests an echo back end of a story remembers: all of them, in every story there is.
+/// Number of requests that an echo backend of a story records: enough for all requests of any story.
 const RECORDED_MAX: usize = 1_000_000;
 
-/// A world; copies are the same world.
+/// A world; clones share it.
 #[derive(Clone, Debug)]
 pub struct World {
     inner: Arc<Inner>,
@@ -33,7 +33,7 @@ struct Inner {
 }
 
 impl World {
-    /// A new world: an empty folder, nothing running.
+    /// Creates a world: an empty folder, no processes.
     pub fn new() -> Result<Self> {
         let folder = TempDir::with_prefix("holdfast-story-")?;
         for name in ["manifests", "data", "logs", "drafts"] {
@@ -42,28 +42,28 @@ impl World {
         Ok(Self { inner: Arc::new(Inner { folder, ports: Mutex::default(), written: AtomicU32::new(0) }) })
     }
 
-    /// The folder that everything of this story is in.
+    /// The folder with all files of this story.
     pub fn folder(&self) -> &Path {
         self.inner.folder.path()
     }
 
-    /// The folder that Holdfast reads.
+    /// The folder of manifests that Holdfast reads.
     pub fn manifests(&self) -> PathBuf {
         self.folder().join("manifests")
     }
 
-    /// What Holdfast gets as `--data-dir`.
+    /// The folder of `--data-dir`.
     pub fn data(&self) -> PathBuf {
         self.folder().join("data")
     }
 
-    /// A name for the log of a new process.
+    /// Returns the path of the log of a new process.
     pub fn log(&self, name: &str) -> PathBuf {
         let number = self.inner.written.fetch_add(1, Ordering::Relaxed);
         self.folder().join("logs").join(format!("{number:03}-{name}.log"))
     }
 
-    /// Claims a free port for as long as this world stands.
+    /// Claims a free port until the world is dropped.
     pub fn port(&self) -> Result<u16> {
         let port = Port::claim()?;
         let number = port.number();
@@ -71,7 +71,7 @@ impl World {
         Ok(number)
     }
 
-    /// Writes or replaces a manifest at once: readers see the old file or the new one, never a part.
+    /// Writes or replaces a manifest atomically: readers see the old file or the new one, never a part.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> Result<()> {
         let number = self.inner.written.fetch_add(1, Ordering::Relaxed);
         let draft = self.folder().join("drafts").join(format!("{number}"));
@@ -96,17 +96,17 @@ impl World {
         self.write("gateway.yaml", manifests::documents(&[manifests::class(), manifests::gateway("public", listeners)]))
     }
 
-    /// Writes an HTTPRoute of `default/public` into a file of its name.
+    /// Writes an HTTPRoute of `default/public` into a file that is named after it.
     pub fn route(&self, name: &str, spec: &str) -> Result<()> {
         self.write(&format!("route-{name}.yaml"), manifests::http_route(name, spec))
     }
 
-    /// Starts one echo back end, the only pod of a Service of the same name in the namespace `default`.
+    /// Starts an echo backend, the only pod of a Service of the same name in the namespace `default`.
     pub async fn backend(&self, name: &str) -> Result<Echo> {
         self.backend_in(manifests::NAMESPACE, name, None).await
     }
 
-    /// Starts one echo back end, the only pod of a Service of the same name.
+    /// Starts an echo backend, the only pod of a Service of the same name.
     pub async fn backend_in(&self, namespace: &str, name: &str, app_protocol: Option<&str>) -> Result<Echo> {
         let echo = self.pod(namespace, name, name).await?;
         let service = manifests::service(namespace, name, app_protocol, &[echo.address()]);
@@ -114,18 +114,18 @@ impl World {
         Ok(echo)
     }
 
-    /// Starts one echo back end without any manifest.
+    /// Starts an echo backend without any manifest.
     pub async fn pod(&self, namespace: &str, service: &str, pod: &str) -> Result<Echo> {
         let options = EchoOptions { recorded_max: RECORDED_MAX, ..EchoOptions::new(namespace, service, pod) };
         Ok(Echo::start(options).await?)
     }
 
-    /// Starts Holdfast with a managed Envoy for each Gateway and waits until it says that it is ready.
+    /// Starts Holdfast with a managed Envoy for each Gateway and waits until it is ready.
     pub async fn run(&self) -> Result<Holdfast> {
         self.run_with(HoldfastOptions::new(self)?).await
     }
 
-    /// Starts Holdfast with these options and waits until it says that it is ready.
+    /// Starts Holdfast with these options and waits until it is ready.
     pub async fn run_with(&self, options: HoldfastOptions) -> Result<Holdfast> {
         let mut holdfast = Holdfast::start(self, options)?;
         holdfast.comes_to_be_ready().await?;
@@ -137,13 +137,13 @@ impl World {
         self.command_with(args, &[]).await
     }
 
-    /// Runs a command of `holdfast` to its end, with variables added to its environment.
+    /// Runs a command of `holdfast` to its end, with additional environment variables.
     pub async fn command_with(&self, args: &[&str], env: &[(String, String)]) -> Result<Finished> {
         let log = self.log(args.first().copied().unwrap_or("holdfast"));
         Process::start(&binary::holdfast()?, args, env, &log)?.finish().await
     }
 
-    /// The ends of all logs, for a story that failed.
+    /// The ends of all logs, for a failed story.
     pub fn logs(&self) -> String {
         let folder = self.folder().join("logs");
         let mut files: Vec<PathBuf> =
@@ -157,7 +157,7 @@ impl World {
         files.iter().map(show).collect()
     }
 
-    /// Ends what a failed story may have left: processes whose command line names this world's folder.
+    /// Ends the remaining processes of a failed story: processes with the folder of this world in their command line.
     pub fn end(&self) {
         for (signal, rest_ms) in [("TERM", 500), ("KILL", 0)] {
             let left = process::naming(self.folder());

@@ -1,4 +1,4 @@
-//! Several replicas: the leader alone judges, the others serve the same, and all of it outlives each of them.
+//! Several replicas: only the leader decides, all serve the same configuration, which survives the loss of any replica.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -42,7 +42,7 @@ fn who_follows_serves_the_same_and_outlives_the_leader() {
     same(&replicas, (0, "e1"), (1, "f1"));
     replicas.refuse(&bad());
     replicas.apply(&edit("BAD", "b")).unwrap();
-    // Two Envoys convict, both of them of the replica that leads.
+    // Two Envoys convict, both connected to the leader.
     assert_eq!(replicas.nacks(0), 2);
     assert_eq!(replicas.nacks(1), 0, "what is bad is not tried again where another follows");
     for (number, node) in [(0, "e1"), (0, "e2"), (1, "f1")] {
@@ -74,7 +74,7 @@ fn who_comes_without_anything_begins_with_what_is_shared() {
 
 #[test]
 fn what_envoys_of_a_follower_refuse_is_judged_by_the_leader() {
-    // All Envoys of the second build are at the one that follows; at the leader there is none at all.
+    // All Envoys of the second build are connected to the follower; the leader has none of this build.
     for leaders in [&[("e1", BUILD)][..], &[]] {
         let mut replicas = replicas(&[leaders, &[("f1", "1.40.0"), ("f2", "1.40.0")]]);
         assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/a", "it is served at all");
@@ -118,7 +118,7 @@ fn without_a_leader_the_plan_stays_endpoints_go_on_and_what_must_close_closes() 
 fn two_leaders_for_a_while_come_to_the_same() {
     let mut replicas = replicas(&[&[("e1", BUILD), ("e2", BUILD)], &[("f1", BUILD), ("f2", BUILD)]]);
     replicas.refuse(&bad());
-    // The first does not reach the bucket, and has lost the lease without knowing.
+    // The first replica cannot reach the bucket, and has lost the Lease without knowing.
     (replicas.all[0].reaches, replicas.all[1].leads) = (false, true);
     replicas.apply(&edit("BAD", "b")).unwrap();
     assert!(replicas.nacks(0) <= 2 && replicas.nacks(1) <= 2, "each by itself");

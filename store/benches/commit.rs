@@ -1,8 +1,9 @@
-//! What the store costs, beside what the disk alone takes for the same bytes.
+//! Benchmark of the store, compared with the cost of writing the same bytes to the disk.
 //!
 //! `cargo bench -p holdfast-store --bench commit` prints for a store of 10,000 objects: a commit of one of them, an
 //! acknowledgement of 10,000 resources of which one changed, and opening with reading everything. The floor of the
-//! first two is appending the same payload to a file with `fdatasync`, of the last reading the same bytes from a file.
+//! first two is appending the same payload to a file with `fdatasync`, the floor of the last is reading the same bytes
+//! from a file.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -18,7 +19,7 @@ use holdfast_graph::ObjectKey;
 use holdfast_store::{Batch, Change, LastValidStore, Options, Scope, SledStore, StoredObject, StoredResource};
 
 const COUNT: usize = 10_000;
-/// A route has about this size.
+/// Approximate size of a route.
 const PAYLOAD_BYTES: usize = 2200;
 const ROUNDS: u32 = 40;
 

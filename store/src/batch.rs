@@ -1,4 +1,4 @@
-//! Changes that are committed together.
+//! Batches: changes that are committed together.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::record::{
 pub enum Change {
     /// A version of an object was proven good in a scope. Promoting the newest version again changes nothing.
     Promote(Scope, StoredObject),
-    /// An object was deleted: its versions go, in every scope. What was refused stays refused.
+    /// An object was deleted: its versions are removed, in every scope. Refused contents stay refused.
     Forget(ObjectKey),
-    /// This is the configuration that was acknowledged in a scope, as a whole. Of two resources of one type and name
-    /// the last counts. Costs what is not the same as before.
+    /// The whole configuration that was acknowledged in a scope. Of two resources with one type and name, the last one
+    /// counts. The cost depends on the resources that differ from before.
     Acknowledge(Scope, Vec<StoredResource>),
-    /// A content was refused in a scope; of two verdicts about one content the last counts.
+    /// A content was refused in a scope; of two verdicts about one content, the last one counts.
     Convict(Scope, StoredVerdict),
     /// A content is no longer refused in a scope.
     Acquit(Scope, [u8; 16]),
-    /// A Gateway is gone: everything of its scopes goes.
+    /// A Gateway was deleted: its scopes are removed with everything in them.
     ForgetGateway(Arc<str>),
 }
 
@@ -48,40 +48,40 @@ impl Batch {
         self.changes.push(change);
     }
 
-    /// Adds the changes of another batch, after its own.
+    /// Adds the changes of another batch after the changes of this one.
     pub fn append(&mut self, other: Batch) {
         self.changes.extend(other.changes);
     }
 
-    /// Is there nothing in it?
+    /// Returns whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// How many changes it has.
+    /// Returns the number of changes.
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// The changes, in order.
+    /// Returns the changes, in order.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// The changes, in order.
+    /// Returns the changes, in order.
     pub fn into_changes(self) -> Vec<Change> {
         self.changes
     }
 
-    /// Changes that make an empty store hold what another holds.
+    /// Returns the changes that copy another store into an empty one.
     ///
     /// # Errors
-    /// Where that one cannot be read.
+    /// Fails where `store` cannot be read.
     pub fn of_everything(store: &impl LastValidStore) -> Result<Self, StoreError> {
         let mut batch = Self::default();
         for scope in store.scopes()? {
             for key in store.objects(&scope)? {
-                // Of two versions the older is proven first.
+                // The older of two versions was proven first.
                 for version in store.versions(&scope, &key)?.into_iter().rev() {
                     batch.push(Change::Promote(scope.clone(), version));
                 }
@@ -96,10 +96,10 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Changes that make a store that holds what one holds hold what another does.
+    /// Returns the changes that turn a store with the content of `before` into one with the content of `after`.
     ///
     /// # Errors
-    /// Where one of them cannot be read.
+    /// Fails where one of the stores cannot be read.
     pub fn between(before: &impl LastValidStore, after: &impl LastValidStore) -> Result<Self, StoreError> {
         let mut batch = Self::default();
         let scopes = after.scopes()?;
@@ -125,7 +125,7 @@ impl Batch {
     /// Checks every record against the limits.
     ///
     /// # Errors
-    /// Names the first record that is too large.
+    /// Fails with the first record that is too large.
     pub fn check(&self) -> Result<(), StoreError> {
         self.changes.iter().try_for_each(check)
     }
@@ -167,7 +167,7 @@ fn size(name: impl Fn() -> String, bytes: usize, max: usize) -> Result<(), Store
     if bytes > max { Err(StoreError::TooLarge { name: name(), bytes, max }) } else { Ok(()) }
 }
 
-/// Refuses more of something than its limit.
+/// Fails where a number is over its limit.
 pub(crate) fn count(what: &'static str, count: usize, max: usize) -> Result<(), StoreError> {
     if count > max { Err(StoreError::TooMany { what, count, max }) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! What every backend must do, as a suite that each backend's tests run.
+//! Conformance suite for backends; the tests of each backend run it.
 
 use bytes::Bytes;
 use holdfast_graph::ObjectKey;
@@ -51,10 +51,10 @@ fn verdict(content: u8, since: i64) -> StoredVerdict {
     }
 }
 
-/// Runs the suite on empty stores that `make` makes.
+/// Runs the suite on empty stores that `make` creates.
 ///
 /// # Panics
-/// Where the backend does not conform: this is for tests.
+/// Panics where the backend does not conform: the suite is for tests.
 #[allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a suite for tests")]
 pub fn check<S: LastValidStore>(make: impl Fn() -> S) {
     keeps_two_versions_of_one_uid(&mut make());

@@ -1,29 +1,29 @@
-//! What can go wrong at the store's boundary.
+//! Errors of the store.
 
-/// Why the store could not do something.
+/// Reason why the store could not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A record is over the limit.
+    /// A record over the limit.
     #[error("{name} is too large: {bytes} bytes, at most {max} are stored")]
     TooLarge {
         /// The object or resource.
         name: String,
-        /// Its size.
+        /// Size of the record.
         bytes: usize,
         /// The limit.
         max: usize,
     },
-    /// There is more of something than the limit.
+    /// A number of entries over the limit.
     #[error("{count} {what}; at most {max} are stored")]
     TooMany {
-        /// Of what.
+        /// The kind of the entries.
         what: &'static str,
-        /// How many.
+        /// The number.
         count: usize,
         /// The limit.
         max: usize,
     },
-    /// What was read is not what was written.
+    /// A record that differs from what was written.
     #[error("the record of {name} is damaged")]
     Damaged {
         /// The object or resource.
@@ -35,19 +35,19 @@ pub enum StoreError {
     /// Another process uses the store's folder.
     #[error("another process uses {0}")]
     InUse(String),
-    /// There is no store there.
+    /// There is no store at the path.
     #[error("there is no store at {0}")]
     Absent(String),
-    /// Another has written what several share, since it was read here.
+    /// Another process has written to the shared store since it was read here.
     #[error("another has written what is shared, since it was read")]
     Conflict,
-    /// The files below cannot be used.
+    /// The files of the store cannot be used.
     #[error("the store's files cannot be used: {0}")]
     Unavailable(String),
 }
 
 impl StoreError {
-    /// Would the same batch be refused again, whenever it is tried?
+    /// Returns whether a batch with this error would be refused again, whenever it is tried.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::TooLarge { .. } | Self::TooMany { .. })
     }

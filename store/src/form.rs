@@ -1,5 +1,5 @@
-//! The forms of what every store that writes bytes has: types of ours only, of plain fields. A change here is a new
-//! schema of each of them.
+//! Encoded forms that all stores with bytes share: only types of this crate, with plain fields. A change here is a new
+//! schema of each of these stores.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use holdfast_graph::ObjectKey;
 
 use crate::record::StoredVerdict;
 
-/// An identity.
+/// Form of an identity.
 #[derive(Clone, Encode, Decode)]
 pub(crate) struct KeyForm([Arc<str>; 4]);
 
@@ -24,7 +24,7 @@ impl From<&KeyForm> for ObjectKey {
     }
 }
 
-/// A verdict.
+/// Form of a verdict.
 #[derive(Encode, Decode)]
 pub(crate) struct VerdictForm {
     content: [u8; 16],

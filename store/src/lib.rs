@@ -1,11 +1,11 @@
-//! Remembers what last worked: for each object the version that was proven good, for each Gateway the configuration
-//! that its Envoys acknowledged, and what they refused.
+//! Store of the configuration that last worked: for each object the version that was proven good, for each Gateway the
+//! configuration that its Envoys acknowledged, and the contents that they refused.
 //!
-//! One trait, [`LastValidStore`], and a folder for each backend; every backend passes [`conformance`]. This crate decides
-//! nothing about what is valid, names no Kubernetes kind, and never looks into a payload.
+//! There is one trait, [`LastValidStore`], and a folder for each backend; every backend passes [`conformance`]. This
+//! crate does not decide what is valid, names no Kubernetes kind, and never reads a payload.
 //!
-//! [`SledStore`] keeps it on the disk; [`ShardStore`] in a [`Bucket`] that several processes share; [`MemoryStore`] is for runs without a data folder and the model that others are
-//! compared with.
+//! [`SledStore`] keeps the data on the disk, [`ShardStore`] in a [`Bucket`] that several processes share.
+//! [`MemoryStore`] is for runs without a data folder, and is the model with which other backends are compared.
 
 pub mod batch;
 pub mod conformance;
@@ -27,50 +27,52 @@ use holdfast_graph::ObjectKey;
 
 /// A store of last valid versions.
 ///
-/// A batch is committed as a whole or not at all. What was committed and read back has the digest it was committed with;
-/// what has not is an error, never data. Committing a batch again, as a whole, changes nothing.
+/// A batch is committed as a whole or not at all. Committed data that is read has the digest with which it was
+/// committed; data with another digest is an error and is never returned. Committing a whole batch again changes
+/// nothing.
 pub trait LastValidStore: Send {
-    /// Commits a batch; returns when it is as durable as the backend makes it.
+    /// Commits a batch; returns when the batch is as durable as the backend can make it.
     ///
     /// # Errors
-    /// Where a record is over a limit or the backend fails; then nothing of the batch is stored.
+    /// Fails where a record is over a limit or the backend fails; then nothing of the batch is stored.
     fn commit(&mut self, batch: Batch) -> Result<(), StoreError>;
 
-    /// Every scope of which something is stored, in order.
+    /// Returns every scope with stored data, in order.
     ///
     /// # Errors
-    /// Where the backend fails.
+    /// Fails where the backend fails.
     fn scopes(&self) -> Result<Vec<Scope>, StoreError>;
 
-    /// The versions of an object that were proven good in a scope, the newest first; at most
+    /// Returns the versions of an object that were proven good in a scope, the newest first; at most
     /// [`VERSIONS_KEPT`](record::VERSIONS_KEPT).
     ///
     /// # Errors
-    /// Where the backend fails or a record is damaged.
+    /// Fails where the backend fails or a record is damaged.
     fn versions(&self, scope: &Scope, key: &ObjectKey) -> Result<Vec<StoredObject>, StoreError>;
 
-    /// Every object that has a version in a scope, in order.
+    /// Returns every object with a version in a scope, in order.
     ///
     /// # Errors
-    /// Where the backend fails.
+    /// Fails where the backend fails.
     fn objects(&self, scope: &Scope) -> Result<Vec<ObjectKey>, StoreError>;
 
-    /// The configuration that was acknowledged in a scope, by type and name in order; empty where none was.
+    /// Returns the configuration that was acknowledged in a scope, ordered by type and name; empty where none was.
     ///
     /// # Errors
-    /// Where the backend fails or a record is damaged.
+    /// Fails where the backend fails or a record is damaged.
     fn configuration(&self, scope: &Scope) -> Result<Vec<StoredResource>, StoreError>;
 
-    /// What was refused in a scope, the oldest first; at most [`VERDICTS_MAX`](record::VERDICTS_MAX).
+    /// Returns the contents that were refused in a scope, the oldest first; at most
+    /// [`VERDICTS_MAX`](record::VERDICTS_MAX).
     ///
     /// # Errors
-    /// Where the backend fails.
+    /// Fails where the backend fails.
     fn verdicts(&self, scope: &Scope) -> Result<Vec<StoredVerdict>, StoreError>;
 
-    /// What it holds.
+    /// Returns statistics of the store.
     fn statistics(&self) -> Statistics;
 
-    /// What people should be told of: damage that was found, files that were set aside. Told once.
+    /// Returns messages for operators: damage that was found, files that were set aside. Each message is returned once.
     fn notices(&mut self) -> Vec<String> {
         Vec::new()
     }

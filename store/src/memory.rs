@@ -1,4 +1,4 @@
-//! The store in memory: for runs without a data folder and as the model that other backends are compared with.
+//! Store in memory: for runs without a data folder, and the model with which other backends are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct MemoryStore {
     shelves: BTreeMap<Scope, Shelf>,
 }
 
-/// What is known of a scope.
+/// The data of a scope.
 #[derive(Clone, Debug, Default)]
 struct Shelf {
     versions: BTreeMap<ObjectKey, Vec<(Digest, StoredObject)>>,
@@ -39,7 +39,7 @@ impl Shelf {
         if versions.first().is_some_and(|(_, newest)| same(newest) && newest.sensitive == object.sensitive) {
             return;
         }
-        // An older version that is proven again becomes the newest.
+        // An older version that is proven good again becomes the newest.
         versions.retain(|(_, known)| known.uid == object.uid && known.payload != object.payload);
         versions.insert(0, (Digest::of(&object.payload), object));
         versions.truncate(VERSIONS_KEPT);
@@ -85,7 +85,7 @@ impl MemoryStore {
         }
     }
 
-    /// Counts what a batch could make more of, before anything is changed.
+    /// Checks the limits that a batch could exceed, before anything is changed.
     fn limits(&self, batch: &Batch) -> Result<(), StoreError> {
         let mut scopes: BTreeSet<&Scope> = self.shelves.keys().collect();
         let mut objects: BTreeMap<&Scope, BTreeSet<&ObjectKey>> = BTreeMap::new();

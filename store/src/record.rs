@@ -1,4 +1,4 @@
-//! What is stored.
+//! Records of the store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,54 +6,54 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_graph::ObjectKey;
 
-/// Versions of one object that are kept in a scope.
+/// Number of versions of one object that are kept in a scope.
 pub const VERSIONS_KEPT: usize = 2;
-/// Bytes of one payload.
+/// Maximum size of one payload, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Bytes of one name, field or message.
+/// Maximum size of one name, field or message, in bytes.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// Witnesses of one verdict, and origins of one resource.
+/// Maximum number of witnesses of one verdict, and of origins of one resource.
 pub const LIST_MAX: usize = 10_000;
-/// Scopes: Gateways times builds.
+/// Maximum number of scopes: Gateways times builds.
 pub const SCOPES_MAX: usize = 10_000;
-/// Objects of one scope.
+/// Maximum number of objects in one scope.
 pub const OBJECTS_MAX: usize = 200_000;
-/// Resources of one scope.
+/// Maximum number of resources in one scope.
 pub const RESOURCES_MAX: usize = 400_000;
-/// Verdicts of one scope; beyond, the oldest goes.
+/// Maximum number of verdicts in one scope; beyond it, the oldest is removed.
 pub const VERDICTS_MAX: usize = 1000;
 
-/// For whom something is known to be good: the Envoys of one Gateway, of one build.
+/// A scope: the Envoys of one Gateway and one build, for which something is known to be good or refused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     /// `namespace/name` of the Gateway.
     pub gateway: Arc<str>,
-    /// Envoy's version, with the flags that change its verdicts.
+    /// Version of Envoy, with the flags that change its verdicts.
     pub build: Arc<str>,
 }
 
-/// BLAKE3 of a payload.
+/// BLAKE3 digest of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Returns the digest of bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// A digest that is known.
+    /// Returns a digest of known value.
     pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the digest.
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// 64 lower-case hexadecimal digits.
+/// Writes 64 lower-case hexadecimal digits.
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -65,15 +65,15 @@ impl fmt::Debug for Digest {
 pub struct StoredObject {
     /// Identity.
     pub key: ObjectKey,
-    /// UID: a version is used only for the same UID.
+    /// UID: a version is used only for an object with this UID.
     pub uid: Arc<str>,
     /// `metadata.generation` of this version.
     pub generation: i64,
-    /// When it was proven good (seconds since 1970).
+    /// Time when the version was proven good (seconds since 1970).
     pub since: i64,
-    /// Must the payload never stand on a disk as it is? Then it is sealed there, or kept in memory only.
+    /// Whether the payload must never be written to a disk in plain text. Then it is sealed, or kept in memory only.
     pub sensitive: bool,
-    /// The object, as its owner of the format wrote it.
+    /// The object, in the format of the caller.
     pub payload: Bytes,
 }
 
@@ -93,21 +93,21 @@ impl fmt::Debug for StoredObject {
 /// An xDS resource that was acknowledged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredResource {
-    /// URL of its type.
+    /// Type URL.
     pub type_url: Arc<str>,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
-    /// Its version, served again as it is.
+    /// Version, which is served again unchanged.
     pub version: [u8; 16],
-    /// Must the body never stand on a disk as it is? Then it is sealed there, or kept in memory only.
+    /// Whether the body must never be written to a disk in plain text. Then it is sealed, or kept in memory only.
     pub sensitive: bool,
-    /// The objects it came from.
+    /// The objects from which the resource was made.
     pub origins: Vec<ObjectKey>,
     /// The encoded message.
     pub body: Bytes,
 }
 
-/// Never shows the body: it may hold a private key.
+/// Never shows the body: it may contain a private key.
 impl fmt::Debug for StoredResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoredResource")
@@ -118,50 +118,50 @@ impl fmt::Debug for StoredResource {
     }
 }
 
-/// What was found wrong with the content of an object, and is not tried again.
+/// A verdict: content of an object that is at fault and is not tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredVerdict {
-    /// Digest of the content as it was translated: what the verdict is about, whatever the object's UID.
+    /// Digest of the translated content: the subject of the verdict, whatever the UID of the object is.
     pub content: [u8; 16],
     /// The object.
     pub key: ObjectKey,
-    /// The part of it.
+    /// The section of the object.
     pub section: Arc<str>,
-    /// `metadata.generation` when it was found.
+    /// `metadata.generation` when the fault was found.
     pub generation: i64,
-    /// How it was found.
+    /// Method of detection.
     pub detected_by: Arc<str>,
     /// The field at fault.
     pub field: Arc<str>,
-    /// What is wrong with it.
+    /// The message.
     pub message: Arc<str>,
-    /// When it was found (seconds since 1970).
+    /// Time when the fault was found (seconds since 1970).
     pub since: i64,
-    /// Contents together with which it was refused.
+    /// Contents together with which the content was refused.
     pub witnesses: Vec<[u8; 16]>,
 }
 
-/// What a store holds.
+/// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Number of the last commit.
     pub generation: u64,
-    /// Scopes.
+    /// Number of scopes.
     pub scopes: usize,
-    /// Objects, of all scopes.
+    /// Number of objects in all scopes.
     pub objects: usize,
-    /// Versions of these.
+    /// Number of versions of these objects.
     pub versions: usize,
-    /// Acknowledged resources, of all scopes.
+    /// Number of acknowledged resources in all scopes.
     pub resources: usize,
-    /// Verdicts, of all scopes.
+    /// Number of verdicts in all scopes.
     pub verdicts: usize,
-    /// Of versions and resources, those that end with the process: sensitive ones without a key to seal them.
+    /// Number of versions and resources that end with the process: sensitive ones without a key to seal them.
     pub memory_only: usize,
-    /// Of versions and resources, those on the disk that cannot be unsealed with the key at hand.
+    /// Number of versions and resources on the disk that cannot be unsealed with the available key.
     pub unreadable: usize,
-    /// Bytes that the store's files have.
+    /// Size of the files of the store, in bytes.
     pub bytes_on_disk: u64,
-    /// Is there a key to seal with?
+    /// Whether there is a key for sealing.
     pub sealed: bool,
 }

@@ -1,10 +1,10 @@
-//! One change to many Envoys: how long until the last one has it, beside what gRPC alone takes for the same.
+//! Benchmark of one change for many Envoys: the time until the last one has it, compared with the time of gRPC itself.
 //!
-//! `cargo bench -p holdfast-xds --bench fanout` prints, for 100 and 1000 clients in a process of their own:
+//! `cargo bench -p holdfast-xds --bench fanout` prints, for 100 and 1000 clients in a separate process:
 //!
 //! - the time from publishing a change of one resource until the last client has it, median and worst of the rounds;
-//! - the same for a bare tonic server that writes a ready message of the same size to each client (the floor);
-//! - how often the resource was encoded for each change, and the memory of the server for each idle client;
+//! - the same for a bare tonic server that writes a ready message of equal size to each client (the floor);
+//! - the number of encodings of the resource for each change, and the memory of the server for each idle client;
 //!
 //! and, for one client, the bytes on the wire and the time of the state machine for one changed resource among 1,000
 //! and among 50,000.
@@ -44,7 +44,7 @@ use tonic::transport::{Channel, Endpoint, Server, Uri};
 use tonic::{Request, Response, Status, Streaming};
 use tower::service_fn;
 
-/// A virtual host with one route has about this size.
+/// Approximate size of a virtual host with one route.
 const BODY_BYTES: usize = 400;
 const ROUNDS: usize = 40;
 const FLEET: &str = "bench/gateway";
@@ -64,7 +64,7 @@ fn main() {
 
 async fn report() {
     println!("body {BODY_BYTES} B, {ROUNDS} rounds, server and clients in two processes on this machine");
-    // The largest first: memory that was freed would be used again and not be seen.
+    // The largest count is first: otherwise freed memory would be reused and not be measured.
     for count in [1000, 100] {
         fan_out(count).await;
     }
@@ -109,7 +109,7 @@ fn snapshot(count: usize) -> Snapshot {
     snapshot
 }
 
-/// Measures both servers by turns, so that what else the machine does hits both.
+/// Measures both servers alternately, so that other load on the machine affects both.
 async fn fan_out(count: usize) {
     let bound = bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
     let address = bound.address().tcp().unwrap();
@@ -151,7 +151,7 @@ async fn fan_out(count: usize) {
     bare_server.abort();
 }
 
-/// A server that only writes what it is given.
+/// A server that only writes the given messages.
 struct Bare(broadcast::Sender<DeltaDiscoveryResponse>);
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -198,7 +198,7 @@ fn message(round: usize) -> DeltaDiscoveryResponse {
     }
 }
 
-/// The floor: the sender of its messages, its task and its clients.
+/// Starts the floor: the sender of its messages, its task and its clients.
 fn bare(count: usize) -> (broadcast::Sender<DeltaDiscoveryResponse>, JoinHandle<()>, Clients) {
     let listener = tokio::net::TcpSocket::new_v4().unwrap();
     listener.bind(([127, 0, 0, 1], 0).into()).unwrap();
@@ -213,7 +213,7 @@ fn bare(count: usize) -> (broadcast::Sender<DeltaDiscoveryResponse>, JoinHandle<
     (sender, server, Clients::start(count, address))
 }
 
-/// The process of the clients; says a line each time all of them have got a response.
+/// The process of the clients; prints a line each time all of them have received a response.
 struct Clients {
     child: Child,
     _stdin: ChildStdin,
@@ -246,9 +246,9 @@ impl Drop for Clients {
     }
 }
 
-/// The process of the clients.
+/// Runs the process of the clients.
 async fn clients(count: usize, address: SocketAddr) {
-    // Ends with its parent, whatever becomes of that.
+    // The process ends with its parent in any case.
     std::thread::spawn(|| {
         let _ = std::io::stdin().lines().count();
         std::process::exit(0);
@@ -260,7 +260,7 @@ async fn clients(count: usize, address: SocketAddr) {
         let received = received.clone();
         tasks.push(tokio::spawn(async move {
             let mut client = Client::open(channel, number).await;
-            // The server that ends ends this too.
+            // The loop ends when the server ends.
             while client.take().await.is_ok() {
                 if (received.fetch_add(1, SeqCst) + 1).is_multiple_of(count) {
                     println!("all");
@@ -288,7 +288,7 @@ impl Client {
         Self { requests, responses }
     }
 
-    /// Takes a response and acknowledges it.
+    /// Receives a response and acknowledges it.
     async fn take(&mut self) -> Result<DeltaDiscoveryResponse, Status> {
         let response = self.responses.message().await?.ok_or_else(|| Status::ok(""))?;
         let type_url = response.type_url.clone();
@@ -299,7 +299,8 @@ impl Client {
     }
 }
 
-/// Bytes that a client reads from its socket for one changed resource, and the resource's own size with its name.
+/// Returns the bytes that a client reads from its socket for one changed resource, and the size of the resource with
+/// its name.
 async fn bytes_on_the_wire(count: usize) -> (u64, usize) {
     let bound = bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
     let address = bound.address().tcp().unwrap();
@@ -321,7 +322,7 @@ async fn bytes_on_the_wire(count: usize) -> (u64, usize) {
         resources += client.take().await.unwrap().resources.len();
         while !matches!(received.recv().await.unwrap(), Notice::Answered(_)) {}
     }
-    // What HTTP/2 says about the requests comes by itself; wait until it is said.
+    // HTTP/2 sends frames of its own about the requests; wait until they are sent.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let before = read.load(SeqCst);
     let changed = resource("cluster-000500", 1);
@@ -334,7 +335,7 @@ async fn bytes_on_the_wire(count: usize) -> (u64, usize) {
     (bytes, size)
 }
 
-/// A socket that counts what is read from it.
+/// A socket that counts the bytes that are read from it.
 struct Counted(TcpStream, Arc<AtomicU64>);
 
 impl AsyncRead for Counted {
@@ -362,7 +363,8 @@ impl AsyncWrite for Counted {
     }
 }
 
-/// Microseconds for one client and one change, without any socket: comparing and responding, and publishing.
+/// Returns the microseconds for one client and one change without a socket: for comparing and responding, and for
+/// publishing.
 fn state_machine(count: usize) -> (f64, f64) {
     let mut contents = snapshot(count);
     let fleets = Fleets::new();
@@ -398,7 +400,7 @@ fn state_machine(count: usize) -> (f64, f64) {
     (micros(comparing), micros(publishing))
 }
 
-/// Resident memory of this process in kB.
+/// Returns the resident memory of this process, in kB.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -1,57 +1,59 @@
-//! Who may speak with the server, as data: what a client shows, and what is made of it.
+//! Authentication of xDS clients, as data: the credentials that a client presents, and the result.
 //!
-//! Who a client is gets decided once for each RPC, from what its connection and the headers of the RPC prove, before any
-//! message is read. What it says of itself is compared with that and never chooses anything.
+//! The fleet of a client is decided once for each RPC, from what its connection and the headers of the RPC prove,
+//! before any message is read. The claims of a client are compared with this fleet and never select anything.
 
 use std::sync::Arc;
 
 use rustls_pki_types::CertificateDer;
 
-/// What a client shows when it begins an RPC.
+/// Credentials that a client presents at the start of an RPC.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// The chain of the certificate that its connection was opened with, its own first; empty where it showed none.
+    /// The certificate chain of the connection, the certificate of the client first; empty where it presented none.
     ///
-    /// It has the key of that certificate. Whether the certificate is still good is asked anew: connections live long.
+    /// The client has the key of this certificate. Whether the certificate is still valid is checked again for each
+    /// RPC: connections live long.
     pub chain: &'a [CertificateDer<'static>],
-    /// What stands behind `Bearer` in its `authorization` header.
+    /// The text after `Bearer` in the `authorization` header.
     pub token: Option<&'a str>,
 }
 
-/// A client that proved which fleet it belongs to.
+/// A client that proved its fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// Its fleet, `namespace/name` of its Gateway: the only one that it is given anything of.
+    /// The fleet, `namespace/name` of its Gateway: the only one with data for this client.
     pub fleet: Arc<str>,
-    /// Until when that is proven, in seconds since 1970; then its streams are ended.
+    /// Time until which the proof is valid, in seconds since 1970; then the streams of the client are ended.
     pub until: u64,
 }
 
-/// Decides who may come in.
+/// Decides which clients are admitted.
 pub trait Doorkeeper: Send + Sync + 'static {
-    /// Which fleet a client proves to belong to. The reason of a refusal is for the log, and not for the client.
+    /// Returns the fleet that a client proves to belong to. The reason for a refusal is for the log, and not for the
+    /// client.
     ///
     /// # Errors
-    /// Where it proves nothing.
+    /// Fails where the client proves nothing.
     fn admit(&self, shown: &Shown<'_>) -> Result<Admitted, NotAdmitted>;
 }
 
-/// Why a client may not come in. Has nothing of what the client showed but names.
+/// Reason why a client is not admitted. Contains only names of what the client presented.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotAdmitted(pub String);
 
-/// To which fleet the client of an RPC belongs, and why that is believed.
+/// The fleet of the client of an RPC, and the reason for trusting it.
 #[derive(Clone, Debug)]
 pub(crate) enum Belonging {
-    /// To the one that it names: for Envoys that reach the server over loopback or a unix socket of their own.
+    /// The fleet that the client names: for Envoys that reach the server over loopback or a unix socket of their own.
     Claimed,
-    /// To the one that it proved.
+    /// The fleet that the client proved.
     Proven(Admitted),
 }
 
 impl Belonging {
-    /// May it be told of this fleet?
+    /// Returns whether the client may read data of this fleet.
     pub(crate) fn may_see(&self, fleet: &str) -> bool {
         match self {
             Belonging::Claimed => true,

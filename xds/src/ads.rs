@@ -1,6 +1,6 @@
 //! The gRPC service `envoy.service.discovery.v3.AggregatedDiscoveryService`, with responses that share their bodies.
 //!
-//! The generated service would have every response built as a message and encoded for each client. This one hands the
+//! The generated service would build every response as a message and encode it for each client. This service passes the
 //! parts of a message to HTTP/2 as they are.
 
 use std::collections::VecDeque;
@@ -28,13 +28,13 @@ use crate::peer::Peer;
 use crate::stream::{self, Caller, Context};
 use crate::wire::Message;
 
-/// Messages that may wait for HTTP/2 to take them; further ones are made when these have gone.
+/// Maximum number of messages that wait for HTTP/2; further messages are made when these are sent.
 const WAITING_MAX: usize = 8;
 
-/// Small messages are put together into frames of about this many bytes.
+/// Approximate size of frames into which small messages are combined, in bytes.
 const FRAME_BYTES: usize = 16 << 10;
 
-/// The service.
+/// The ADS service.
 #[derive(Clone)]
 pub(crate) struct AggregatedDiscoveryService {
     context: Context,
@@ -89,7 +89,7 @@ impl Service<Request<Body>> for AggregatedDiscoveryService {
     }
 }
 
-/// Reads requests.
+/// Decoder for requests.
 struct Read<R>(PhantomData<R>);
 
 impl<R: stream::Request> Decoder for Read<R> {
@@ -101,7 +101,7 @@ impl<R: stream::Request> Decoder for Read<R> {
     }
 }
 
-/// The body of the response: messages as they come, then the status.
+/// The body of the response: messages as they arrive, then the status.
 struct Outbound {
     messages: mpsc::Receiver<Result<Message, Status>>,
     parts: VecDeque<Bytes>,
@@ -111,7 +111,7 @@ struct Outbound {
 }
 
 impl Outbound {
-    /// Takes what is ready, small messages put together, until there is a frame or nothing more is ready.
+    /// Takes ready messages, with small ones combined, until there is a frame or no further message is ready.
     fn fill(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
         let mut open = BytesMut::new();
         let outcome = loop {

@@ -1,9 +1,11 @@
-//! What a fleet was offered last, by audience: everyone, a build or a node.
+//! Latest offers to a fleet, by audience: all Envoys, a build or a node.
 //!
-//! Each audience has its own [`Published`], so that what is compared in full is compared once for all its clients. A new
-//! one branches off from what everyone has: a client that moves from one to the other pays for what differs, too.
+//! Each audience has its own [`Published`], so that snapshots are compared in full only once for all clients of the
+//! audience. A new audience branches off from the snapshot for all Envoys: for a client that moves to another audience,
+//! only the differences are compared and sent.
 //!
-//! An edition is the number of a content. Who has seen an edition needs no look at it again, whatever the audience.
+//! An edition is the number of a content. A client that has seen an edition needs no comparison with it again, whatever
+//! the audience is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::published::Published;
 use crate::{Again, EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 
-/// See the module.
+/// The audiences of a fleet; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Audiences {
     everyone: Audience,
@@ -23,7 +25,7 @@ pub(crate) struct Audiences {
     again: BTreeMap<Arc<str>, Turns>,
 }
 
-/// Contents that one Envoy is sent once more.
+/// Contents that are sent to one Envoy once more.
 pub(crate) type Turns = BTreeMap<(ResourceType, Arc<str>), Again>;
 
 #[derive(Debug)]
@@ -32,24 +34,25 @@ struct Audience {
     edition: u64,
 }
 
-/// What one client is offered.
+/// The offer for one client.
 pub(crate) struct Offer {
     pub(crate) edition: Edition,
     pub(crate) snapshot: Snapshot,
     pub(crate) again: Turns,
 }
 
-/// What tells one offer from another.
+/// The identity of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edition {
     number: u64,
     pub(crate) fresh_only: bool,
-    /// The newest turn of what it is sent once more.
+    /// The newest turn of the contents that are sent once more.
     pub(crate) turn: u64,
 }
 
 impl Audiences {
-    /// `editions` is the number of the newest edition, and shared by all that a client may ever be offered.
+    /// Returns the audiences for these offers. `editions` is the number of the newest edition, and is shared by all
+    /// offers that a client may ever get.
     pub(crate) fn new(offers: Offers, editions: &AtomicU64) -> Self {
         let published = Published::new(offers.everyone);
         let mut audiences = Self {
@@ -65,7 +68,7 @@ impl Audiences {
         audiences
     }
 
-    /// Takes the next offers; says whether any client may have to be told.
+    /// Replaces the offers; returns whether any client may be affected.
     pub(crate) fn replace(&mut self, offers: Offers, editions: &AtomicU64) -> bool {
         let mut differs = self.fresh_only != offers.fresh_only || self.waiting != offers.waiting;
         differs |= self.again != offers.again;
@@ -78,7 +81,7 @@ impl Audiences {
         differs
     }
 
-    /// What this Envoy is offered, unless it is what it has seen.
+    /// Returns the offer for this Envoy, unless the Envoy has seen it.
     pub(crate) fn offer(&self, envoy: &EnvoyId, seen: Option<Edition>) -> Option<Offer> {
         let (audience, waits) = match (self.nodes.get(&envoy.node), self.builds.get(&envoy.build)) {
             (Some(of_node), _) => (of_node, false),
@@ -108,7 +111,7 @@ impl Audience {
         differs
     }
 
-    /// Another audience that starts with what this one has.
+    /// Returns another audience with the same content.
     fn branch(&self) -> Self {
         Self { published: self.published.clone(), edition: self.edition }
     }
@@ -162,7 +165,7 @@ mod tests {
         EnvoyId { fleet: Arc::from("a/b"), node: Arc::from(node), build: Arc::from(build) }
     }
 
-    /// The same numbers each time.
+    /// Pseudo-random numbers, equal in each run.
     struct Choices(u64);
 
     impl Choices {
@@ -171,7 +174,7 @@ mod tests {
             (self.0 >> 33) as usize % count
         }
 
-        /// Changes a snapshot: the one before, the one of everyone, or one from scratch.
+        /// Returns a changed snapshot: from the previous one, from that of all Envoys, or from scratch.
         fn change(&mut self, before: Option<&Snapshot>, everyone: &Snapshot) -> Snapshot {
             let mut changed = match (self.of(4), before) {
                 (0, _) => Snapshot::default(),
@@ -248,7 +251,7 @@ mod tests {
         let anew = || snapshot(&[("a", "1"), ("b", "1")]);
         let mut audiences = Audiences::new(Offers::everyone(anew()), &editions);
         let first = audiences.offer(&envoy("x", "1"), None).unwrap();
-        // Made from scratch, and yet nothing to compare and nothing to be told.
+        // Built from scratch, and still there is nothing to compare and nothing to send.
         let mut offers = Offers::everyone(anew());
         offers.nodes.insert(Arc::from("1"), anew());
         audiences.replace(offers, &editions);

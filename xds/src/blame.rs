@@ -1,26 +1,26 @@
-//! Which clusters or listeners an Envoy names when it refuses some of a response.
+//! Clusters or listeners that an Envoy names when it refuses part of a response.
 //!
-//! Envoy applies every good cluster and listener of such a response and names each bad one, as in
-//! `Error adding/updating listener(s) l1: <why>\nl2: <why>\n` and `Error adding/updating cluster(s) c1: <why>, c2:
-//! <why>`. It refuses a response as a whole, naming nothing, where it cannot even decode it.
+//! Envoy applies every valid cluster and listener of such a response and names each invalid one, as in `Error
+//! adding/updating listener(s) l1: <why>\nl2: <why>\n` and `Error adding/updating cluster(s) c1: <why>, c2: <why>`. It
+//! refuses a whole response, without names, where it cannot decode the response.
 
-/// Envoy cuts its message here, with a mark behind.
+/// Length at which Envoy truncates its message and appends a mark.
 const CUT_AT: usize = 4096;
-/// How Envoy begins a refusal of listeners.
+/// Prefix of a message about refused listeners.
 const LISTENERS: &str = "Error adding/updating listener(s) ";
 
-/// What a refusal says about the resources of its response.
+/// Resources of a response that a refusal names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Blame<'a> {
-    /// These were refused, all others applied.
+    /// These were refused, all others were applied.
     Exactly(Vec<&'a str>),
-    /// These were refused; the message was cut off before it ended.
+    /// These were refused; the message was truncated, so there may be more.
     AtLeast(Vec<&'a str>),
-    /// It names none.
+    /// No resource is named.
     Nobody,
 }
 
-/// Which of `names` the message blames.
+/// Returns which of `names` the message blames.
 pub(crate) fn blame<'a>(message: &str, names: impl Iterator<Item = &'a str>) -> Blame<'a> {
     let Some(list) =
         [LISTENERS, "Error adding/updating cluster(s) "].into_iter().find_map(|start| message.strip_prefix(start))
@@ -36,8 +36,8 @@ pub(crate) fn blame<'a>(message: &str, names: impl Iterator<Item = &'a str>) -> 
     }
 }
 
-/// The part of a message about one of the resources that it names, in the form of a message about one alone. Only
-/// listeners have lines of their own: of clusters the whole message is given.
+/// Returns the part of a message about one of the resources that it names, in the form of a message about this resource
+/// only. Only listeners have separate lines: for clusters, the whole message is returned.
 pub(crate) fn reason(message: &str, name: &str, named: &[&str]) -> String {
     let Some(list) = message.strip_prefix(LISTENERS) else { return message.to_owned() };
     let is_of = |line: &str, name: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(": "));
@@ -53,7 +53,7 @@ pub(crate) fn reason(message: &str, name: &str, named: &[&str]) -> String {
     if own.is_empty() { message.to_owned() } else { format!("{LISTENERS}{}", own.join("\n")) }
 }
 
-/// Does `name: ` stand at the start of an item?
+/// Returns whether `name: ` is at the start of an item.
 fn is_named(list: &str, name: &str) -> bool {
     let is_item = |at: usize| {
         let (before, after) = (&list[..at], &list[at + name.len()..]);

@@ -1,27 +1,28 @@
-//! One ADS stream as a state machine: requests and snapshots go in, responses and answers come out.
+//! ADS stream as a state machine: requests and snapshots are the input, responses and answers the output.
 //!
-//! No I/O, no clock, no `async`: `server.rs` and its siblings read and write for it.
+//! No I/O, no clock, no `async`: `server.rs` and related modules do the I/O.
 //!
 //! # Order
 //!
 //! Make before break, within one snapshot and across all types:
 //!
-//! 1. Additions and changes of clusters, then endpoints, then secrets go at once.
-//! 2. Listeners and routes of a snapshot wait until the clusters and endpoints that came with it are answered, be it by
-//!    an ACK or a NACK. Envoy holds its answer to clusters back while one of them warms, 15 seconds at most, so that no
-//!    clock is needed here. Clusters and endpoints never wait for listeners or routes: nothing can wait in a circle.
-//! 3. What is gone goes the other way round, first what names, then what is named: listeners, then routes, then
-//!    clusters, then endpoints and secrets, each when those before it are answered. Clusters stay while the client
-//!    refuses a listener or route, since what it serves instead may still name them.
+//! 1. Additions and changes of clusters, then endpoints, then secrets are sent at once.
+//! 2. Listeners and routes of a snapshot wait until the clusters and endpoints of the same snapshot are answered, by an
+//!    ACK or a NACK. Envoy delays its answer to clusters while one of them warms, for 15 seconds at most, so that no
+//!    clock is needed here. Clusters and endpoints never wait for listeners or routes, so there is no deadlock.
+//! 3. Removals use the opposite order, referrers before referents: listeners, then routes, then clusters, then
+//!    endpoints and secrets, each when the previous ones are answered. Clusters are kept while the client refuses a
+//!    listener or route, since the version that it serves instead may still name them.
 //!
-//! What is gone from a snapshot lingers until step 3: meanwhile it is sent like everything else, since listeners and
-//! routes that go out in between may still name it.
+//! Resources that are gone from a snapshot linger until step 3: meanwhile they are sent like all others, since
+//! listeners and routes that are sent in between may still name them.
 //!
-//! Removed listeners travel with the changed ones, since a new listener may need the address of one that goes.
+//! Removed listeners are sent together with the changed ones, since a new listener may need the address of a removed
+//! one.
 //!
-//! While listeners and routes of one snapshot wait, newer ones don't overtake them: otherwise somebody who
-//! changes clusters faster than Envoy answers would keep routes from ever being sent. Of several newer ones
-//! only the newest is taken. A type the client didn't ask for holds up nothing.
+//! While listeners and routes of one snapshot wait, newer ones do not overtake them: otherwise frequent changes of
+//! clusters, faster than Envoy answers, would prevent routes from ever being sent. Of several newer snapshots, only the
+//! newest is used. A type to which the client did not subscribe delays nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,29 +47,29 @@ pub enum Protocol {
     Sotw,
 }
 
-/// Why a stream is ended.
+/// Reason for ending a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A resource name is too long.
     #[error("a resource name may have {NAME_BYTES_MAX} bytes")]
     NameTooLong,
-    /// The stream asks for too many resources.
-    #[error("a stream may ask for {NAMES_MAX} resources by name")]
+    /// The stream subscribes to too many resources.
+    #[error("a stream may subscribe to {NAMES_MAX} resources by name")]
     TooManyNames,
 }
 
-/// What a client said about resources it was sent.
+/// Verdict of a client about resources that were sent to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Their type.
+    /// The type of the resources.
     pub kind: ResourceType,
-    /// Whether it took them.
+    /// Whether the client accepted the resources.
     pub outcome: Outcome,
-    /// Which; no version means a removal.
+    /// The resources; no version means a removal.
     pub resources: Vec<(Arc<str>, Option<Version>)>,
 }
 
-/// See the module.
+/// The state of an ADS stream; see the module documentation.
 #[derive(Debug)]
 pub struct Connection {
     protocol: Protocol,
@@ -76,19 +77,20 @@ pub struct Connection {
     newest: Snapshot,
     /// The number of the newest snapshot; 0 while there is none.
     now: u64,
-    /// The number of the snapshot that listeners and routes are taken from.
+    /// The number of the snapshot from which listeners and routes are sent.
     routed: u64,
-    /// The endpoints of clusters that were sent before the client asked for any endpoints.
+    /// The endpoints of clusters that were sent before the client subscribed to any endpoints.
     unasked_endpoints: BTreeSet<String>,
     nonce: u64,
-    /// The client reported versions with the first request of some type: it has a configuration already.
+    /// Whether the client reported versions with the first request of some type: it already has a configuration.
     resumes: bool,
-    /// What it should have is not known yet; what there is, is only for those that have nothing.
+    /// Whether the final configuration of the client is not known yet, so that the current one is only for clients
+    /// without any configuration.
     fresh_only: bool,
 }
 
 impl Connection {
-    /// A stream that just opened.
+    /// Returns the state of a stream that was just opened.
     pub fn new(protocol: Protocol) -> Self {
         Self {
             protocol,
@@ -103,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// Which variant it speaks.
+    /// Returns the variant of the protocol.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
@@ -116,14 +118,14 @@ impl Connection {
         &mut self.cursors[kind as usize]
     }
 
-    /// The client refused this content on an earlier stream: it is not sent here either. To be told before anything is
-    /// asked for.
+    /// Records that the client refused this content on an earlier stream, so that the content is not sent on this one
+    /// either. To be called before the first request.
     pub fn was_refused(&mut self, kind: ResourceType, name: &Arc<str>, version: Version) {
         self.cursor_mut(kind).refusals.add(name.clone(), version);
     }
 
-    /// The client refused this content for a reason that is not in it: it is sent once more, where it is still what the
-    /// client should have.
+    /// Records that the client refused this content for a reason outside of the content: it is sent once more, if the
+    /// client should still have it.
     pub fn try_again(&mut self, kind: ResourceType, name: &str, version: Version) {
         let now = self.now;
         let cursor = self.cursor_mut(kind);
@@ -135,19 +137,19 @@ impl Connection {
         }
     }
 
-    /// What the client should have is now this.
+    /// Replaces the snapshot that the client should have.
     pub fn on_snapshot(&mut self, snapshot: Snapshot) {
         let was_held = self.is_held();
         self.fresh_only = false;
         self.take_in(snapshot);
         if was_held {
-            // What was meant for others may have been taken in before it was known that this one has something: of
-            // that no listener and no route may go out any more.
+            // A snapshot for other clients may have been applied before it was known that this client already has a
+            // configuration: no listener and no route of that snapshot may be sent any more.
             self.route_to_newest();
         }
     }
 
-    /// This is for a client that has nothing yet: one that resumes is sent nothing at all until
+    /// Replaces the snapshot for a client without any configuration: a client that resumes is sent nothing until
     /// [`on_snapshot`](Self::on_snapshot).
     pub fn on_fresh_snapshot(&mut self, snapshot: Snapshot) {
         self.fresh_only = true;
@@ -170,9 +172,10 @@ impl Connection {
         self.route();
     }
 
-    /// What the client turned out to have already, so that it was not sent: it took it on an earlier stream.
+    /// Returns the resources that were not sent because the client already has them: it accepted them on an earlier
+    /// stream.
     ///
-    /// State of the world does not say what it has resource by resource; there it is never known.
+    /// In the state-of-the-world variant a client does not report its resources one by one, so they are never known.
     pub fn take_met(&mut self) -> Vec<Verdict> {
         let met = self.cursors.iter_mut().map(|cursor| (cursor.kind, cursor.take_met()));
         let told = met.filter(|(_, resources)| !resources.is_empty()).map(|(kind, resources)| Verdict {
@@ -183,7 +186,7 @@ impl Connection {
         told.collect()
     }
 
-    /// An incremental request. Types that aren't served are passed over.
+    /// Handles an incremental request. Types that are not served are ignored.
     pub fn on_delta_request(&mut self, request: &DeltaDiscoveryRequest) -> Result<Vec<Verdict>, Violation> {
         let Some(kind) = ResourceType::from_url(&request.type_url) else { return Ok(Vec::new()) };
         let initial = &request.initial_resource_versions;
@@ -199,7 +202,7 @@ impl Connection {
         Ok(verdicts)
     }
 
-    /// A state-of-the-world request. Types that aren't served are passed over.
+    /// Handles a state-of-the-world request. Types that are not served are ignored.
     pub fn on_sotw_request(&mut self, request: &DiscoveryRequest) -> Result<Vec<Verdict>, Violation> {
         let Some(kind) = ResourceType::from_url(&request.type_url) else { return Ok(Vec::new()) };
         check(request.resource_names.iter())?;
@@ -209,7 +212,7 @@ impl Connection {
         let now = self.now;
         let is_first = !self.cursor(kind).asked;
         self.resumes |= is_first && !request.version_info.is_empty();
-        // The list of a request with a stale nonce is still the client's newest.
+        // The list of a request with a stale nonce is still the newest list of the client.
         sotw::ask(self.cursor_mut(kind), request, now);
         self.asked(kind, is_first);
         Ok(verdicts)
@@ -229,8 +232,9 @@ impl Connection {
         if names + more > NAMES_MAX { Err(Violation::TooManyNames) } else { Ok(()) }
     }
 
-    /// Clusters may have been sent before the endpoints were asked for: on a stream that resumes, Envoy says it has
-    /// these endpoints, and yet needs them again for the changed clusters.
+    /// Handles the first subscription to a type. Clusters may have been sent before the client subscribed to endpoints:
+    /// on a stream that resumes, Envoy reports that it has these endpoints, and still needs them again for the changed
+    /// clusters.
     fn asked(&mut self, kind: ResourceType, is_first: bool) {
         if kind == ResourceType::Endpoints && is_first {
             let now = self.now;
@@ -240,13 +244,14 @@ impl Connection {
         }
     }
 
-    /// The next response to send, if there is one now.
+    /// Returns the next response to send, if there is one now.
     pub fn next_response(&mut self) -> Option<Response> {
         if self.is_held() {
             return None;
         }
         self.route();
-        // What is let go may never have been sent, and then is told not to exist: a change like others.
+        // A released resource may never have been sent; then a subscriber must get an answer that it does not exist, as
+        // a change.
         let response = self.next_change().or_else(|| self.next_removal()).or_else(|| self.next_change())?;
         self.nonce += 1;
         if response.kind == ResourceType::Cluster {
@@ -308,12 +313,12 @@ impl Connection {
         }
     }
 
-    /// The nonce of the oldest response that is not answered.
+    /// Returns the nonce of the oldest unanswered response.
     pub(crate) fn oldest_unanswered(&self) -> Option<u64> {
         ResourceType::ALL.into_iter().filter_map(|kind| self.cursor(kind).flights.oldest()).min()
     }
 
-    /// Are all clusters and endpoints answered that came with a snapshot, or before it?
+    /// Returns whether all clusters and endpoints of a snapshot and of those before it are answered.
     fn clusters_are_answered(&self, snapshot: u64) -> bool {
         [ResourceType::Cluster, ResourceType::Endpoints]
             .into_iter()
@@ -321,7 +326,7 @@ impl Connection {
             .all(|since| since > snapshot)
     }
 
-    /// Takes listeners and routes from the newest snapshot, unless those of an older one still wait.
+    /// Starts to send listeners and routes of the newest snapshot, unless those of an older one still wait.
     fn route(&mut self) {
         if self.routed == self.now {
             return;
@@ -338,7 +343,8 @@ impl Connection {
         if self.routed == self.now {
             return;
         }
-        // What differs came with any of the snapshots since the last one that was taken; with the first at worst.
+        // Each difference came with one of the snapshots since the last one that was used; with the first of them at
+        // worst.
         let since = self.routed + 1;
         self.routed = self.now;
         for kind in [ResourceType::Listener, ResourceType::Route] {
@@ -347,8 +353,8 @@ impl Connection {
         }
     }
 
-    /// A cluster that is sent warms until its endpoints come, even where Envoy has them already: without them Envoy
-    /// would hold its answer back for 15 seconds.
+    /// Sends the endpoints of sent clusters again. A cluster that is sent warms until its endpoints arrive, even where
+    /// Envoy already has them: without them Envoy would delay its answer for 15 seconds.
     fn resend_endpoints(&mut self, response: &Response) {
         let Some(flight) = self.cursor(ResourceType::Cluster).flights.iter().last() else { return };
         let since = flight.changes_since.unwrap_or(self.now);
@@ -364,7 +370,7 @@ impl Connection {
     }
 }
 
-/// What to take out of a cursor; removals only where they were due with that snapshot.
+/// Selection of what to take out of a cursor; removals only up to a snapshot.
 #[derive(Clone, Copy)]
 enum Take {
     Changes,

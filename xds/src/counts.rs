@@ -1,4 +1,4 @@
-//! What was sent, counted: for metrics, and for tests that must be able to say "nothing was sent".
+//! Counters of sent responses: for metrics, and for tests that must prove that nothing was sent.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -9,44 +9,44 @@ use serde::Serialize;
 
 use crate::ResourceType;
 
-/// What was sent since the start, cumulative.
+/// Cumulative counts of sent responses since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PushCounts {
-    /// By fleet and type; a fleet that is withdrawn and has no Envoy any more is dropped.
+    /// Counts by fleet and type; a fleet that is withdrawn and has no Envoys any more is dropped.
     pub by_type: BTreeMap<(Arc<str>, ResourceType), PushCount>,
-    /// How often a resource was put into its form on the wire: once, however many Envoys are sent it. State of the world
-    /// needs none: there only the length and the type stand before the shared bytes.
+    /// Number of times that a resource was encoded for the wire: once, however many Envoys it is sent to. State of the
+    /// world needs no such encoding: there, only the length and the type precede the shared bytes.
     pub encodes: u64,
 }
 
 impl PushCounts {
-    /// All fleets and types together.
+    /// Returns the sum over all fleets and types.
     pub fn total(&self) -> PushCount {
         let mut total = PushCount::default();
         self.by_type.values().for_each(|count| total += *count);
         total
     }
 
-    /// One type of one fleet.
+    /// Returns the counts of one type of one fleet.
     pub fn of(&self, fleet: &str, kind: ResourceType) -> PushCount {
         self.by_type.get(&(Arc::from(fleet), kind)).copied().unwrap_or_default()
     }
 }
 
-/// What was sent of one type to the Envoys of one fleet.
+/// Counts for one type and the Envoys of one fleet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PushCount {
-    /// Responses.
+    /// Number of responses.
     pub responses: u64,
-    /// Resources in them; one sent to two Envoys counts twice.
+    /// Number of resources in the responses; a resource that is sent to two Envoys counts twice.
     pub resources: u64,
-    /// Names of resources told to be gone.
+    /// Number of names of removed resources.
     pub removals: u64,
-    /// Bytes of the responses as gRPC messages.
+    /// Size of the responses as gRPC messages, in bytes.
     pub bytes: u64,
-    /// Responses that were acknowledged.
+    /// Number of acknowledged responses.
     pub acknowledged: u64,
-    /// Responses that were refused.
+    /// Number of refused responses.
     pub refused: u64,
 }
 
@@ -61,7 +61,7 @@ impl AddAssign for PushCount {
     }
 }
 
-/// The running counts of one fleet.
+/// Running counts of one fleet.
 #[derive(Debug, Default)]
 pub(crate) struct FleetCounters([TypeCounters; ResourceType::ALL.len()]);
 

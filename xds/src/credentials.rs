@@ -1,19 +1,19 @@
-//! Credentials outside of Secrets: which headers carry one, by name and by value.
+//! Detection of credentials outside of Secrets: headers that carry a credential, by name and by value.
 //!
-//! People write API keys and `Authorization` headers straight into routes and policies. Such values are left out of
-//! diagnostics, and are sealed or kept off the disk like the content of a Secret.
+//! Users write API keys and `Authorization` headers directly into routes and policies. Such values are left out of
+//! diagnostics, and are sealed or not written to the disk, like the content of a Secret.
 
 use std::sync::OnceLock;
 
 use regex::bytes::Regex;
 
-/// Words without which an encoded resource holds no credential: those of headers, the types of Envoy's filters and
-/// transport sockets that hold keys, and PEM. One of them alone says nothing yet.
+/// Words without which an encoded resource has no credential: words of header names, the types of Envoy's filters and
+/// transport sockets with keys, and PEM. A match alone is no proof.
 const HINTS: &str = "(?i-u)authorization|cookie|token|secret|passw|passphrase|credential|signature|jwt|api[^a-z0-9]?key|\
                      access[^a-z0-9]key|private[^a-z0-9]key|auth[^a-z0-9]key|bearer |basic |basic_auth|digest |\
                      negotiate |aws|eyJ|TlsContext|tls_certificate";
 
-/// Words of a header's name that say that its value is a credential.
+/// Words of a header name that mark its value as a credential.
 const WORDS: [&str; 12] = [
     "authorization",
     "cookie",
@@ -29,13 +29,14 @@ const WORDS: [&str; 12] = [
     "jwt",
 ];
 
-/// Two words that say so where one follows the other.
+/// Pairs of consecutive words that mark a credential.
 const PAIRS: [(&str, &str); 4] = [("api", "key"), ("access", "key"), ("private", "key"), ("auth", "key")];
 
-/// How values of the usual schemes begin, in lower case (RFC 9110 §11.4 and the registry of authentication schemes).
+/// Prefixes of values of common authentication schemes, in lower case (RFC 9110 §11.4 and the registry of
+/// authentication schemes).
 const SCHEMES: [&str; 6] = ["bearer ", "basic ", "digest ", "negotiate ", "aws4-hmac-sha256 ", "token "];
 
-/// Does a header of this name carry a credential?
+/// Returns whether a header of this name carries a credential.
 pub fn is_credential_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
@@ -43,26 +44,27 @@ pub fn is_credential_header(name: &str) -> bool {
     words.iter().any(|word| WORDS.contains(word) || *word == "cookie2") || words.windows(2).any(pair)
 }
 
-/// Is this the value of a credential, whatever the header is called?
+/// Returns whether this is the value of a credential, whatever the name of the header is.
 pub fn is_credential_value(value: &str) -> bool {
     let value = value.trim_start();
     let beginning = value.get(..value.floor_char_boundary(20)).unwrap_or_default().to_ascii_lowercase();
     SCHEMES.iter().any(|scheme| beginning.starts_with(scheme)) || is_jwt(value)
 }
 
-/// May an encoded resource hold a credential? Linear in its bytes; most resources need no closer look.
+/// Returns whether an encoded resource may have a credential. The cost is linear in its size; most resources need no
+/// further check.
 pub(crate) fn may_hold(body: &[u8]) -> bool {
     static HINTED: OnceLock<Option<Regex>> = OnceLock::new();
     HINTED.get_or_init(|| Regex::new(HINTS).ok()).as_ref().is_none_or(|hints| hints.is_match(body))
 }
 
-/// Is a credential shown where this header is shown? A value that Envoy makes of each request (`%REQ(x)%`) is none.
+/// Returns whether this header has a credential. A value that Envoy computes for each request (`%REQ(x)%`) is none.
 pub fn is_credential(name: &str, value: &str) -> bool {
     let is_made = value.len() > 1 && value.starts_with('%') && value.ends_with('%') && !value.contains(' ');
     !value.is_empty() && !is_made && (is_credential_header(name) || is_credential_value(value))
 }
 
-/// Three parts of base64url, of which the first is a JSON object (RFC 7519 §3).
+/// Returns whether the value has three parts of base64url, the first of which is a JSON object (RFC 7519 §3).
 fn is_jwt(value: &str) -> bool {
     let is_part =
         |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));

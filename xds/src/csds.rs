@@ -1,5 +1,5 @@
-//! The gRPC service `envoy.service.status.v3.ClientStatusDiscoveryService`: what each connected Envoy has, by name and
-//! version, never with contents.
+//! The gRPC service `envoy.service.status.v3.ClientStatusDiscoveryService`: the resources of each connected Envoy, by
+//! name and version, never with contents.
 
 use std::pin::Pin;
 
@@ -19,7 +19,7 @@ use crate::fleets::StreamState;
 use crate::gate::unauthenticated;
 use crate::view::{self, ResourceView};
 
-/// The service.
+/// The CSDS service.
 #[derive(Debug)]
 pub(crate) struct ClientStatus(pub(crate) Fleets);
 
@@ -48,7 +48,7 @@ fn belonging<T>(request: &Request<T>) -> Result<Belonging, Status> {
     request.extensions().get().cloned().ok_or_else(unauthenticated)
 }
 
-/// Tells of the Envoys of the fleets that the client may know of.
+/// Returns the status of the Envoys in the fleets that the client may read.
 fn respond(
     fleets: &Fleets,
     belonging: &Belonging,

@@ -1,10 +1,10 @@
-//! Where one client stands with one type: what it asked for, and in what it differs from what it should have.
+//! State of one client for one type: its subscriptions, and the names under which it differs from its snapshot.
 //!
-//! A cursor holds no copy of what a client was sent, only a pointer to the snapshot it was compared with last and the
-//! names where the two differ. An idle client costs the names it asked for and nothing else.
+//! A cursor has no copy of what was sent to a client, only a reference to the snapshot of the last comparison and the
+//! names under which the two differ. An idle client costs only the names of its subscriptions.
 //!
-//! What is true between any two calls: a client was last sent exactly what `seen` has under each name it asked for,
-//! but for the names that stand in `changes`, `removals` or `parked`.
+//! Invariant between any two calls: for each name with a subscription, the client was last sent exactly what `seen`
+//! has, except for the names in `changes`, `removals` or `parked`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,42 +21,43 @@ use crate::{Resource, ResourceType, Version};
 
 pub(crate) type Resources = OrdMap<Arc<str>, Arc<Resource>>;
 
-/// See the module.
+/// The state of one client for one type; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     pub(crate) kind: ResourceType,
     pub(crate) protocol: Protocol,
-    /// The client asked for this type at all.
+    /// Whether the client subscribed to this type at all.
     pub(crate) asked: bool,
-    /// It asked for everything there is.
+    /// Whether the client subscribed to all resources.
     pub(crate) wildcard: bool,
-    /// What it asked for by name.
+    /// Resources to which the client subscribed by name.
     pub(crate) names: BTreeSet<Arc<str>>,
-    /// It waits for a response even if there is nothing to say.
+    /// Whether the client waits for a response even if it is empty.
     pub(crate) owed: bool,
-    /// State of the world: the version it had of this type when it came.
+    /// State of the world: the version of this type that the client had when it connected.
     pub(crate) resume: Option<String>,
-    /// There is something it should have; until then it is told nothing.
+    /// Whether there is a snapshot for the client; until then nothing is sent.
     pub(crate) published: bool,
-    /// What it should have; with what is gone and lingers.
+    /// The resources that the client should have, including lingering ones.
     pub(crate) seen: Resources,
-    /// Gone, and not to be taken away before what names it has moved on. Clusters, endpoints and secrets only.
+    /// Resources that are gone from the snapshot and must not be removed before their referrers have been replaced.
+    /// Clusters, endpoints and secrets only.
     lingering: Lingering,
-    /// To be sent, or to be told that it doesn't exist.
+    /// Names to be sent, or to be reported as not existing.
     pub(crate) changes: Queue,
-    /// To be told that it is gone.
+    /// Names to be reported as removed.
     pub(crate) removals: Queue,
-    /// Differs, and is not to be sent: it was refused, or nothing is published yet.
+    /// Names that differ and are not sent: the resource was refused, or nothing is published yet.
     pub(crate) parked: Queue,
     pub(crate) refusals: Refusals,
     pub(crate) flights: Flights,
-    /// What the client said it has when it came, as long as nothing else was sent to it.
+    /// Resources that the client reported when it connected, as long as nothing else was sent for them.
     claims: BTreeMap<Arc<str>, Version>,
-    /// What it had already when it was to be given it; not told yet.
+    /// Resources that the client already had when they were due, not reported yet.
     met: Vec<(Arc<str>, Version)>,
 }
 
-/// Where a name belongs.
+/// The queue to which a name belongs.
 enum Place {
     Settled,
     Changes,
@@ -87,33 +88,34 @@ impl Cursor {
         }
     }
 
-    /// Did the client ask for this resource?
+    /// Returns whether the client subscribed to this resource.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.wildcard || self.names.contains(name)
     }
 
-    /// Can the client be told that a resource is gone? State of the world knows it only by leaving it out of a
-    /// response that must be complete.
+    /// Returns whether the absence of a resource can be reported to the client. In the state-of-the-world variant,
+    /// absence is only visible in a response that must be complete.
     fn can_be_told_of_absence(&self) -> bool {
         self.protocol == Protocol::Delta || self.must_be_complete()
     }
 
-    /// Must a response of this type hold everything? State of the world, clusters and listeners.
+    /// Returns whether a response of this type must contain all resources: clusters and listeners in the
+    /// state-of-the-world variant.
     pub(crate) fn must_be_complete(&self) -> bool {
         self.protocol == Protocol::Sotw && self.has_wildcard()
     }
 
-    /// Is an empty first request of this type one for everything? Clusters and listeners.
+    /// Returns whether an empty first request of this type means all resources: clusters and listeners.
     pub(crate) fn has_wildcard(&self) -> bool {
         matches!(self.kind, ResourceType::Cluster | ResourceType::Listener)
     }
 
-    /// With how many resources one of this type may travel in a response, where nothing speaks against it.
+    /// Returns the maximum number of resources of this type in one response, in the normal case.
     ///
-    /// A refusal says which response was refused, not what in it: only clusters and listeners are named by Envoy.
-    /// State of the world has one unanswered response at a time, so that endpoints, of which there are many, must
-    /// travel together there. Secrets never may: one that was refused in company could not be tried again alone, since
-    /// Envoy acknowledges the repeat without using it.
+    /// A refusal identifies the refused response, not the resource in it: Envoy names only clusters and listeners. The
+    /// state-of-the-world variant has one unanswered response at a time, so that endpoints, of which there are many,
+    /// must be sent together there. Secrets must never be: a secret that was refused together with others could not be
+    /// tried again separately, since Envoy acknowledges the repeat without using it.
     pub(crate) fn company(&self) -> usize {
         match (self.kind, self.protocol) {
             (ResourceType::Cluster | ResourceType::Listener, _) => usize::MAX,
@@ -122,18 +124,18 @@ impl Cursor {
         }
     }
 
-    /// A name as the snapshot shares it, where it is there.
+    /// Returns a name in the form that the snapshot shares, if it is there.
     pub(crate) fn intern(&self, name: &str) -> Arc<str> {
         self.seen.get_key_value(name).map_or_else(|| Arc::from(name), |(key, _)| key.clone())
     }
 
-    /// What was sent, as far as it must be kept.
+    /// Returns the record of a sent resource, with the resource itself where it must be kept.
     pub(crate) fn held(&self, resource: &Arc<Resource>) -> Held {
         let kept = self.must_be_complete().then(|| resource.clone());
         Held::Has { version: Some(resource.version), resource: kept }
     }
 
-    /// Takes a name out of where it stands; for a settled one, says what the client was last sent.
+    /// Removes a name from its queue; for a name in no queue, returns what the client was last sent.
     pub(crate) fn lift(&mut self, name: &str, since: u64) -> Due {
         let queued = self.changes.take(name).or_else(|| self.removals.take(name)).or_else(|| self.parked.take(name));
         queued.unwrap_or_else(|| {
@@ -146,12 +148,12 @@ impl Cursor {
         })
     }
 
-    /// Something due, of which nothing special is known.
+    /// Returns a due entry without special properties.
     pub(crate) fn due(&self, held: Held, since: u64) -> Due {
         Due { held, again: false, company: self.company(), since }
     }
 
-    /// Puts a name where it belongs.
+    /// Puts a name into the queue to which it belongs.
     pub(crate) fn place(&mut self, name: Arc<str>, due: Due) {
         match self.place_of(&name, &due) {
             Place::Settled => self.meet(name),
@@ -161,9 +163,9 @@ impl Cursor {
         }
     }
 
-    /// The client comes with this; an Envoy names only what it took.
+    /// Records that the client reports this version when it connects; an Envoy names only accepted versions.
     ///
-    /// Not so of Secrets: one that was refused may be named all the same, as long as an earlier one is in use.
+    /// Secrets are an exception: a refused secret may be reported as well, as long as an earlier one is in use.
     pub(crate) fn claim(&mut self, name: &str, version: &str) {
         if let Some(version) = Version::parse(version).filter(|_| self.kind != ResourceType::Secret) {
             let name = self.intern(name);
@@ -171,7 +173,7 @@ impl Cursor {
         }
     }
 
-    /// Nothing is to be sent of this name: what the client has already counts as acknowledged, once.
+    /// Handles a name with nothing to send: a version that the client already has counts as acknowledged, once.
     fn meet(&mut self, name: Arc<str>) {
         let Some(claimed) = self.claims.get(&name).copied() else { return };
         if self.seen.get(&name).is_some_and(|resource| resource.version == claimed) {
@@ -180,9 +182,9 @@ impl Cursor {
         }
     }
 
-    /// The client has taken all that it should have.
+    /// Records that the client has accepted all of its resources.
     ///
-    /// That says nothing of Secrets: the repeat of one that was refused is acknowledged without being taken.
+    /// Secrets are an exception: the repeat of a refused secret is acknowledged without being used.
     pub(crate) fn meet_all(&mut self) {
         if self.kind != ResourceType::Secret {
             let taken = self.seen.iter().filter(|(name, _)| self.wants(name));
@@ -191,7 +193,7 @@ impl Cursor {
         }
     }
 
-    /// What the client turned out to have already since this was last asked.
+    /// Returns the resources that the client already had, since the last call.
     pub(crate) fn take_met(&mut self) -> Vec<(Arc<str>, Version)> {
         std::mem::take(&mut self.met)
     }
@@ -221,7 +223,7 @@ impl Cursor {
         }
     }
 
-    /// What the client should have becomes `resources`, with the snapshot of number `now`.
+    /// Replaces the resources that the client should have by those of the snapshot with number `now`.
     pub(crate) fn advance(&mut self, resources: &Resources, now: u64) {
         if !self.published {
             self.begin(resources, now);
@@ -246,12 +248,12 @@ impl Cursor {
         }
     }
 
-    /// Is a resource of this type named by others, which have to move on before it goes?
+    /// Returns whether resources of this type have referrers, which must be replaced before the resource is removed.
     fn lingers(&self) -> bool {
         matches!(self.kind, ResourceType::Cluster | ResourceType::Endpoints | ResourceType::Secret)
     }
 
-    /// Lets go what is gone since a snapshot no newer than `until`: nothing names it any more.
+    /// Removes the resources that are gone since a snapshot no newer than `until`: no resource names them any more.
     pub(crate) fn release(&mut self, until: u64) {
         while let Some((name, since)) = self.lingering.take(until) {
             let old = self.seen.remove(&name);
@@ -261,12 +263,13 @@ impl Cursor {
         }
     }
 
-    /// A name whose resource was `old` has changed.
+    /// Handles a change of a name with the previous resource `old`.
     fn reconsider(&mut self, name: &Arc<str>, old: Option<&Arc<Resource>>, now: u64) {
         let mut due = if let Some(due) = self.changes.take(name).or_else(|| self.parked.take(name)) {
             due
         } else if let Some(due) = self.removals.take(name) {
-            // One that was refused in company is still to be tried alone, should it be back with the same content.
+            // A resource that was refused together with others must still be tried separately, should it return with
+            // the same content.
             Due { since: now, ..due }
         } else {
             let held = match old {
@@ -276,15 +279,15 @@ impl Cursor {
             };
             self.due(held, now)
         };
-        // One that waits already keeps its place in the order, also one that was refused: for so long its client has
-        // not moved. A removal waits for what comes with the snapshot that brings it.
+        // A name that already waits keeps its position, also a refused one: its client still has the older version. A
+        // removal waits for the other changes of its snapshot.
         if !self.seen.contains_key(name) {
             due.since = now;
         }
         self.place(name.clone(), due);
     }
 
-    /// The first snapshot: everything asked for so far is due.
+    /// Handles the first snapshot: all resources with a subscription are due.
     fn begin(&mut self, resources: &Resources, now: u64) {
         self.published = true;
         self.seen = resources.clone();
@@ -305,11 +308,11 @@ impl Cursor {
         self.settle_if_resumed();
     }
 
-    /// Asks for a name; `held` is what the client says it has of it.
+    /// Subscribes to a name; `held` is what the client reports to have under it.
     pub(crate) fn subscribe(&mut self, name: &str, held: Held, now: u64) {
         let name = self.intern(name);
         let due = if self.wants(&name) {
-            // Asking again for what one has means to be sent it again.
+            // A repeated subscription means that the resource is sent again.
             let mut due = self.lift(&name, now);
             due.again = true;
             due
@@ -320,17 +323,17 @@ impl Cursor {
         self.place(name, due);
     }
 
-    /// Gives up a name.
+    /// Unsubscribes from a name.
     pub(crate) fn unsubscribe(&mut self, name: &str, now: u64) {
         let Some(name) = self.names.get(name).cloned() else { return };
         let mut due = self.lift(&name, now);
         self.names.remove(&name);
-        // Still asked for with everything else: the client must be told what holds now.
+        // The wildcard still includes the name: the client must get the current state.
         due.again = true;
         self.place(name, due);
     }
 
-    /// Asks for everything; `held` is what the client says it has.
+    /// Subscribes to all resources; `held` is what the client reports to have.
     pub(crate) fn subscribe_all(&mut self, held: impl IntoIterator<Item = (Arc<str>, Held)>, now: u64) {
         if self.wildcard {
             return;
@@ -352,7 +355,7 @@ impl Cursor {
         }
     }
 
-    /// Gives up everything but what it asked for by name.
+    /// Unsubscribes from all resources except those with a subscription by name.
     pub(crate) fn unsubscribe_all(&mut self) {
         self.wildcard = false;
         for queue in [&mut self.changes, &mut self.removals, &mut self.parked] {
@@ -364,7 +367,7 @@ impl Cursor {
         }
     }
 
-    /// Sends a name once more though nothing about it changed, where the client asked for it.
+    /// Sends a name once more although it is unchanged, if the client subscribed to it.
     pub(crate) fn resend(&mut self, name: &str, now: u64) {
         if !self.wants(name) {
             return;
@@ -376,27 +379,27 @@ impl Cursor {
         self.place(name, due);
     }
 
-    /// Nothing is on its way, nothing is to be sent.
+    /// Returns whether no change and no removal waits to be sent.
     pub(crate) fn has_nothing_to_send(&self) -> bool {
         self.changes.is_empty() && self.removals.is_empty()
     }
 
-    /// Since when the oldest addition or change waits to be sent or answered.
+    /// Returns the snapshot since which the oldest addition or change waits to be sent or answered.
     pub(crate) fn oldest_change(&self) -> Option<u64> {
         [self.changes.oldest(), self.flights.oldest_change()].into_iter().flatten().min()
     }
 
-    /// Since when the oldest removal waits to be sent or answered.
+    /// Returns the snapshot since which the oldest removal waits to be sent or answered.
     pub(crate) fn oldest_removal(&self) -> Option<u64> {
         [self.lingering.oldest(), self.removals.oldest(), self.flights.oldest_removal()].into_iter().flatten().min()
     }
 
-    /// Since when the client has something else than it should have: not sent, not answered or refused.
+    /// Returns the snapshot since which the client differs from its resources: not sent, not answered or refused.
     pub(crate) fn oldest(&self) -> Option<u64> {
         [self.oldest_change(), self.oldest_removal(), self.parked.oldest()].into_iter().flatten().min()
     }
 
-    /// Takes the first change out of its queue and says how it is to be sent.
+    /// Takes the first change out of its queue and returns how it is to be sent.
     pub(crate) fn take_change(&mut self) -> Option<(Item, Option<Arc<Resource>>, u64)> {
         let (name, _) = self.changes.first()?;
         let name = name.clone();
@@ -407,7 +410,7 @@ impl Cursor {
         Some((Item { name, version, before: due.held }, resource, due.since))
     }
 
-    /// Takes the first removal out of its queue, where it was due at `until` already.
+    /// Takes the first removal out of its queue, if it was due at `until`.
     pub(crate) fn take_removal(&mut self, until: u64) -> Option<(Item, u64)> {
         let (name, due) = self.removals.first()?;
         if due.since > until {

@@ -1,4 +1,5 @@
-//! The incremental variant: names are asked for and given up one by one, every response is answered by its nonce.
+//! Incremental variant of xDS: a client subscribes and unsubscribes name by name, and answers each response by its
+//! nonce.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#incremental-xds>
 
@@ -13,10 +14,10 @@ use crate::limits::{RESPONSE_BYTES_MAX, UNANSWERED_MAX};
 use crate::response::{Form, Response};
 use crate::{Resource, ResourceType, Version};
 
-/// Asks for everything there is of a type.
+/// Name of the subscription to all resources of a type.
 pub(crate) const WILDCARD: &str = "*";
 
-/// Takes in what a request asks for and gives up.
+/// Applies the subscriptions of a request.
 pub(crate) fn ask(cursor: &mut Cursor, request: &DeltaDiscoveryRequest, now: u64) {
     let subscribe = &request.resource_names_subscribe;
     let unsubscribe = &request.resource_names_unsubscribe;
@@ -31,7 +32,7 @@ pub(crate) fn ask(cursor: &mut Cursor, request: &DeltaDiscoveryRequest, now: u64
             name => cursor.unsubscribe(name, now),
         }
     }
-    // Before there was `*`, a first request without names asked for everything.
+    // Before `*` existed, a first request without names meant all resources.
     let is_legacy_wildcard = is_first && cursor.has_wildcard() && subscribe.is_empty() && unsubscribe.is_empty();
     for name in subscribe.iter().filter(|name| *name != WILDCARD) {
         let held = request.initial_resource_versions.get(name).filter(|_| is_first);
@@ -42,21 +43,21 @@ pub(crate) fn ask(cursor: &mut Cursor, request: &DeltaDiscoveryRequest, now: u64
         let initial = request.initial_resource_versions.iter().filter(|_| is_first);
         let held: Vec<(Arc<str>, Held)> =
             initial.map(|(name, version)| (cursor.intern(name), claimed(cursor.kind, version))).collect();
-        // One that comes with resources has started before, and waits for nothing.
+        // A client that reports resources has started before, and does not wait for an empty response.
         cursor.owed |= !cursor.wildcard && held.is_empty();
         cursor.subscribe_all(held, now);
     }
 }
 
-/// What a client says that it has. Of Secrets that is not believed, so that they are sent once more: whoever waits for an
-/// answer would wait for ever.
+/// Returns what a client reports to have. Reported versions of Secrets are ignored, so that Secrets are sent once more:
+/// otherwise an answer would never arrive.
 fn claimed(kind: ResourceType, version: &str) -> Held {
     let version = Version::parse(version).filter(|_| kind != ResourceType::Secret);
     Held::Has { version, resource: None }
 }
 
-/// The next response with additions and changes; of listeners with removals too, which come first in Envoy: a new
-/// listener may need the address of one that goes.
+/// Returns the next response with additions and changes; for listeners also with removals, which Envoy applies first: a
+/// new listener may need the address of a removed one.
 pub(crate) fn changes(cursor: &mut Cursor, nonce: u64, removals_until: Option<u64>) -> Option<Response> {
     if cursor.flights.len() >= UNANSWERED_MAX {
         return None;
@@ -65,7 +66,8 @@ pub(crate) fn changes(cursor: &mut Cursor, nonce: u64, removals_until: Option<u6
     if let Some(until) = removals_until {
         load.take_removals(cursor, until);
     }
-    // What was refused already may be refused again, and would take the removals down with it once more.
+    // A content that was refused may be refused again, and the removals in the same response would fail with it once
+    // more.
     let is_suspect = cursor.changes.first().is_some_and(|(_, due)| due.company < cursor.company());
     if !is_suspect || load.flight.items.is_empty() {
         load.take_changes(cursor);
@@ -78,7 +80,7 @@ pub(crate) fn changes(cursor: &mut Cursor, nonce: u64, removals_until: Option<u6
     Some(load.depart(cursor))
 }
 
-/// The next response with removals that were due at `until`.
+/// Returns the next response with removals that were due at `until`.
 pub(crate) fn removals(cursor: &mut Cursor, nonce: u64, until: u64) -> Option<Response> {
     if cursor.flights.len() >= UNANSWERED_MAX {
         return None;
@@ -88,7 +90,7 @@ pub(crate) fn removals(cursor: &mut Cursor, nonce: u64, until: u64) -> Option<Re
     if load.flight.items.is_empty() { None } else { Some(load.depart(cursor)) }
 }
 
-/// A response being put together.
+/// A response that is being built.
 struct Load {
     flight: Flight,
     resources: Vec<Arc<Resource>>,
@@ -128,7 +130,7 @@ impl Load {
                 Some(resource) => self.resources.push(resource),
                 None => self.removed.push(item.name.clone()),
             }
-            // What was sent before matters only where a response must be complete.
+            // The previous version matters only where a response must be complete.
             self.flight.change(Item { before: Held::Nothing, ..item }, since);
         }
     }

@@ -1,4 +1,4 @@
-//! Where strangers come in: connections are counted, shake hands in time, and only then reach the server.
+//! Accepting connections: connections are counted, must complete the handshake in time, and only then reach the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::limits::HANDSHAKE_TIMEOUT;
 use crate::peer::PeerIo;
 use crate::rooms::{Room, Rooms};
 
-/// Where each new connection finds what it is opened with; connections that are there stay as they are.
+/// Source of the TLS configuration for each new connection; existing connections are unchanged.
 pub type TlsSource = watch::Receiver<Arc<ServerConfig>>;
 
-/// Connections that may wait for the server to take them.
+/// Maximum number of connections that wait for the server.
 const WAITING_MAX: usize = 64;
-/// The pause where the system gives no more connections (too many open files).
+/// Pause after the system refuses a connection (too many open files).
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The connections of a socket with a completed handshake; without TLS there is none. The socket is closed when this
-/// is dropped.
+/// Returns the connections of a socket after their handshake; without TLS there is no handshake. The socket is closed
+/// when the stream is dropped.
 pub(crate) fn open(
     listener: TcpListener,
     tls: Option<TlsSource>,
@@ -69,17 +69,17 @@ async fn shake_hands(
     tls: Option<TlsSource>,
     connections: mpsc::Sender<PeerIo>,
 ) {
-    // What Envoys wait for is small and comes alone. Where it cannot be set, it is slower.
+    // Responses for Envoys are small and sent one by one. Without this option the connection is only slower.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
-        // The error is that the server has stopped.
+        // An error means that the server has stopped.
         let _ = connections.send(PeerIo::tcp(stream, from, room)).await;
         return;
     };
     let acceptor = TlsAcceptor::from(Arc::clone(&tls.borrow()));
     match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => {
-            // The error is that the server has stopped.
+            // An error means that the server has stopped.
             let _ = connections.send(PeerIo::tls(stream, from, room)).await;
         }
         Ok(Err(error)) => debug!(peer = %from, %error, "TLS handshake failed"),

@@ -1,20 +1,20 @@
-//! What one client is due to be told of one type, in the order in which it came up.
+//! Queue of names that are due for one client and one type, in the order in which they became due.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::{Resource, Version};
 
-/// What a client was last sent under a name.
+/// The last information that was sent to a client under a name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Held {
-    /// It was told nothing.
+    /// Nothing was sent.
     Nothing,
-    /// It was told that there is no such resource.
+    /// The client was informed that there is no such resource.
     Absent,
-    /// It was sent a resource.
+    /// A resource was sent.
     Has {
-        /// Which; nothing where the client named a version that isn't one of ours.
+        /// The version; `None` where the client reported a version that is not one of this server.
         version: Option<Version>,
         /// The resource itself, where a state-of-the-world response may have to repeat it.
         resource: Option<Arc<Resource>>,
@@ -22,12 +22,12 @@ pub(crate) enum Held {
 }
 
 impl Held {
-    /// Was it sent exactly this version?
+    /// Returns whether exactly this version was sent.
     pub(crate) fn is(&self, wanted: Version) -> bool {
         matches!(self, Held::Has { version: Some(version), .. } if *version == wanted)
     }
 
-    /// The resource to repeat.
+    /// Returns the resource to repeat.
     pub(crate) fn resource(&self) -> Option<&Arc<Resource>> {
         match self {
             Held::Has { resource, .. } => resource.as_ref(),
@@ -36,22 +36,22 @@ impl Held {
     }
 }
 
-/// A name under which a client has something else than it should have.
+/// A name under which a client differs from the resources that it should have.
 #[derive(Clone, Debug)]
 pub(crate) struct Due {
-    /// What it was last sent.
+    /// What the client was last sent.
     pub(crate) held: Held,
-    /// To be sent even where it is the same as what was last sent.
+    /// Whether the resource is sent even where it equals what was last sent.
     pub(crate) again: bool,
-    /// With how many resources at most it may travel in one response.
+    /// Maximum number of resources in the response with this one.
     pub(crate) company: usize,
-    /// The number of the snapshot since when it is due.
+    /// The number of the snapshot since which the name is due.
     pub(crate) since: u64,
 }
 
 /// Names that are due, the longest waiting first.
 ///
-/// By age and not by name, so that one that changes all the time cannot keep another waiting for ever.
+/// The order is by age and not by name, so that a name that changes constantly cannot delay another forever.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     by_name: BTreeMap<Arc<str>, Due>,
@@ -77,13 +77,13 @@ impl Queue {
         self.by_name.get(name)
     }
 
-    /// The one that waits longest.
+    /// Returns the name that has waited longest.
     pub(crate) fn first(&self) -> Option<(&Arc<str>, &Due)> {
         let (_, name) = self.by_age.first()?;
         self.by_name.get_key_value(name)
     }
 
-    /// The number of the snapshot since when the first one waits.
+    /// Returns the number of the snapshot since which the first name waits.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.by_age.first().map(|(since, _)| *since)
     }
@@ -92,12 +92,12 @@ impl Queue {
         self.by_name.is_empty()
     }
 
-    /// In the order of the names.
+    /// Returns the entries in the order of the names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Due)> {
         self.by_name.iter()
     }
 
-    /// Empties it.
+    /// Removes and returns all entries.
     pub(crate) fn drain(&mut self) -> BTreeMap<Arc<str>, Due> {
         self.by_age.clear();
         std::mem::take(&mut self.by_name)

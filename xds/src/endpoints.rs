@@ -1,4 +1,4 @@
-//! Which Endpoints resource a cluster needs, read off its bytes.
+//! Name of the Endpoints resource of a cluster, read from its encoded bytes.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
@@ -9,17 +9,17 @@ const EDS_CLUSTER_CONFIG: u32 = 3;
 /// `Cluster.EdsClusterConfig.service_name`.
 const SERVICE_NAME: u32 = 2;
 
-/// The name of the Endpoints resource of an encoded `Cluster`: its `service_name`, or else its own name. Nothing for a
-/// cluster that doesn't get its endpoints over EDS, nor for bytes that aren't a cluster.
+/// Returns the name of the Endpoints resource of an encoded `Cluster`: its `service_name`, or else its own name.
+/// Returns `None` for a cluster without EDS, and for bytes that are not a cluster.
 ///
-/// Looks at two fields instead of decoding: a cluster is read each time it is sent.
+/// The function reads two fields instead of decoding the message, because it runs each time a cluster is sent.
 pub(crate) fn endpoints_name(cluster: &[u8]) -> Option<String> {
     let config = field(cluster, EDS_CLUSTER_CONFIG)?;
     let name = field(config, SERVICE_NAME).filter(|name| !name.is_empty()).or_else(|| field(cluster, NAME))?;
     std::str::from_utf8(name).ok().map(str::to_owned)
 }
 
-/// The content of the last field with this number.
+/// Returns the content of the last field with this number.
 fn field(mut message: &[u8], number: u32) -> Option<&[u8]> {
     let mut found = None;
     while !message.is_empty() {

@@ -1,4 +1,4 @@
-//! What each fleet should have, shared between who decides it and the streams of its Envoys.
+//! Offers to each fleet, shared between the deciding code and the streams of the Envoys.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,21 +14,21 @@ use crate::limits::REFUSED_MAX;
 use crate::view::EnvoyView;
 use crate::{EnvoyId, Offers, ResourceType, Version};
 
-/// What each fleet should have; all clones are one.
+/// The resources that each fleet should have; all clones share the same state.
 ///
-/// A fleet is all Envoys of one Gateway; its name is `namespace/name`. Until a fleet is published its Envoys
-/// are sent nothing at all.
+/// A fleet is all Envoys of one Gateway; its name is `namespace/name`. Until a fleet is published, nothing is sent to
+/// its Envoys.
 #[derive(Clone, Debug, Default)]
 pub struct Fleets(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     fleets: Mutex<BTreeMap<Arc<str>, Fleet>>,
-    /// Every stream that told who it is, by its number.
+    /// Every identified stream, by its number.
     streams: Mutex<BTreeMap<u64, Arc<StreamState>>>,
     opened: AtomicU64,
     encodes: AtomicU64,
-    /// The number of the newest content that any fleet was offered.
+    /// The number of the newest content that was offered to any fleet.
     editions: AtomicU64,
 }
 
@@ -41,8 +41,8 @@ struct Fleet {
 
 /// Secrets that Envoys of a fleet refused, the oldest first; at most [`REFUSED_MAX`].
 ///
-/// An Envoy that is sent the same refused secret once more acknowledges it without using it, on another stream too. So
-/// what a node refused is not sent to it again when it comes back, unless it comes back as another build.
+/// An Envoy that gets the same refused secret once more acknowledges it without using it, also on another stream. So a
+/// secret that a node refused is not sent again when the node reconnects, unless it reconnects with another build.
 #[derive(Debug, Default)]
 struct RefusedSecrets(VecDeque<(EnvoyId, Arc<str>, Version)>);
 
@@ -61,15 +61,15 @@ impl RefusedSecrets {
 /// A response that an Envoy has not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unanswered {
-    /// Which Envoy.
+    /// The Envoy.
     pub envoy: EnvoyId,
-    /// The number of its stream since the server started.
+    /// The number of the stream since the server started.
     pub stream: u64,
-    /// The response's number on that stream.
+    /// The number of the response on the stream.
     pub nonce: u64,
 }
 
-/// One stream, as its task and those who look at it share it.
+/// One stream, shared between its task and its readers.
 #[derive(Debug)]
 pub(crate) struct StreamState {
     pub(crate) number: u64,
@@ -79,28 +79,30 @@ pub(crate) struct StreamState {
 }
 
 impl StreamState {
-    /// The stream's state machine; never held across a wait.
+    /// Returns the state machine of the stream; the lock is never held across a wait.
     pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
         lock(&self.connection)
     }
 }
 
-/// A panic elsewhere leaves these as they were between two calls at worst: better to go on than to stop serving.
+/// Locks a mutex. After a panic elsewhere, the data is at worst in a state between two calls: continuing is better than
+/// not serving.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Fleets {
-    /// No fleet yet.
+    /// Returns a value without any fleet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Replaces what the Envoys of a fleet should have, and wakes them where any content differs.
+    /// Replaces the resources that the Envoys of a fleet should have, and wakes the Envoys with a difference.
     ///
-    /// Costs, for each audience, what differs from the snapshot before if this one was made from it, one comparison per
-    /// resource if it was made from scratch. Never waits: an Envoy that is slow gets the newest when it comes to it.
-    /// One that moves to another audience is sent only what differs there from what it has.
+    /// For each audience, the cost is the number of differences if this snapshot was made from the previous one, and
+    /// one comparison for each resource if it was made from scratch. This function never waits: a slow Envoy gets the
+    /// newest snapshot when it is ready. An Envoy that moves to another audience is only sent the differences to what
+    /// it has.
     pub fn publish(&self, fleet: &str, mut offers: Offers) {
         let left_out = offers.limit();
         if left_out > 0 {
@@ -117,7 +119,7 @@ impl Fleets {
         });
     }
 
-    /// The Gateway is gone: its Envoys that are connected keep what they have, new ones are sent nothing.
+    /// Handles the removal of a Gateway: connected Envoys keep their resources, new ones are sent nothing.
     pub fn withdraw(&self, fleet: &str) {
         let mut fleets = lock(&self.0.fleets);
         if let Some(found) = fleets.get(fleet) {
@@ -131,12 +133,12 @@ impl Fleets {
         }
     }
 
-    /// Every connected Envoy with where it stands, by fleet, node and age of its stream.
+    /// Returns every connected Envoy with its state, ordered by fleet, node and age of its stream.
     pub fn envoys(&self) -> Vec<EnvoyView> {
         self.streams().iter().map(|stream| EnvoyView::of(stream)).collect()
     }
 
-    /// How many Envoys are connected, by fleet; fleets without any are left out.
+    /// Returns the number of connected Envoys, by fleet; fleets without any are left out.
     pub fn connected(&self) -> BTreeMap<String, usize> {
         let mut connected = BTreeMap::new();
         for stream in lock(&self.0.streams).values() {
@@ -145,7 +147,7 @@ impl Fleets {
         connected
     }
 
-    /// The oldest response of each stream that its Envoy has not answered.
+    /// Returns the oldest unanswered response of each stream.
     pub fn unanswered(&self) -> Vec<Unanswered> {
         let streams: Vec<_> = lock(&self.0.streams).values().cloned().collect();
         let unanswered = streams.iter().filter_map(|stream| {
@@ -155,7 +157,7 @@ impl Fleets {
         unanswered.collect()
     }
 
-    /// What was sent since the start.
+    /// Returns the counts of sent responses since the start.
     pub fn pushes(&self) -> PushCounts {
         let by_type = lock(&self.0.fleets)
             .iter()
@@ -165,7 +167,7 @@ impl Fleets {
         PushCounts { by_type, encodes: self.0.encodes.load(Relaxed) }
     }
 
-    /// The streams in the order in which they are shown.
+    /// Returns the streams in the order of display.
     pub(crate) fn streams(&self) -> Vec<Arc<StreamState>> {
         let mut streams: Vec<_> = lock(&self.0.streams).values().cloned().collect();
         streams
@@ -177,7 +179,7 @@ impl Fleets {
         &self.0.encodes
     }
 
-    /// A stream told who it is.
+    /// Adds a stream of an identified Envoy.
     pub(crate) fn join(&self, envoy: EnvoyId, protocol: Protocol) -> Membership {
         let number = self.0.opened.fetch_add(1, Relaxed);
         let mut fleets = lock(&self.0.fleets);
@@ -185,7 +187,7 @@ impl Fleets {
         let (mut offers, counters) = (fleet.offers.subscribe(), fleet.counters.clone());
         let refused_secrets = fleet.refused_secrets.clone();
         drop(fleets);
-        // The first look must see what is there already.
+        // The first read must return offers that are already there.
         offers.mark_changed();
         let mut connection = Connection::new(protocol);
         for (_, name, version) in lock(&refused_secrets).0.iter().filter(|(by, _, _)| *by == envoy) {
@@ -204,14 +206,14 @@ impl Fleet {
     }
 }
 
-/// A stream's place in its fleet, given up when it is dropped.
+/// The membership of a stream in its fleet, which ends when it is dropped.
 pub(crate) struct Membership {
     fleets: Fleets,
     pub(crate) state: Arc<StreamState>,
     pub(crate) counters: Arc<FleetCounters>,
     refused_secrets: Arc<Mutex<RefusedSecrets>>,
     offers: Option<watch::Receiver<Option<Audiences>>>,
-    /// What it was offered last.
+    /// The edition of the last offer.
     seen: Option<Edition>,
 }
 
@@ -220,12 +222,12 @@ impl Membership {
         &self.fleets
     }
 
-    /// The Envoy refused a secret.
+    /// Records that the Envoy refused a secret.
     pub(crate) fn secret_refused(&self, name: &Arc<str>, version: Version) {
         lock(&self.refused_secrets).add(&self.state.envoy, name, version);
     }
 
-    /// Waits for the Envoy to be offered something else; of several offers the newest.
+    /// Waits for a different offer to the Envoy; of several offers, returns the newest.
     pub(crate) async fn next_offer(&mut self) -> Offer {
         loop {
             let Some(offers) = &mut self.offers else { return std::future::pending().await };
@@ -245,7 +247,7 @@ impl Drop for Membership {
     fn drop(&mut self) {
         self.offers = None;
         lock(&self.fleets.0.streams).remove(&self.state.number);
-        // What nobody has published and nobody waits for needs no place.
+        // A fleet that is neither published nor has Envoys is removed.
         let mut fleets = lock(&self.fleets.0.fleets);
         let is_abandoned = |fleet: &Fleet| fleet.offers.receiver_count() == 0 && fleet.offers.borrow().is_none();
         if fleets.get(&self.state.envoy.fleet).is_some_and(is_abandoned) {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::Version;
 use crate::due::Held;
 
-/// One response on its way.
+/// One unanswered response.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) nonce: u64,
     pub(crate) items: Vec<Item>,
-    /// Since when the oldest of its additions and changes was due, where it has any.
+    /// The snapshot since which the oldest of its additions and changes was due, if it has any.
     pub(crate) changes_since: Option<u64>,
-    /// Since when the oldest of its removals was due, where it has any.
+    /// The snapshot since which the oldest of its removals was due, if it has any.
     pub(crate) removals_since: Option<u64>,
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct Flight {
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) name: Arc<str>,
-    /// The version sent; nothing where the response says that there is no such resource.
+    /// The version that was sent; `None` where the response reports that there is no such resource.
     pub(crate) version: Option<Version>,
-    /// What the client was sent before.
+    /// What was sent to the client before.
     pub(crate) before: Held,
 }
 
@@ -32,7 +32,7 @@ impl Flight {
         Self { nonce, items: Vec::new(), changes_since: None, removals_since: None }
     }
 
-    /// Records an addition or change, or the answer that a name doesn't exist.
+    /// Records an addition or change, or the report that a name does not exist.
     pub(crate) fn change(&mut self, item: Item, since: u64) {
         self.items.push(item);
         self.changes_since = Some(self.changes_since.map_or(since, |oldest| oldest.min(since)));
@@ -44,13 +44,13 @@ impl Flight {
         self.removals_since = Some(self.removals_since.map_or(since, |oldest| oldest.min(since)));
     }
 
-    /// How many resources the response carries.
+    /// Returns the number of resources in the response.
     pub(crate) fn resources(&self) -> usize {
         self.items.iter().filter(|item| item.version.is_some()).count()
     }
 }
 
-/// The responses of one type on their way, in the order in which they were sent.
+/// The unanswered responses of one type, in the order in which they were sent.
 #[derive(Debug, Default)]
 pub(crate) struct Flights(VecDeque<Flight>);
 
@@ -59,7 +59,7 @@ impl Flights {
         self.0.push_back(flight);
     }
 
-    /// Takes out the one that is answered; nothing for a nonce that is stale or unknown.
+    /// Removes and returns the response that is answered; `None` for a nonce that is stale or unknown.
     pub(crate) fn land(&mut self, nonce: &str) -> Option<Flight> {
         let nonce = nonce.parse::<u64>().ok()?;
         let at = self.0.iter().position(|flight| flight.nonce == nonce)?;
@@ -78,17 +78,17 @@ impl Flights {
         self.0.iter()
     }
 
-    /// The nonce of the oldest.
+    /// Returns the nonce of the oldest response.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.0.front().map(|flight| flight.nonce)
     }
 
-    /// Since when the oldest unanswered addition or change was due.
+    /// Returns the snapshot since which the oldest unanswered addition or change was due.
     pub(crate) fn oldest_change(&self) -> Option<u64> {
         self.0.iter().filter_map(|flight| flight.changes_since).min()
     }
 
-    /// Since when the oldest unanswered removal was due.
+    /// Returns the snapshot since which the oldest unanswered removal was due.
     pub(crate) fn oldest_removal(&self) -> Option<u64> {
         self.0.iter().filter_map(|flight| flight.removals_since).min()
     }

@@ -1,7 +1,7 @@
-//! The layer around the whole server: no RPC of any service gets past it before it is known whose it is.
+//! Authentication layer around the whole server: no RPC of any service passes before its client is authenticated.
 //!
-//! It looks at headers only: of a client that is not let in no message is read, and its connection ends. Every refusal
-//! is the same to the client; why it was refused is in the log.
+//! The layer reads headers only: no message of a rejected client is read, and its connection is closed. A client gets
+//! the same error for every refusal; the log has the reason.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -19,10 +19,10 @@ use tracing::info;
 use crate::admission::{Belonging, Doorkeeper, NotAdmitted, Shown};
 use crate::peer::Peer;
 
-/// Bytes of a token.
+/// Maximum length of a token, in bytes.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
 
-/// Who stands at the gate; where nobody does, clients are believed.
+/// The authentication layer; without an authenticator, the claims of clients are trusted.
 #[derive(Clone)]
 pub(crate) struct Gate(pub(crate) Option<Arc<dyn Doorkeeper>>);
 
@@ -34,7 +34,7 @@ impl<S> Layer<S> for Gate {
     }
 }
 
-/// A service behind the gate.
+/// A service behind the authentication layer.
 #[derive(Clone)]
 pub(crate) struct Gated<S> {
     keeper: Option<Arc<dyn Doorkeeper>>,
@@ -72,7 +72,7 @@ where
 impl<S> Gated<S> {
     fn decide(&self, request: &mut Request<Body>) -> Result<Belonging, NotAdmitted> {
         let nobody = || NotAdmitted("the connection is unknown".into());
-        // Taken away here: nothing behind the gate needs it, and what it says must be logged nowhere.
+        // The token is removed here: no service needs it, and it must not be logged.
         let token = request.headers_mut().remove(header::AUTHORIZATION);
         let peer = request.extensions().get::<Peer>().ok_or_else(nobody)?;
         let belonging = match &self.keeper {
@@ -87,13 +87,13 @@ impl<S> Gated<S> {
     }
 }
 
-/// What stands behind `Bearer`.
+/// Returns the text after `Bearer`.
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     (scheme.eq_ignore_ascii_case("bearer") && token.len() <= TOKEN_BYTES_MAX).then_some(token)
 }
 
-/// What everybody is told who is not let in.
+/// Returns the error for every client that is not admitted.
 pub(crate) fn unauthenticated() -> Status {
     Status::unauthenticated("no valid credentials of a Gateway")
 }

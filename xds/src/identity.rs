@@ -1,4 +1,4 @@
-//! Which Envoy is at the other end of a stream, fixed by its first message.
+//! Identity of the Envoy of a stream, determined by its first message.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use envoy_types::pb::google::protobuf::value::Kind;
 use crate::admission::Belonging;
 use crate::limits::{FLAGS_BYTES_MAX, FLEET_BYTES_MAX, NODE_ID_BYTES_MAX};
 
-/// The field of `node.metadata` with the flags of the bootstrap that change what an Envoy takes and refuses.
+/// The field of `node.metadata` with the bootstrap flags that change what an Envoy accepts and refuses.
 pub const FLAGS_FIELD: &str = "holdfast.dev/flags";
 
-/// The Envoy at the other end of a stream; never changes while the stream lasts.
+/// The Envoy of a stream; constant for the lifetime of the stream.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EnvoyId {
-    /// The fleet it belongs to, `namespace/name` of its Gateway.
+    /// The fleet of the Envoy, `namespace/name` of its Gateway.
     pub fleet: Arc<str>,
-    /// Its `node.id`.
+    /// The `node.id` of the Envoy.
     pub node: Arc<str>,
-    /// Its build: the version as in `node.user_agent_build_version`, empty where it told none, and behind a `+` the
-    /// flags of its bootstrap, where it told any. For example `1.40.0+re2=10000`.
+    /// The build of the Envoy: the version as in `node.user_agent_build_version`, empty where the Envoy did not report
+    /// one, and after a `+` the flags of its bootstrap, if it reported any. For example `1.40.0+re2=10000`.
     ///
-    /// Two Envoys of one build take and refuse the same.
+    /// Two Envoys of one build accept and refuse the same resources.
     pub build: Arc<str>,
 }
 
-/// The fleet of the Envoy that says this of itself in the first message of a stream.
+/// Returns the fleet of an Envoy from the node in the first message of a stream.
 ///
-/// What is proven chooses the fleet, and what is said may not contradict it: an Envoy that was given the credentials of
-/// another Gateway is better told than served something else than it expects.
+/// Proven credentials determine the fleet, and the claim of the node must not contradict it: an Envoy with the
+/// credentials of another Gateway gets an error instead of unexpected resources.
 fn fleet(node: &Node, belonging: &Belonging) -> Result<Arc<str>, IdentityError> {
     match belonging {
         Belonging::Proven(admitted) if node.cluster.is_empty() || node.cluster == *admitted.fleet => {
@@ -45,31 +45,32 @@ fn fleet(node: &Node, belonging: &Belonging) -> Result<Arc<str>, IdentityError> 
     }
 }
 
-/// Why a stream is ended for what its Envoy says of itself. All of them are INVALID_ARGUMENT.
+/// Reason for ending a stream because of its node. All of them are INVALID_ARGUMENT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
     /// The first message has no node.
     #[error("the first message of a stream must carry `node`")]
     NoNode,
-    /// `node.cluster` isn't `namespace/name`.
+    /// `node.cluster` is not `namespace/name`.
     #[error("`node.cluster` must be the Gateway as `namespace/name`")]
     NotAFleet,
-    /// `node.cluster` is another than the credentials prove. The same is said whether there is such a Gateway or not.
+    /// `node.cluster` differs from the Gateway of the credentials. The error does not depend on the existence of such a
+    /// Gateway.
     #[error("`node.cluster` is not the Gateway that the credentials are for")]
     NotProven,
     /// `node.id` or `node.cluster` is too long.
     #[error("`node.id` may have {NODE_ID_BYTES_MAX} bytes, `node.cluster` {FLEET_BYTES_MAX}")]
     TooLong,
-    /// `node.id` or `node.cluster` has control characters, which would forge lines in logs.
+    /// `node.id` or `node.cluster` has control characters, which could forge log lines.
     #[error("`node.id` and `node.cluster` may have no control characters")]
     NotPrintable,
-    /// A later message claims to come from another Envoy.
+    /// A later message claims to be from another Envoy.
     #[error("`node.id` and `node.cluster` may not change within a stream")]
     Changed,
 }
 
 impl EnvoyId {
-    /// The Envoy that a stream's first message tells of.
+    /// Returns the Envoy that the first message of a stream describes.
     pub(crate) fn of(node: Option<&Node>, belonging: &Belonging) -> Result<Self, IdentityError> {
         let node = node.ok_or(IdentityError::NoNode)?;
         if node.id.len() > NODE_ID_BYTES_MAX || node.cluster.len() > FLEET_BYTES_MAX {
@@ -81,7 +82,7 @@ impl EnvoyId {
         Ok(Self { fleet: fleet(node, belonging)?, node: Arc::from(node.id.as_str()), build: build(node) })
     }
 
-    /// Checks that a later message tells of the same Envoy; most don't carry a node at all.
+    /// Checks that a later message describes the same Envoy; most messages have no node at all.
     pub(crate) fn check(&self, node: Option<&Node>, belonging: &Belonging) -> Result<(), IdentityError> {
         match node {
             None => Ok(()),
@@ -103,7 +104,7 @@ fn build(node: &Node) -> Arc<str> {
     }
 }
 
-/// What the bootstrap says of its flags; what cannot be such is passed over, since it stands in logs and pages.
+/// Returns the flags that the bootstrap reports. Invalid flags are ignored, since flags appear in logs and pages.
 fn flags(node: &Node) -> Option<&str> {
     let Some(Kind::StringValue(flags)) = &node.metadata.as_ref()?.fields.get(FLAGS_FIELD)?.kind else { return None };
     let is_short = (1..=FLAGS_BYTES_MAX).contains(&flags.len());

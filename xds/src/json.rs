@@ -1,6 +1,6 @@
-//! Resources as JSON, for people to read: proto JSON with `Any` expanded, keys in order, secrets left out.
+//! Resources as JSON, for operators: proto JSON with `Any` expanded, keys in order, secrets left out.
 //!
-//! Diagnostics only. Nothing that is served goes through here.
+//! For diagnostics only. Served resources never pass through this module.
 
 use std::sync::OnceLock;
 
@@ -10,16 +10,16 @@ use serde_json::{Map, Value};
 use crate::ResourceType;
 use crate::credentials::{is_credential, is_credential_header, may_hold};
 
-/// The descriptors of the Envoy API; `types.bin.md` tells where they come from.
+/// The descriptors of the Envoy API; `types.bin.md` describes their source.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("types.bin");
 
-/// The filter whose settings are headers with secret values: these are not shown.
+/// The filter with headers with secret values as settings, which are not shown.
 pub const SECRET_SETTINGS: &str = "holdfast.dev/secret-headers";
 
-/// Stands where a secret stood.
+/// Replacement for a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Fields that hold secrets though the API doesn't mark them as such.
+/// Fields with secrets that the API does not mark as sensitive.
 const ALSO_SENSITIVE: [&str; 6] =
     ["privateKey", "privateKeyProvider", "password", "pkcs12", "secretAccessKey", "sessionToken"];
 
@@ -28,10 +28,11 @@ const TAKES_PART: &[u8] = b"envoy.config.route.v3.FilterConfig\x12\x02\x0a\x00";
 /// The tag of `FilterConfig.is_optional`.
 const SAYS_NOTHING: u8 = 0x10;
 
-/// A resource as JSON: the same bytes give the same text.
+/// Returns a resource as JSON: equal bytes give equal text.
 ///
-/// Everything the API marks as sensitive, private keys, passwords, the values of headers that carry credentials and, in a
-/// Secret, every inline value becomes `[redacted]`. Bytes that don't decode become `{"undecodable": "<why>"}`.
+/// All fields that the API marks as sensitive, private keys, passwords, the values of headers that carry credentials
+/// and, in a Secret, every inline value become `[redacted]`. Bytes that do not decode become `{"undecodable":
+/// "<why>"}`.
 pub fn to_json(kind: ResourceType, body: &[u8]) -> Value {
     decode(kind, body).unwrap_or_else(|error| {
         let mut object = Map::new();
@@ -40,7 +41,8 @@ pub fn to_json(kind: ResourceType, body: &[u8]) -> Value {
     })
 }
 
-/// Does a resource hold anything that [`to_json`] leaves out? One that does not decode counts as one that does.
+/// Returns whether a resource has anything that [`to_json`] leaves out. A resource that does not decode counts as
+/// sensitive.
 pub(crate) fn is_sensitive_resource(kind: ResourceType, body: &[u8]) -> bool {
     if !may_hold(body) {
         return false;
@@ -58,7 +60,7 @@ fn decode(kind: ResourceType, body: &[u8]) -> Result<Value, String> {
     Ok(value)
 }
 
-/// Hides values that hide nothing themselves: a basic auth filter without users has a comment in their place.
+/// Hides placeholder values, which are not secret themselves: a basic auth filter without users has a comment instead.
 fn hide_placeholders(value: &mut Value) {
     match value {
         Value::Object(object) => object.values_mut().for_each(hide_placeholders),
@@ -68,7 +70,7 @@ fn hide_placeholders(value: &mut Value) {
     }
 }
 
-/// A resource as it is, with its descriptor.
+/// Returns a resource without redaction, with its descriptor.
 fn message_of(kind: ResourceType, body: &[u8]) -> Result<(MessageDescriptor, Value), String> {
     let descriptor = message(kind.url()).ok_or("the descriptors of the Envoy API lack this type")?;
     let body = without_empty_any(body);
@@ -77,8 +79,8 @@ fn message_of(kind: ResourceType, body: &[u8]) -> Result<(MessageDescriptor, Val
     Ok((descriptor, value))
 }
 
-/// What Envoy takes for "this filter takes part" is an `Any` without a type, for which JSON has no form: it is left out,
-/// by a field of the same length that says nothing.
+/// Replaces an `Any` without a type, which JSON cannot represent and which Envoy takes for "this filter is enabled", by
+/// a field of the same length without a meaning.
 fn without_empty_any(body: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     let mut patched = std::borrow::Cow::Borrowed(body);
     let mut from = 0;
@@ -103,10 +105,10 @@ fn message(url: &str) -> Option<MessageDescriptor> {
     pool()?.get_message_by_name(url.rsplit('/').next()?)
 }
 
-/// Walks a message with its descriptor and takes out what is secret.
+/// Walks a message with its descriptor and redacts its secrets.
 fn redact(descriptor: &MessageDescriptor, value: &mut Value, inline: bool) {
     let Value::Object(object) = value else { return };
-    // An `Any` carries its type beside its fields.
+    // An `Any` has its type beside its fields.
     let expanded = object.get("@type").and_then(Value::as_str).and_then(message);
     let descriptor = expanded.as_ref().unwrap_or(descriptor);
     redact_header(descriptor, object);
@@ -120,7 +122,7 @@ fn redact(descriptor: &MessageDescriptor, value: &mut Value, inline: bool) {
     }
 }
 
-/// Takes the value out of a header that carries a credential, whether it is set or compared.
+/// Redacts the value of a header that carries a credential, in a header to set or a header to compare.
 fn redact_header(descriptor: &MessageDescriptor, header: &mut Map<String, Value>) {
     let text = |header: &Map<String, Value>, field: &str| header.get(field).and_then(Value::as_str).map(str::to_owned);
     match descriptor.full_name() {
@@ -169,7 +171,7 @@ fn redact_field(field: &FieldDescriptor, value: &mut Value, inline: bool) {
     }
 }
 
-/// Takes the values of headers out, and keeps their names.
+/// Redacts the values of headers, and keeps their names.
 fn redact_values(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -187,7 +189,7 @@ fn redact_values(value: &mut Value) {
     }
 }
 
-/// Replaces every value inside, and keeps names of files and environment variables: they tell where a secret is.
+/// Replaces every value inside, and keeps names of files and environment variables, which show the source of a secret.
 fn redact_whole(value: &mut Value) {
     match value {
         Value::Object(object) => {

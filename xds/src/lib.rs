@@ -1,11 +1,13 @@
-//! Speaks xDS: what each fleet of Envoys should have, what each Envoy was sent, and what it answered.
+//! The xDS server: the resources that each fleet of Envoys should have, the responses that were sent to each Envoy, and
+//! its answers.
 //!
-//! The protocol is a state machine without I/O; `server.rs` and its siblings alone are tonic around it.
-//! This crate names no Kubernetes kind and decides nothing about blame: it carries origins along and reports answers.
+//! The protocol is a state machine without I/O; only `server.rs` and related modules use tonic. This crate names no
+//! Kubernetes kind and does not attribute blame: it passes origins along and reports answers.
 //!
-//! The way through: [`Fleets::publish`] takes [`Offers`], a [`Snapshot`] for each audience; each stream's
-//! [`connection::Connection`] compares the one that is offered to it with the one it saw last and hands out
-//! [`response::Response`]s; [`serve`] writes them and reports in [`Notice`]s who comes and goes and each [`Answer`].
+//! The data flow: [`Fleets::publish`] takes [`Offers`], with a [`Snapshot`] for each audience; the
+//! [`connection::Connection`] of each stream compares its current offer with the previous one and returns
+//! [`response::Response`]s; [`serve`] writes them, and reports the start and end of streams and each [`Answer`] as
+//! [`Notice`]s.
 
 mod admission;
 mod ads;

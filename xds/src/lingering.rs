@@ -1,9 +1,9 @@
-//! Resources that are gone and still needed: what a client serves now may name them.
+//! Resources that are gone from the snapshot and still needed: the current configuration of a client may name them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Names with the number of the snapshot that took each away.
+/// Names with the number of the snapshot that removed each.
 #[derive(Debug, Default)]
 pub(crate) struct Lingering {
     by_name: BTreeMap<Arc<str>, u64>,
@@ -11,7 +11,7 @@ pub(crate) struct Lingering {
 }
 
 impl Lingering {
-    /// A resource is gone since this snapshot; one that lingers already keeps its age.
+    /// Adds a resource that is gone since this snapshot; a resource that already lingers keeps its age.
     pub(crate) fn add(&mut self, name: Arc<str>, since: u64) {
         if !self.by_name.contains_key(&name) {
             self.by_name.insert(name.clone(), since);
@@ -19,7 +19,7 @@ impl Lingering {
         }
     }
 
-    /// Forgets those that are back.
+    /// Removes the resources that are back.
     pub(crate) fn forget(&mut self, is_back: impl Fn(&str) -> bool) {
         let by_age = &mut self.by_age;
         self.by_name.retain(|name, since| {
@@ -31,7 +31,7 @@ impl Lingering {
         });
     }
 
-    /// Takes out one that is gone since a snapshot that is no newer than `until`.
+    /// Removes and returns a resource that is gone since a snapshot no newer than `until`.
     pub(crate) fn take(&mut self, until: u64) -> Option<(Arc<str>, u64)> {
         if self.by_age.first()?.0 > until {
             return None;
@@ -41,7 +41,7 @@ impl Lingering {
         Some((name, since))
     }
 
-    /// The snapshot that took the first one away.
+    /// Returns the snapshot that removed the oldest resource.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.by_age.first().map(|(since, _)| *since)
     }

@@ -1,4 +1,4 @@
-//! Where the server listens: a TCP address or a unix socket.
+//! Listening sockets of the server: a TCP address or a unix socket.
 
 use std::fmt;
 use std::io;
@@ -10,28 +10,28 @@ use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 use crate::limits::BACKLOG;
 
-/// Where to listen.
+/// The socket to listen on.
 #[derive(Debug)]
 pub enum Listen {
-    /// A TCP address; port 0 takes a free one.
+    /// A TCP address; port 0 selects a free one.
     Tcp(SocketAddr),
-    /// A TCP socket that listens already.
+    /// A TCP socket that is already listening.
     Socket(std::net::TcpListener),
-    /// A unix socket. It is made for this user alone (mode 0600); the socket of a server that is gone is replaced.
+    /// A unix socket. It is created for this user only (mode 0600); the socket of a server that has ended is replaced.
     Unix(PathBuf),
 }
 
-/// Where the server listens now.
+/// The address on which the server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A TCP address, with the port that was taken.
+    /// A TCP address, with the actual port.
     Tcp(SocketAddr),
     /// The path of a unix socket.
     Unix(PathBuf),
 }
 
 impl Address {
-    /// The TCP address, where it is one.
+    /// Returns the TCP address, if it is one.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Address::Tcp(address) => Some(*address),
@@ -50,32 +50,32 @@ impl fmt::Display for Address {
     }
 }
 
-/// Why the server doesn't serve.
+/// Reason why the server does not serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Somebody else listens there.
+    /// Another process listens there.
     #[error("{0} is in use by another process")]
     InUse(Address),
-    /// This user may not listen there.
+    /// This user has no permission to listen there.
     #[error("no permission to listen on {0}")]
     Denied(Address),
-    /// There is a file in the place of the unix socket.
+    /// The path of the unix socket is another kind of file.
     #[error("{0} is a file and not a socket; it is left alone")]
     NotASocket(Address),
     /// Listening failed.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: Address,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The server stopped by itself.
     #[error("the xDS server on {address} failed: {source}")]
     Serve {
-        /// Where it listened.
+        /// The address of the server.
         address: Address,
-        /// Why.
+        /// The reason.
         source: tonic::transport::Error,
     },
 }
@@ -90,7 +90,7 @@ impl ServeError {
     }
 }
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpListener),
@@ -123,10 +123,10 @@ fn tcp(socket: TcpListener, wanted: SocketAddr) -> Result<(Socket, Address), Ser
     Ok((Socket::Tcp(socket), Address::Tcp(address)))
 }
 
-/// With a long queue of connections to be accepted: a whole fleet comes back at once.
+/// Binds a TCP socket with a long queue of connections, because a whole fleet may reconnect at once.
 fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // So that a server that starts again gets its port at once.
+    // A restarted server gets its port at once.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -144,7 +144,7 @@ impl From<io::Error> for UnixError {
     }
 }
 
-/// Made under another name in a directory nobody else can look into, and moved into place when its mode is right.
+/// Creates the socket under another name in a private directory, and moves it to its path when its mode is set.
 fn bind_unix(path: &Path) -> Result<(UnixListener, OwnedPath), UnixError> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => return Err(UnixError::NotASocket),
@@ -153,7 +153,7 @@ fn bind_unix(path: &Path) -> Result<(UnixListener, OwnedPath), UnixError> {
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let private = parent.join(format!(".{}", std::process::id()));
-    // Left by a process of the same number that ended in between.
+    // A directory of a process with the same number that ended earlier.
     let _ = std::fs::remove_dir_all(&private);
     std::fs::DirBuilder::new().mode(0o700).create(&private)?;
     let made = (|| {
@@ -179,17 +179,17 @@ impl SocketFile {
         &self.path
     }
 
-    /// Is the file that clients find by this path still this socket? Its inode is not used again while it listens.
+    /// Returns whether the file at this path is still this socket. Its inode is not reused while the socket listens.
     pub(crate) fn is_there(&self) -> bool {
         inode(&self.path).is_ok_and(|found| found == self.inode)
     }
 }
 
-/// The socket file; removed when the server ends, unless another server has put its own there.
+/// The socket file; removed when the server ends, unless another server has put its own socket there.
 #[derive(Debug)]
 pub(crate) struct OwnedPath(pub(crate) SocketFile);
 
-/// Makes a socket again after its file was removed, and its folder where that was removed as well.
+/// Creates a socket again after its file was removed, and its folder where that was removed as well.
 pub(crate) fn bind_again(path: &Path) -> Result<(UnixListener, OwnedPath), ServeError> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -221,7 +221,7 @@ impl Drop for OwnedPath {
     }
 }
 
-/// Which file this is, whatever its name.
+/// Returns the identity of a file, whatever its name is.
 fn inode(path: &Path) -> io::Result<(u64, u64)> {
     let found = std::fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))

@@ -1,5 +1,5 @@
-//! Removal of the file of a unix socket while the server runs. No client finds the socket any more, and
-//! nothing reports this to the server: so the file is looked at now and then, and the socket is made again.
+//! Removal of the file of a unix socket while the server runs. Clients no longer find the socket, and the server is not
+//! notified: so the file is checked regularly, and the socket is created again.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use crate::limits::SOCKET_LOOKED_AT;
 use crate::listen::{OwnedPath, SocketFile, bind_again};
 
-/// Can clients reach the server? Clones are about the same one.
+/// Whether clients can reach the server. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Reachable(Arc<Mutex<State>>);
 
@@ -19,12 +19,12 @@ pub struct Reachable(Arc<Mutex<State>>);
 struct State {
     /// The file of the socket; unset where there is none.
     file: Option<SocketFile>,
-    /// Why the socket could not be made again; unset where it is there, or was not missed yet.
+    /// The reason why the socket could not be created again; unset where the socket is there, or was not missed yet.
     failure: Option<String>,
 }
 
 impl Reachable {
-    /// Why no client can connect now; unset where clients can. Looks at the file.
+    /// Returns the reason why no client can connect now, or `None` where clients can. Checks the file.
     pub fn failure(&self) -> Option<String> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let file = state.file.as_ref().filter(|file| !file.is_there())?;
@@ -39,12 +39,12 @@ impl Reachable {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { file: Some(file), failure: None };
     }
 
-    /// The server has ended; the file goes with it.
+    /// Records that the server has ended; the file is removed with it.
     pub(crate) fn ends(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State::default();
     }
 
-    /// True where that was not known before.
+    /// Records a failure; returns whether it is a new one.
     fn fails(&self, why: &str) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = state.failure.as_deref() != Some(why);
@@ -61,7 +61,7 @@ struct Door {
     looks: Interval,
 }
 
-/// Connections to a socket, which is made again whenever its file is gone.
+/// Returns the connections to a socket, which is created again whenever its file is gone.
 pub(crate) fn connections(
     listener: UnixListener,
     file: OwnedPath,
@@ -86,7 +86,7 @@ impl Door {
         }
         let path = self.file.0.path().to_owned();
         let shown = path.display().to_string();
-        // It may have to wait for another process that has a socket there.
+        // This may wait for another process that has a socket there.
         let made = tokio::task::spawn_blocking(move || bind_again(&path)).await;
         let why = match made {
             Ok(Ok((listener, file))) => {

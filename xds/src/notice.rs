@@ -1,20 +1,21 @@
-//! What is told of Envoys to who decides.
+//! Notices about Envoys for the deciding code.
 
 use crate::{Answer, EnvoyId};
 
-/// What happened to an Envoy.
+/// An event of an Envoy.
 ///
-/// Notices of one stream come in order: first that it connected, then its answers, at last that it disconnected. Each
-/// stream gives its own pair. An Envoy that reconnects before its old stream is known to be broken has two streams for a
-/// while, so that it connects twice before it disconnects for the first time: who wants to know whether it is there
-/// counts.
+/// Notices of one stream are in order: first that it connected, then its answers, at last that it disconnected. Each
+/// stream produces its own pair. An Envoy that reconnects before its old stream is known to be broken has two streams
+/// for some time, so that it connects twice before it disconnects for the first time: to know whether an Envoy is
+/// connected, count the notices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A stream began. True where its first message reports versions: the Envoy has a configuration already. (One that
-    /// has resources of other types only than it asks for first says so later, and is known by that only to its stream.)
+    /// A stream began. True where its first message reports versions: the Envoy already has a configuration. (An Envoy
+    /// that has only resources of types other than the first requested one reports them later; then only its stream
+    /// knows.)
     Connected(EnvoyId, bool),
-    /// A stream ended, however it ended.
+    /// A stream ended, for any reason.
     Disconnected(EnvoyId),
-    /// An Envoy answered to what it was sent.
+    /// An Envoy answered a response.
     Answered(Answer),
 }

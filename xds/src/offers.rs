@@ -1,4 +1,4 @@
-//! What different Envoys of one fleet should have.
+//! Offers: the resources that different Envoys of one fleet should have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,61 +6,62 @@ use std::sync::Arc;
 use crate::limits::{OFFERED_BUILDS_MAX, OFFERED_NODES_MAX};
 use crate::{ResourceType, Snapshot, Version};
 
-/// What the Envoys of a fleet should have: all of them the same, but for builds and nodes that are named.
+/// The resources that the Envoys of a fleet should have: equal for all, except for the listed builds and nodes.
 ///
-/// An entry holds all resources, not only those that differ. It is best made from `everyone`, or from what the entry
-/// was before: then only what differs costs anything.
+/// An entry has all resources, not only the differences. It is best made from `everyone`, or from the previous entry:
+/// then the cost depends on the differences only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offers {
-    /// For who is not named below.
+    /// For Envoys without an entry below.
     pub everyone: Snapshot,
-    /// For Envoys of a build ([`EnvoyId::build`](crate::EnvoyId::build)); at most [`OFFERED_BUILDS_MAX`].
+    /// For the Envoys of a build ([`EnvoyId::build`](crate::EnvoyId::build)); at most [`OFFERED_BUILDS_MAX`].
     pub builds: BTreeMap<Arc<str>, Snapshot>,
     /// For the Envoys with a `node.id`; at most [`OFFERED_NODES_MAX`].
     pub nodes: BTreeMap<Arc<str>, Snapshot>,
-    /// Only for Envoys that have nothing yet. One that comes with what another server gave it says so, and is sent
-    /// nothing at all until something is published that is for all.
+    /// Whether the offers are only for Envoys without a configuration. An Envoy with a configuration of another server
+    /// reports it, and is sent nothing until something is published for all Envoys.
     pub fresh_only: bool,
-    /// Who is not named by its node waits: it is sent nothing until something is published that is for it.
+    /// Envoys that wait, unless their node has an entry: they are sent nothing until something is published for them.
     pub waiting: Waiting,
-    /// Refused contents that the Envoys with a `node.id` are sent once more; at most [`OFFERED_NODES_MAX`] nodes. An
-    /// entry stays as it is until its content is to be sent another time.
+    /// Refused contents that are sent to the Envoys with a `node.id` once more; at most [`OFFERED_NODES_MAX`] nodes. An
+    /// entry stays unchanged until its content is to be sent another time.
     pub again: BTreeMap<Arc<str>, AgainByName>,
 }
 
-/// What is sent once more, by type and name.
+/// Contents that are sent once more, by type and name.
 pub type AgainByName = BTreeMap<(ResourceType, Arc<str>), Again>;
 
-/// A content that was refused for a reason that is not in it, and is sent once more.
+/// A content that was refused for a reason outside of the content, and is sent once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Again {
-    /// The refused content; another one of the same name is not concerned.
+    /// The refused content; another content of the same name is not affected.
     pub version: Version,
-    /// Rises with every time that the content is to be sent.
+    /// Number that increases each time the content is to be sent.
     pub turn: u64,
 }
 
-/// Whose turn has not come yet. Nodes that are named never wait.
+/// Envoys that wait for their turn. Nodes with an entry never wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Do those wait whose build is not named?
+    /// Whether the Envoys wait that have a build without an entry.
     pub everyone: bool,
-    /// Builds that are named, and wait.
+    /// Builds with an entry that wait.
     pub builds: BTreeSet<Arc<str>>,
 }
 
 impl Offers {
-    /// The same for all.
+    /// Returns equal offers for all Envoys.
     pub fn everyone(snapshot: Snapshot) -> Self {
         Self { everyone: snapshot, ..Self::default() }
     }
 
-    /// What an Envoy should have: what its node is offered, else what its build is, else what everyone is.
+    /// Returns the resources that an Envoy should have: the offer for its node, else that for its build, else that for
+    /// everyone.
     pub fn of(&self, build: &str, node: &str) -> &Snapshot {
         self.nodes.get(node).or_else(|| self.builds.get(build)).unwrap_or(&self.everyone)
     }
 
-    /// Is an Envoy sent nothing at all for now?
+    /// Returns whether an Envoy is sent nothing for now.
     pub fn waits(&self, build: &str, node: &str) -> bool {
         let of_build = || {
             if self.builds.contains_key(build) { self.waiting.builds.contains(build) } else { self.waiting.everyone }
@@ -68,7 +69,7 @@ impl Offers {
         !self.nodes.contains_key(node) && of_build()
     }
 
-    /// Leaves out the entries beyond the limits, the last in the order of their names; says how many these are.
+    /// Removes the entries beyond the limits, the last in the order of their names; returns their number.
     pub(crate) fn limit(&mut self) -> usize {
         cut(&mut self.again, OFFERED_NODES_MAX);
         cut(&mut self.builds, OFFERED_BUILDS_MAX) + cut(&mut self.nodes, OFFERED_NODES_MAX)

@@ -1,4 +1,4 @@
-//! One connection, as those who serve it see it: what its client showed, and how it is ended.
+//! One connection: the credentials that its client presented, and the end of the connection.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use tonic::transport::server::Connected;
 use crate::limits::{ADMISSION_TIMEOUT, CLOSING_TIMEOUT};
 use crate::rooms::Room;
 
-/// What is known of the client at the other end of a connection; clones are one.
+/// The client of a connection; clones share the same state.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer(Arc<State>);
 
@@ -40,17 +40,17 @@ impl Peer {
         Self(Arc::new(State { chain, address, room: Mutex::new(room), stage: watch::Sender::new(Stage::Stranger) }))
     }
 
-    /// The chain of its certificate; empty where it showed none.
+    /// Returns the certificate chain; empty where the client presented none.
     pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
         &self.0.chain
     }
 
-    /// Its address, for the log alone.
+    /// Returns the address, for the log only.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.0.address
     }
 
-    /// An RPC of it was let in.
+    /// Records that an RPC of the client was admitted.
     pub(crate) fn let_in(&self) {
         let is_new = self.0.stage.send_if_modified(|stage| {
             let is_new = *stage == Stage::Stranger;
@@ -62,13 +62,13 @@ impl Peer {
         }
     }
 
-    /// The connection ends as soon as what was said last got through: who comes back has to show again who it is.
+    /// Closes the connection as soon as the last data is transmitted: a client that reconnects must authenticate again.
     pub(crate) fn close(&self) {
         self.0.stage.send_replace(Stage::Closing);
     }
 }
 
-/// The bytes of a connection. Reading fails once it is to end.
+/// The bytes of a connection. Reading fails once the connection is about to close.
 pub(crate) struct PeerIo {
     wire: Wire,
     peer: Peer,
@@ -83,17 +83,17 @@ enum Wire {
 }
 
 impl PeerIo {
-    /// A connection without TLS.
+    /// Returns a connection without TLS.
     pub(crate) fn tcp(stream: TcpStream, address: IpAddr, room: Room) -> Self {
         Self::new(Wire::Tcp(stream), Peer::new(Vec::new(), Some(address), Some(room)))
     }
 
-    /// A connection of a unix socket.
+    /// Returns a connection of a unix socket.
     pub(crate) fn unix(stream: UnixStream) -> Self {
         Self::new(Wire::Unix(stream), Peer::new(Vec::new(), None, None))
     }
 
-    /// A connection whose handshake is done.
+    /// Returns a TLS connection after its handshake.
     pub(crate) fn tls(stream: TlsStream<TcpStream>, address: IpAddr, room: Room) -> Self {
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();

@@ -1,19 +1,19 @@
-//! What an audience of a fleet was published last, kept so that comparing two snapshots costs what differs.
+//! Latest snapshot of an audience, kept so that the cost of comparing two snapshots is the number of their differences.
 //!
-//! Whoever publishes may change the snapshot it published before, or make each one from scratch. Either way
-//! clients compare snapshots that share all that is the same: the comparison in full, where one is needed, is done
-//! once here and not by every client.
+//! The caller may change the snapshot that it published before, or make each one from scratch. In both cases, clients
+//! compare snapshots that share all equal resources: a full comparison, where one is needed, is done once here and not
+//! by every client.
 
 use imbl::ordmap::DiffItem;
 
 use crate::{ResourceType, Snapshot};
 
-/// See the module.
+/// The latest snapshot of an audience; see the module documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
-    /// As it was given: the next one probably shares with this.
+    /// The snapshot as it was published: the next one probably shares data with it.
     given: Snapshot,
-    /// The same content, made from the one before.
+    /// Equal content, made from the previous snapshot.
     shared: Snapshot,
 }
 
@@ -22,12 +22,12 @@ impl Published {
         Self { shared: snapshot.clone(), given: snapshot }
     }
 
-    /// What clients compare.
+    /// Returns the snapshot that clients compare.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.shared
     }
 
-    /// Takes the next snapshot; says whether any content differs.
+    /// Replaces the snapshot; returns whether any content differs.
     pub(crate) fn replace(&mut self, next: Snapshot) -> bool {
         let mut differs = false;
         for kind in ResourceType::ALL {
@@ -38,7 +38,7 @@ impl Published {
                         self.shared.insert(kind, resource.clone());
                     }
                     DiffItem::Update { old: (_, old), new: (_, new) } => {
-                        // Origins may differ alone: nothing to send, and still to be known.
+                        // Only the origins may differ: then there is nothing to send, and the new origins are kept.
                         differs |= old.version != new.version;
                         self.shared.insert(kind, new.clone());
                     }

@@ -1,11 +1,12 @@
-//! gRPC reflection, so that `grpcurl` and its like can call the server without a copy of the Envoy API.
+//! gRPC reflection, so that tools such as `grpcurl` can call the server without a copy of the Envoy API.
 
 use tonic_reflection::server::Builder;
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 
 use crate::json::DESCRIPTORS;
 
-/// The reflection service for these services. Nothing where the descriptors don't decode, which a test rules out.
+/// Returns the reflection service for these services, or `None` where the descriptors do not decode, which a test
+/// excludes.
 pub(crate) fn service(names: &[&str]) -> Option<ServerReflectionServer<impl ServerReflection + use<>>> {
     let mut builder = Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)

@@ -1,4 +1,4 @@
-//! What a client refused, so that it is not sent the same again.
+//! Contents that a client refused, so that they are not sent again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::Version;
 use crate::limits::REFUSED_MAX;
 
-/// The contents one client refused of one type.
+/// The refused contents of one client and one type.
 ///
-/// A content stays refused when the name has had another one in between: an Envoy acknowledges a repeated SDS
+/// A content stays refused when the name has had another content meanwhile: an Envoy acknowledges a repeated SDS
 /// resource that it refused before, without using it.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
@@ -34,7 +34,7 @@ impl Refusals {
         }
     }
 
-    /// The content may be sent once more; true where it was refused.
+    /// Allows a content to be sent once more; returns whether it was refused.
     pub(crate) fn forget(&mut self, name: &str, version: Version) -> bool {
         if !self.contains(name, version) {
             return false;

@@ -1,4 +1,4 @@
-//! A resource as it goes over the wire: encoded once, shared by all clients, named and versioned by content.
+//! Resources in their wire form: encoded once, shared by all clients, named and versioned by content.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::json;
 
-/// The xDS types that are served, in make-before-break order: what is named comes before what names it.
+/// The xDS types that are served, in make-before-break order: referents come before referrers.
 ///
 /// <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#eventual-consistency-considerations>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -36,7 +36,7 @@ impl ResourceType {
         ResourceType::Route,
     ];
 
-    /// The type's URL on the wire.
+    /// Returns the type URL.
     pub fn url(self) -> &'static str {
         match self {
             ResourceType::Cluster => "type.googleapis.com/envoy.config.cluster.v3.Cluster",
@@ -47,12 +47,12 @@ impl ResourceType {
         }
     }
 
-    /// The type with this URL, where it is one that is served.
+    /// Returns the type with this URL, if it is served.
     pub fn from_url(url: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.url() == url)
     }
 
-    /// The usual three letters: `CDS`, `EDS`, `SDS`, `LDS`, `RDS`.
+    /// Returns the usual abbreviation: `CDS`, `EDS`, `SDS`, `LDS`, `RDS`.
     pub fn short_name(self) -> &'static str {
         match self {
             ResourceType::Cluster => "CDS",
@@ -69,14 +69,14 @@ impl ResourceType {
 pub struct Version([u8; 16]);
 
 impl Version {
-    /// The version of these bytes (the first 16 bytes of their BLAKE3).
+    /// Returns the version of these bytes (the first 16 bytes of their BLAKE3).
     pub fn of(bytes: &[u8]) -> Self {
         let mut version = [0; 16];
         version.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
         Self(version)
     }
 
-    /// The version written as these 32 hexadecimal digits; nothing for any other text.
+    /// Parses a version of 32 hexadecimal digits; returns `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let digits: &[u8; 32] = text.as_bytes().try_into().ok()?;
         let mut version = [0; 16];
@@ -93,18 +93,18 @@ impl Version {
         Some(Self(version))
     }
 
-    /// A version that was known before.
+    /// Returns a version of known value.
     pub fn from_bytes(version: [u8; 16]) -> Self {
         Self(version)
     }
 
-    /// The hash itself.
+    /// Returns the hash.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 }
 
-/// 32 lower-case hexadecimal digits, the form on the wire.
+/// Writes 32 lower-case hexadecimal digits, the form on the wire.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -117,24 +117,24 @@ impl fmt::Debug for Version {
     }
 }
 
-/// A resource, encoded.
+/// An encoded resource.
 #[derive(Clone)]
 pub struct Resource {
-    /// Its name, unique within its type and fleet.
+    /// Name of the resource, unique within its type and fleet.
     pub name: Arc<str>,
-    /// Hash of its content.
+    /// Hash of the content.
     pub version: Version,
     /// The encoded message: the `value` of the `Any`, not the `Any` itself.
     pub body: Bytes,
-    /// The objects it was made from.
+    /// The objects from which the resource was made.
     pub origins: Origins,
-    /// What stands before the body on the wire, written once for all clients.
+    /// The bytes before the body on the wire, written once for all clients.
     head: OnceLock<(ResourceType, Bytes)>,
-    /// Does it hold a credential? Found out once, when it is first stored.
+    /// Whether the resource has a credential. Computed once, when the resource is first stored.
     sensitive: OnceLock<bool>,
 }
 
-/// What stands on the wire before the body follows from the rest.
+/// The bytes before the body are not compared: they follow from the other fields.
 impl PartialEq for Resource {
     fn eq(&self, other: &Self) -> bool {
         self.version == other.version
@@ -147,14 +147,15 @@ impl PartialEq for Resource {
 impl Eq for Resource {}
 
 impl Resource {
-    /// A resource whose version is the hash of its bytes.
+    /// Returns a resource with the hash of its bytes as its version.
     pub fn new(name: impl Into<Arc<str>>, body: impl Into<Bytes>, origins: Origins) -> Self {
         let body = body.into();
         let version = Version::of(&body);
         Self::with_version(name, version, body, origins)
     }
 
-    /// A resource whose version was made from the versions of its parts; it must change whenever the bytes do.
+    /// Returns a resource with a version that was made from the versions of its parts; the version must change whenever
+    /// the bytes do.
     pub fn with_version(name: impl Into<Arc<str>>, version: Version, body: impl Into<Bytes>, origins: Origins) -> Self {
         Self {
             name: name.into(),
@@ -166,9 +167,10 @@ impl Resource {
         }
     }
 
-    /// Does the body hold a credential: the content of a Secret, a key, a password, or a header that carries one?
+    /// Returns whether the body has a credential: the content of a Secret, a key, a password, or a header that carries
+    /// one.
     ///
-    /// The answer is computed once for a resource; it takes as long as showing the resource does.
+    /// The answer is computed once for a resource; the cost equals that of displaying the resource.
     pub fn is_sensitive(&self, kind: ResourceType) -> bool {
         *self.sensitive.get_or_init(|| {
             kind == ResourceType::Secret
@@ -176,8 +178,8 @@ impl Resource {
         })
     }
 
-    /// What stands before the body on the wire where it is of this type: written by `write` once, however many
-    /// clients it is sent to.
+    /// Returns the bytes before the body on the wire for this type: written by `write` once, however many clients the
+    /// resource is sent to.
     pub(crate) fn head(&self, kind: ResourceType, write: impl Fn(&Self) -> Bytes) -> Bytes {
         match self.head.get_or_init(|| (kind, write(self))) {
             (written, head) if *written == kind => head.clone(),
@@ -186,7 +188,7 @@ impl Resource {
     }
 }
 
-/// Never shows the body: it may hold a private key.
+/// Never shows the body: it may contain a private key.
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Resource")

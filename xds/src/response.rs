@@ -1,4 +1,4 @@
-//! A response before it is written: which resources, by pointer.
+//! Responses before they are written: the resources, by pointer.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::{Resource, ResourceType};
 pub struct Response {
     /// The type of its resources.
     pub kind: ResourceType,
-    /// Its number on this stream; the nonce is this number in decimal digits.
+    /// Number of the response on its stream; the nonce is this number in decimal digits.
     pub nonce: u64,
-    /// The resources, shared with every other client that is sent them.
+    /// The resources, shared with every other client to which they are sent.
     pub resources: Vec<Arc<Resource>>,
-    /// What the two variants of the protocol say differently.
+    /// The fields that differ between the two variants of the protocol.
     pub form: Form,
 }
 
-/// What the two variants of the protocol say differently.
+/// The fields that differ between the two variants of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Incremental.
@@ -27,13 +27,13 @@ pub enum Form {
     },
     /// State of the world.
     Sotw {
-        /// `version_info`: what the client has of this type when it takes this response.
+        /// `version_info`: the version that the client has of this type after it accepts the response.
         version: String,
     },
 }
 
 impl Response {
-    /// How many names it says are gone.
+    /// Returns the number of removed names.
     pub fn removals(&self) -> usize {
         match &self.form {
             Form::Delta { removed } => removed.len(),

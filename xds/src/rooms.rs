@@ -1,4 +1,4 @@
-//! How many connections there are, from where, and of how many nobody knows whose they are.
+//! Limits on connections: in total, by peer address, and of unauthenticated peers.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, STRANGERS_MAX, STRANGERS_PER_PEER_MAX};
 
-/// All connections; clones count the same ones.
+/// All connections; clones share the same counts.
 #[derive(Clone, Debug)]
 pub(crate) struct Rooms {
     counted: Arc<Mutex<Counted>>,
-    /// Most connections in all.
+    /// Maximum number of connections in total.
     connections: usize,
-    /// Most of unknown peers from one address.
+    /// Maximum number of unauthenticated connections from one address.
     strangers_per_peer: usize,
 }
 
@@ -34,7 +34,7 @@ struct Count {
     strangers: usize,
 }
 
-/// A connection's place, given up when it is dropped.
+/// The slot of a connection, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
     rooms: Rooms,
@@ -43,7 +43,8 @@ pub(crate) struct Room {
 }
 
 impl Rooms {
-    /// So many connections at most, of which a quarter may be of unknown peers, and so many of them from one address.
+    /// Returns the limits for a maximum number of connections, of which a quarter may be unauthenticated, and a maximum
+    /// number of unauthenticated connections from one address.
     pub(crate) fn of(connections: usize, strangers_per_peer: usize) -> Self {
         Self { counted: Arc::default(), connections: connections.min(CONNECTIONS_MAX), strangers_per_peer }
     }
@@ -52,7 +53,7 @@ impl Rooms {
         STRANGERS_MAX.min(self.connections / 4).max(1)
     }
 
-    /// A place for a connection from there, where there is one.
+    /// Returns a slot for a connection from this address, if there is one.
     pub(crate) fn enter(&self, peer: IpAddr) -> Option<Room> {
         let peer = network(peer);
         let mut counted = self.lock();
@@ -75,7 +76,7 @@ impl Rooms {
 }
 
 impl Room {
-    /// It is known now whose it is.
+    /// Records that the peer is authenticated.
     pub(crate) fn known(&mut self) {
         if std::mem::take(&mut self.is_stranger) {
             let mut counted = self.rooms.lock();
@@ -108,7 +109,7 @@ impl Count {
     }
 }
 
-/// Whoever has one address of IPv6 has the whole network of it.
+/// Returns the network of a peer: the owner of one IPv6 address has its whole network of 64 bits.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

@@ -1,23 +1,23 @@
-//! Takes what may be secret, and what is no use, out of Envoy's words about a refusal.
+//! Scrubbing of Envoy's messages about refusals: removal of possible secrets and of useless text.
 //!
-//! A refusal can hold the whole refused message, a private key among it. Nothing of such a text may go anywhere
-//! (status, events, logs, diagnostics) before it went through here.
+//! A message can contain the whole refused resource, including a private key. No such text may be used anywhere
+//! (status, events, logs, diagnostics) before it is scrubbed.
 
 use crate::limits::MESSAGE_CHARS_MAX;
 
-/// So much of a message is read, in bytes; Envoy itself ends it after 4096 characters.
+/// Maximum length of a message that is read, in bytes; Envoy itself truncates it after 4096 characters.
 const READ_MAX: usize = 16 << 10;
 
-/// Stands where something was taken out.
+/// Replacement for removed text.
 const REDACTED: &str = "[redacted]";
 
-/// A dump of a protobuf message starts with one of these; they differ from process to process.
+/// Markers at the start of a dump of a protobuf message; they differ between processes.
 const DUMP_MARKERS: [&str; 4] = ["goo.gle/debug", "debugonly", "debugproto", "debugstr"];
 
-/// What follows the dump, and tells why.
+/// Markers of the reason, which follows the dump.
 const REASON_MARKERS: [&str; 2] = ["Proto constraint validation failed", "Proto field validation failed"];
 
-/// Fields whose value is never told. Whatever stands after one of them, to the end of the text, is left out.
+/// Fields with a value that is never shown. The text after such a field, up to the end, is removed.
 const SECRET_FIELDS: [&str; 17] = [
     "private_key",
     "privatekey",
@@ -38,9 +38,9 @@ const SECRET_FIELDS: [&str; 17] = [
     "authorization",
 ];
 
-/// The message without dumps, keys and control characters, at most [`MESSAGE_CHARS_MAX`] characters.
+/// Returns the message without dumps, keys and control characters, at most [`MESSAGE_CHARS_MAX`] characters.
 ///
-/// The same text gives the same answer. What is left is for people: its wording differs from process to process.
+/// Equal text gives an equal result. The result is for operators: its wording differs between processes.
 pub fn scrub(message: &str) -> String {
     let text = without_dump(&message[..message.floor_char_boundary(READ_MAX)]);
     let text = without_pem(&text);
@@ -48,7 +48,7 @@ pub fn scrub(message: &str) -> String {
     cut(&text)
 }
 
-/// Leaves of each `<dump>: Proto constraint validation failed (…)` only the reason, nothing where it was cut off.
+/// Keeps only the reason of each `<dump>: Proto constraint validation failed (…)`, and nothing of a truncated dump.
 fn without_dump(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
@@ -69,7 +69,7 @@ fn without_dump(text: &str) -> String {
     }
 }
 
-/// Leaves out `-----BEGIN …-----` to the end of its block, or of the text where it was cut off.
+/// Removes `-----BEGIN …-----` up to the end of its block, or of the text where the block is truncated.
 fn without_pem(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
@@ -89,7 +89,7 @@ fn without_pem(text: &str) -> String {
     kept
 }
 
-/// Ends the text after the first field that holds a secret.
+/// Truncates the text after the first field with a secret.
 fn without_secret_fields(text: &str) -> String {
     let first = SECRET_FIELDS.iter().filter_map(|field| Some((value_of(text, field)?, *field))).min();
     match first {
@@ -98,7 +98,7 @@ fn without_secret_fields(text: &str) -> String {
     }
 }
 
-/// The end of the first mention of a field that is followed by a value, as in `name: …`, `name { …` or `name="…`.
+/// Returns the end of the first occurrence of a field with a value, as in `name: …`, `name { …` or `name="…`.
 fn value_of(text: &str, field: &str) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = find(&text[from..], field) {
@@ -112,12 +112,12 @@ fn value_of(text: &str, field: &str) -> Option<usize> {
     None
 }
 
-/// Where a word stands, whatever its case. The word is ASCII, so that what is found is on a character's edge.
+/// Returns the position of a word in any case. The word is ASCII, so the position is at a character boundary.
 fn find(text: &str, word: &str) -> Option<usize> {
     text.as_bytes().windows(word.len()).position(|window| window.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// One line without control characters and runs of blanks, cut to its length.
+/// Returns one line without control characters and runs of spaces, truncated to its maximum length.
 fn cut(text: &str) -> String {
     let mut line = String::new();
     let mut length = 0;

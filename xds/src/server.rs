@@ -1,4 +1,4 @@
-//! The gRPC server: ADS, client status, health and reflection on one socket.
+//! gRPC server: ADS, client status, health and reflection on one socket.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub fn bind(listen: Listen) -> Result<Bound, ServeError> {
     Ok(Bound { socket, address, reachable, guard: None, connections_max: CONNECTIONS_MAX })
 }
 
-/// A server that listens.
+/// A listening server.
 pub struct Bound {
     socket: Socket,
     address: Address,
@@ -55,41 +55,42 @@ pub struct Bound {
     connections_max: usize,
 }
 
-/// What keeps strangers out.
+/// Authentication of clients.
 struct Guard {
     tls: TlsSource,
     keeper: Arc<dyn Doorkeeper>,
 }
 
 impl Bound {
-    /// Where it listens; with the port that was taken, where port 0 was asked for.
+    /// Returns the address of the server; with the actual port, where port 0 was requested.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Whether clients can reach it, also while it runs.
+    /// Returns whether clients can reach the server, also while it runs.
     pub fn reachable(&self) -> Reachable {
         self.reachable.clone()
     }
 
-    /// Serves over TLS, and only to whom the doorkeeper lets in. Without this every client is believed what it says.
+    /// Serves over TLS, and only clients that the authenticator admits. Without this, the claims of every client are
+    /// trusted.
     ///
-    /// On a unix socket there is no TLS, and nobody can show anything there: then nobody is let in.
+    /// On a unix socket there is no TLS, and clients cannot present credentials: then no client is admitted.
     pub fn guard(mut self, tls: TlsSource, keeper: Arc<dyn Doorkeeper>) -> Self {
         self.guard = Some(Guard { tls, keeper });
         self
     }
 
-    /// Takes no more TCP connections at a time than so many, nor more than [`CONNECTIONS_MAX`].
+    /// Limits the number of concurrent TCP connections, up to [`CONNECTIONS_MAX`].
     pub fn with_connections_max(mut self, connections: usize) -> Self {
         self.connections_max = connections;
         self
     }
 
-    /// Serves until `shutdown` ends; then every stream is ended, so that Envoys look for another server at once.
+    /// Serves until `shutdown` ends; then every stream is ended, so that Envoys connect to another server at once.
     ///
-    /// Every Envoy that comes or goes and every answer goes to `notices`. A stream waits while that channel is full. Once
-    /// nobody receives any more, notices are dropped and serving goes on.
+    /// The start and end of each stream, and every answer, are sent to `notices`. A stream waits while this channel is
+    /// full. After the receiver is dropped, notices are dropped and the server continues.
     pub async fn run(
         self,
         fleets: Fleets,

@@ -1,13 +1,13 @@
-//! The state-of-the-world variant: each request lists every name that is asked for, and only the newest response of a
-//! type is answered.
+//! State-of-the-world variant of xDS: each request lists every subscribed name, and only the newest response of a type
+//! is answered.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#state-of-the-world>
 //!
-//! A response with clusters or listeners holds all of them, and what it leaves out is gone. Of the other types it holds
-//! what changed. Either way its version is a hash over the names and versions of all the client has afterwards, so
-//! that an Envoy that comes back with the version of what it should have is sent nothing.
-//! (An Envoy that gives up a name keeps its version until the next response. Should it come back on another stream before
-//! that, asking for this very name again, it seems to have it. The incremental variant has no such gap.)
+//! A response with clusters or listeners has all of them, and a missing one is removed. For the other types, it has the
+//! changed ones. In both cases its version is a hash over the names and versions of all resources that the client has
+//! afterwards, so that an Envoy that reconnects with the version of its current resources is sent nothing. (An Envoy
+//! that unsubscribes from a name keeps its version until the next response. If it reconnects on another stream before
+//! that, and subscribes to this name again, it seems to have the resource. The incremental variant has no such gap.)
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::limits::RESPONSE_BYTES_MAX;
 use crate::response::{Form, Response};
 use crate::{Resource, Version};
 
-/// Takes in what a request asks for.
+/// Applies the subscriptions of a request.
 pub(crate) fn ask(cursor: &mut Cursor, request: &DiscoveryRequest, now: u64) {
     let is_first = !cursor.asked;
     cursor.asked = true;
     let listed = &request.resource_names;
-    // No names mean everything, until names were given once.
+    // No names mean all resources, until names were listed once.
     let is_legacy_wildcard = listed.is_empty() && cursor.has_wildcard() && (is_first || cursor.wildcard);
     let wildcard = is_legacy_wildcard || listed.iter().any(|name| name == WILDCARD);
     let names: BTreeSet<&str> = listed.iter().map(String::as_str).filter(|name| *name != WILDCARD).collect();
@@ -42,7 +42,7 @@ pub(crate) fn ask(cursor: &mut Cursor, request: &DiscoveryRequest, now: u64) {
     for name in names {
         if !cursor.names.contains(name) {
             let is_new = !cursor.wants(name);
-            // That a name doesn't exist is told by a response without it.
+            // The absence of a name is reported by a response without it.
             cursor.owed |= is_new && cursor.has_wildcard();
             if is_new {
                 cursor.subscribe(name, Held::Nothing, now);
@@ -70,11 +70,11 @@ fn drop_names(cursor: &mut Cursor, listed: &BTreeSet<&str>, now: u64) {
 }
 
 impl Cursor {
-    /// A client that comes with the version of what it should have is sent nothing.
+    /// Sends nothing to a client that reconnects with the version of its current resources.
     pub(crate) fn settle_if_resumed(&mut self) {
         let Some(version) = self.resume.take() else { return };
         let target = self.seen.iter().filter(|(name, _)| self.wants(name));
-        // The version of a type is that of the last response that was taken: it stands for all of them.
+        // The version of a type is that of the last accepted response, and covers all of its resources.
         if version == version_of(target.map(|(name, resource)| (&**name, Some(resource.version)))) {
             self.changes.drain();
             self.owed = false;
@@ -83,7 +83,7 @@ impl Cursor {
     }
 }
 
-/// The next response, with removals that were due at `removals_until`.
+/// Returns the next response, with removals that were due at `removals_until`.
 pub(crate) fn next(cursor: &mut Cursor, nonce: u64, removals_until: Option<u64>) -> Option<Response> {
     if !cursor.flights.is_empty() {
         return None;
@@ -129,7 +129,8 @@ fn take_changes(cursor: &mut Cursor, flight: &mut Flight) -> Vec<Arc<Resource>> 
     taken
 }
 
-/// Everything the client should have once it takes this response: what stays due keeps what was sent before.
+/// Returns all resources that the client should have after this response: names that are still due keep the resource
+/// that was sent before.
 fn all(cursor: &Cursor) -> Vec<Arc<Resource>> {
     let waiting = |name: &str| cursor.changes.get(name).or_else(|| cursor.parked.get(name));
     let current =
@@ -143,7 +144,7 @@ fn all(cursor: &Cursor) -> Vec<Arc<Resource>> {
     all
 }
 
-/// The version of what the client has once it takes what was taken out of `changes`.
+/// Returns the version of the resources that the client has after it accepts those that were taken out of `changes`.
 fn version_afterwards(cursor: &Cursor) -> String {
     let waiting = |name: &str| cursor.changes.get(name).or_else(|| cursor.parked.get(name));
     version_of(cursor.names.iter().filter_map(|name| match (waiting(name), cursor.seen.get(name)) {
@@ -156,7 +157,7 @@ fn version_afterwards(cursor: &Cursor) -> String {
     }))
 }
 
-/// The hash over names and versions, in the order of the names.
+/// Returns the hash over names and versions, in the order of the names.
 fn version_of<'a>(resources: impl Iterator<Item = (&'a str, Option<Version>)>) -> String {
     let mut bytes = Vec::new();
     for (name, version) in resources {

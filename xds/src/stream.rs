@@ -1,4 +1,4 @@
-//! Runs one ADS stream: reads requests, waits for what its Envoy is offered, writes responses, tells what happened.
+//! One ADS stream: reads requests, waits for offers to its Envoy, writes responses, reports notices.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -24,7 +24,7 @@ use crate::{Answer, EnvoyId, Notice, Outcome, ResourceType, Version};
 pub(crate) trait Request: prost::Message + Default + 'static {
     const PROTOCOL: Protocol;
     fn node(&self) -> Option<&Node>;
-    /// Does it tell of something that the client has, as the first message of a stream?
+    /// Returns whether the request, as the first message of a stream, reports resources that the client has.
     fn reports_versions(&self) -> bool;
     fn apply(&self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation>;
 }
@@ -55,7 +55,7 @@ impl Request for DiscoveryRequest {
     }
 }
 
-/// What every stream needs.
+/// Context of every stream.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) fleets: Fleets,
@@ -64,13 +64,13 @@ pub(crate) struct Context {
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
-/// Who opened a stream.
+/// The client of a stream.
 pub(crate) struct Caller {
     pub(crate) belonging: Belonging,
     pub(crate) peer: Peer,
 }
 
-/// Where responses go; the error ends the stream.
+/// Channel for responses; an error ends the stream.
 pub(crate) type Outbound = mpsc::Sender<Result<Message, Status>>;
 
 /// Runs a stream to its end.
@@ -83,7 +83,7 @@ pub(crate) async fn run<R: Request>(context: Context, caller: Caller, mut reques
         _ = stopping.wait_for(|stopping| *stopping) => Err(Status::unavailable("the server is stopping")),
     };
     if let Err(status) = ended {
-        // Nobody is left to be told where this fails.
+        // An error means that the client is gone.
         let _ = outbound.send(Err(status)).await;
     }
 }
@@ -115,9 +115,9 @@ async fn converse<R: Request>(
     let ended = tokio::select! {
         ended = stream.serve(first, requests, outbound) => ended,
         () = reached(age) => {
-            // On a connection of its own it has to show its credentials as they are then.
+            // The client must connect again and present its current credentials.
             peer.close();
-            Err(Status::unavailable("prove again who you are"))
+            Err(Status::unavailable("credentials expired: reconnect"))
         }
     };
     match &ended {
@@ -127,7 +127,7 @@ async fn converse<R: Request>(
     ended
 }
 
-/// In the order in which it is given up: who is told to be gone is in no list any more.
+/// The fields are dropped in this order: when a disconnection is reported, the Envoy is no longer in any list.
 struct Stream {
     member: Membership,
     teller: Teller,
@@ -136,7 +136,7 @@ struct Stream {
     turn: u64,
 }
 
-/// How long a stream may last; as long as it likes where nothing had to be proven.
+/// Returns the lifetime of a stream; unlimited where nothing had to be proven.
 fn age(belonging: &Belonging, envoy: &EnvoyId, stream: u64) -> Option<Duration> {
     let Belonging::Proven(admitted) = belonging else { return None };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -144,7 +144,8 @@ fn age(belonging: &Belonging, envoy: &EnvoyId, stream: u64) -> Option<Duration> 
     Some(proven.min(STREAM_AGE_MAX.mul_f64(1.0 - earlier(envoy, stream))))
 }
 
-/// By which part of its age a stream ends earlier, from 0 to 0.1: another one for each, and always the same.
+/// Returns the fraction of its lifetime by which a stream ends earlier, from 0 to 0.1: different for each stream, and
+/// deterministic.
 fn earlier(envoy: &EnvoyId, stream: u64) -> f64 {
     let mut hash = blake3::Hasher::new();
     hash.update(envoy.fleet.as_bytes()).update(b"\0").update(envoy.node.as_bytes()).update(&stream.to_le_bytes());
@@ -158,7 +159,7 @@ async fn reached(age: Option<Duration>) {
     }
 }
 
-/// What an Envoy is told that is not who it says.
+/// Returns the error for an Envoy with a wrong identity.
 fn refusal(error: IdentityError) -> Status {
     match error {
         IdentityError::NotProven => Status::permission_denied(error.to_string()),
@@ -177,8 +178,8 @@ impl Stream {
         let mut may_send = true;
         loop {
             tokio::select! {
-                // All requests that are there before anything is sent: one that comes back says what it has of each
-                // type in a request of its own, and what goes depends on all of them.
+                // All available requests are read before anything is sent: an Envoy that reconnects reports its
+                // resources of each type in a separate request, and what is sent depends on all of them.
                 biased;
                 request = requests.message() => match request? {
                     Some(request) => self.take_in(request).await?,
@@ -197,7 +198,7 @@ impl Stream {
                 }
                 permit = outbound.reserve(), if may_send => {
                     let Ok(permit) = permit else { return Ok(()) };
-                    // Made only now that it can be sent: an Envoy that is slow gets what is newest then.
+                    // The response is made only now that it can be sent: a slow Envoy gets the newest resources.
                     match self.next_message() {
                         Some(message) => permit.send(Ok(message)),
                         None => may_send = false,
@@ -229,7 +230,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Tells what is there to be told, what the client had already among it.
+    /// Reports pending notices, including the resources that the client already had.
     async fn tell_what_it_had(&mut self) {
         let met = self.member.state.connection().take_met();
         let EnvoyId { fleet, node, build } = &self.member.state.envoy;
@@ -237,7 +238,7 @@ impl Stream {
             let [fleet, node, build] = [fleet, node, build].map(Arc::clone);
             self.teller.add(Answer { fleet, node, build, kind, outcome, resources });
         }
-        // Answers are never dropped: the stream waits for who decides. None is waited for once nobody listens.
+        // Answers are never dropped: the stream waits for the receiver, unless the receiver was dropped.
         self.teller.tell().await;
     }
 
@@ -273,5 +274,5 @@ impl Stream {
     }
 }
 
-/// So many names of refused resources are logged at most.
+/// Maximum number of names of refused resources in a log entry.
 const NAMES_LOGGED: usize = 8;

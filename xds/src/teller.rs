@@ -1,4 +1,4 @@
-//! Tells what happens to one stream, in order, and without losing any of it.
+//! Notices of one stream, reported in order and without loss.
 
 use std::collections::VecDeque;
 
@@ -9,8 +9,8 @@ use tracing::debug;
 
 use crate::{Answer, EnvoyId, Notice};
 
-/// Tells the notices of one stream. They wait while the channel is full; none is lost, not even where the stream's task
-/// is dropped meanwhile, as long as the runtime lives.
+/// Reports the notices of one stream. They wait while the channel is full; none is lost, not even where the task of the
+/// stream is dropped meanwhile, as long as the runtime lives.
 pub(crate) struct Teller {
     notices: mpsc::Sender<Notice>,
     envoy: EnvoyId,
@@ -18,21 +18,21 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// Tells that a stream began; that it ended is told when this is dropped.
+    /// Reports that a stream began; the end of the stream is reported when the value is dropped.
     pub(crate) async fn begin(notices: mpsc::Sender<Notice>, envoy: EnvoyId, resumes: bool) -> Self {
-        // One that is dropped while it waits here has told nothing, and will tell nothing.
+        // A future that is dropped while it waits here has reported nothing, and will report nothing.
         if notices.send(Notice::Connected(envoy.clone(), resumes)).await.is_err() {
-            debug!("nobody listens to notices");
+            debug!("the peer is gone to notices");
         }
         Self { notices, envoy, waiting: VecDeque::new() }
     }
 
-    /// To be told next.
+    /// Adds an answer to report next.
     pub(crate) fn add(&mut self, answer: Answer) {
         self.waiting.push_back(Notice::Answered(answer));
     }
 
-    /// Waits until all is told; until nobody listens.
+    /// Waits until all notices are reported, or the receiver is dropped.
     pub(crate) async fn tell(&mut self) {
         while !self.waiting.is_empty() {
             let Ok(place) = self.notices.reserve().await else { return self.waiting.clear() };
@@ -60,9 +60,10 @@ impl Drop for Teller {
     }
 }
 
-/// No more of these wait than streams have begun, which wait for a place themselves.
+/// Reports the remaining notices in the background. Their number is limited: each stream waits for a slot when it
+/// begins.
 fn tell_later(notices: mpsc::Sender<Notice>, waiting: VecDeque<Notice>) {
-    // Without a runtime nobody listens any more.
+    // Without a runtime there is no receiver any more.
     let Ok(runtime) = Handle::try_current() else { return };
     runtime.spawn(async move {
         for notice in waiting {

@@ -1,4 +1,4 @@
-//! TLS of the server: TLS 1.2 and 1.3, HTTP/2 only, and no session that outlives what it was opened with.
+//! TLS of the server: TLS 1.2 and 1.3, HTTP/2 only, and no session resumption.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Why there is no TLS.
+/// Reason why TLS is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// Certificate and key cannot be used.
     #[error("certificate and key cannot be used: {0}")]
     Pair(rustls::Error),
-    /// No authority of clients can be used.
+    /// The certificate authorities for clients cannot be used.
     #[error("the authorities of client certificates cannot be used: {0}")]
     Authorities(String),
 }
 
-/// A configuration for new connections. Clients are asked for a certificate where there is a [`verifier`] of them.
+/// Returns a configuration for new connections. Client certificates are requested where there is a [`verifier`].
 ///
 /// # Errors
-/// Where the key does not belong to the certificate, or is of a kind that is not served.
+/// Fails where the key does not belong to the certificate, or is of an unsupported kind.
 pub fn configuration(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -36,17 +36,17 @@ pub fn configuration(
     };
     let mut configuration = builder.with_single_cert(chain, key).map_err(TlsError::Pair)?;
     configuration.alpn_protocols = vec![b"h2".to_vec()];
-    // A session that is resumed is not asked for its certificate again: it would outlive a change of authorities.
+    // A resumed session would not verify the certificate again, and would outlive a change of certificate authorities.
     configuration.session_storage = Arc::new(NoServerSessionStorage {});
     configuration.send_tls13_tickets = 0;
     Ok(configuration)
 }
 
-/// Says whether a client's certificate is of one of these authorities, and good at a time. Where they are optional, a
-/// client may also show none.
+/// Returns a verifier that checks that a client certificate is issued by one of these authorities and currently valid.
+/// Where certificates are optional, a client may also present none.
 ///
 /// # Errors
-/// Where there is no authority among them.
+/// Fails where there is no certificate authority.
 pub fn verifier(
     authorities: Vec<CertificateDer<'static>>,
     is_optional: bool,

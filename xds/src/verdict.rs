@@ -1,4 +1,4 @@
-//! What an answer means for what its client has, and whom it tells anything about.
+//! Evaluation of an answer: its effect on what the client has, and the verdicts about resources.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::flight::{Flight, Item};
 use crate::scrub::scrub;
 use crate::{Outcome, ResourceType, Version};
 
-/// Takes in the answer to a response: with an error it is a refusal, without one it never is.
+/// Evaluates the answer to a response: with an error it is a refusal, otherwise never.
 ///
-/// A refusal of a single resource is that resource's; it is never sent again on this stream. A refusal of several
-/// clusters or listeners is that of those which Envoy names; the others it has applied. Where it names none, it has
-/// applied nothing and the fault of one has hit all: they are sent again, alone (or, where a response must be complete,
-/// in halves), and judged by the answers to that.
+/// A refusal of a single resource blames this resource, which is never sent again on this stream. A refusal of several
+/// clusters or listeners blames those that Envoy names; the others were applied. Where Envoy names none, it has applied
+/// nothing, and the fault of one resource affected all: they are sent again separately (or, where a response must be
+/// complete, in halves), and are judged by the answers to these responses.
 pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now: u64) -> Vec<Verdict> {
     let Some(error) = error else {
         return verdicts(cursor, Outcome::Acknowledged, names_of(&flight.items));
@@ -36,7 +36,8 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
             Blame::Nobody => (BTreeSet::new(), Rest::Unknown),
         }
     };
-    // Alone each answer tells of one resource. Complete responses would be as many as large: halves end sooner.
+    // A response for a single resource gives a verdict about this resource. Complete responses would be both many and
+    // large, so halves end sooner.
     let company = if cursor.must_be_complete() { (resources / 2).max(1) } else { 1 };
     let since = [flight.changes_since, flight.removals_since].into_iter().flatten().min().unwrap_or(now);
     let (bad, others): (Vec<Item>, Vec<Item>) =
@@ -44,7 +45,8 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
     let named: Vec<&str> = bad.iter().map(|item| &*item.name).collect();
     let is_listener = cursor.kind == ResourceType::Listener;
     let mut told = match bad.len() {
-        // Of each listener its own reason: one may be for its content, and another for an address that is in use.
+        // Each listener has its own reason: one may be refused for its content, and another for an address that is in
+        // use.
         2.. if is_listener => bad
             .iter()
             .flat_map(|item| {
@@ -64,7 +66,7 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
     told
 }
 
-/// What became of the resources that a refusal doesn't blame.
+/// The outcome for the resources that a refusal does not blame.
 enum Rest {
     Applied,
     Unknown,
@@ -78,21 +80,22 @@ fn verdicts(cursor: &Cursor, outcome: Outcome, resources: Vec<(Arc<str>, Option<
     if resources.is_empty() { Vec::new() } else { vec![Verdict { kind: cursor.kind, outcome, resources }] }
 }
 
-/// This content is never sent again.
+/// Records that this content is never sent again.
 fn refuse(cursor: &mut Cursor, item: Item, since: u64) {
     let Some(version) = item.version else { return };
     cursor.refusals.add(item.name.clone(), version);
     let mut due = cursor.lift(&item.name, since);
-    // A complete response must go on repeating what the client had before.
+    // A complete response must continue to repeat the previous resource.
     if cursor.must_be_complete() && due.held.is(version) {
         due.held = item.before;
     }
-    // What was to be sent again is not, if it is this; a newer content still is.
+    // A scheduled resend is cancelled for this content, but not for a newer one.
     due.again &= cursor.seen.get(&item.name).is_none_or(|resource| resource.version != version);
     cursor.place(item.name, due);
 }
 
-/// This was refused in company: it goes once more, in less. What waits for it waits on, also for a newer content.
+/// Sends a resource that was refused together with others once more, with fewer others. Names that wait for it keep
+/// waiting, also with a newer content.
 fn retry(cursor: &mut Cursor, item: Item, company: usize, since: u64) {
     let mut due = cursor.lift(&item.name, since);
     if cursor.seen.contains_key(&item.name) {
@@ -107,7 +110,7 @@ fn retry(cursor: &mut Cursor, item: Item, company: usize, since: u64) {
             due.company = company;
         }
         Some(_) => {}
-        // It may well have the resource still: told once more that it is gone.
+        // The client may still have the resource: its removal is sent once more.
         None if matches!(due.held, Held::Nothing | Held::Absent) && cursor.protocol == Protocol::Sotw => {
             due.held = item.before;
         }

@@ -1,4 +1,4 @@
-//! What diagnostics show of a connected Envoy: names and versions, never contents.
+//! Diagnostic view of a connected Envoy: names and versions, never contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,40 +14,40 @@ use crate::fleets::StreamState;
 /// One connected Envoy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EnvoyView {
-    /// Its fleet, `namespace/name` of its Gateway.
+    /// The fleet, `namespace/name` of its Gateway.
     pub fleet: Arc<str>,
-    /// Its `node.id`.
+    /// The `node.id`.
     pub node: Arc<str>,
-    /// Its build: version and flags of the bootstrap, empty where it told none.
+    /// The build: version and flags of the bootstrap, empty where the Envoy reported none.
     pub build: Arc<str>,
-    /// The variant of the protocol it speaks.
+    /// The variant of the protocol.
     pub protocol: Protocol,
-    /// The number of its stream since the server started.
+    /// The number of the stream since the server started.
     pub stream: u64,
-    /// Where it stands, by type: `CDS`, `EDS`, `SDS`, `LDS`, `RDS`. Types it didn't ask for are left out.
+    /// State by type: `CDS`, `EDS`, `SDS`, `LDS`, `RDS`. Types without a subscription are left out.
     pub types: BTreeMap<&'static str, TypeView>,
 }
 
-/// Where an Envoy stands with one type.
+/// State of an Envoy for one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TypeView {
-    /// It asked for everything.
+    /// Whether the Envoy subscribed to all resources.
     pub wildcard: bool,
-    /// So many resources it asked for by name.
+    /// Number of resources to which the Envoy subscribed by name.
     pub names: usize,
-    /// So many resources it has as it should.
+    /// Number of resources that are up to date.
     pub synced: usize,
-    /// So many were sent and not answered yet, or are another version than they should be.
+    /// Number of resources that were sent and not answered yet, or have an outdated version.
     pub stale: usize,
-    /// So many are still to be sent for the first time.
+    /// Number of resources that are still to be sent for the first time.
     pub not_sent: usize,
-    /// Those it refused, with the refused version.
+    /// Refused resources, with the refused version.
     pub refused: BTreeMap<Arc<str>, String>,
-    /// So many responses wait for its answer.
+    /// Number of unanswered responses.
     pub unanswered: usize,
 }
 
-/// Whether an Envoy has a resource, in the words of CSDS.
+/// The status of a resource at an Envoy, in the terms of CSDS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Synced,
@@ -56,7 +56,7 @@ pub(crate) enum Status {
     Refused,
 }
 
-/// One resource an Envoy asked for.
+/// A resource to which an Envoy subscribed.
 pub(crate) struct ResourceView {
     pub(crate) kind: ResourceType,
     pub(crate) name: Arc<str>,
@@ -108,7 +108,7 @@ impl TypeView {
     }
 }
 
-/// Every resource the client asked for that there is, by type and name.
+/// Returns every existing resource with a subscription of the client, by type and name.
 pub(crate) fn resources(connection: &Connection) -> Vec<ResourceView> {
     ResourceType::ALL.into_iter().flat_map(|kind| resources_of(connection.cursor(kind))).collect()
 }

@@ -1,7 +1,7 @@
-//! Writes responses as gRPC messages, without building the messages they are and without copying large bodies.
+//! Encoding of responses as gRPC messages, without building the messages and without copying large bodies.
 //!
-//! What stands before a resource's body on the wire is written once and shared like the body itself. Only what is
-//! particular to a stream, a nonce and a few names, is written for each client.
+//! The bytes before the body of a resource are written once and shared like the body itself. Only the data of a stream,
+//! a nonce and a few names, is written for each client.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,13 +11,13 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, k
 use crate::response::{Form, Response};
 use crate::{Resource, ResourceType};
 
-/// Bodies up to this length, in bytes, are copied into the frame: a frame of their own costs more.
+/// Maximum length of a body that is copied into the frame, in bytes: a separate frame costs more.
 const COPY_MAX: usize = 4096;
 
 /// The flag and the length before a gRPC message.
 const GRPC_PREFIX: usize = 5;
 
-/// `DeltaDiscoveryResponse` and `DiscoveryResponse` have these in common.
+/// Fields that `DeltaDiscoveryResponse` and `DiscoveryResponse` have in common.
 const RESOURCES: u32 = 2;
 const TYPE_URL: u32 = 4;
 const NONCE: u32 = 5;
@@ -33,15 +33,15 @@ const RESOURCE_NAME: u32 = 3;
 const ANY_TYPE_URL: u32 = 1;
 const ANY_VALUE: u32 = 2;
 
-/// A response as a gRPC message, in parts that follow each other.
+/// A response as a gRPC message, in consecutive parts.
 pub(crate) struct Message {
     /// The parts; large bodies are shared.
     pub(crate) parts: Vec<Bytes>,
-    /// Bytes of all parts.
+    /// Size of all parts, in bytes.
     pub(crate) length: usize,
 }
 
-/// Writes a response. `encodes` counts resources whose form on the wire was written for the first time.
+/// Encodes a response. `encodes` counts resources that are encoded for the wire for the first time.
 pub(crate) fn write(response: &Response, encodes: &AtomicU64) -> Message {
     let mut parts = Parts::default();
     parts.open.put_bytes(0, GRPC_PREFIX);
@@ -69,7 +69,7 @@ pub(crate) fn write(response: &Response, encodes: &AtomicU64) -> Message {
     parts.close()
 }
 
-/// Everything of `DeltaDiscoveryResponse.resources` that stands before the body.
+/// Returns all bytes of `DeltaDiscoveryResponse.resources` before the body.
 fn delta_head(kind: ResourceType, resource: &Resource) -> Bytes {
     let version = resource.version.to_string();
     let any = any_length(kind, resource);
@@ -86,7 +86,7 @@ fn delta_head(kind: ResourceType, resource: &Resource) -> Bytes {
     head.freeze()
 }
 
-/// Everything of `DiscoveryResponse.resources` that stands before the body.
+/// Writes all bytes of `DiscoveryResponse.resources` before the body.
 fn put_sotw_head(head: &mut BytesMut, kind: ResourceType, resource: &Resource) {
     put_length(head, RESOURCES, any_length(kind, resource));
     put_string(head, ANY_TYPE_URL, kind.url());
@@ -111,7 +111,7 @@ fn put_string(out: &mut BytesMut, field: u32, content: &str) {
     out.put_slice(content.as_bytes());
 }
 
-/// Parts being collected: what is written now, behind what is done.
+/// Collected parts: finished ones, and the one that is being written.
 #[derive(Default)]
 struct Parts {
     done: Vec<BytesMut>,
@@ -133,7 +133,7 @@ impl Parts {
         self.done.push(self.open);
         let length =
             self.done.iter().map(BytesMut::len).sum::<usize>() + self.shared.iter().map(Bytes::len).sum::<usize>();
-        // A response is far below 4 GiB: resources are encoded in memory, and bounded.
+        // A response is far below 4 GiB: resources are encoded in memory, and their size is limited.
         let message = u32::try_from(length - GRPC_PREFIX).unwrap_or(u32::MAX);
         if let Some(prefix) = self.done.first_mut().and_then(|first| first.get_mut(1..GRPC_PREFIX)) {
             prefix.copy_from_slice(&message.to_be_bytes());

@@ -1,5 +1,5 @@
-{{/* The command line: values in, flags out. Flags that say no more than the default are left out where a gate that is off
-     would make them an error. */}}
+{{/* The command line: converts values to flags. Flags with their default are left out where a disabled gate would make
+     them an error. */}}
 {{- define "holdfast.arguments" -}}
 {{- $v := .Values -}}
 - run

@@ -1,4 +1,4 @@
-{{/* Whoever makes certificates in Secrets, and ends. */}}
+{{/* Labels and Pod of certgen, which creates certificates in Secrets and exits. */}}
 {{- define "holdfast.certgenSelector" -}}
 app.kubernetes.io/name: {{ include "holdfast.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}

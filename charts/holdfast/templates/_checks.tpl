@@ -1,5 +1,5 @@
-{{/* What no schema can say: values that have no effect, or harm, together with others. Holdfast itself would refuse most
-     of them when it starts; here they are told before anything is installed. */}}
+{{/* Checks that a schema cannot express: combinations of values that have no effect, or do harm. Holdfast would reject
+     most of them when it starts; these checks fail before anything is installed. */}}
 {{- define "holdfast.checks" -}}
 {{- $gates := .Values.featureGates -}}
 {{- $fallback := .Values.fallback -}}
@@ -21,19 +21,19 @@
 {{- end -}}
 {{- $xds := .Values.xds -}}
 {{- if and $xds.tls.enabled (not $xds.tokens.enabled) (not $xds.clientCertificates.existingSecret) (not $xds.clientCertificates.gateways) -}}
-{{- fail "with xds.tls Envoys have to prove which Gateway they are of: xds.tokens.enabled, or xds.clientCertificates.existingSecret, or both" -}}
+{{- fail "xds.tls.enabled needs credentials of Envoys: set xds.tokens.enabled, xds.clientCertificates.existingSecret or xds.clientCertificates.gateways" -}}
 {{- end -}}
 {{- if and $xds.clientCertificates.gateways (or (not (include "holdfast.certgen" .)) $xds.clientCertificates.existingSecret) -}}
-{{- fail "xds.clientCertificates.gateways needs xds.tls.source=certgen, and neither xds.tls.existingSecret nor xds.clientCertificates.existingSecret" -}}
+{{- fail "xds.clientCertificates.gateways needs xds.tls.enabled and xds.tls.source=certgen, and excludes xds.tls.existingSecret and xds.clientCertificates.existingSecret" -}}
 {{- end -}}
 {{- if and .Values.provision.enabled $xds.tls.enabled (not $xds.tokens.enabled) -}}
-{{- fail "provision.enabled needs xds.tokens.enabled: Envoys that are made have no other proof" -}}
+{{- fail "provision.enabled needs xds.tokens.enabled: Envoys that Holdfast creates have no other credential" -}}
 {{- end -}}
 {{- if and .Values.provision.enabled .Values.provision.gatewayAddresses -}}
 {{- fail "provision.gatewayAddresses has no effect with provision.enabled" -}}
 {{- end -}}
 {{- if and .Values.gatewayClass.parameters .Values.watchNamespaces (not (has .Release.Namespace .Values.watchNamespaces)) -}}
-{{- fail (printf "gatewayClass.parameters stand in namespace %s, which is not among watchNamespaces" .Release.Namespace) -}}
+{{- fail (printf "gatewayClass.parameters need namespace %s in watchNamespaces: Holdfast reads the parameters from a ConfigMap in that namespace" .Release.Namespace) -}}
 {{- end -}}
 {{- $ports := list (int .Values.xds.port) (int .Values.metrics.port) (int .Values.diagnostics.port) -}}
 {{- if lt (len ($ports | uniq)) 3 -}}

@@ -29,11 +29,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "holdfast.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- required "serviceAccount.name: name one, or let serviceAccount.create be true" .Values.serviceAccount.name -}}
+{{- required "serviceAccount.create=false needs serviceAccount.name" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Not empty where replicas share what is proven. */}}
+{{/* Not empty if replicas share proven configuration. */}}
 {{- define "holdfast.shares" -}}
 {{- if or (eq .Values.sharedStore.mode "on") (and (eq .Values.sharedStore.mode "auto") (gt (int .Values.replicas) 1)) -}}
 yes
@@ -45,18 +45,18 @@ yes
 {{- end -}}
 
 {{- define "holdfast.xdsSecret" -}}
-{{- /* Each source has a Secret of its own: what one made is not taken away from the other. */ -}}
+{{- /* Each source of certificates has a separate Secret, so that no source overwrites the Secret of the other. */ -}}
 {{- $made := ternary "xds-certificate" "xds" (eq .Values.xds.tls.source "certgen") -}}
 {{- default (printf "%s-%s" (include "holdfast.fullname" .) $made) .Values.xds.tls.existingSecret -}}
 {{- end -}}
 
-{{/* The names by which Envoys reach the xDS server. */}}
+{{/* The names of the xDS server that Envoys connect to. */}}
 {{- define "holdfast.xdsNames" -}}
 {{- $host := printf "%s.%s" (include "holdfast.fullname" .) .Release.Namespace -}}
 {{- concat (list (printf "%s.svc" $host) (printf "%s.svc.cluster.local" $host) $host) .Values.xds.tls.names | uniq | join "," -}}
 {{- end -}}
 
-{{/* Not empty where certgen makes certificates. */}}
+{{/* Not empty if certgen creates the certificates. */}}
 {{- define "holdfast.certgen" -}}
 {{- if and .Values.xds.tls.enabled (not .Values.xds.tls.existingSecret) (eq .Values.xds.tls.source "certgen") -}}
 yes

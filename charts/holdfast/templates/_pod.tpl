@@ -1,9 +1,9 @@
-{{/* Something where the probe has a container of its own. */}}
+{{/* Not empty if the probe runs in a separate container. */}}
 {{- define "holdfast.sidecar" -}}
 {{- if and .Values.probe.sidecar (ne .Values.probe.mode "off") }}true{{ end -}}
 {{- end -}}
 
-{{/* The Pod; the same in a StatefulSet and in a Deployment, but for where the data folder is. */}}
+{{/* The Pod template of the StatefulSet and of the Deployment; only the volume of the data folder differs. */}}
 {{- define "holdfast.pod" -}}
 metadata:
   labels:

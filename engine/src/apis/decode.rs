@@ -1,4 +1,4 @@
-//! From a JSON document to an object: identity first, then metadata, then the typed content with its faults.
+//! Decoding of a JSON document into an object: identity first, then metadata, then the typed content with its faults.
 
 use std::fmt::Write;
 
@@ -13,39 +13,39 @@ use super::scheme::{self, Scope};
 use crate::fault::{Class, Fault};
 use crate::object::{Object, Source};
 
-/// Length of a name or namespace that is accepted (bytes); Kubernetes' own limit.
+/// Longest name or namespace that is accepted, in bytes; the limit of Kubernetes.
 pub const NAME_BYTES_MAX: usize = 253;
 
-/// What a document turned out to be.
+/// Result of decoding a document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decoded {
-    /// An object that can be worked with, perhaps in part: the faults say what could not be read.
+    /// An object that can be used, perhaps in part: the faults describe what could not be read.
     Object(Box<Object>, Vec<Fault>),
-    /// An object whose identity is known and whose content cannot be used.
+    /// An object with a known identity and unusable content.
     Unusable(ObjectKey, Vec<Fault>),
-    /// A kind that is not read: the sentence says which. Not an error: folders hold Deployments too.
+    /// A kind that Holdfast does not read; the sentence names the kind. Not an error: folders hold Deployments too.
     Foreign(String),
-    /// No object, for example because the kind is misspelt: the sentence describes the problem.
+    /// Not an object, for example because the kind is misspelt; the sentence describes the problem.
     Nameless(String),
 }
 
-/// Collects the faults of one object while it is decoded.
+/// Faults of one object, collected while the object is decoded.
 #[derive(Debug)]
 pub struct Found {
     /// The object.
     pub key: ObjectKey,
-    /// What was found so far.
+    /// The faults found so far.
     pub faults: Vec<Fault>,
 }
 
 impl Found {
-    /// An error of content.
+    /// Adds an error of content.
     pub fn invalid(&mut self, field: impl Into<String>, message: impl Into<String>) {
         self.faults.push(Fault::new(&self.key, Class::Invalid, field, "Invalid", message));
     }
 
-    /// A field that decoding has no place for: one that its API has and Holdfast does not serve, or one that no version
-    /// of its API has.
+    /// Adds a fault for a field that the decoded type does not have: either the API has the field and Holdfast does not
+    /// serve it, or no version of the API has it.
     pub fn unknown(&mut self, field: String) {
         if unserved::is_unserved(&self.key, &field) {
             return self.unserved(field);
@@ -54,13 +54,13 @@ impl Found {
         self.faults.push(Fault::new(&self.key, Class::Ignored, field, "UnknownField", message));
     }
 
-    /// A field that is known, but not served.
+    /// Adds a fault for a field that is known, but not served.
     pub fn unserved(&mut self, field: String) {
         let message = format!("{field} is not served by this version of Holdfast");
         self.faults.push(Fault::new(&self.key, Class::Ignored, field, "NotServed", message));
     }
 
-    /// Decodes a value at a field; unknown fields are told, an error becomes a fault and `None`.
+    /// Decodes the value of a field. Each unknown field is reported as a fault; an error becomes a fault and `None`.
     pub fn typed<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
         let mut unknown = Vec::new();
         let read: Result<T, _> = serde_ignored::deserialize(value, |path| unknown.push(ignored_path(field, &path)));
@@ -73,7 +73,7 @@ impl Found {
         }
     }
 
-    /// Decodes once more to learn where the error is: following the path costs too much to do it each time.
+    /// Decodes the value again to find the path of the error. Tracking the path in every decode would be too expensive.
     fn explain<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
         match serde_path_to_error::deserialize(value) {
             Ok(value) => Some(value),
@@ -90,7 +90,7 @@ impl Found {
     }
 }
 
-/// What serde says of types, in the words of YAML.
+/// Translates type names in messages of serde into YAML terms.
 fn in_plain_words(message: &str) -> String {
     const WORDS: [(&str, &str); 8] = [
         ("expected a sequence", "expected a list"),
@@ -115,7 +115,7 @@ fn in_plain_words(message: &str) -> String {
     plain
 }
 
-/// `rules.0.?.foo` of serde_ignored as `spec.rules[0].foo`.
+/// Formats a path of serde_ignored (`rules.0.?.foo`) as `spec.rules[0].foo`.
 fn ignored_path(field: &str, path: &serde_ignored::Path<'_>) -> String {
     path.to_string().split('.').filter(|part| !part.is_empty() && *part != "?").fold(
         field.to_owned(),
@@ -130,13 +130,13 @@ fn ignored_path(field: &str, path: &serde_ignored::Path<'_>) -> String {
     )
 }
 
-/// Decodes one document. `source` is where it was written.
+/// Decodes one document. `source` is the place where the document was written.
 pub fn decode(document: Value, source: Option<Source>) -> Decoded {
     decode_defective(document, source, &[])
 }
 
-/// The same of a document in whose text something is wrong: fields, each with a sentence. Nothing of such an object is
-/// used, but for what a policy is attached to: that is closed.
+/// Decodes a document with errors in its text: `defects` lists the fields, each with a sentence. Nothing of such an
+/// object is used, except the targets of a policy: these targets are closed.
 pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[(String, String)]) -> Decoded {
     let Some(fields) = document.as_object_mut() else {
         return Decoded::Nameless("not an object: a document has apiVersion, kind and metadata".into());
@@ -170,7 +170,7 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
     }
     let read = found.typed_quietly::<RawMetadata>("metadata", &metadata);
     let metadata = match read {
-        // What a policy is attached to is closed as long as it cannot be used.
+        // The targets of a policy are closed as long as the policy cannot be used.
         _ if !found.faults.is_empty() && kind.protects() => RawMetadata::guessed(&metadata),
         Some(metadata) if found.faults.is_empty() => metadata,
         _ => return Decoded::Unusable(key, found.faults),
@@ -182,7 +182,7 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
 }
 
 impl Found {
-    /// As [`Found::typed`], for values of which only a part is read on purpose.
+    /// As [`Found::typed`], for values of which only some fields are read on purpose: unknown fields are no faults.
     pub fn typed_quietly<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
         let kept = self.faults.len();
         let read = self.typed(field, value);

@@ -1,7 +1,8 @@
-//! From an object back to a JSON document, the opposite of decoding: for the store of last valid versions.
+//! Conversion of an object back to a JSON document, the opposite of decoding: for the store of last valid versions.
 //!
-//! Only what was kept of an object is written, as it would be decoded again; where it was written is not. Nothing is
-//! decided here: whether an object was proven good, and had no faults when it was decoded, its caller knows.
+//! The document has only the fields that were kept of an object, as they would be decoded again; it does not have the
+//! source of the object. This module decides nothing: the caller knows whether the object was proven good, and had no
+//! faults when it was decoded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,9 +34,9 @@ use super::kgateway::policy::{Policy, TargetRef, TargetSelector};
 use super::{Body, Decoded, decode, scheme};
 use crate::object::{Metadata, Object};
 
-/// The object as a document that decodes to an equal object.
+/// Returns the object as a document that decodes to an equal object.
 ///
-/// `None` for kinds of which no version is kept, and for objects with a rule or listener that did not decode.
+/// Returns `None` for kinds without kept versions, and for objects with a rule or listener that did not decode.
 pub fn document(object: &Object) -> Option<Value> {
     let content = match &object.body {
         Body::Gateway(gateway) => vec![("spec", gateway_spec(gateway)?)],
@@ -53,7 +54,7 @@ pub fn document(object: &Object) -> Option<Value> {
         Body::GatewayExtension(extension) if extension.unread.is_empty() => vec![("spec", value(&**extension)?)],
         Body::DirectResponse(response) if response.unread.is_empty() => vec![("spec", value(&**response)?)],
         Body::GatewayClass(class) => vec![("spec", class_spec(class)?)],
-        // Who may refer and where endpoints are is always asked of today's objects.
+        // Grants and endpoints are always read from the current objects.
         Body::ReferenceGrant(_)
         | Body::CertificateDelegation(_)
         | Body::ExtensionService(_)
@@ -71,15 +72,15 @@ pub fn document(object: &Object) -> Option<Value> {
     let fields = identity.into_iter().chain(content).map(|(name, value)| (name.to_owned(), value));
     let mut document = Value::Object(fields.collect());
     leave_out_nulls(&mut document);
-    // Of no effect unless some dependency makes serde_json keep the order of insertion.
+    // Has no effect unless some dependency makes serde_json keep the order of insertion.
     document.sort_all_objects();
     Some(document)
 }
 
-/// The object as it is stored; `since` is when it was proven good (seconds since 1970).
+/// Returns the object as it is stored; `since` is when the object was proven good (seconds since 1970).
 ///
-/// `None` where [`document`] gives none, and where the store would not take it: one record over a limit would cost the
-/// others of its batch.
+/// Returns `None` where [`document`] does, and where the store would refuse the object: one record over a limit would
+/// cost the other records of its batch.
 pub fn stored(object: &Object, since: i64) -> Option<StoredObject> {
     let document = document(object)?;
     let payload = serde_json::to_vec(&document).ok()?;
@@ -96,10 +97,10 @@ pub fn stored(object: &Object, since: i64) -> Option<StoredObject> {
     })
 }
 
-/// The object that was stored.
+/// Returns the object that was stored.
 ///
-/// `None` where that is not certain: the payload does not decode without an error, or what it decodes to would be stored
-/// otherwise. So a field that only another version knows is never dropped in silence.
+/// Returns `None` where the result is uncertain: the payload does not decode without an error, or the decoded object
+/// would be stored differently. So a field that only another version of Holdfast knows is never dropped in silence.
 pub fn restored(stored: &StoredObject) -> Option<Object> {
     let document = serde_json::from_slice(&stored.payload).ok()?;
     let Decoded::Object(object, faults) = decode(document, None) else { return None };
@@ -108,7 +109,7 @@ pub fn restored(stored: &StoredObject) -> Option<Object> {
         return None;
     }
     let mut object = *object;
-    // The store keeps the UID; the incarnation is part of it.
+    // The store keeps the UID; the incarnation is derived from the UID.
     object.metadata.incarnation = Metadata::incarnation_of(&object.metadata.uid);
     Some(object)
 }
@@ -248,7 +249,7 @@ struct PolicySpec<'a, T> {
 
 fn policy_spec(policy: &Policy<impl Serialize>) -> Option<Value> {
     let Policy { targets, spec, unread, targets_lost: _ } = policy;
-    // A place in the list that is left out would be another's.
+    // A target that is left out of the list would shift the index of the targets after it.
     let whole = |places: &mut dyn Iterator<Item = usize>| places.enumerate().all(|(index, place)| index == place);
     if !unread.is_empty()
         || !whole(&mut targets.references.iter().map(|(place, _)| *place))
@@ -263,7 +264,7 @@ fn policy_spec(policy: &Policy<impl Serialize>) -> Option<Value> {
     })
 }
 
-/// Does an object hold what only its owner may know? `document` is the object, written back.
+/// Returns whether an object holds secret data. `document` is the object as [`document`] returns it.
 fn is_sensitive(body: &Body, document: &Value) -> bool {
     match body {
         Body::Secret(_) => true,
@@ -275,8 +276,8 @@ fn is_sensitive(body: &Body, document: &Value) -> bool {
     }
 }
 
-/// Is a header with a credential written anywhere in a document? In every API a header is an object with `name` and
-/// `value`.
+/// Returns whether a document has a header with a credential anywhere. In every API, a header is an object with `name`
+/// and `value`.
 fn carries_credentials(document: &Value) -> bool {
     match document {
         Value::Object(fields) => {
@@ -324,7 +325,7 @@ fn value(written: impl Serialize) -> Option<Value> {
     serde_json::to_value(written).ok()
 }
 
-/// What is unset is not written; to decoding that is the same.
+/// Removes fields that are unset; decoding treats a null and a missing field alike.
 fn leave_out_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Decodes `metadata`: the few fields that decisions are made from, within limits.
+//! Decoding of `metadata`: the few fields that decisions depend on, within limits.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::object::Metadata;
 
-/// Annotations with longer values (bytes) are left behind: they are notes of tools, not settings.
+/// Longest value of an annotation that is kept, in bytes; longer values are notes of tools, not settings.
 pub const ANNOTATION_BYTES_MAX: usize = 1024;
 
 /// `metadata` as written.
@@ -32,7 +32,7 @@ pub struct RawMetadata {
 }
 
 impl RawMetadata {
-    /// What can be read of one with faults, field by field.
+    /// Reads each field of metadata with faults separately, and leaves out the fields that cannot be read.
     pub fn guessed(written: &Value) -> Self {
         let text = |name: &str| written.get(name).and_then(Value::as_str).map(str::to_owned);
         let texts = |name: &str| {
@@ -50,7 +50,7 @@ impl RawMetadata {
         }
     }
 
-    /// What is kept of it.
+    /// Returns the fields that Holdfast keeps.
     pub fn keep(self) -> Metadata {
         let mut annotations = self.annotations.unwrap_or_default();
         annotations.retain(|_, value| value.len() <= ANNOTATION_BYTES_MAX);

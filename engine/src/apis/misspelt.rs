@@ -1,13 +1,13 @@
-//! Kinds that are misspelt: which kind of a group that is read a name was probably meant to be.
+//! Detection of misspelt kinds: the known kind of the same group that was probably intended.
 
 use super::scheme::KINDS;
 use super::{contour, gateway, kgateway};
 
-/// Characters of a name that is compared with the names of kinds; a longer one is no misspelt kind.
+/// Longest name, in characters, that is compared with the names of kinds; a longer name is not a misspelt kind.
 const KIND_CHARS_MAX: usize = 40;
-/// Edits by which a name of the core group may differ: it has many kinds that are not read.
+/// Number of edits by which a name of the core group may differ: most kinds of this group are not read.
 const CORE_EDITS: usize = 2;
-/// Kinds of groups of which others are read, that are not read themselves.
+/// Kinds that are not read, in groups of which other kinds are read.
 const NOT_READ: [(&str, &[&str]); 3] = [
     (gateway::GROUP, &["BackendLBPolicy", "TCPRoute", "TLSRoute", "UDPRoute"]),
     (contour::GROUP, &["ContourConfiguration", "ContourDeployment"]),
@@ -25,7 +25,8 @@ const NOT_READ: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// The kind that a name of no kind was meant to be: the one of its group that is spelt most alike, if any is.
+/// Returns the kind that was probably intended by an unknown name: the kind of the same group with the most similar
+/// spelling, if any is similar enough.
 pub(super) fn meant(group: &str, name: &str) -> Option<&'static str> {
     let is_known = NOT_READ.iter().any(|(of, kinds)| *of == group && kinds.contains(&name));
     if is_known || name.chars().count() > KIND_CHARS_MAX {
@@ -37,8 +38,8 @@ pub(super) fn meant(group: &str, name: &str) -> Option<&'static str> {
     (edits <= most).then_some(kind)
 }
 
-/// By how many letters that are left out, added, changed or swapped with their neighbour two names differ; capital and
-/// small letters are alike.
+/// Returns the number of letters that are missing, added, changed or swapped with their neighbour between two names;
+/// capital and small letters are equal.
 fn edits(one: &str, other: &str) -> usize {
     let lower = |text: &str| text.chars().map(|letter| letter.to_ascii_lowercase()).collect::<Vec<_>>();
     let (one, other) = (lower(one), lower(other));

@@ -1,7 +1,8 @@
-//! Every kind of object that is read: one folder an API group, one file a kind, listed once in [`KINDS`].
+//! Every kind of object that Holdfast reads: one folder for each API group, one file for each kind, one list of all in
+//! [`KINDS`].
 //!
-//! Decoding is where broken input becomes faults of its own object: it never fails for a list, never panics, and
-//! keeps what can be kept (a route with one rule that does not decode keeps its other rules).
+//! Decoding turns broken input into faults of the same object. Decoding never fails for a list of objects, never
+//! panics, and keeps the valid parts (a route with one rule that does not decode keeps its other rules).
 
 pub mod contour;
 pub mod core;
@@ -63,22 +64,23 @@ pub enum Body {
     Secret(core::secret::Secret),
     /// Core ConfigMap.
     ConfigMap(core::config_map::ConfigMap),
-    /// Core Namespace; its labels stand in the metadata.
+    /// Core Namespace; the metadata has its labels.
     Namespace,
 }
 
 impl Body {
-    /// Do others hang on it, so that it stays as it was read last where nothing can be read of it?
+    /// Returns whether other objects depend on this object, so that the last readable version is kept where nothing of
+    /// the current one can be read.
     pub fn is_anchor(&self) -> bool {
         match self {
             Body::Gateway(_) | Body::GatewayClass(_) | Body::ListenerSet(_) => true,
             Body::HttpProxy(proxy) => proxy.virtual_host.is_some(),
-            // What hangs on a policy must not be opened by a slip of the pen.
+            // An error in a policy must not open its targets.
             _ => self.is_policy(),
         }
     }
 
-    /// Where a target of a policy could not be read: with the targets of the version before as well.
+    /// Adds the targets of the previous version to a policy with a target that could not be read.
     pub(crate) fn keep_targets(&mut self, before: &Body) {
         match (self, before) {
             (Body::TrafficPolicy(now), Body::TrafficPolicy(before)) => now.keep_targets(before),
@@ -89,7 +91,7 @@ impl Body {
         }
     }
 
-    /// Did a policy lose a target that could not be read?
+    /// Returns whether a policy has lost a target that could not be read.
     pub(crate) fn lost_targets(&self) -> bool {
         match self {
             Body::TrafficPolicy(policy) => policy.targets_lost,
@@ -100,17 +102,17 @@ impl Body {
         }
     }
 
-    /// Is it a policy that is attached to others?
+    /// Returns whether the object is a policy that is attached to other objects.
     pub(crate) fn is_policy(&self) -> bool {
         matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) || self.is_policy_of_back_ends()
     }
 
-    /// Is it a policy that is attached to back ends?
+    /// Returns whether the object is a policy that is attached to backends.
     pub(crate) fn is_policy_of_back_ends(&self) -> bool {
         matches!(self, Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_))
     }
 
-    /// Does a rule of a route name an extension that may guard it? Of this index, or any of them.
+    /// Returns whether the rule with this index, or any rule where `None`, names an extension that may guard it.
     pub(crate) fn names_guard(&self, rule: Option<usize>) -> bool {
         match self {
             Body::HttpRoute(route) => route.names_guard(rule),

@@ -1,8 +1,9 @@
-//! The protection of an object, field by field: what decides whether an earlier version of it may be served.
+//! Protection of an object, field by field: the rules that decide whether an earlier version of the object may be
+//! served.
 //!
 //! Each spec declares every one of its fields on a [`Sheet`], by exhaustive destructuring: a field without a
 //! declaration does not compile. Two versions are compared by their sheets; a sheet of an empty spec is the table of
-//! `docs/reference/protection.md`. The audit of `fallback/checker` compares by code of its own.
+//! `docs/reference/protection.md`. The audit of `fallback/checker` has comparison code of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -10,27 +11,28 @@ use std::fmt::Debug;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// How a field decides whether an earlier version may be served.
+/// Condition on a field under which an earlier version may be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     /// The value equals the desired one.
     Equal,
     /// The value equals the desired one, unless the owner trusts earlier lists.
     Access,
-    /// A guard that is on is on in both versions, and asks the same service.
+    /// A guard that is on is on in both versions, and calls the same service.
     Guard,
-    /// Headers that are removed or overwritten are so in both versions.
+    /// Headers that are removed or overwritten in the desired version are also removed or overwritten in the earlier
+    /// one.
     Headers,
-    /// What is limited is limited in both versions, whatever the figure.
+    /// A limit that is set is set in both versions, with any figure.
     Limit,
-    /// The earlier version allows nothing that the desired one does not.
+    /// The earlier version allows nothing that the desired version does not allow.
     Opening,
     /// Any value may be served.
     Free,
 }
 
 impl Rule {
-    /// As the table has it.
+    /// Returns the sentence for the table.
     pub fn sentence(self) -> &'static str {
         match self {
             Rule::Equal => "only an equal value",
@@ -47,71 +49,72 @@ impl Rule {
 /// A field with its rule and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The field, below `spec` or below the part that the sheet is of.
+    /// The field, relative to `spec` or to the part that the sheet describes.
     pub field: &'static str,
-    /// Its rule.
+    /// The rule.
     pub rule: Rule,
-    /// Why.
+    /// The reason.
     pub because: &'static str,
 }
 
-/// The direction of a header.
+/// Direction of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Headers of clients.
+    /// Headers of requests, from clients.
     Request,
-    /// Headers of back ends.
+    /// Headers of responses, from backends.
     Response,
-    /// Headers of clients, at each of the back ends of a rule.
+    /// Headers of requests, at each of the backends of a rule.
     BeforeBackEnds,
 }
 
 /// Names of headers, in lower case.
 pub type Names = BTreeSet<String>;
 
-/// What one version of an object, or of a part of it, demands and does.
+/// The demands and effects of one version of an object, or of a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sheet {
     /// Every field, in the order of declaration.
     pub rows: Vec<Row>,
-    /// What another version must do in order to be served instead, each with its field.
+    /// The effects that another version needs in order to be served instead, each with the field that demands it.
     asked: BTreeMap<String, &'static str>,
-    /// What this version does.
+    /// The effects of this version.
     done: BTreeSet<String>,
-    /// What this version allows, each with its field.
+    /// What this version allows, each entry with its field.
     opened: BTreeMap<String, &'static str>,
-    /// Does a field of this version protect requests or back ends?
+    /// Whether a field of this version protects requests or backends.
     protects: bool,
-    /// Does the owner trust earlier lists?
+    /// Whether the owner trusts earlier lists.
     trusted: bool,
 }
 
 impl Sheet {
-    /// An empty sheet. `trusted`: the object carries `holdfast.dev/fallback: last-valid`.
+    /// Returns an empty sheet. `trusted`: the object carries `holdfast.dev/fallback: last-valid`.
     pub fn new(trusted: bool) -> Self {
         Self { trusted, ..Self::default() }
     }
 
-    /// The sheet of one spec.
+    /// Returns the sheet of one spec.
     pub fn of(declares: &impl Declare, trusted: bool) -> Self {
         let mut sheet = Self::new(trusted);
         declares.declare(&mut sheet);
         sheet
     }
 
-    /// The first field by which `then` protects less than this version; `None` where it protects as much.
+    /// Returns the first field by which `then` protects less than this version, or `None` where `then` protects as
+    /// much.
     pub fn lost_in(&self, then: &Sheet) -> Option<&'static str> {
         let lost = self.asked.iter().find(|(token, _)| !then.done.contains(*token));
         let opened = || then.opened.iter().find(|(token, _)| !self.opened.contains_key(*token));
         lost.or_else(opened).map(|(_, field)| *field)
     }
 
-    /// May any value of this field be served?
+    /// Returns whether any value of this field may be served.
     pub fn is_free(&self, field: &str) -> bool {
         self.rows.iter().any(|row| row.field == field && row.rule == Rule::Free)
     }
 
-    /// Does a field of this version protect requests or back ends?
+    /// Returns whether a field of this version protects requests or backends.
     pub fn protects(&self) -> bool {
         self.protects
     }
@@ -125,19 +128,19 @@ impl Sheet {
         self.asked.insert(token, field);
     }
 
-    /// A field of which any value may be served.
+    /// Declares a field of which any value may be served.
     pub fn free<T>(&mut self, field: &'static str, because: &'static str, _: &T) {
         self.row(field, Rule::Free, because);
     }
 
-    /// A field that must be equal. `Debug` is the canonical text: specs hold ordered maps and lists only.
+    /// Declares a field that must be equal. `Debug` is the canonical text: specs hold ordered maps and lists only.
     pub fn equal<T: Debug>(&mut self, field: &'static str, because: &'static str, value: &Option<T>) {
         self.row(field, Rule::Equal, because);
         self.protects |= value.is_some();
         self.demand(field, format!("{field}={value:?}"));
     }
 
-    /// A list of those who may enter. `on`: does it let only some enter?
+    /// Declares an access list. `on`: the list restricts access.
     pub fn access<T: Debug>(&mut self, field: &'static str, because: &'static str, value: &Option<T>, on: bool) {
         self.row(field, Rule::Access, because);
         self.protects |= on;
@@ -148,10 +151,10 @@ impl Sheet {
         }
     }
 
-    /// A guard: `None` where the field is unset, else whether it is on; with the service that it calls and the data
-    /// that it sends.
+    /// Declares a guard. `on` is `None` where the field is unset, else whether the guard is on; `asks` is the service
+    /// that the guard calls and the data that the guard sends.
     ///
-    /// Unset gives way to what less specific policies say; an earlier version must not switch that off.
+    /// An unset guard inherits the setting of less specific policies; an earlier version must not switch that off.
     pub fn guard<T: Debug>(&mut self, field: &'static str, because: &'static str, on: Option<bool>, asks: &T) {
         self.row(field, Rule::Guard, because);
         self.protects |= on == Some(true);
@@ -169,26 +172,27 @@ impl Sheet {
         }
     }
 
-    /// Headers that are removed or overwritten: `gone` must be gone in both versions, `hidden` does as much.
+    /// Declares headers that are removed or overwritten: `gone` must be gone in both versions; `hidden` is also an
+    /// effect of this version, but not a demand.
     pub fn headers(&mut self, field: &'static str, because: &'static str, way: Way, gone: Names, hidden: Names) {
         self.row(field, Rule::Headers, because);
         self.gone(field, way, gone, hidden);
     }
 
-    /// The same without a row of its own: several fields of one direction count together.
+    /// Declares such headers without a row of their own: several fields of one direction count together.
     pub fn gone(&mut self, field: &'static str, way: Way, gone: Names, hidden: Names) {
         self.protects |= !gone.is_empty();
         self.done.extend(hidden.into_iter().map(|name| format!("{way:?} {name}")));
         gone.into_iter().for_each(|name| self.demand(field, format!("{way:?} {name}")));
     }
 
-    /// The names that this version removes or overwrites in one direction.
+    /// Returns the names of the headers that this version removes or overwrites in one direction.
     pub fn hidden(&self, way: Way) -> Names {
         let prefix = format!("{way:?} ");
         self.done.iter().filter_map(|token| token.strip_prefix(&prefix).map(str::to_owned)).collect()
     }
 
-    /// A limit.
+    /// Declares a limit.
     pub fn limit(&mut self, field: &'static str, because: &'static str, is_set: bool) {
         self.row(field, Rule::Limit, because);
         self.protects |= is_set;
@@ -197,25 +201,25 @@ impl Sheet {
         }
     }
 
-    /// Something that is allowed.
+    /// Declares something that the field allows.
     pub fn opening(&mut self, field: &'static str, because: &'static str, allowed: impl IntoIterator<Item = String>) {
         self.row(field, Rule::Opening, because);
         self.opened.extend(allowed.into_iter().map(|what| (format!("{field} {what}"), field)));
     }
 
-    /// A demand on the part as a whole, which an earlier version meets with the same token.
+    /// Declares a demand on the part as a whole, which an earlier version meets with an equal token.
     pub fn demands(&mut self, field: &'static str, rule: Rule, because: &'static str, tokens: Names) {
         self.row(field, rule, because);
         self.protects |= !tokens.is_empty();
         tokens.into_iter().for_each(|token| self.demand(field, format!("{field} {token}")));
     }
 
-    /// What this version does without demanding it of others.
+    /// Declares an effect of this version that is not a demand on other versions.
     pub fn does(&mut self, field: &'static str, token: &str) {
         self.done.insert(format!("{field} {token}"));
     }
 
-    /// What others must do, without this version doing it itself.
+    /// Declares a demand on other versions that is not an effect of this version.
     pub fn asks(&mut self, field: &'static str, token: &str) {
         self.asked.insert(format!("{field} {token}"), field);
     }
@@ -223,11 +227,12 @@ impl Sheet {
 
 /// A spec that declares every one of its fields.
 pub trait Declare {
-    /// Declares the fields, all of them, by exhaustive destructuring.
+    /// Declares all fields, by exhaustive destructuring.
     fn declare(&self, sheet: &mut Sheet);
 }
 
-/// What can be read of a part that does not decode as a whole; nothing where a field cannot be read that may protect.
+/// Decodes the readable fields of a part that does not decode as a whole. Returns `None` where a field that may protect
+/// cannot be read.
 pub fn readable<T: DeserializeOwned>(written: &Map<String, Value>, is_free: impl Fn(&str) -> bool) -> Option<T> {
     let mut read = Map::new();
     for (name, value) in written {
@@ -241,15 +246,15 @@ pub fn readable<T: DeserializeOwned>(written: &Map<String, Value>, is_free: impl
     serde_json::from_value(Value::Object(read)).ok()
 }
 
-/// `Some` text where a switch is on.
+/// Returns `Some` text where a switch is on.
 pub fn allowed(switch: Option<bool>) -> Option<String> {
     (switch == Some(true)).then(|| "allowed".to_owned())
 }
 
-/// Names of headers in lower case: a client may write them as it likes.
+/// Returns names of headers in lower case: clients may write them in any case.
 pub fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> Names {
     names.into_iter().map(str::to_ascii_lowercase).collect()
 }
 
-/// The name under which hosts are overwritten.
+/// The header name under which a rewrite of the host is recorded.
 pub const HOST: &str = "host";

@@ -1,4 +1,4 @@
-//! The text of `docs/reference/protection.md`: the kinds and fields as they are declared.
+//! Text of `docs/reference/protection.md`, generated from the declarations of kinds and fields.
 
 use std::fmt::Write;
 
@@ -25,14 +25,14 @@ When an earlier version is looked for at all is in [fallback](../concepts/fallba
 An earlier version is served only where no row of its kind forbids it.
 A version is compared with the desired one rule by rule (route by route, port by port); a rule with a name with the one of that name.
 A policy that is valid today is applied to an earlier version of a route as to any other: it keeps no route from going back, except where it protects a rule by its name and the earlier version has no rule of that name.
-What of a desired version cannot be read counts as something that protects.
+A field of the desired version that cannot be decoded counts as protecting.
 
-The annotation `holdfast.dev/fallback: never` keeps an object in its desired version; `holdfast.dev/fallback: last-valid` on a policy or extension allows earlier lists of those who may enter.
+The annotation `holdfast.dev/fallback: never` keeps an object in its desired version; `holdfast.dev/fallback: last-valid` on a policy or extension allows earlier access lists.
 
 ## Kinds
 ";
 
-/// The whole page.
+/// Returns the whole page.
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     let mut line = |text: std::fmt::Arguments<'_>| writeln!(page, "{text}").unwrap_or_default();
@@ -55,7 +55,7 @@ pub fn reference() -> String {
     page
 }
 
-/// The rows of each kind, where its fields are compared.
+/// Returns the rows of each kind with fields that are compared.
 fn sheets() -> [(&'static str, Vec<Row>); 10] {
     let proxy = Route::default().protection(false);
     let proxy = proxy.entering.rows.into_iter().chain(proxy.forwarding.rows).collect();

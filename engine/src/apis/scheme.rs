@@ -1,4 +1,4 @@
-//! The list of kinds: what is read, in which group and versions, and how it is decoded.
+//! List of the kinds that Holdfast reads: their group, versions and decoder.
 
 use holdfast_graph::ObjectKey;
 use serde_json::Value;
@@ -6,21 +6,21 @@ use serde_json::Value;
 use super::decode::Found;
 use super::{Body, contour, core, gateway, kgateway};
 
-/// Is a kind namespaced?
+/// Scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Objects stand in namespaces.
+    /// Objects belong to namespaces.
     Namespaced,
     /// Objects belong to the cluster.
     Cluster,
 }
 
-/// May an earlier version of an object be served where the desired one cannot? With the reason.
+/// Whether an earlier version of an object may be served where the desired version cannot be served, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backfill {
-    /// It may, as far as it protects as much.
+    /// An earlier version may be served, as far as it protects as much.
     Yes(&'static str),
-    /// It never does.
+    /// No earlier version is ever served.
     No(&'static str),
 }
 
@@ -32,11 +32,11 @@ pub struct Kind {
     pub versions: &'static [&'static str],
     /// Kind.
     pub kind: &'static str,
-    /// Plural name, as RBAC and the API server's paths have it.
+    /// Plural name, as in RBAC and in paths of the API server.
     pub plural: &'static str,
-    /// Whether it is namespaced.
+    /// Whether the kind is namespaced.
     pub scope: Scope,
-    /// Whether its status is written.
+    /// Whether Holdfast writes the status.
     pub has_status: bool,
     /// Whether an earlier version may be served.
     pub backfill: Backfill,
@@ -44,13 +44,13 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Does it say of other objects who may come in, or how they are spoken to?
+    /// Returns whether the kind is a policy that restricts access to other objects or decides how backends are reached.
     pub(super) fn protects(&self) -> bool {
         matches!(self.kind, "BackendConfigPolicy" | "BackendTLSPolicy" | "ListenerPolicy" | "TrafficPolicy")
     }
 }
 
-/// Every kind, in the order of group and name.
+/// Every kind, ordered by group and name.
 pub const KINDS: &[Kind] = &[
     Kind {
         group: "",
@@ -128,7 +128,7 @@ pub const KINDS: &[Kind] = &[
         scope: Scope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes(
-            "how back ends are reached, by TLS that is as strict as today; targets are those of today",
+            "how backends are reached, by TLS that is as strict as today; targets are those of today",
         ),
         decode: kgateway::backend_config::decode,
     },
@@ -150,7 +150,7 @@ pub const KINDS: &[Kind] = &[
         scope: Scope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes(
-            "only its time limits, retries and names of statistics: an earlier service, or an earlier way to ask it, may be laxer",
+            "only its time limits, retries and names of statistics: an earlier service, or an earlier request to it, may be less strict",
         ),
         decode: kgateway::extension::decode,
     },
@@ -161,9 +161,7 @@ pub const KINDS: &[Kind] = &[
         plural: "listenerpolicies",
         scope: Scope::Namespaced,
         has_status: true,
-        backfill: Backfill::Yes(
-            "what does not decide who the client is and what it may do; targets are those of today",
-        ),
+        backfill: Backfill::Yes("settings that neither identify nor authorize clients; targets are the desired ones"),
         decode: kgateway::listener_policy::decode,
     },
     Kind {
@@ -174,7 +172,7 @@ pub const KINDS: &[Kind] = &[
         scope: Scope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes(
-            "what does not protect; lists of those who may enter are equal to those of today, unless its owner trusts earlier ones; targets are those of today",
+            "settings that do not protect; access lists equal the desired ones, unless the owner trusts earlier lists; targets are the desired ones",
         ),
         decode: kgateway::traffic_policy::decode,
     },
@@ -186,7 +184,7 @@ pub const KINDS: &[Kind] = &[
         scope: Scope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes(
-            "nothing but `options`, which has no effect: all else is whom to trust, and is the desired one or closes the back end",
+            "only `options`: every other field decides which backends are trusted, and is the desired one or closes the backend",
         ),
         decode: gateway::backend_tls::decode,
     },
@@ -288,32 +286,32 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// The kind with this group and name.
+/// Returns the kind with this group and name.
 pub fn find(group: &str, kind: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|known| known.group == group && known.kind == kind)
 }
 
-/// The identity of a namespace.
+/// Returns the identity of a namespace.
 pub fn namespace_key(name: &str) -> ObjectKey {
     ObjectKey::new("", "Namespace", "", name)
 }
 
-/// The identity of a Service.
+/// Returns the identity of a Service.
 pub fn service_key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new("", "Service", namespace, name)
 }
 
-/// The identity of a Secret.
+/// Returns the identity of a Secret.
 pub fn secret_key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new("", "Secret", namespace, name)
 }
 
-/// The identity of a ConfigMap.
+/// Returns the identity of a ConfigMap.
 pub fn config_map_key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new("", "ConfigMap", namespace, name)
 }
 
-/// The identity of an ExtensionService.
+/// Returns the identity of an ExtensionService.
 pub fn extension_key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(contour::GROUP, "ExtensionService", namespace, name)
 }

@@ -1,64 +1,64 @@
-//! Addresses of back ends that no object may point Envoy at.
+//! Validation of backend addresses: addresses that no object may use.
 //!
-//! Whoever may write a Service or an EndpointSlice could otherwise send requests to Envoy's own admin port,
-//! to the node, or to the metadata service of the cloud. Addresses that carry an IPv4 address inside
-//! (IPv4-mapped, NAT64, 6to4, Teredo) are judged by that address as well.
+//! Without this check, an author of a Service or an EndpointSlice could send requests to the admin port of Envoy
+//! itself, to the node, or to the metadata service of the cloud. Addresses that contain an IPv4 address (IPv4-mapped,
+//! NAT64, 6to4, Teredo) are also checked by the contained address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Excerpt;
 
-/// Metadata services of clouds that are not link-local already.
+/// Metadata services of clouds, including those outside the link-local range.
 const METADATA_V4: [Ipv4Addr; 3] =
     [Ipv4Addr::new(169, 254, 169, 254), Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
 /// Metadata services over IPv6.
 const METADATA_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254), Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254)];
 
-/// Why an address cannot be a back end.
+/// Reason why an address cannot be a backend.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressFault {
-    /// The text is no IP address.
+    /// The text is not an IP address.
     #[error("{address} is no IP address")]
     Syntax {
-        /// What was written.
+        /// The text.
         address: Excerpt,
     },
-    /// The proxy's own host.
-    #[error("address {0} is a loopback address: it would reach the proxy itself, so it cannot be a back end")]
+    /// The host of the proxy itself.
+    #[error("address {0} is a loopback address: it would reach the proxy itself, so it cannot be a backend")]
     Loopback(IpAddr),
-    /// The network of the proxy's own link.
-    #[error("address {0} is link-local and cannot be a back end")]
+    /// A link-local address, on the network of the proxy.
+    #[error("address {0} is link-local and cannot be a backend")]
     LinkLocal(IpAddr),
-    /// A cloud's metadata service.
-    #[error("address {0} is the metadata service of a cloud and cannot be a back end")]
+    /// The metadata service of a cloud.
+    #[error("address {0} is the metadata service of a cloud and cannot be a backend")]
     Metadata(IpAddr),
-    /// No particular host.
-    #[error("address {0} names no host (\"this network\") and cannot be a back end")]
+    /// An unspecified host.
+    #[error("address {0} names no host (\"this network\") and cannot be a backend")]
     Unspecified(IpAddr),
-    /// More than one host.
-    #[error("address {0} is a multicast or broadcast address and cannot be a back end")]
+    /// A multicast or broadcast address.
+    #[error("address {0} is a multicast or broadcast address and cannot be a backend")]
     Multicast(IpAddr),
-    /// An IPv6 address that carries a refused IPv4 address.
-    #[error("address {address} carries the IPv4 address {inner}, which cannot be a back end")]
+    /// An IPv6 address that contains a refused IPv4 address.
+    #[error("address {address} carries the IPv4 address {inner}, which cannot be a backend")]
     Carries {
         /// The address as written.
         address: Ipv6Addr,
-        /// The address inside.
+        /// The contained address.
         inner: Ipv4Addr,
     },
 }
 
-/// Reads an address and checks it; see [`allowed`].
+/// Parses an address and checks it; see [`allowed`].
 pub fn parse(text: &str, allow_loopback: bool) -> Result<IpAddr, AddressFault> {
     let address = text.parse().map_err(|_| AddressFault::Syntax { address: Excerpt::new(text) })?;
     allowed(address, allow_loopback)?;
     Ok(address)
 }
 
-/// Checks that an address may be a back end.
+/// Checks that an address may be a backend.
 ///
-/// `allow_loopback` is for standalone mode, where back ends run on the same machine as the proxy.
+/// `allow_loopback` is for standalone mode, where backends run on the same machine as the proxy.
 pub fn allowed(address: IpAddr, allow_loopback: bool) -> Result<(), AddressFault> {
     match address {
         IpAddr::V4(v4) => allowed_v4(v4, allow_loopback),
@@ -106,7 +106,7 @@ fn allowed_v6(address: Ipv6Addr, allow_loopback: bool) -> Result<(), AddressFaul
     }
 }
 
-/// The IPv4 addresses that translators (RFC 6052, 8215, 3056, 4380) may take out of an IPv6 address.
+/// Returns the IPv4 addresses that translators (RFC 6052, 8215, 3056, 4380) may extract from an IPv6 address.
 fn carried(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
     let [s0, s1, s2, s3, s4, s5, s6, s7] = address.segments();
     let join = |high: u16, low: u16| {
@@ -114,19 +114,19 @@ fn carried(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
         Some(Ipv4Addr::new(a, b, c, d))
     };
     match [s0, s1, s2, s3, s4, s5] {
-        // ::a.b.c.d, IPv4-compatible, deprecated.
+        // ::a.b.c.d: IPv4-compatible, deprecated.
         [0, 0, 0, 0, 0, 0] => [join(s6, s7), None],
-        // 64:ff9b::/96, the well-known prefix.
+        // 64:ff9b::/96: the well-known prefix of NAT64.
         [0x64, 0xff9b, 0, 0, 0, 0] => [join(s6, s7), None],
-        // 64:ff9b:1::/48, for local use: the address stands last (a /96 inside) or around bits 64 to 71.
+        // 64:ff9b:1::/48: for local use. The address is at the end (a /96 inside) or on both sides of bits 64 to 71.
         [0x64, 0xff9b, 1, high, middle, low] => {
             let [_, third] = middle.to_be_bytes();
             let [fourth, _] = low.to_be_bytes();
             [join(s6, s7), join(high, u16::from_be_bytes([third, fourth]))]
         }
-        // 2002::/16, 6to4.
+        // 2002::/16: 6to4.
         [0x2002, high, low, ..] => [join(high, low), None],
-        // 2001::/32, Teredo: the server, and the client with all bits inverted.
+        // 2001::/32: Teredo. The server, and the client with all bits inverted.
         [0x2001, 0, high, low, ..] => [join(high, low), join(!s6, !s7)],
         _ => [None, None],
     }
@@ -229,7 +229,7 @@ mod tests {
     fn errors_are_sentences() {
         assert_eq!(
             parse("::ffff:169.254.169.254", true).unwrap_err().to_string(),
-            "address ::ffff:169.254.169.254 carries the IPv4 address 169.254.169.254, which cannot be a back end"
+            "address ::ffff:169.254.169.254 carries the IPv4 address 169.254.169.254, which cannot be a backend"
         );
     }
 

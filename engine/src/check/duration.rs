@@ -1,8 +1,7 @@
-//! Durations as Gateway API writes them (GEP-2257): `1h2m3s`, `500ms`, `0s`.
+//! Durations in the format of Gateway API (GEP-2257): `1h2m3s`, `500ms`, `0s`.
 //!
-//! The grammar is `([0-9]{1,5}(h|m|s|ms)){1,4}`. The longest duration it can express is `99999h` four times,
-//! 45 years, which is far inside what Envoy takes (292 years: nanoseconds in 64 bits). So whatever parses
-//! here can be sent.
+//! The grammar is `([0-9]{1,5}(h|m|s|ms)){1,4}`. The longest duration is `99999h` four times, 45 years, far below the
+//! maximum of Envoy (292 years: nanoseconds in 64 bits). So every duration that parses here can be sent to Envoy.
 //!
 //! <https://gateway-api.sigs.k8s.io/geps/gep-2257/>
 
@@ -10,60 +9,60 @@ use std::time::Duration;
 
 use super::Excerpt;
 
-/// Most components (`1h`, `2m`, …) in one duration.
+/// Maximum number of components (`1h`, `2m`, …) in one duration.
 pub const COMPONENTS_MAX: usize = 4;
-/// Most digits of one component.
+/// Maximum number of digits of one component.
 pub const DIGITS_MAX: usize = 5;
 
-/// Why a text is no duration.
+/// Reason why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationFault {
-    /// Nothing was written.
+    /// The text is empty.
     #[error("the duration is empty: write one such as \"10s\", \"1m30s\" or \"500ms\"")]
     Empty,
     /// The duration starts with a sign.
     #[error("duration {text} has a sign: durations cannot be negative, write one such as \"10s\"")]
     Sign {
-        /// What was written.
+        /// The text.
         text: Excerpt,
     },
     /// A component does not start with a digit.
     #[error("duration {text}: a number is expected at character {position}, such as in \"1m30s\"")]
     Number {
-        /// What was written.
+        /// The text.
         text: Excerpt,
-        /// Position of the offending character, from 1.
+        /// Position of the invalid character, from 1.
         position: usize,
     },
     /// A fraction such as `1.5h`.
     #[error("duration {text} has a fraction: only whole numbers are allowed, write \"1h30m\" for \"1.5h\"")]
     Fraction {
-        /// What was written.
+        /// The text.
         text: Excerpt,
     },
     /// A number has more than [`DIGITS_MAX`] digits.
     #[error("duration {text}: a number may have at most 5 digits, use a larger unit")]
     Digits {
-        /// What was written.
+        /// The text.
         text: Excerpt,
     },
-    /// A number without a unit, or with one that does not exist.
+    /// A number without a unit, or with an unknown unit.
     #[error("duration {text}: a unit is expected at character {position}, one of h, m, s, ms")]
     Unit {
-        /// What was written.
+        /// The text.
         text: Excerpt,
-        /// Position where the unit should stand, from 1.
+        /// Position where the unit is expected, from 1.
         position: usize,
     },
     /// More than [`COMPONENTS_MAX`] components.
     #[error("duration {text} has more than 4 components such as \"1h\"")]
     Components {
-        /// What was written.
+        /// The text.
         text: Excerpt,
     },
 }
 
-/// Reads a GEP-2257 duration. A zero duration (`0s`) is a duration like any other.
+/// Parses a GEP-2257 duration. A zero duration (`0s`) is valid.
 pub fn duration(text: &str) -> Result<Duration, DurationFault> {
     if text.is_empty() {
         return Err(DurationFault::Empty);
@@ -79,7 +78,7 @@ pub fn duration(text: &str) -> Result<Duration, DurationFault> {
             return Err(DurationFault::Components { text: Excerpt::new(text) });
         }
         let (component, tail) = component(text, rest)?;
-        // Four components of at most 99999 hours: no overflow.
+        // Four components of at most 99999 hours cannot overflow.
         total = total.saturating_add(component);
         rest = tail;
         components += 1;
@@ -87,7 +86,8 @@ pub fn duration(text: &str) -> Result<Duration, DurationFault> {
     Ok(total)
 }
 
-/// The first component of `rest` and what follows it; `text` is the whole, for the error.
+/// Parses the first component of `rest` and returns it with the remaining text; `text` is the whole text, for the
+/// error.
 fn component<'a>(text: &str, rest: &'a str) -> Result<(Duration, &'a str), DurationFault> {
     let position_of = |tail: &str| text.chars().count() - tail.chars().count() + 1;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

@@ -1,4 +1,4 @@
-//! A piece of somebody's text, made safe to stand in an error.
+//! Excerpt of a text from outside, made safe for error messages.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ const EXCERPT_CHARS_MAX: usize = 80;
 
 /// A quoted, escaped and shortened copy of text that came from outside.
 ///
-/// Errors end up in statuses, logs and terminals: control characters are escaped and the length is bounded.
+/// Errors appear in statuses, logs and terminals: control characters are escaped and the length is bounded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Excerpt(String);
 
 impl Excerpt {
-    /// The first characters of `text`; "…" stands for what was left out.
+    /// Returns the first characters of `text`; "…" marks text that is left out.
     pub fn new(text: &str) -> Self {
         let mut quoted = String::from("\"");
         let mut characters = text.chars();

@@ -1,7 +1,7 @@
-//! Envoy's format strings: what may stand between percent signs.
+//! Envoy format strings: commands that are allowed between percent signs.
 //!
-//! Envoy refuses a whole RouteConfiguration for one command that it does not know. Commands are those that every Envoy
-//! which is served knows, and that tell nothing of the process they are filled in by.
+//! Envoy refuses a whole RouteConfiguration because of one unknown command. The allowed commands are those that every
+//! supported Envoy knows, and that reveal nothing about the Envoy process.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage#command-operators>
 
@@ -11,7 +11,7 @@ use super::meter::{Meter, OutOfSteps};
 use super::number::{self, NumberFault};
 use super::{Excerpt, header};
 
-/// Deepest nesting of a format in JSON. A step takes three messages, of which decoders take 100 within each other.
+/// Deepest nesting of a format in JSON. A level needs three nested messages, and decoders accept 100 nested messages.
 pub const DEPTH_MAX: usize = 16;
 
 /// Commands without arguments.
@@ -57,31 +57,31 @@ const COMMANDS: [&str; 40] = [
     "UPSTREAM_CLUSTER",
     "UPSTREAM_REMOTE_ADDRESS",
 ];
-/// Most characters of a header that a command may ask for, in digits.
+/// Maximum number of digits of the maximum length in a command.
 const LENGTH_DIGITS_MAX: usize = 5;
 
-/// Why a format cannot be used.
+/// Reason why a format cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FormatFault {
-    /// Something between percent signs that Envoy does not fill in.
+    /// A command between percent signs that Envoy does not know.
     #[error("%{command}% is nothing that Envoy fills in; write %% for a percent sign")]
     Command {
-        /// Which, shortened.
+        /// The command, shortened.
         command: String,
     },
-    /// Neither a text nor an object of JSON, or both, or nothing.
+    /// Neither a text nor a JSON object, or both, or an empty one.
     #[error("exactly one of text and json must be set, and not be empty")]
     Form,
-    /// It is too large.
+    /// The format is too large.
     #[error("{0}")]
     Large(NumberFault),
-    /// It is nested too deeply.
+    /// The format is nested too deeply.
     #[error("json is nested deeper than {DEPTH_MAX} steps")]
     Deep,
-    /// The type of the content can be no header.
+    /// The content type is not a valid header value.
     #[error("{0} can be no type of a content")]
     ContentType(Excerpt),
-    /// Reading it takes too many steps.
+    /// The check takes too many steps.
     #[error("{0}")]
     Costly(#[from] OutOfSteps),
 }
@@ -91,8 +91,8 @@ pub fn check(text: &str) -> Result<(), FormatFault> {
     counted(text).0
 }
 
-/// The same, and how many steps it took: no more than [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each
-/// byte.
+/// Checks a format, and returns the number of steps: at most [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX)
+/// for each byte.
 pub fn counted(text: &str) -> (Result<(), FormatFault>, usize) {
     let meter = Meter::linear(text);
     (judge(text, &meter), meter.spent())
@@ -107,7 +107,7 @@ fn judge(text: &str, meter: &Meter) -> Result<(), FormatFault> {
             continue;
         }
         let split = after.split_once('%');
-        // A command is looked through for its length, its argument and each part of that.
+        // A command is scanned for its length, for its argument and for each part of the argument.
         meter.spend(4 * split.map_or(after, |(word, _)| word).len())?;
         match split {
             Some((word, tail)) if is_command(word) => rest = tail,
@@ -119,13 +119,13 @@ fn judge(text: &str, meter: &Meter) -> Result<(), FormatFault> {
 }
 
 impl FormatFault {
-    /// Of a text that Envoy fills nothing in for.
+    /// Returns the fault for an unknown command.
     pub(super) fn unknown(word: &str) -> Self {
         Self::Command { command: word.chars().take(64).filter(|c| !c.is_control()).collect() }
     }
 }
 
-/// Is it something that Envoy fills in between percent signs?
+/// Returns whether Envoy knows the command.
 fn is_command(word: &str) -> bool {
     let (word, length) = match word.rsplit_once("):") {
         Some((word, digits)) => (format!("{word})"), Some(digits)),
@@ -150,7 +150,7 @@ fn is_command(word: &str) -> bool {
     }
 }
 
-/// The header that a format is, where it is nothing else.
+/// Returns the name of the header where the format is one request header and nothing else.
 pub fn single_header(text: &str) -> Option<&str> {
     let name = text.strip_prefix("%REQ(")?.strip_suffix(")%")?;
     is_header(name).then_some(name)
@@ -161,7 +161,7 @@ fn is_header(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// Checks what a body is made from.
+/// Checks the format of a body.
 pub fn body(text: Option<&str>, json: Option<&Value>, content_type: Option<&str>) -> Result<(), FormatFault> {
     if let Some(content_type) = content_type.filter(|content_type| header::value(content_type).is_err()) {
         return Err(FormatFault::ContentType(Excerpt::new(content_type)));
@@ -179,7 +179,7 @@ pub fn body(text: Option<&str>, json: Option<&Value>, content_type: Option<&str>
     }
 }
 
-/// Checks every text in a value, keys apart.
+/// Checks every text in a value, except keys.
 fn every_text(value: &Value, depth: usize) -> Result<(), FormatFault> {
     let below = depth.checked_sub(1).ok_or(FormatFault::Deep)?;
     match value {

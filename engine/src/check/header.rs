@@ -1,7 +1,7 @@
-//! Header names and values, methods and query parameters.
+//! Validation of header names and values, methods and query parameters.
 //!
-//! Names are tokens (RFC 9110 §5.6.2). Envoy accepts far more in a header to add and then answers every
-//! request with 503, so the grammar of HTTP is what counts here, not what Envoy acknowledges.
+//! Names are tokens (RFC 9110 §5.6.2). Envoy accepts far more in a header to add and then answers every request with
+//! 503, so these checks apply the grammar of HTTP instead of what Envoy acknowledges.
 
 use std::borrow::Cow;
 
@@ -13,15 +13,15 @@ pub const NAME_BYTES_MAX: usize = 256;
 pub const HEADER_VALUE_BYTES_MAX: usize = 4096;
 /// Longest query parameter value, in bytes (as in the Gateway API schema).
 pub const QUERY_VALUE_BYTES_MAX: usize = 1024;
-/// The methods Gateway API knows.
+/// Methods of Gateway API.
 pub const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
-/// Headers that say where a message ends, or that are about one connection only: what is changed in them makes requests
-/// and answers that the other side reads differently (RFC 9110 §7.6.1, RFC 9112 §6).
+/// Headers that mark the end of a message or apply to one connection only. Changes to them make requests and responses
+/// that the peer parses differently (RFC 9110 §7.6.1, RFC 9112 §6).
 pub const FRAMING: [&str; 8] =
     ["connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// Why a header, query parameter or method cannot be used.
+/// Reason why a header, query parameter or method cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFault {
     /// An empty name.
@@ -35,30 +35,30 @@ pub enum HeaderFault {
     LongName {
         /// "header" or "query parameter".
         what: &'static str,
-        /// What was written.
+        /// The name.
         name: Excerpt,
-        /// Its length.
+        /// Length of the name.
         bytes: usize,
     },
-    /// A character that no token may have.
+    /// A character that is not allowed in a token.
     #[error(
         "{what} name {name} contains {character:?}; allowed are letters, digits and any of !#$%&'*+-.^_`|~ (RFC 9110)"
     )]
     NameCharacter {
         /// "header" or "query parameter".
         what: &'static str,
-        /// What was written.
+        /// The name.
         name: Excerpt,
         /// The first character that is not allowed.
         character: char,
     },
-    /// Pseudo headers (`:path`) are HTTP/2's own and may not be modified.
+    /// Pseudo headers (`:path`) belong to HTTP/2 and cannot be modified.
     #[error("header {name} is a pseudo header; names that start with ':' cannot be added, set or removed")]
     PseudoHeader {
-        /// What was written.
+        /// The name.
         name: Excerpt,
     },
-    /// The header says where a message ends, or is about one connection only.
+    /// A header that marks the end of a message or applies to one connection only.
     #[error("header {name:?} belongs to the framing of messages and connections; it cannot be added, set or removed")]
     FramingHeader {
         /// The name, in lower case.
@@ -78,7 +78,7 @@ pub enum HeaderFault {
     LongValue {
         /// "header" or "query parameter".
         what: &'static str,
-        /// Its length.
+        /// Length of the value.
         bytes: usize,
         /// The limit.
         limit: usize,
@@ -92,29 +92,29 @@ pub enum HeaderFault {
         what: &'static str,
         /// The character.
         character: char,
-        /// Its offset in bytes, from 0.
+        /// Offset of the character in bytes, from 0.
         position: usize,
     },
-    /// A method Gateway API does not know.
+    /// A method that Gateway API does not have.
     #[error(
         "method {method} is not known; methods are upper case: GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH"
     )]
     Method {
-        /// What was written.
+        /// The method.
         method: Excerpt,
     },
 }
 
-/// Checks the name of a header to match and gives it in lower case, as Envoy compares it.
+/// Checks the name of a header to match and returns it in lower case, as Envoy compares it.
 pub fn name(name: &str) -> Result<String, HeaderFault> {
     token("header", name)?;
     Ok(name.to_ascii_lowercase())
 }
 
-/// Checks the name of a header to add, set or remove and gives it in lower case.
+/// Checks the name of a header to add, set or remove and returns it in lower case.
 ///
-/// Besides the grammar, pseudo headers and `host` are refused, as Envoy does
-/// (":-prefixed or host headers may not be modified"), and those of [`FRAMING`], which Envoy would change.
+/// Besides invalid names, this function refuses pseudo headers and `host`, as Envoy does (":-prefixed or host headers
+/// may not be modified"), and the headers in [`FRAMING`], which Envoy would change.
 pub fn modifiable_name(name: &str) -> Result<String, HeaderFault> {
     if name.starts_with(':') {
         return Err(HeaderFault::PseudoHeader { name: Excerpt::new(name) });
@@ -131,18 +131,18 @@ pub fn modifiable_name(name: &str) -> Result<String, HeaderFault> {
 
 /// Checks the value of a header, to match or to write.
 ///
-/// Control characters except tab are refused: CR, LF and NUL are refused by Envoy, the others by the HTTP/2
-/// codec of whoever reads them.
+/// Control characters except tab are refused: CR, LF and NUL are refused by Envoy, the others by the HTTP/2 codec of
+/// the receiver.
 pub fn value(value: &str) -> Result<(), HeaderFault> {
     plain_value("header", value, HEADER_VALUE_BYTES_MAX)
 }
 
-/// The value as Envoy's format strings must have it: `%` starts a command there, `%%` is the sign itself.
+/// Escapes a value for Envoy format strings: `%` starts a command, `%%` is a literal percent sign.
 pub fn escape_percent(value: &str) -> Cow<'_, str> {
     if value.contains('%') { Cow::Owned(value.replace('%', "%%")) } else { Cow::Borrowed(value) }
 }
 
-/// Checks the name of a query parameter; names are case-sensitive and stay as they are.
+/// Checks the name of a query parameter; names are case-sensitive and unchanged.
 pub fn query_name(name: &str) -> Result<(), HeaderFault> {
     token("query parameter", name)
 }

@@ -1,7 +1,7 @@
 //! Hostnames of listeners, routes, redirects and rewrites, and origins for CORS.
 //!
-//! Envoy acknowledges a domain such as `a.*.b`, which then never matches; hostnames here follow RFC 1123 as
-//! Gateway API does, with a wildcard allowed only as the whole first label.
+//! Envoy acknowledges a domain such as `a.*.b`, which then never matches. Hostnames here follow RFC 1123, as in Gateway
+//! API: a wildcard is allowed only as the whole first label.
 
 use super::Excerpt;
 use std::net::Ipv4Addr;
@@ -11,30 +11,30 @@ pub const HOSTNAME_BYTES_MAX: usize = 253;
 /// Longest label, in bytes (RFC 1123 §2.1).
 pub const LABEL_BYTES_MAX: usize = 63;
 
-/// Why a hostname or an origin cannot be used.
+/// Reason why a hostname or an origin cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostFault {
     /// An empty hostname.
     #[error("the hostname is empty")]
     Empty,
-    /// Longer than [`HOSTNAME_BYTES_MAX`].
+    /// A hostname longer than [`HOSTNAME_BYTES_MAX`].
     #[error("hostname {host} has {bytes} bytes; at most {HOSTNAME_BYTES_MAX} are allowed")]
     Long {
-        /// What was written.
+        /// The hostname.
         host: Excerpt,
-        /// Its length.
+        /// Length of the hostname.
         bytes: usize,
     },
-    /// An empty label, for example `a..b` or a dot at the end.
+    /// An empty label, for example in `a..b` or after a trailing dot.
     #[error("hostname {host} has an empty label: a dot at its start or end, or two dots in a row")]
     EmptyLabel {
-        /// What was written.
+        /// The hostname.
         host: Excerpt,
     },
     /// A label longer than [`LABEL_BYTES_MAX`].
     #[error("hostname {host} has a label of {bytes} bytes; at most {LABEL_BYTES_MAX} are allowed between dots")]
     LongLabel {
-        /// What was written.
+        /// The hostname.
         host: Excerpt,
         /// Length of the label.
         bytes: usize,
@@ -42,13 +42,13 @@ pub enum HostFault {
     /// Upper case, which Kubernetes does not allow in a hostname.
     #[error("hostname {host} has upper-case letters; write it in lower case")]
     UpperCase {
-        /// What was written.
+        /// The hostname.
         host: Excerpt,
     },
-    /// A character that no hostname may have.
+    /// A character that is not allowed in hostnames.
     #[error("hostname {host} contains {character:?}; allowed are lower-case letters, digits, '-' and '.'")]
     Character {
-        /// What was written.
+        /// The hostname.
         host: Excerpt,
         /// The first character that is not allowed.
         character: char,
@@ -56,33 +56,33 @@ pub enum HostFault {
     /// A label that starts or ends with a hyphen.
     #[error("hostname {host} has a label that starts or ends with '-'")]
     Hyphen {
-        /// What was written.
+        /// The hostname.
         host: Excerpt,
     },
-    /// A wildcard elsewhere than as the whole first label.
+    /// A wildcard that is not the whole first label.
     #[error("hostname {host}: '*' is allowed only as the whole first label, as in \"*.example.com\"")]
     Wildcard {
-        /// What was written.
+        /// The hostname.
         host: Excerpt,
     },
     /// A wildcard where a precise hostname is needed.
     #[error("hostname {host} has a wildcard, but a precise hostname is needed here")]
     NotPrecise {
-        /// What was written.
+        /// The hostname.
         host: Excerpt,
     },
     /// An IP address.
     #[error("hostname {host} is an IP address; only names are allowed here")]
     IpAddress {
-        /// What was written.
+        /// The hostname.
         host: Excerpt,
     },
-    /// An origin for CORS that is none.
+    /// An invalid origin for CORS.
     #[error(
         "origin {origin} must be \"*\" or scheme://host[:port] with scheme http or https, as in \"https://*.example.com\""
     )]
     Origin {
-        /// What was written.
+        /// The origin.
         origin: Excerpt,
     },
 }
@@ -98,14 +98,14 @@ pub fn hostname(host: &str) -> Result<(), HostFault> {
     labels(host, host.strip_prefix("*.").unwrap_or(host))
 }
 
-/// Checks a hostname without wildcard, for redirects, rewrites and back ends.
+/// Checks a hostname without wildcard, for redirects, rewrites and backends.
 pub fn precise_hostname(host: &str) -> Result<(), HostFault> {
     hostname(host)?;
     if host.starts_with('*') { Err(HostFault::NotPrecise { host: Excerpt::new(host) }) } else { Ok(()) }
 }
 
-/// Checks an origin as the CORS filter of Gateway API has it: `*`, or scheme, host (whose first label, or
-/// which as a whole, may be `*`) and an optional port.
+/// Checks an origin as in the CORS filter of Gateway API: `*`, or scheme, host and an optional port. The whole host, or
+/// its first label, may be `*`.
 pub fn origin(origin: &str) -> Result<(), HostFault> {
     if origin == "*" {
         return Ok(());
@@ -123,7 +123,7 @@ pub fn origin(origin: &str) -> Result<(), HostFault> {
     if port_is_fine && host_is_fine { Ok(()) } else { Err(fault()) }
 }
 
-/// `name` is `host` without its wildcard label.
+/// Checks the labels of a hostname. `name` is `host` without its wildcard label.
 fn labels(host: &str, name: &str) -> Result<(), HostFault> {
     if name.is_empty() {
         return Err(HostFault::Empty);

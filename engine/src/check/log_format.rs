@@ -1,6 +1,6 @@
-//! Envoy's format strings in logs and in the answers of Envoy itself: which commands there are, and what may follow each.
+//! Envoy format strings in logs and local replies: the known commands, and the arguments that each command allows.
 //!
-//! The table is that of Envoy 1.40. What a command makes of its argument only Envoy can judge.
+//! The tables are those of Envoy 1.40. Only Envoy can check the content of an argument.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage#command-operators>
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::format::{DEPTH_MAX, FormatFault};
 use super::meter::{Meter, OutOfSteps};
 
-/// Commands that stand alone.
+/// Commands without an argument.
 const ALONE: [&str; 125] = [
     "ACCESS_LOG_TYPE",
     "BYTES_RECEIVED",
@@ -137,7 +137,7 @@ const ALONE: [&str; 125] = [
     "UPSTREAM_WIRE_BYTES_SENT",
     "VIRTUAL_CLUSTER_NAME",
 ];
-/// Commands that may have an argument.
+/// Commands with an optional argument.
 const MAY_HAVE_ARGUMENT: [&str; 17] = [
     "DOWNSTREAM_DIRECT_LOCAL_ADDRESS_WITHOUT_PORT",
     "DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT",
@@ -159,7 +159,7 @@ const MAY_HAVE_ARGUMENT: [&str; 17] = [
 ];
 /// Commands with an argument.
 const WITH_ARGUMENT: [&str; 4] = ["CLUSTER_METADATA", "COALESCE", "COMMON_DURATION", "UPSTREAM_METADATA"];
-/// Commands with an argument, and the most characters that are written.
+/// Commands with an argument and an optional maximum length.
 const WITH_LENGTH: [&str; 14] = [
     "CEL",
     "DYNAMIC_METADATA",
@@ -184,8 +184,8 @@ pub fn check(text: &str) -> Result<(), FormatFault> {
     counted(text).0
 }
 
-/// The same, and how many steps it took: no more than [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each
-/// byte.
+/// Checks the text of a format, and returns the number of steps: at most
+/// [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each byte.
 pub fn counted(text: &str) -> (Result<(), FormatFault>, usize) {
     let meter = Meter::linear(text);
     (judge(text, &meter), meter.spent())
@@ -204,7 +204,7 @@ fn judge(text: &str, meter: &Meter) -> Result<(), FormatFault> {
     Ok(())
 }
 
-/// Checks every text in a value, keys apart.
+/// Checks every text in a value, except keys.
 pub fn every_text(value: &Value) -> Result<(), FormatFault> {
     fn step(value: &Value, depth: usize) -> Result<(), FormatFault> {
         let below = depth.checked_sub(1).ok_or(FormatFault::Deep)?;
@@ -218,7 +218,8 @@ pub fn every_text(value: &Value) -> Result<(), FormatFault> {
     step(value, DEPTH_MAX)
 }
 
-/// What stands behind the command that a text begins with; none where it begins with none.
+/// Parses the command at the beginning of a text and returns the text after it, or `None` where there is no valid
+/// command.
 fn command<'t>(text: &'t str, meter: &Meter) -> Result<Option<&'t str>, OutOfSteps> {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let (name, after) = text.split_at(text.find(|c| !is_name(c)).unwrap_or(text.len()));
@@ -238,7 +239,8 @@ fn command<'t>(text: &'t str, meter: &Meter) -> Result<Option<&'t str>, OutOfSte
     Ok(fits.then_some(rest))
 }
 
-/// An argument, up to the first bracket behind which the command can end; and the result of [`end`] there.
+/// Parses an argument, up to the first closing bracket after which the command can end, and the result of [`end`]
+/// there.
 fn argument<'t>(inner: &'t str, meter: &Meter) -> Result<Option<(&'t str, bool, &'t str)>, OutOfSteps> {
     let mut read = 0;
     for (at, _) in inner.match_indices(')') {
@@ -254,7 +256,7 @@ fn argument<'t>(inner: &'t str, meter: &Meter) -> Result<Option<(&'t str, bool, 
     Ok(None)
 }
 
-/// The end of a command, `%` or `:20%`: has it a length, and what stands behind it?
+/// Parses the end of a command, `%` or `:20%`. Returns whether there is a length, and the text after the command.
 fn end<'t>(text: &'t str, meter: &Meter) -> Result<Option<(bool, &'t str)>, OutOfSteps> {
     if let Some(rest) = text.strip_prefix('%') {
         return Ok(Some((false, rest)));

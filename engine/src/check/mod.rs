@@ -1,9 +1,9 @@
-//! What Envoy would refuse, or accept and then break on, found before Envoy sees it.
+//! Checks for values that Envoy would refuse, or accept and then fail on, before they reach Envoy.
 //!
-//! Every function here looks at one value of an object (a regex, a header name, a certificate pair) and
-//! answers whether Envoy can use it, with an error whose text is a sentence for the owner of that object.
-//! Nothing here knows Kubernetes objects, Envoy resources, files, clocks or the network: plain values in,
-//! `Result` out, so that translation may call it anywhere and a fuzzer may call it with anything.
+//! Every function checks one value of an object (a regex, a header name, a certificate pair) for use in Envoy. The text
+//! of an error is a sentence for the owner of the object. No function depends on Kubernetes objects, Envoy resources,
+//! files, clocks or the network: the input is a plain value, the output a `Result`, so that translation may call the
+//! function anywhere and a fuzzer may call it with any input.
 
 pub mod address;
 pub mod cel;

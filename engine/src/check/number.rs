@@ -1,25 +1,25 @@
 //! Numbers with a range: weights, ports, status codes, sizes of bodies.
 
-/// Largest weight of one back end (as in the Gateway API schema).
+/// Largest weight of one backend (as in the Gateway API schema).
 pub const WEIGHT_MAX: i64 = 1_000_000;
-/// Largest body of a direct response, in bytes (Envoy's default; a larger one is refused).
+/// Largest body of a direct response, in bytes (Envoy's default limit; a larger body is refused).
 pub const BODY_BYTES_MAX: usize = 4096;
-/// The status codes a redirect may have.
+/// Valid status codes of a redirect.
 pub const REDIRECT_STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// Why a number cannot be used.
+/// Reason why a number cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NumberFault {
     /// A weight outside of 0 to [`WEIGHT_MAX`].
     #[error("weight {weight} is out of range; weights go from 0 to {WEIGHT_MAX}")]
     Weight {
-        /// What was written.
+        /// The weight.
         weight: i64,
     },
-    /// Every weight is zero, or there is none: Envoy refuses such a cluster list.
-    #[error("the weights add up to 0, so no back end would get any request; give at least one a weight above 0")]
+    /// All weights are zero, or there is no weight: Envoy refuses such a list of clusters.
+    #[error("the weights add up to 0, so no backend would get any request; give at least one a weight above 0")]
     NoWeight,
-    /// The sum does not fit into 32 bits: Envoy refuses such a cluster list.
+    /// The sum does not fit into 32 bits: Envoy refuses such a list of clusters.
     #[error("the weights add up to {sum}; at most {max} is allowed", max = u32::MAX)]
     WeightSum {
         /// The sum.
@@ -28,25 +28,25 @@ pub enum NumberFault {
     /// A port outside of 1 to 65535.
     #[error("port {port} is out of range; ports go from 1 to 65535")]
     Port {
-        /// What was written.
+        /// The port.
         port: i64,
     },
-    /// A status code that a redirect cannot have.
+    /// An invalid status code for a redirect.
     #[error("status code {status} is no redirect; use 301, 302, 303, 307 or 308")]
     RedirectStatus {
-        /// What was written.
+        /// The status code.
         status: i64,
     },
-    /// A status code that a direct response cannot have.
+    /// An invalid status code for a direct response.
     #[error("status code {status} is out of range; a direct response has one from 200 to 599")]
     ResponseStatus {
-        /// What was written.
+        /// The status code.
         status: i64,
     },
     /// A body larger than [`BODY_BYTES_MAX`].
     #[error("the response body has {bytes} bytes; at most {BODY_BYTES_MAX} are allowed")]
     Body {
-        /// Its size.
+        /// Size of the body.
         bytes: usize,
     },
 }
@@ -59,7 +59,7 @@ pub fn weight(weight: i64) -> Result<u32, NumberFault> {
     }
 }
 
-/// Checks that the weights of one rule can be sent together and gives their sum, which is never 0.
+/// Checks that the weights of one rule can be sent together and returns their sum, which is never 0.
 pub fn weight_sum(weights: impl IntoIterator<Item = u32>) -> Result<u32, NumberFault> {
     let sum = weights.into_iter().fold(0u64, |sum, weight| sum.saturating_add(u64::from(weight)));
     match u32::try_from(sum) {

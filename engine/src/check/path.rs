@@ -1,47 +1,47 @@
 //! Request paths to match, and paths to write into requests and redirects.
 //!
-//! A path that Envoy could never see (a query in it, `/a/../b`, which Envoy normalises before matching) is
-//! acknowledged by Envoy and then never matches; a rewrite to `abc` is sent to the back end as `abc`. The
-//! rules for matches are those of the HTTPPathMatch schema of Gateway API.
+//! Envoy acknowledges a path that no request can have (one with a query, or `/a/../b`, which Envoy normalises before
+//! matching), and such a path never matches; a rewrite to `abc` is sent to the backend as `abc`. The rules for matches
+//! are those of the HTTPPathMatch schema of Gateway API.
 
 use super::Excerpt;
 
 /// Longest path, in bytes (as in the Gateway API schema).
 pub const PATH_BYTES_MAX: usize = 1024;
 
-/// Why a path cannot be used.
+/// Reason why a path cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathFault {
     /// The path does not start with a slash.
     #[error("path {path} must start with '/'")]
     Relative {
-        /// What was written.
+        /// The path.
         path: Excerpt,
     },
-    /// Longer than [`PATH_BYTES_MAX`].
+    /// A path longer than [`PATH_BYTES_MAX`].
     #[error("path {path} has {bytes} bytes; at most {PATH_BYTES_MAX} are allowed")]
     Long {
-        /// What was written.
+        /// The path.
         path: Excerpt,
-        /// Its length.
+        /// Length of the path.
         bytes: usize,
     },
     /// A query.
     #[error("path {path} contains '?': a path has no query; match it with queryParams")]
     Query {
-        /// What was written.
+        /// The path.
         path: Excerpt,
     },
     /// A fragment.
     #[error("path {path} contains '#': fragments are never sent by clients")]
     Fragment {
-        /// What was written.
+        /// The path.
         path: Excerpt,
     },
     /// A sequence that path normalisation removes.
     #[error("path {path} contains {sequence:?}, which is not allowed: it never occurs in a normalised path")]
     Sequence {
-        /// What was written.
+        /// The path.
         path: Excerpt,
         /// The sequence, for example `//`.
         sequence: &'static str,
@@ -49,23 +49,23 @@ pub enum PathFault {
     /// An ending that path normalisation removes.
     #[error("path {path} ends with {ending:?}, which is not allowed: it never occurs in a normalised path")]
     Ending {
-        /// What was written.
+        /// The path.
         path: Excerpt,
         /// `/.` or `/..`.
         ending: &'static str,
     },
-    /// A percent sign that starts no escape.
+    /// A percent sign without a valid escape sequence.
     #[error("path {path} contains '%' without two hexadecimal digits after it; write \"%25\" for the sign itself")]
     Escape {
-        /// What was written.
+        /// The path.
         path: Excerpt,
     },
-    /// A character that no path may have.
+    /// A character that is not allowed in paths.
     #[error(
         "path {path} contains {character:?}; allowed are letters, digits, percent escapes and any of -._~!$&'()*+,;=:@/"
     )]
     Character {
-        /// What was written.
+        /// The path.
         path: Excerpt,
         /// The first character that is not allowed.
         character: char,
@@ -86,18 +86,18 @@ pub fn matched(path: &str) -> Result<(), PathFault> {
 
 /// Checks `replaceFullPath` of a rewrite or redirect.
 ///
-/// Encoded slashes are the back end's business here: nothing is matched against them. Dot segments are refused: Envoy
-/// sends them as they are written, and a back end that resolves them leaves the path that the route is for.
+/// Encoded slashes are allowed: nothing is matched against this path. Dot segments are refused: Envoy sends them
+/// unchanged, and a backend that resolves them leaves the path of the route.
 pub fn full_replacement(path: &str) -> Result<(), PathFault> {
     absolute(path)?;
     dots(path)?;
     characters(path)
 }
 
-/// Checks what a regular expression puts into a path: `\\1` to `\\9` are groups. A query is allowed.
+/// Checks the replacement of a regular expression in a path: `\\1` to `\\9` are groups. A query is allowed.
 pub fn regex_replacement(pattern: &str, substitution: &str) -> Result<(), PathFault> {
     dots(substitution)?;
-    // What is put at the beginning begins the path.
+    // A replacement of the beginning is the beginning of the new path.
     let begins = substitution.is_empty() || substitution.starts_with(['/', '\\']);
     if pattern.starts_with('^') && !begins {
         return Err(PathFault::Relative { path: Excerpt::new(substitution) });
@@ -111,7 +111,7 @@ pub fn regex_replacement(pattern: &str, substitution: &str) -> Result<(), PathFa
     }
 }
 
-/// Checks what another server is asked with in front of the path of each request; a query may begin in it.
+/// Checks a prefix that is added to the path of requests to another server; a query may begin in the prefix.
 pub fn front(path: &str) -> Result<(), PathFault> {
     absolute(path)?;
     dots(path)?;
@@ -132,7 +132,7 @@ fn dots(path: &str) -> Result<(), PathFault> {
     Ok(())
 }
 
-/// Checks `replacePrefixMatch` of a rewrite or redirect; the empty text takes the prefix away.
+/// Checks `replacePrefixMatch` of a rewrite or redirect; an empty text removes the prefix.
 pub fn prefix_replacement(path: &str) -> Result<(), PathFault> {
     if path.is_empty() { Ok(()) } else { full_replacement(path) }
 }

@@ -1,21 +1,22 @@
-//! The ranges of addresses that no back end may have, for Envoy where it finds out addresses itself.
+//! Ranges of addresses that no backend may have, for checks by Envoy where Envoy itself resolves the addresses.
 //!
-//! They hold whatever [`super::address`] refuses, and more where what is refused is no range.
+//! The ranges contain every address that [`super::address`] refuses, and more where the refused addresses do not form a
+//! range.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Its first address.
+    /// First address of the range.
     pub network: IpAddr,
-    /// How many bits all of them share.
+    /// Length of the prefix, in bits.
     pub bits: u8,
 }
 
-/// The range of loopback.
+/// The loopback range.
 const LOOPBACK: (Ipv4Addr, u8) = (Ipv4Addr::new(127, 0, 0, 0), 8);
-/// "This network", the link, multicast and broadcast, metadata services of clouds.
+/// "This network", link-local addresses, multicast and broadcast, metadata services of clouds.
 const REFUSED_V4: [(Ipv4Addr, u8); 6] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(169, 254, 0, 0), 16),
@@ -24,7 +25,7 @@ const REFUSED_V4: [(Ipv4Addr, u8); 6] = [
     (Ipv4Addr::new(100, 100, 100, 200), 32),
     (Ipv4Addr::new(168, 63, 129, 16), 32),
 ];
-/// The same over IPv6, and what translators take IPv4 addresses out of at no fixed place (NAT64 for local use, Teredo).
+/// The same ranges in IPv6, and the ranges with IPv4 addresses at variable positions (NAT64 for local use, Teredo).
 const REFUSED_V6: [(Ipv6Addr, u8); 7] = [
     (Ipv6Addr::UNSPECIFIED, 128),
     (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
@@ -35,7 +36,7 @@ const REFUSED_V6: [(Ipv6Addr, u8); 7] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32),
 ];
 
-/// The ranges, without loopback where that is allowed.
+/// Returns the ranges, without loopback where loopback is allowed.
 pub fn refused(allow_loopback: bool) -> Vec<Range> {
     let all = || REFUSED_V4.into_iter().chain([LOOPBACK]);
     let own = || all().filter(move |range| !allow_loopback || *range != LOOPBACK);
@@ -43,7 +44,7 @@ pub fn refused(allow_loopback: bool) -> Vec<Range> {
     let six = REFUSED_V6.into_iter().chain((!allow_loopback).then_some((Ipv6Addr::LOCALHOST, 128)));
     let six = six.map(|(network, bits)| Range { network: network.into(), bits });
     let mapped = own().map(|(network, bits)| carried(network.to_ipv6_mapped(), 96, bits));
-    // `::1` is no address that carries another one.
+    // `::1` is loopback, and does not contain an IPv4 address.
     let compatible = all().filter(move |(network, _)| !allow_loopback || !network.is_unspecified());
     let compatible = compatible.map(|(network, bits)| carried(at(network, 96), 96, bits));
     let translated = all().map(|(network, bits)| {
@@ -61,7 +62,7 @@ fn carried(network: Ipv6Addr, before: u8, bits: u8) -> Range {
     Range { network: network.into(), bits: before + bits }
 }
 
-/// An IPv4 address after so many bits.
+/// Returns an IPv4 address as an IPv6 address with this number of bits before it.
 fn at(address: Ipv4Addr, before: u32) -> Ipv6Addr {
     Ipv6Addr::from(u128::from(u32::from(address)) << (96 - before))
 }

@@ -1,15 +1,15 @@
-//! Regular expressions for the addresses that no back end may have, in the form in which Envoy writes an address with a
-//! port: `10.0.0.1:80`, `[fd00::1]:80`.
+//! Regular expressions for the addresses that no backend may have, in the format in which Envoy writes an address with
+//! a port: `10.0.0.1:80`, `[fd00::1]:80`.
 //!
-//! They match each address of [`super::ranges`], and a few more where that makes them shorter. What they match is
-//! canonical text, which Envoy makes from bytes; no text of users comes here.
+//! The expressions match each address of [`super::ranges`], and a few more where that makes them shorter. Their input
+//! is canonical text, which Envoy makes from bytes; it never contains text of users.
 
 /// Any address with a port.
 pub const ANY: &str = r"^([0-9.]+|\[[0-9a-f:.]+\]):[0-9]+$";
 
-/// "This network", as an IPv4 address begins.
+/// "This network", at the beginning of an IPv4 address.
 const THIS_V4: &str = r"0\.";
-/// The link and multicast.
+/// Link-local addresses and multicast.
 const BEGIN_V4: &str = r"169\.254\.|22[4-9]\.|23[0-9]\.";
 /// Loopback.
 const LOOPBACK_V4: &str = r"127\.";
@@ -18,21 +18,21 @@ const WHOLE_V4: &str = r"255\.255\.255\.255[:\]]|100\.100\.100\.200[:\]]|168\.63
 
 /// "This network" within an IPv6 address, after `::`.
 const THIS_HEX: &str = r"([0-9a-f]{1,2}:)?[0-9a-f]{0,4}\]";
-/// The others there: loopback, the link, multicast, broadcast, metadata services.
+/// The other ranges after `::`: loopback, link-local addresses, multicast, broadcast, metadata services.
 const OTHER_HEX: &str = r"7f[0-9a-f]{2}:|a9fe:|e[0-9a-f]{3}:|ffff:ffff\]|6464:64c8\]|a83f:8110\]";
-/// All of them after `2002:`.
+/// All ranges after `2002:`.
 const SIX_TO_FOUR: [&str; 2] =
     [r":|[0-9a-f]{1,2}:|7f[0-9a-f]{2}:|a9fe:|e[0-9a-f]{3}:", "ffff:ffff:|6464:64c8:|a83f:8110:"];
-/// Over IPv6: the link, multicast, NAT64 for local use and Teredo; metadata services.
+/// IPv6 ranges: link-local addresses, multicast, NAT64 for local use and Teredo; metadata services.
 const OTHER_V6: [&str; 2] =
     [r"fe[89ab][0-9a-f]:|ff[0-9a-f]{2}:|64:ff9b:1:|2001::|2001:0:", r"fd00:ec2::254\]|fd20:ce::254\]"];
 
-/// The addresses that are refused, without loopback where that is allowed: each matches one of these. Each is as small as
-/// Envoy wants it in conditions.
+/// Returns expressions of which at least one matches each refused address; loopback is left out where it is allowed.
+/// Each expression is small enough for Envoy's limit in conditions.
 pub fn refused(allow_loopback: bool) -> Vec<String> {
     let all = [format!("{THIS_V4}|{LOOPBACK_V4}|{BEGIN_V4}"), WHOLE_V4.to_owned()];
     let own = if allow_loopback { [format!("{THIS_V4}|{BEGIN_V4}"), WHOLE_V4.to_owned()] } else { all.clone() };
-    // `::1` is loopback, and no address that carries another one.
+    // `::1` is loopback, and does not contain an IPv4 address.
     let compatible = if allow_loopback {
         [format!("{LOOPBACK_V4}|{BEGIN_V4}"), WHOLE_V4.to_owned(), r"\]".to_owned()].to_vec()
     } else {
@@ -66,7 +66,7 @@ mod tests {
     use crate::check::re2::{Limits, Regexes};
     use crate::testing::addresses::addresses;
 
-    /// Does the wall refuse it, however `::a.b.c.d` is written?
+    /// Returns whether the expressions match the address, in every notation of `::a.b.c.d`.
     fn matches(all: &RegexSet, address: IpAddr) -> bool {
         let texts = [Some(SocketAddr::new(address, 80).to_string()), with_dots(address)];
         texts.into_iter().flatten().all(|text| all.is_match(&text))
@@ -76,7 +76,7 @@ mod tests {
         RegexSet::new(refused(allow_loopback)).unwrap()
     }
 
-    /// An IPv4-compatible address as the C library writes it.
+    /// Returns an IPv4-compatible address as the C library writes it.
     fn with_dots(address: IpAddr) -> Option<String> {
         let IpAddr::V6(six) = address else { return None };
         let low = u32::try_from(u128::from(six)).ok().filter(|low| *low > 0xffff)?;
@@ -131,7 +131,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_refused_is_matched(address in addresses(), allow: bool) {
-            // With loopback `::0.0.x.x` may be `::1`, which is no other address.
+            // With loopback allowed, `::0.0.x.x` may be `::1`, which does not contain an IPv4 address.
             let is_low = matches!(address, IpAddr::V6(six) if u128::from(six) < 1 << 24);
             if allowed(address, allow).is_err() && !(allow && is_low) {
                 prop_assert!(matches(&set(allow), address), "{}", address);

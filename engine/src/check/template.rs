@@ -1,15 +1,15 @@
-//! Texts with names in them that are filled in: between double braces, or between percent signs.
+//! Templates: texts with names between double braces or percent signs.
 
 use super::meter::{Meter, OutOfSteps};
 
-/// A text with the names between double braces filled in (`{{ route_name }}`). `None` where one is not known, or where
-/// something is left of braces or spaces.
+/// Replaces the names between double braces (`{{ route_name }}`) in a text. Returns `None` where a name is unknown, or
+/// where braces or spaces remain.
 pub fn braces(text: &str, known: impl Fn(&str) -> Option<String>) -> Option<String> {
     counted_braces(text, known).0
 }
 
-/// The same, and how many steps it took: no more than [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each
-/// byte.
+/// Replaces the names like [`braces`], and returns the number of steps: at most
+/// [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each byte.
 pub fn counted_braces(text: &str, known: impl Fn(&str) -> Option<String>) -> (Option<String>, usize) {
     let meter = Meter::linear(text);
     let filled = fill_braces(text, &known, &meter).unwrap_or_default();
@@ -36,14 +36,14 @@ fn fill_braces(
     Ok((!filled.contains(['{', '}', ' '])).then_some(filled))
 }
 
-/// A text as a format of Envoy's: `known` returns the format for a name between percent signs, and every other percent
-/// sign is literal. `None` where nothing is filled in.
+/// Converts a text to an Envoy format string: `known` returns the format for a name between percent signs, and every
+/// other percent sign is literal. Returns `None` where no name is replaced.
 pub fn percents(text: &str, known: impl Fn(&str) -> Option<String>) -> Result<Option<String>, OutOfSteps> {
     counted_percents(text, known).0
 }
 
-/// The same, and how many steps it took: no more than [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each
-/// byte.
+/// Converts a text like [`percents`], and returns the number of steps: at most
+/// [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each byte.
 pub fn counted_percents(
     text: &str,
     known: impl Fn(&str) -> Option<String>,
@@ -60,7 +60,7 @@ fn fill_percents(
     let (mut format, mut rest, mut found) = (String::new(), text, false);
     while let Some((before, after)) = rest.split_once('%') {
         format.push_str(before);
-        // What is between two signs is looked at once as a name, and once more as text where it is none.
+        // The text between two percent signs is read once as a name, and again as plain text where the name is unknown.
         let split = after.split_once('%');
         meter.spend(before.len() + 1 + 2 * split.map_or(after, |(word, _)| word).len())?;
         if let Some((word, tail)) = split

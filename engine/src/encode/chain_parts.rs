@@ -1,7 +1,7 @@
-//! What of the filter chains of a listener can be proven, refused and left out on its own.
+//! Parts of the filter chains of a listener that can be proven, refused and left out separately.
 //!
-//! A connection manager is read as the sequence of its fields and never written anew from a message: of what has no
-//! order in Envoy's messages the order would be lost.
+//! A connection manager is read as the sequence of its fields and never encoded from a message again: the order of map
+//! entries, which is not defined in Envoy's messages, would be lost.
 
 use std::collections::BTreeSet;
 
@@ -20,26 +20,26 @@ use crate::features::connection::{ListenerSettings, health_check};
 
 /// `HttpConnectionManager.http_filters`.
 const FILTERS_FIELD: u32 = 5;
-/// What Envoy alone can judge: `HttpConnectionManager.tracing`, `.access_log`, `.local_reply_config` and
+/// Fields that only Envoy can validate: `HttpConnectionManager.tracing`, `.access_log`, `.local_reply_config` and
 /// `.early_header_mutation_extensions`.
 const TEXT_FIELDS: [u32; 4] = [7, 13, 38, 52];
 
-/// What of a chain is its own, and the filters and texts in it: each as a content that is proven or refused for itself.
+/// A filter chain, split into its own content and its filters and texts; each content is proven or refused separately.
 ///
-/// A refusal is of the chain at this address; filters and texts are the same wherever they stand.
+/// A refusal concerns the chain at this address; filters and texts are independent of their chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChainParts {
-    /// The name of the chain.
+    /// Name of the chain.
     pub name: String,
-    /// The chain without its filters and texts, anywhere.
+    /// Content of the chain without its filters and texts, at any address.
     pub own: Content,
-    /// The chain without its filters and texts, at this address.
+    /// Content of the chain without its filters and texts, at this address.
     pub placed: Content,
-    /// Its filters and texts.
+    /// Contents of its filters and texts.
     pub filters: Vec<Content>,
 }
 
-/// The chains of a listener that is encoded.
+/// Returns the parts of the chains of an encoded listener.
 pub(crate) fn parts(body: &[u8]) -> Vec<ChainParts> {
     let Ok(mut listener) = Listener::decode(body) else { return Vec::new() };
     let chains = std::mem::take(&mut listener.filter_chains);
@@ -53,7 +53,7 @@ pub(crate) fn parts(body: &[u8]) -> Vec<ChainParts> {
     chains.into_iter().map(part).collect()
 }
 
-/// A listener without some of its chains, by their names, and without some of the filters and texts of the others.
+/// Returns a listener without the named chains, and without some filters and texts of the other chains.
 pub(crate) fn without(body: &Bytes, chains: &BTreeSet<String>, left_out: impl Fn(&Content) -> bool) -> Bytes {
     let Ok(mut listener) = Listener::decode(body.clone()) else { return body.clone() };
     listener.filter_chains.retain(|chain| !chains.contains(&chain.name));
@@ -63,19 +63,20 @@ pub(crate) fn without(body: &Bytes, chains: &BTreeSet<String>, left_out: impl Fn
     listener.encode_to_vec().into()
 }
 
-/// The content of a filter that routes ask for.
+/// Returns the content of a filter that routes use.
 pub(crate) fn filter_content(filter: &ChainFilter) -> Content {
     content(&own_filter(filter).encode_to_vec())
 }
 
-/// The contents of what is said to a listener that Envoy alone can judge, by field.
+/// Returns the contents of the settings of a listener that only Envoy can validate, with their fields.
 pub(crate) fn texts(settings: &ListenerSettings) -> Vec<(&'static str, Content)> {
     let check = settings.health_check();
     let check = check.map(|(field, check)| (field, http_filter(health_check::FILTER, &check.encode()).encode_to_vec()));
     settings.texts().chain(check).map(|(field, bytes)| (field, content(&bytes))).collect()
 }
 
-/// Takes filters and texts out of the connection managers of a chain; only some stay.
+/// Removes filters and texts from the connection managers of a chain, except those that stay, and returns the contents
+/// of all.
 fn take(chain: &mut FilterChain, stays: impl Fn(&Content) -> bool) -> Vec<Content> {
     let mut all = Vec::new();
     for filter in &mut chain.filters {
@@ -89,14 +90,14 @@ fn take(chain: &mut FilterChain, stays: impl Fn(&Content) -> bool) -> Vec<Conten
     all
 }
 
-/// A field of a message: its number, its content where it has a length, and all of it.
+/// A field of a message: its number, its content if it is length-delimited, and all of its bytes.
 struct Record<'b> {
     field: u32,
     content: &'b [u8],
     whole: &'b [u8],
 }
 
-/// The fields of a message; `None` where it is none.
+/// Returns the fields of a message; `None` if the bytes are not a message.
 fn records(bytes: &[u8]) -> Option<Vec<Record<'_>>> {
     let mut records = Vec::new();
     let mut rest = bytes;
@@ -116,7 +117,7 @@ fn records(bytes: &[u8]) -> Option<Vec<Record<'_>>> {
     Some(records)
 }
 
-/// A connection manager with only some of its filters and texts; all of them are noted.
+/// Returns a connection manager with only some of its filters and texts, and records the contents of all.
 fn only(manager: &[u8], stays: impl Fn(&Content) -> bool, all: &mut Vec<Content>) -> Option<Vec<u8>> {
     let records = records(manager)?;
     let text = |field: u32| {

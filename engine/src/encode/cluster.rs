@@ -27,12 +27,12 @@ use crate::features::upstream_filters::Special;
 use crate::features::wall;
 use crate::model::{Backend, Place, Protocol};
 
-/// Seconds that connecting to a back end may take.
+/// Connect timeout of backends, in seconds.
 const CONNECT_TIMEOUT_S: i64 = 5;
-/// Bytes that are buffered for one connection (Envoy's advice for the edge).
+/// Buffer limit of one connection, in bytes (Envoy's recommendation for edge proxies).
 pub(crate) const CONNECTION_BUFFER_BYTES: u32 = 32 * 1024;
 
-/// Everything comes over the one aggregated stream.
+/// Config source: all resources come from the one aggregated stream.
 pub(crate) fn ads() -> ConfigSource {
     ConfigSource {
         resource_api_version: ApiVersion::V3.into(),
@@ -41,7 +41,7 @@ pub(crate) fn ads() -> ConfigSource {
     }
 }
 
-/// The cluster of a back end.
+/// Returns the cluster of a backend.
 pub(crate) fn encode(backend: &Backend) -> Bytes {
     let usual = Upstream::default();
     let upstream = backend.tuned.as_ref().map_or(&usual, |tuned| &tuned.upstream);
@@ -76,7 +76,7 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
     cluster.encode_to_vec().into()
 }
 
-/// The cluster of somebody whom Envoy itself asks.
+/// Returns the cluster of an external service that Envoy itself calls.
 pub(crate) fn remote(remote: &Remote) -> Bytes {
     match remote {
         Remote::Backend(backend) => encode(backend),
@@ -95,7 +95,7 @@ fn group(group: &Group) -> Bytes {
         per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
         typed_extension_protocol_options: options.into_iter().collect::<HashMap<_, _>>(),
         circuit_breakers: circuit_breakers(&group.limits),
-        // Each Service is a locality of its own, whose weight is its share.
+        // Each Service is a locality, with the Service's share as its weight.
         common_lb_config: (group.services.len() > 1).then(|| CommonLbConfig {
             locality_config_specifier: Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(
                 LocalityWeightedLbConfig {},

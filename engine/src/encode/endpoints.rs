@@ -18,7 +18,7 @@ use prost::Message;
 use super::names;
 use crate::model::ServicePort;
 
-/// An address with its port.
+/// Returns a socket address.
 pub(crate) fn address(address: SocketAddr) -> Address {
     Address {
         address: Some(AddressKind::SocketAddress(SocketAddress {
@@ -29,7 +29,7 @@ pub(crate) fn address(address: SocketAddr) -> Address {
     }
 }
 
-/// An endpoint that is looked up by its name.
+/// Returns an endpoint with a DNS name.
 pub(crate) fn named(host: &str, port: u16) -> LbEndpoint {
     let address = Address {
         address: Some(AddressKind::SocketAddress(SocketAddress {
@@ -44,7 +44,8 @@ pub(crate) fn named(host: &str, port: u16) -> LbEndpoint {
     }
 }
 
-/// The endpoints of several Services under one name, each with its share. What cannot be read back is left out.
+/// Merges the endpoints of several Services under one name, each with its weight. Endpoints that cannot be decoded are
+/// left out.
 pub(crate) fn together<'a>(name: String, parts: impl Iterator<Item = (u32, &'a Bytes)>) -> Bytes {
     let localities = parts.enumerate().flat_map(|(index, (weight, bytes))| {
         let part = ClusterLoadAssignment::decode(&bytes[..]).unwrap_or_default();
@@ -59,8 +60,8 @@ pub(crate) fn together<'a>(name: String, parts: impl Iterator<Item = (u32, &'a B
         .into()
 }
 
-/// The endpoints of a Service's port, each with the port that its health is asked at, where that is another one. None is
-/// a valid answer.
+/// Returns the endpoints of a Service's port, each with the port of its health checks if it differs. An empty set is a
+/// valid answer.
 pub(crate) fn encode(service: &ServicePort, addresses: &BTreeSet<(SocketAddr, Option<u16>)>) -> Bytes {
     let lb_endpoints = addresses.iter().map(|(at, health)| LbEndpoint {
         host_identifier: Some(HostIdentifier::Endpoint(Endpoint {

@@ -43,10 +43,10 @@ use crate::features::ip_filter;
 use crate::features::stream::Stream;
 use crate::translate::table::TableName;
 
-/// What HTTP is agreed on over TLS.
+/// ALPN protocols of HTTP over TLS.
 pub(super) const HTTP: [&str; 2] = ["h2", "http/1.1"];
 
-/// Versions of TLS, of which there are 1.2 and 1.3; both where nothing is said.
+/// Allowed versions of TLS, 1.2 and 1.3; both by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TlsVersions {
     /// Only 1.3.
@@ -55,13 +55,13 @@ pub(crate) struct TlsVersions {
     pub only_12: bool,
 }
 
-/// What a port serves.
+/// A port of a Gateway.
 pub(crate) struct Port {
-    /// Where it is bound.
+    /// Address that the listener binds.
     pub address: SocketAddr,
-    /// What stands behind it.
+    /// Filter chains of the listener.
     pub chains: Vec<Chain>,
-    /// What is said about its socket.
+    /// Settings of the socket.
     pub socket: Arc<ListenerSettings>,
 }
 
@@ -69,68 +69,68 @@ pub(crate) struct Port {
 pub(crate) enum Chain {
     /// Plain HTTP, all hosts.
     Http {
-        /// Its routes.
+        /// Route table.
         table: TableName,
-        /// Are they those of HTTPProxies?
+        /// The table has routes of HTTPProxies.
         proxies: bool,
-        /// The filters that its routes ask for.
+        /// Filters that the routes use.
         filters: Vec<ChainFilter>,
-        /// What is said about its connections.
+        /// Settings of connections.
         settings: Arc<ListenerSettings>,
     },
     /// TLS for the hosts of one listener.
     Https {
-        /// Hostname of the listener; all where unset.
+        /// Hostname of the listener; all hosts if unset.
         host: Option<Arc<str>>,
-        /// How TLS is spoken.
+        /// TLS settings.
         tls: ChainTls,
-        /// Its routes.
+        /// Route table.
         table: TableName,
-        /// Are they those of HTTPProxies?
+        /// The table has routes of HTTPProxies.
         proxies: bool,
-        /// The filters that its routes ask for.
+        /// Filters that the routes use.
         filters: Vec<ChainFilter>,
-        /// What is said about its connections.
+        /// Settings of connections.
         settings: Arc<ListenerSettings>,
     },
-    /// TLS whose connections are passed on as they are.
+    /// TLS with connections that are forwarded as a byte stream.
     Stream {
-        /// Hostname of the listener; all where unset.
+        /// Hostname of the listener; all hosts if unset.
         host: Option<Arc<str>>,
         /// Name of the listener.
         name: Arc<str>,
-        /// How TLS is spoken; unset where it ends at the back end.
+        /// TLS settings; unset if the backend terminates TLS.
         tls: Option<ChainTls>,
-        /// Where connections go.
+        /// Destination of connections.
         to: Arc<Stream>,
     },
-    /// The listener owns its hosts, but has no usable certificate: connections are refused, so that no broader
-    /// listener answers in its place.
+    /// The listener owns its hosts, but has no usable certificate: connections are refused, so that no broader listener
+    /// answers instead.
     Refuse {
-        /// Hostname of the listener; all where unset.
+        /// Hostname of the listener; all hosts if unset.
         host: Option<Arc<str>>,
         /// Name of the listener.
         name: Arc<str>,
     },
-    /// The same for every connection of a port without TLS.
+    /// Refusal of every connection of a port without TLS.
     RefuseAll {
         /// Name of the listener.
         name: Arc<str>,
     },
 }
 
-/// TLS that ends here.
+/// Settings of TLS termination.
 #[derive(Default)]
 pub(crate) struct ChainTls {
     /// Certificates, at least one.
     pub certificates: Vec<ObjectKey>,
-    /// The versions of TLS.
+    /// Allowed versions of TLS.
     pub versions: TlsVersions,
-    /// What is asked of clients.
+    /// Verification of client certificates.
     pub clients: Option<Arc<ClientCertificates>>,
 }
 
-/// The listener of a port.
+/// Returns the listener of a port.
 pub(crate) fn encode(port: &Port) -> Bytes {
     let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http { .. } | Chain::RefuseAll { .. }));
     let inspector = ListenerFilter {
@@ -176,7 +176,7 @@ fn filter_chain(chain: &Chain) -> FilterChain {
             FilterChain {
                 filter_chain_match: server_names(host.as_deref()),
                 filters: to.filters(&name),
-                // What is spoken is a matter between the client and the back end.
+                // The client and the backend negotiate the protocol.
                 transport_socket: tls.as_ref().map(|tls| tls.transport_socket(&[])),
                 name,
                 ..Default::default()
@@ -187,10 +187,10 @@ fn filter_chain(chain: &Chain) -> FilterChain {
     }
 }
 
-/// The filter that answers nothing and ends the connection.
+/// The filter that closes the connection without a response.
 pub(crate) const REFUSAL: &str = "envoy.filters.network.direct_response";
 
-/// A filter chain that refuses connections.
+/// Returns a filter chain that refuses connections.
 pub(crate) fn refusal(name: String, wanted: Option<FilterChainMatch>) -> FilterChain {
     FilterChain {
         name,
@@ -201,7 +201,7 @@ pub(crate) fn refusal(name: String, wanted: Option<FilterChainMatch>) -> FilterC
 }
 
 fn server_names(host: Option<&str>) -> Option<FilterChainMatch> {
-    // Only TLS is served on such a port: a chain without server names still asks for it.
+    // Only TLS is served on this port: a chain without server names still requires TLS.
     Some(FilterChainMatch {
         server_names: host.map(str::to_owned).into_iter().collect(),
         transport_protocol: "tls".into(),
@@ -219,7 +219,7 @@ impl ChainTls {
     }
 }
 
-/// TLS with certificates by the names of their Secrets.
+/// Returns the TLS transport socket with certificates that are referenced by the names of their Secrets.
 pub(super) fn transport_socket(
     certificates: impl Iterator<Item = String>,
     versions: TlsVersions,
@@ -251,11 +251,12 @@ pub(super) fn transport_socket(
     }
 }
 
-/// The HTTP connection manager of a route configuration, with the limits that Envoy's best practices ask for at the edge.
+/// Returns the HTTP connection manager of a route configuration, with the limits of Envoy's best practices for edge
+/// proxies.
 ///
-/// `proxies` are served with filters that routes of HTTPProxies have settings for, `own` are those that some of its routes
-/// ask for. Whoever is asked whether a request may pass may choose another route for it, so that all other checks come
-/// after. `told` is what back ends learn of certificates of clients, which is nothing where it is unset.
+/// `proxies` adds the filters that routes of HTTPProxies configure; `own` are the filters that some of the routes use.
+/// An external authorization service may select another route for a request, so all other checks come after it. `told`
+/// is the information about client certificates that is forwarded to backends; nothing is forwarded if it is unset.
 pub(super) fn connection_manager(
     name: String,
     proxies: bool,
@@ -275,7 +276,7 @@ pub(super) fn connection_manager(
             .label()
             .map(|label| http_filter(guard::NAMES, &guard::naming(&label)))
             .into_iter()
-            // Whoever comes in unguarded is shown to nobody.
+            // No external service receives requests of connections without the required guards.
             .chain([of_policies(&Known::Connection)])
             .chain(at(Place::First))
             .chain(BEFORE.iter().map(of_policies))
@@ -287,7 +288,7 @@ pub(super) fn connection_manager(
             .chain(at(Place::Known))
             .chain(access(Phase::MayPass))
             .chain(at(Place::Allowed))
-            // Checks of health are not counted.
+            // Health checks are not rate limited.
             .chain(settings.health_check().map(|(_, check)| http_filter(health_check::FILTER, &check.encode())))
             .chain(access(Phase::HowOften))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
@@ -324,7 +325,7 @@ pub(super) fn connection_manager(
     }
     settings.apply(&mut manager);
     let mut manager = any(&manager);
-    // Of a field that comes after the others nothing is lost.
+    // Further fields of a protobuf message may be appended to its encoding.
     settings.texts().for_each(|(_, text)| manager.value.extend(text));
     Filter {
         name: "envoy.filters.network.http_connection_manager".into(),
@@ -332,7 +333,7 @@ pub(super) fn connection_manager(
     }
 }
 
-/// What a filter of [`ACCESS`] finds out.
+/// Purpose of a filter of [`ACCESS`]: authentication, authorization or rate limiting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Who,
@@ -348,7 +349,7 @@ fn phase_of(filter: Known) -> Phase {
     }
 }
 
-/// A filter that policies have settings for, switched off where they have none.
+/// Returns a filter that policies configure. It is disabled by default.
 fn of_policies(filter: &Known) -> HttpFilter {
     HttpFilter {
         name: filter.name().into(),

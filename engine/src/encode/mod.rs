@@ -1,7 +1,7 @@
-//! Writes the model down as Envoy's messages, one file an xDS type. Encoding cannot fail and decides nothing.
+//! Encoding of the model as Envoy's messages, one file for each xDS type. Encoding cannot fail and makes no decisions.
 //!
-//! Equal input gives equal bytes. Envoy's messages have maps, whose order is not defined when there are several
-//! entries: what is encoded here never puts more than one entry into a map of one message.
+//! Equal input results in equal bytes. Envoy's messages have maps, and the order of several entries is not defined:
+//! this module never puts more than one entry into a map of one message.
 
 pub(crate) mod chain_parts;
 pub(crate) mod cluster;
@@ -16,12 +16,12 @@ pub(crate) mod slots;
 use envoy_types::pb::google::protobuf::{Any, Duration as ProtoDuration};
 use prost::{Message, Name};
 
-/// A message as an `Any`.
+/// Returns a message as an `Any`.
 pub(crate) fn any<M: Message + Name>(message: &M) -> Any {
     Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
-/// One entry of a map of a message, whose value is field 2. Several are written one after the other, in order.
+/// Appends an entry of a map with the value in field 2. Several entries are appended in order.
 pub(crate) fn entry(field: u32, key: &str, value: impl FnOnce(&mut Vec<u8>), bytes: &mut Vec<u8>) {
     let mut entry = Vec::new();
     prost::encoding::string::encode(1, &key.to_owned(), &mut entry);
@@ -29,12 +29,12 @@ pub(crate) fn entry(field: u32, key: &str, value: impl FnOnce(&mut Vec<u8>), byt
     prost::encoding::bytes::encode(field, &entry, bytes);
 }
 
-/// Settings of a filter for a route or host.
+/// Appends the settings of a filter for a route or host.
 pub(crate) fn per_filter(field: u32, name: &str, config: &Any, bytes: &mut Vec<u8>) {
     entry(field, name, |bytes| prost::encoding::message::encode(2, config, bytes), bytes);
 }
 
-/// A duration as protobuf has it. Durations were checked when they were read; what is too long is cut.
+/// Returns a protobuf duration. Durations are validated when they are read; longer ones are truncated.
 pub(crate) fn duration(duration: std::time::Duration) -> ProtoDuration {
     ProtoDuration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -42,7 +42,7 @@ pub(crate) fn duration(duration: std::time::Duration) -> ProtoDuration {
     }
 }
 
-/// A duration in whole seconds.
+/// Returns a duration of whole seconds.
 pub(crate) fn seconds(seconds: i64) -> ProtoDuration {
     ProtoDuration { seconds, nanos: 0 }
 }

@@ -1,5 +1,5 @@
-//! Names of resources and of their parts. Only here are names made: from identities, never from an index that shifts
-//! when another object comes or goes.
+//! Names of resources and of their parts. All names are made here: from identities, never from an index that changes
+//! when another object is added or removed.
 
 use holdfast_graph::ObjectKey;
 
@@ -7,10 +7,10 @@ use crate::features::remote::Remote;
 use crate::model::{Backend, Place, Protocol, ServicePort};
 use crate::translate::table::{Host, TableName};
 
-/// The one cluster that is named and never defined: the share of back ends that do not exist.
+/// The cluster name that is referenced and never defined: it receives the share of missing backends.
 pub(crate) const MISSING_BACKEND: &str = "holdfast-missing-backend";
 
-/// A cluster. A Service spoken to in two protocols, or otherwise in two ways, is two clusters.
+/// Returns the name of a cluster. A Service with two protocols, or with two sets of settings, has two clusters.
 pub(crate) fn cluster(backend: &Backend) -> String {
     let protocol = match backend.protocol {
         Protocol::Http1 => "",
@@ -27,7 +27,8 @@ pub(crate) fn cluster(backend: &Backend) -> String {
     format!("{place}{protocol}{tuned}")
 }
 
-/// The cluster of somebody whom Envoy itself asks. One of an object is called after it, whatever it consists of.
+/// Returns the name of the cluster of an external service that Envoy itself calls. The cluster of an object is named
+/// after the object, independent of its content.
 pub(crate) fn remote(remote: &Remote) -> String {
     match remote {
         Remote::Backend(backend) => cluster(backend),
@@ -39,18 +40,18 @@ pub(crate) fn remote(remote: &Remote) -> String {
     }
 }
 
-/// The cluster of a group, and its endpoints where it has several Services.
+/// Returns the name of the cluster of a group, and of its endpoints if it has several Services.
 pub(crate) fn group(owner: &ObjectKey) -> String {
     format!("extension/{}/{}", owner.namespace, owner.name)
 }
 
-/// The endpoints of a Service's port, whatever protocol they are spoken to in.
+/// Returns the name of the endpoints of a Service's port, independent of the protocol.
 pub(crate) fn endpoints(service: &ServicePort) -> String {
     let health = service.health.map(|port| format!("/health-{port}")).unwrap_or_default();
     format!("service/{}/{}/{}{health}", service.key.namespace, service.key.name, service.port)
 }
 
-/// The port of a Service that endpoints of this name are of.
+/// Returns the port of a Service from the name of its endpoints.
 pub(crate) fn service_port(endpoints: &str) -> Option<ServicePort> {
     let (namespace, rest) = endpoints.strip_prefix("service/")?.split_once('/')?;
     let (name, rest) = rest.split_once('/')?;
@@ -61,32 +62,32 @@ pub(crate) fn service_port(endpoints: &str) -> Option<ServicePort> {
     Some(ServicePort { key: ObjectKey::new("", "Service", namespace, name), port: port.parse().ok()?, health })
 }
 
-/// A certificate.
+/// Returns the name of a certificate.
 pub(crate) fn secret(key: &ObjectKey) -> String {
     format!("secret/{}/{}", key.namespace, key.name)
 }
 
-/// What certificates of clients are checked against, as an object asks for it.
+/// Returns the name of the validation context for client certificates that an object configures.
 pub(crate) fn client_trust(owner: &ObjectKey, label: &str) -> String {
     format!("clients/{}/{}/{label}", owner.namespace, owner.name)
 }
 
-/// The secret by which a client is known where users log in, as an object asks for it.
+/// Returns the name of the Secret with the OAuth2 client secret that an object configures.
 pub(crate) fn login_client(owner: &ObjectKey) -> String {
     format!("login/{}/{}/client", owner.namespace, owner.name)
 }
 
-/// The key of the cookies of users who logged in.
+/// Returns the name of the Secret with the key for the cookies of logged-in users.
 pub(crate) fn login_cookies(owner: &ObjectKey) -> String {
     format!("login/{}/{}/cookies", owner.namespace, owner.name)
 }
 
-/// The listener of a port.
+/// Returns the name of the listener of a port.
 pub(crate) fn listener(port: u16) -> String {
     format!("listener/{port}")
 }
 
-/// A route configuration: one for each plain port, one for each HTTPS listener.
+/// Returns the name of a route configuration: one for each plain port, one for each HTTPS listener.
 pub(crate) fn route_configuration(table: &TableName) -> String {
     match table {
         TableName::Port(port) => format!("http/{port}"),
@@ -94,34 +95,35 @@ pub(crate) fn route_configuration(table: &TableName) -> String {
     }
 }
 
-/// The filter chain of a listener that passes connections on.
+/// Returns the name of the filter chain of a listener that forwards connections.
 pub(crate) fn stream(listener: &str) -> String {
     format!("stream/{listener}")
 }
 
-/// The filter chain of a listener that refuses connections.
+/// Returns the name of the filter chain of a listener that refuses connections.
 pub(crate) fn refusal(listener: &str) -> String {
     format!("refuse/{listener}")
 }
 
-/// Is it the name of a route configuration for requests without TLS?
+/// Checks whether a route configuration is for requests without TLS, by its name.
 pub(crate) fn is_plain(route_configuration: &str) -> bool {
     route_configuration.starts_with("http/")
 }
 
-/// A virtual host.
+/// Returns the name of a virtual host.
 pub(crate) fn virtual_host(host: &Host) -> String {
     host.domain().to_owned()
 }
 
-/// A route of an HTTPProxy, by its place there; `instance` counts how often the proxy came before in the tree.
+/// Returns the name of a route of an HTTPProxy, from its position there; `instance` counts earlier occurrences of the
+/// HTTPProxy in the include tree.
 pub(crate) fn proxy_route(key: &ObjectKey, section: &str, instance: usize, implicit: bool) -> String {
     let again = if instance > 0 { format!("/{instance}") } else { String::new() };
     let implicit = if implicit { "/implicit" } else { "" };
     format!("httpproxy/{}/{}/{section}{again}{implicit}", key.namespace, key.name)
 }
 
-/// A route: one match of one rule, by the rule's name where it has one.
+/// Returns the name of a route: one match of one rule, by the rule's name if it has one.
 pub(crate) fn route(key: &ObjectKey, rule: usize, rule_name: Option<&str>, entry: usize) -> String {
     let kind = key.kind.to_ascii_lowercase();
     let prefix = format!("{kind}/{}/{}", key.namespace, key.name);

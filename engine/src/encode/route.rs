@@ -27,7 +27,7 @@ use crate::model::{
     Action, Forward, Like, Match, NamedMatch, Part, PathMatch, Response, Route, ValueMatch, WeightedBackend,
 };
 
-/// The name of the CORS filter, in the filter chain and as the key of per-route settings.
+/// Name of the CORS filter, in the filter chain and as the key of settings for each route.
 pub(crate) const CORS_FILTER: &str = "envoy.filters.http.cors";
 
 /// `Route.direct_response`, and `DirectResponseAction.body_format`.
@@ -36,7 +36,7 @@ const BODY_FORMAT: u32 = 3;
 /// `Route.typed_per_filter_config`.
 const PER_FILTER_FIELD: u32 = 13;
 
-/// A route as bytes, for a listener.
+/// Encodes a route for a listener.
 pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
     #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
     let mut encoded = envoy::Route {
@@ -71,7 +71,7 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
     bytes
 }
 
-/// Are there rules for cookies that hold for the whole route?
+/// Checks whether the whole route has rules for cookies.
 fn rewrites_cookies(route: &Route) -> bool {
     matches!(route.action, Action::Forward(_)) && !route.cookies.is_empty()
 }
@@ -103,7 +103,7 @@ fn path(path: &PathMatch) -> PathSpecifier {
     }
 }
 
-/// How a header is matched.
+/// Returns the match of a header.
 pub(crate) fn header(header: &NamedMatch) -> envoy::HeaderMatcher {
     envoy::HeaderMatcher {
         name: header.name.to_string(),
@@ -126,7 +126,7 @@ fn query(parameter: &NamedMatch) -> envoy::QueryParameterMatcher {
     }
 }
 
-/// How a value is compared; `None` where any will do.
+/// Returns the match of a value; `None` if any value matches.
 fn string(value: &ValueMatch) -> Option<StringMatcher> {
     match value {
         ValueMatch::Exact(text) => Some(exact(text)),
@@ -136,7 +136,7 @@ fn string(value: &ValueMatch) -> Option<StringMatcher> {
     }
 }
 
-/// How a part of a text is compared.
+/// Returns the match of a part of a text.
 pub(crate) fn like(Like { part, text, ignore_case }: &Like) -> StringMatcher {
     let text = text.to_string();
     let pattern = match part {
@@ -173,7 +173,7 @@ fn action(route: &Route, listener: ListenerContext) -> EnvoyAction {
     }
 }
 
-/// Adds what the body of a direct response is made from: messages that are there twice are merged.
+/// Appends the body format of a direct response: occurrences of one message field are merged.
 fn put_format(response: &Response, bytes: &mut Vec<u8>) {
     let Some(format) = &response.format else { return };
     let mut action = Vec::new();
@@ -181,7 +181,7 @@ fn put_format(response: &Response, bytes: &mut Vec<u8>) {
     prost::encoding::bytes::encode(DIRECT_RESPONSE, &action, bytes);
 }
 
-/// A direct response, without a format.
+/// Returns a direct response without body format.
 pub(crate) fn direct_response(response: &Response) -> envoy::DirectResponseAction {
     envoy::DirectResponseAction {
         status: response.status.into(),
@@ -194,8 +194,8 @@ pub(crate) fn direct_response(response: &Response) -> envoy::DirectResponseActio
 }
 
 fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
-    // A cluster that is not there means a back end that is not there, which Gateway API answers with 500, and gRPC calls
-    // with UNAVAILABLE, which Envoy makes of 503.
+    // A missing cluster means a missing backend. Gateway API requires 500 for it, and UNAVAILABLE for gRPC calls,
+    // which Envoy derives from 503.
     let not_found = if matched.grpc {
         ClusterNotFoundResponseCode::ServiceUnavailable
     } else {
@@ -210,7 +210,7 @@ fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
             None if forward.rewrite.auto_host => Some(HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true })),
             None => None,
         },
-        // Envoy would end every request after 15 s where nothing is set; zero is no limit.
+        // Envoy's default would end every request after 15 s; zero means no limit.
         timeout: Some(duration(forward.timeouts.request.unwrap_or_default())),
         retry_policy: forward.timeouts.backend_request.filter(|limit| !limit.is_zero()).map(|limit| {
             envoy::RetryPolicy {
@@ -239,7 +239,7 @@ fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
     action
 }
 
-/// Listeners let requests become web sockets; this one does not.
+/// Listeners allow WebSocket upgrades; this route does not.
 fn no_websockets() -> UpgradeConfig {
     let enabled = Some(BoolValue { value: false });
     UpgradeConfig { upgrade_type: "websocket".into(), enabled, ..Default::default() }
@@ -268,7 +268,7 @@ fn clusters(backends: &[WeightedBackend]) -> ClusterSpecifier {
                     .host
                     .as_ref()
                     .map(|host| cluster_weight::HostRewriteSpecifier::HostRewriteLiteral(host.to_string())),
-                // One entry at most: the order of several is not defined.
+                // At most one entry: the order of several entries is not defined.
                 typed_per_filter_config: (!backend.cookies.is_empty())
                     .then(|| (cookies::FILTER.to_owned(), any(&cookies::encode(&backend.cookies))))
                     .into_iter()

@@ -1,7 +1,7 @@
-//! Virtual hosts and route configurations, put together from parts that are encoded already.
+//! Virtual hosts and route configurations, assembled from encoded parts.
 //!
-//! A protobuf message is the sequence of its fields, so that a repeated message is appended as tag, length and bytes.
-//! Thus a change of one route costs one route's encoding and copying of the rest.
+//! A protobuf message is the sequence of its fields, so a repeated message is appended as tag, length and bytes. A
+//! change of one route therefore costs the encoding of this route and a copy of the others.
 //!
 //! <https://protobuf.dev/programming-guides/encoding/>
 
@@ -27,7 +27,7 @@ const VIRTUAL_HOSTS_FIELD: u32 = 2;
 /// `RouteConfiguration.typed_per_filter_config`.
 const FILTERS_FIELD: u32 = 16;
 
-/// A virtual host with its routes, each encoded, in order, and what holds for all that say nothing themselves.
+/// Returns a virtual host with its encoded routes, in order, and the settings for routes without settings of their own.
 pub(crate) fn virtual_host<'a>(
     name: String,
     domain: String,
@@ -52,9 +52,9 @@ pub(crate) fn virtual_host<'a>(
     buffer.into()
 }
 
-/// A route configuration with its virtual hosts, each encoded, in order; and its version.
+/// Returns a route configuration with its encoded virtual hosts, in order, and its version.
 ///
-/// The version is made from the versions of the parts: hashing all bytes again would cost more than copying them.
+/// The version is derived from the versions of the parts: a hash of all bytes would cost more than the copy.
 pub(crate) fn route_configuration<'a>(
     name: String,
     filters: &Filters,
@@ -64,7 +64,8 @@ pub(crate) fn route_configuration<'a>(
     let mut head = envoy::RouteConfiguration {
         name,
         ignore_port_in_host_matching: true,
-        // Clusters come and go on their own; one that is missing is answered 500, it refuses no configuration.
+        // Clusters are added and removed independently; a missing cluster results in 500 and does not refuse the
+        // configuration.
         validate_clusters: Some(BoolValue { value: false }),
         ..Default::default()
     }
@@ -84,7 +85,7 @@ pub(crate) fn route_configuration<'a>(
     (buffer.into(), Version::of(&parts))
 }
 
-/// A route configuration with one more virtual host, encoded as well.
+/// Returns a route configuration with an additional encoded virtual host.
 pub(crate) fn with_host(body: &Bytes, host: &Bytes) -> Bytes {
     let mut buffer = body.to_vec();
     append(&mut buffer, VIRTUAL_HOSTS_FIELD, host);

@@ -1,4 +1,4 @@
-//! Certificates, each a Secret of its own, so that a new certificate changes no listener.
+//! Certificates, each as a separate Secret, so that a new certificate changes no listener.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret>
 
@@ -12,7 +12,7 @@ use prost::Message;
 
 use super::names;
 
-/// A certificate chain with its private key, both PEM.
+/// Returns a certificate chain with its private key, both in PEM.
 pub(crate) fn encode(key: &ObjectKey, chain: &Bytes, private_key: &Bytes) -> Bytes {
     #[cfg(any(test, feature = "testing"))]
     let private_key = &crate::testing::mistakes::spoilt_key(chain, private_key);

@@ -1,6 +1,6 @@
-//! Listeners and clusters of the probe, which serve nobody: places in which contents are tried one by one.
+//! Listeners and clusters of the probe: slots in which contents are tried one by one, without traffic.
 //!
-//! They are made of the same parts as what is served, so that a content meets the same filters here as there.
+//! They consist of the same parts as served resources, so that a content meets the same filters.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -24,11 +24,11 @@ use super::cluster::ads;
 use super::{any, endpoints, listener, seconds};
 use crate::features::connection::ListenerSettings;
 
-/// Ports of these listeners, which are never bound: no listener of anybody's has their address.
+/// Ports of these listeners, which are never bound: no other listener has their address.
 const ROUTES_PORT: u16 = 1;
 const CERTIFICATES_PORT: u16 = 2;
 
-/// The listener with a filter chain for each route configuration that it is given by name.
+/// Returns the listener with a filter chain for each of the named route configurations.
 pub(crate) fn routes(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
     let usual = ListenerSettings::default();
     let chain = |slot| FilterChain {
@@ -38,7 +38,7 @@ pub(crate) fn routes(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
     unbound(name, ROUTES_PORT, slots.map(chain).collect())
 }
 
-/// The listener with a filter chain for each certificate that it is given by name.
+/// Returns the listener with a filter chain for each of the named certificates.
 pub(crate) fn certificates(name: &str, slots: impl Iterator<Item = String>) -> Bytes {
     let chain = |slot: String| FilterChain {
         filters: vec![listener::connection_manager(slot.clone(), true, &[], None, &ListenerSettings::default())],
@@ -54,7 +54,7 @@ pub(crate) fn certificates(name: &str, slots: impl Iterator<Item = String>) -> B
 }
 
 fn unbound(name: &str, port: u16, chains: Vec<FilterChain>) -> Bytes {
-    // No two chains may match the same.
+    // The matches of filter chains must differ.
     let apart = |(number, chain): (u32, FilterChain)| FilterChain {
         filter_chain_match: Some(FilterChainMatch {
             destination_port: Some(UInt32Value { value: number }),
@@ -73,9 +73,9 @@ fn unbound(name: &str, port: u16, chains: Vec<FilterChain>) -> Bytes {
     .into()
 }
 
-/// A cluster without endpoints whose servers would be verified with the authorities of a Secret.
+/// Returns a cluster without endpoints that verifies its servers with the certificate authorities of a Secret.
 ///
-/// Only a cluster: a listener would need a certificate besides before it looks at authorities.
+/// A cluster is used, since a listener validates certificate authorities only together with a certificate.
 pub(crate) fn authorities(name: &str, secret: &str) -> Bytes {
     let context = UpstreamTlsContext {
         common_tls_context: Some(CommonTlsContext {
@@ -101,17 +101,17 @@ pub(crate) fn authorities(name: &str, secret: &str) -> Bytes {
     .into()
 }
 
-/// A route configuration without anything in it.
+/// Returns an empty route configuration.
 pub(crate) fn no_routes(name: &str) -> Bytes {
     RouteConfiguration { name: name.into(), ..Default::default() }.encode_to_vec().into()
 }
 
-/// The endpoints of a cluster that has none.
+/// Returns an empty set of endpoints.
 pub(crate) fn no_endpoints(name: &str) -> Bytes {
     ClusterLoadAssignment { cluster_name: name.into(), ..Default::default() }.encode_to_vec().into()
 }
 
-/// A certificate, or authorities, that differ for each number and that no Envoy takes.
+/// Returns a certificate, or certificate authorities, that every Envoy refuses; the content differs for each number.
 pub(crate) fn placeholder(name: &str, authorities: bool, number: u64) -> Bytes {
     let text = Some(DataSource {
         specifier: Some(Specifier::InlineString(format!("placeholder {number}"))),

@@ -1,8 +1,8 @@
-//! Who can be at fault for a refused route configuration, where policies take part in it.
+//! Suspects of a refused route configuration, where policies take part in it.
 //!
-//! A policy is at fault with what it says, field by field, and a route with what it is without policies. So an edit of a
-//! policy accuses the policy and not the routes below it. Where both are new they are told apart by trials; without a
-//! probe the routes answer for both, since none may be served without its policies.
+//! A policy is suspected for its settings, field by field; a route is suspected for its content without policies. An
+//! edit of a policy therefore accuses the policy and not the routes below it. Where both are new, trials separate them.
+//! Without a probe, the routes are suspected for both, because no route may be served without its policies.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,22 +22,23 @@ use crate::translate::policy::PolicyPlan;
 use crate::translate::policy::said::Said;
 use crate::translate::route::Rendered;
 
-/// Who is accused.
+/// The suspects of a refused route configuration.
 pub(super) struct Accused {
-    /// Policies, each with what it says that nobody has taken.
+    /// Policies, each with those of its settings that no Envoy has accepted.
     pub(super) policies: Vec<Subject>,
     /// Parts of routes.
     pub(super) parts: Suspects,
-    /// The listeners' part in their bytes.
+    /// The part of the listeners in the bytes of the suspects.
     pub(super) context: ListenerContext,
 }
 
-/// A policy as it is desired, or as it stands in.
+/// Returns the desired version of a policy, or its stand-in version.
 pub(super) fn plan<'a>(key: &ObjectKey, over: &'a Overlay, around: &'a Around<'_>) -> Option<&'a Arc<PolicyPlan>> {
     over.policies.get(key).or_else(|| around.translator.policy(key))
 }
 
-/// Does a policy say what it is suspected of, as it is desired or as it stands in?
+/// Checks whether the desired version or the stand-in version of a policy has a setting for which the policy is
+/// suspected.
 pub(super) fn is_said(subject: &Subject, over: &Overlay, around: &Around<'_>) -> bool {
     let key = &subject.node.key;
     let plans = over.policies.get(key).into_iter().chain(around.translator.policy(key));
@@ -45,7 +46,7 @@ pub(super) fn is_said(subject: &Subject, over: &Overlay, around: &Around<'_>) ->
 }
 
 impl Line {
-    /// Who can be at fault for a version of a route configuration. `apart`: can each be tried alone?
+    /// Returns the suspects of a version of a route configuration. `apart`: whether each suspect can be tried alone.
     pub(super) fn accused(&self, name: &str, version: &Version, apart: bool) -> Option<Accused> {
         let (parts, context) = self.suspects(name, version)?;
         let mut policies: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
@@ -76,7 +77,8 @@ impl Line {
         Some(Accused { policies: policies.into_iter().map(subject).collect(), parts, context })
     }
 
-    /// The same as they are taken in or left out together, without those who only stand in where others are left.
+    /// Returns the suspects in the groups that are served or closed together. Stand-in versions are omitted as long as
+    /// other suspects remain.
     pub(super) fn accused_subjects(&self, name: &str, version: &Version, by_object: bool) -> Vec<Subject> {
         let Some(Accused { policies, parts, .. }) = self.accused(name, version, false) else { return Vec::new() };
         let stands_in = |key: &ObjectKey| self.derived.overlay.objects.contains_key(key);
@@ -95,7 +97,8 @@ impl Line {
         subjects
     }
 
-    /// What nobody has taken in a version of a route configuration: parts of routes, and what policies say.
+    /// Returns the contents in a version of a route configuration that no Envoy has accepted: parts of routes, and
+    /// settings of policies.
     pub(super) fn unproven_in(&self, name: &str, version: &Version) -> HashSet<Content> {
         let Some(Accused { policies, parts, .. }) = self.accused(name, version, false) else { return HashSet::new() };
         let policies = policies.into_iter().flat_map(|policy| policy.contents.into_keys());
@@ -106,12 +109,13 @@ impl Line {
         !self.proof.is_known_good(&said.content())
     }
 
-    /// Do policies say something to a route that nobody has taken?
+    /// Checks whether a policy applies a setting to the route that no Envoy has accepted.
     fn is_told_anew(&self, rendered: &Rendered) -> bool {
         rendered.said().iter().any(|said| self.is_unproven(said))
     }
 
-    /// A part as it is tried alone: without what policies say to it that nobody has taken, since that is tried apart.
+    /// Returns a part in the form in which it is tried alone: without the settings of policies that no Envoy has
+    /// accepted, because these are tried separately.
     pub(super) fn alone(&self, rendered: &Rendered, context: ListenerContext) -> Bytes {
         match self.is_told_anew(rendered) {
             true => trials::alone(&rendered.without_policies(), context),
@@ -119,7 +123,7 @@ impl Line {
         }
     }
 
-    /// What is proven with a part of a route configuration that was taken.
+    /// Returns the contents that an accepted part of a route configuration proves.
     pub(super) fn proven_with(rendered: &Rendered, context: ListenerContext) -> Vec<Content> {
         if rendered.said().is_empty() {
             return Vec::new();
@@ -128,7 +132,7 @@ impl Line {
         said.chain([rendered.bare_content(context)]).collect()
     }
 
-    /// The policies whose part in a refusal is not known, where routes answer for both.
+    /// Returns the names of the policies that may have contributed to a refusal for which routes are suspected.
     pub(super) fn unheard(&self, name: &str, version: &Version) -> Option<String> {
         let (parts, _) = self.suspects(name, version)?;
         let told = parts.values().flat_map(|parts| parts.values()).flat_map(|part| part.rendered.said().iter());

@@ -1,4 +1,4 @@
-//! Suspects on trial at one Envoy of the fleet, group by group, as `readmission.rs` says.
+//! Trials of suspects on one Envoy of the fleet, group by group; `readmission.rs` selects the groups.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,42 +14,43 @@ use super::rollout::{STRIKES_MAX, Stage, TRIED, Waiting, changes};
 use super::taking_part::Untried;
 use crate::translate::fleet::FleetId;
 
-/// Suspects on trial at one Envoy.
+/// A trial of suspects on one Envoy.
 #[derive(Clone, Debug)]
 pub(crate) struct TrialRun {
-    /// Which Envoy.
+    /// The node of the Envoy.
     pub(crate) node: Arc<str>,
-    /// What it is offered.
+    /// The configuration that the Envoy is offered.
     pub(crate) snapshot: Snapshot,
-    /// What it has not answered yet.
+    /// The resources that the Envoy has not answered yet.
     pub(crate) waiting: Waiting,
-    /// Since when it is offered that, in milliseconds of Unix time.
+    /// The start of the trial, in milliseconds of Unix time.
     pub(crate) began_ms: u64,
-    /// When it counts as silent, in milliseconds of Unix time.
+    /// The time after which the Envoy counts as silent, in milliseconds of Unix time.
     pub(crate) deadline: u64,
-    /// What is tried.
+    /// The contents on trial.
     pub(crate) contents: BTreeSet<Content>,
-    /// The objects of which that is tried apart from the rest.
+    /// The objects with units that are tried separately from the rest of the object.
     pub(crate) apart: BTreeSet<ObjectKey>,
-    /// Is it in a host that no request reaches?
+    /// Whether the contents are in a host that no request reaches.
     pub(crate) is_unreached: bool,
-    /// Is it a convicted subject, on trial at a second Envoy?
+    /// Whether the subject is already convicted, and is on trial on a second Envoy.
     pub(crate) is_second: bool,
-    /// What of the resources that are to be answered all Envoys had acknowledged before.
+    /// The acknowledged forms, before the trial, of the resources that the Envoy has to answer.
     pub(super) before: Before,
 }
 
-/// Which contents are tried.
+/// The contents of a trial.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tried {
     /// The contents.
     pub(super) contents: BTreeSet<Content>,
-    /// The objects of which they are tried apart from the rest.
+    /// The objects with contents that are tried separately from the rest of the object.
     pub(super) apart: BTreeSet<ObjectKey>,
 }
 
 impl Tried {
-    /// The contents of subjects. A unit is tried apart from the rest of its object, which is closed meanwhile.
+    /// Returns the contents of subjects. A unit is tried separately from the rest of its object, which is closed during
+    /// the trial.
     pub(super) fn of(subjects: &[Subject]) -> Self {
         let units = subjects.iter().map(|subject| &subject.node).filter(|node| !node.section.is_empty());
         Self {
@@ -59,19 +60,19 @@ impl Tried {
     }
 }
 
-/// What tries contents.
+/// A configuration that tries contents.
 #[derive(Clone, Debug)]
 pub(super) struct TrialOffer {
-    /// What an Envoy is offered.
+    /// The configuration that an Envoy is offered.
     pub(super) snapshot: Snapshot,
-    /// What of it is to be answered.
+    /// The resources of the configuration that the Envoy has to answer.
     pub(super) waiting: Waiting,
-    /// Are the contents in a host that no request reaches?
+    /// Whether the contents are in a host that no request reaches.
     pub(super) is_unreached: bool,
 }
 
 impl TrialRun {
-    /// A trial of suspects that begins now and has no deadline.
+    /// Creates a trial of suspects that begins now and has no deadline.
     pub(super) fn new(node: Arc<str>, tried: Tried, offer: TrialOffer, now_ms: u64) -> Self {
         let (Tried { contents, apart }, TrialOffer { snapshot, waiting, is_unreached }) = (tried, offer);
         Self {
@@ -89,12 +90,12 @@ impl TrialRun {
     }
 }
 
-/// Acknowledged resources, of route configurations with what they are made of.
+/// Acknowledged resources; route configurations with their form.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Before(Vec<(ResourceType, Arc<Resource>, Option<Form>)>);
 
 impl Line {
-    /// The next group of suspects is offered to one Envoy.
+    /// Offers the next group of suspects to one Envoy.
     pub(crate) fn start_trial(&mut self, around: &mut Around<'_>) {
         if self.trial.is_some() || !matches!(self.stage, Stage::Settled) {
             return;
@@ -106,7 +107,8 @@ impl Line {
         let Some(subjects) = self.next_on_trial(around) else {
             match &self.readmission {
                 None => return,
-                // Their owners have used up their refusals, or no Envoy answered: a later tick of the clock tries them.
+                // Either the budget of refusals of the owners is used up, or no Envoy answered: a later clock event
+                // tries these suspects.
                 Some(readmission) if !readmission.is_done() => return,
                 Some(_) => self.readmission = None,
             }
@@ -117,7 +119,7 @@ impl Line {
         let tried = Tried::of(&subjects);
         let Some(mut offer) = self.on_trial(&tried, around) else { return };
         offer.waiting = self.answerable(&node, offer.waiting, &offer.snapshot);
-        // With one half cleared, the other half makes what was refused as a whole.
+        // With one half cleared, the other half can produce the content that was refused as a whole.
         let known = offer.waiting.iter().find_map(|((kind, name), version)| {
             let refusal = self.hold.refusal_of(*kind, name, *version)?;
             Some((*kind, name.clone(), *version, refusal.message.clone()))
@@ -129,12 +131,13 @@ impl Line {
         }
         self.attribution.round();
         if nothing_to_learn {
-            // Their content is served already, or not at all.
+            // The contents are served already, or are not part of any resource.
             self.trial_accepted(around);
         }
     }
 
-    /// An Envoy of this replica, or one that another replica asks, is offered what is tried, and answers in time.
+    /// Offers the trial to an Envoy of this replica, or of another replica on request. The Envoy has to answer before a
+    /// deadline.
     pub(super) fn begin_trial(&mut self, mut trial: TrialRun, around: &Around<'_>) {
         trial.deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
         trial.before = self.before_trial(&trial.waiting);
@@ -142,7 +145,7 @@ impl Line {
         self.trial = Some(trial);
     }
 
-    /// What an Envoy is offered that tries these contents.
+    /// Returns the configuration for an Envoy that tries these contents.
     pub(super) fn on_trial(&mut self, tried: &Tried, around: &mut Around<'_>) -> Option<TrialOffer> {
         let Tried { contents, apart } = tried;
         if let Some(offer) = self.on_trial_unreached(tried, around) {
@@ -159,8 +162,9 @@ impl Line {
         let mut waiting = Waiting::new();
         for kind in TRIED {
             let changed = changes(self.everyone.as_ref().unwrap_or(&nothing), &snapshot, kind);
-            // A cluster that was taken is not asked for again: who has it says nothing more. So it is with anything that
-            // the Envoy took last: where it has that still, it is not sent it again, and never answers.
+            // An answer for an accepted cluster proves nothing more, so it is not expected again. Nor is an answer
+            // expected for any resource that the Envoy accepted last: an Envoy that still has the resource is not sent
+            // it again, and never answers.
             let unknown = changed.filter(|resource| {
                 let is_taken = self.hold.is_acknowledged(kind, resource);
                 let is_refused = || self.hold.refusal_of(kind, &resource.name, resource.version).is_some();
@@ -171,7 +175,8 @@ impl Line {
         Some(TrialOffer { snapshot, waiting, is_unreached: false })
     }
 
-    /// Who tries: an Envoy that has what is proven, where anything is; one of another replica, where there is no other.
+    /// Selects the Envoy for a trial: an Envoy that has the proven configuration, if anything is proven; an Envoy of
+    /// another replica only if there is no other.
     fn trial_node(&self) -> Option<Arc<str>> {
         let anything = self.hold.has_acknowledged_routes();
         let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
@@ -179,7 +184,7 @@ impl Line {
         fit.min_by_key(|node| (self.afar.contains(*node), self.silent.contains(*node))).cloned()
     }
 
-    /// The Envoy took the suspects that were on trial.
+    /// Handles the acceptance of the suspects on trial.
     pub(crate) fn trial_accepted(&mut self, around: &mut Around<'_>) {
         let absent = self.absent_from_trial(around);
         if self.is_at_second_witness() {
@@ -202,7 +207,7 @@ impl Line {
         self.settle(around);
     }
 
-    /// The Envoy refused the suspects that were on trial, in this resource where one is known.
+    /// Handles the refusal of the suspects on trial; `refused` is the refused resource, if it is known.
     pub(crate) fn trial_refused(
         &mut self,
         refused: Option<(ResourceType, &Arc<str>, Version)>,
@@ -228,7 +233,8 @@ impl Line {
         if !others.is_empty() {
             let is_first = refused.is_none_or(|(_, _, version)| readmission.is_first(version));
             if !is_first {
-                // Each brings the other into its trial: neither can be tried now, and nothing is judged.
+                // Each of the two groups brings the other into its trial: neither can be tried now, and nothing is
+                // convicted.
                 readmission.not_answered(around.now_ms);
                 return self.settle(around);
             }
@@ -238,7 +244,7 @@ impl Line {
             }
             self.suspect(&others, around);
         } else if !readmission.is_on_trial(is_accused) {
-            // What was refused holds nothing of those on trial: this proves nothing about them.
+            // The refused resource holds nothing of the subjects on trial: the refusal proves nothing about them.
             readmission.not_answered(around.now_ms);
         } else if let Finding::Convicted(subject) = readmission.refused(is_accused) {
             match subject.units() {
@@ -252,8 +258,9 @@ impl Line {
         self.settle(around);
     }
 
-    /// The Envoy that tries suspects is lost or silent. Twice, while other Envoys answer, counts as a refusal without a
-    /// message; where no other Envoy answers it proves nothing, and the suspects are tried later.
+    /// Handles the loss or the silence of the Envoy that tries suspects. Two losses, while other Envoys answer, count
+    /// as a refusal without a message. If no other Envoy answers, a loss proves nothing, and the suspects are tried
+    /// later.
     pub(crate) fn trial_lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) -> bool {
         if self.trial.as_ref().is_none_or(|trial| *trial.node != *node) {
             return false;
@@ -271,7 +278,8 @@ impl Line {
             return false;
         }
         if !self.others_answer(node) {
-            // Where no other Envoy answers, silence proves nothing about the suspects: others are tried before them.
+            // If no other Envoy answers, silence proves nothing about the suspects: other suspects are tried before
+            // them.
             self.trial_strikes = 0;
             if let Some(readmission) = &mut self.readmission {
                 readmission.not_answered(around.now_ms);
@@ -285,7 +293,7 @@ impl Line {
         true
     }
 
-    /// What all Envoys have acknowledged of the resources that a trial is about.
+    /// Returns the forms that all Envoys have acknowledged of the resources of a trial.
     pub(super) fn before_trial(&self, waiting: &Waiting) -> Before {
         let known = |(kind, name): &(ResourceType, Arc<str>)| {
             let resource = self.hold.acknowledged(*kind, name)?.clone();
@@ -295,7 +303,8 @@ impl Line {
         Before(waiting.keys().filter_map(known).collect())
     }
 
-    /// Ends a trial without a rollout of its content: forms that only one Envoy took are not acknowledged by all.
+    /// Ends a trial without a rollout of its content. Forms that only one Envoy accepted do not count as acknowledged
+    /// by all Envoys.
     pub(super) fn end_trial(&mut self) -> Option<TrialRun> {
         let mut trial = self.trial.take()?;
         self.hold.expect_no_more(&trial.waiting);

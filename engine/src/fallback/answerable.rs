@@ -1,8 +1,8 @@
-//! Which answers an Envoy can still give to what it is offered.
+//! The answers that an Envoy can still give to its offered configuration.
 //!
-//! An Envoy asks for a route configuration or a certificate only where something that it has names it, and it does not
-//! have a listener with an address that it cannot bind. An answer about anything else never arrives, so nothing waits
-//! for one.
+//! An Envoy subscribes to a route configuration or a certificate only if one of its resources names it. An Envoy does
+//! not have a listener with an address that it cannot bind. An answer about any other resource never arrives, so
+//! nothing waits for such an answer.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +17,9 @@ const RDS_NAME: u8 = 0x12;
 const SDS_NAME: u8 = 0x0a;
 
 impl Line {
-    /// Of what changed, what an Envoy answers to when it is offered this configuration: of route configurations and
-    /// certificates those that something names which it has or takes.
+    /// Returns the changed resources that an Envoy answers when it is offered this configuration. Of route
+    /// configurations and certificates, these are the resources that are named by a resource that the Envoy has or
+    /// accepts.
     pub(super) fn answerable(&self, node: &str, changed: Waiting, offered: &Snapshot) -> Waiting {
         let of = |kind: ResourceType| changed.keys().filter(move |(of, _)| *of == kind);
         let names = |kind: ResourceType| of(kind).map(|(_, name)| name.as_bytes()).collect::<BTreeSet<_>>();
@@ -34,7 +35,7 @@ impl Line {
         waiting
     }
 
-    /// Those of these names that occur in a field of this tag in resources of these types.
+    /// Returns the names that occur in a field with this tag in resources of these types.
     fn named(
         &self,
         node: &str,
@@ -50,8 +51,8 @@ impl Line {
         for (kind, resource) in
             kinds.iter().flat_map(|kind| offered.of(*kind).values().map(move |known| (*kind, known)))
         {
-            // Where an older form of a listener was taken, the Envoy has that one, which names the same. A wait without
-            // an answer is worse than no wait: the content counts as refused after it.
+            // If an older form of a listener was accepted, the Envoy has that form, which names the same resources. A
+            // wait without an answer is worse than no wait: after such a wait the content counts as refused.
             let is_missing = self.hold.unavailable.lacks(node, kind, &resource.name, resource.version)
                 && self.hold.acknowledged(kind, &resource.name).is_none_or(|known| known.version == resource.version);
             if !is_missing {
@@ -62,8 +63,8 @@ impl Line {
     }
 }
 
-/// Finds strings in a message, however deep they are: the tag of the field, the length and the bytes. A false
-/// match causes a wait without an answer, until the deadline.
+/// Finds strings in a message at any depth: the tag of the field, the length, and the bytes. A false match causes a
+/// wait without an answer, until the deadline.
 fn find(body: &[u8], tag: u8, names: &BTreeSet<&[u8]>, found: &mut BTreeSet<Vec<u8>>) {
     for (at, _) in body.iter().enumerate().filter(|(_, byte)| **byte == tag) {
         let rest = body.get(at + 1..).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What Envoys of the fleet answer: what an ACK proves, and where a refusal goes. Whose fault a refusal is, is asked in
-//! `blame.rs`.
+//! Answers of the Envoys of the fleet: what an ACK proves, and how a NACK is processed. `blame.rs` attributes NACKs to
+//! objects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::rollout::{Stage, Waiting};
 use super::shapes::shape;
 
 impl Line {
-    /// An Envoy of the fleet has answered. True where the plan is to be derived anew.
+    /// Processes an answer of an Envoy of the fleet.
     pub(crate) fn answered(&mut self, answer: &Answer, around: &mut Around<'_>) {
         self.heard_ms.insert(answer.node.clone(), around.now_ms);
         if self.silent.remove(&answer.node)
@@ -51,7 +51,7 @@ impl Line {
             self.learn(answer.kind, name, version, around);
         }
         if self.hold.refusal_of(answer.kind, name, version).is_some() {
-            // The repeat of a refused certificate is acknowledged without being taken.
+            // Envoy acknowledges the repeat of a refused certificate without accepting it.
             return;
         }
         if let Some(trial) = &mut self.trial
@@ -72,7 +72,7 @@ impl Line {
         }
     }
 
-    /// A form was acknowledged for the first time: what does that prove?
+    /// Records what the first acknowledgement of a form proves.
     fn learn(&mut self, kind: ResourceType, name: &Arc<str>, version: Version, around: &Around<'_>) {
         let mut proven = BTreeSet::new();
         match kind {
@@ -80,7 +80,7 @@ impl Line {
             ResourceType::Endpoints => {}
             ResourceType::Secret => {
                 self.note_acknowledged();
-                // What was acknowledged may be a version that stands in.
+                // The acknowledged certificate may be a stand-in version.
                 let desired = around.translator.certificates(&self.gateway);
                 let acknowledged = Content(*version.as_bytes());
                 for (key, _) in desired.iter().filter(|(_, content)| **content == acknowledged) {
@@ -124,12 +124,12 @@ impl Line {
             return self.trial_refused(Some((answer.kind, name, version)), message, around);
         }
         let others = self.envoys.keys().any(|node| !self.alone.contains_key(node));
-        // Where the others are away, it is believed after some time and not at once.
+        // If the other Envoys are disconnected, the refusal is accepted after a delay and not at once.
         let was_alone = self.alone.contains_key(&answer.node) && (others || self.may_believe_outliers(around));
         if was_alone || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
-            // Others of its build take it: its own trouble.
+            // Other Envoys of its build accept the resource: the problem is local to this Envoy.
             self.went_astray(&answer.node, (answer.kind, name.clone()), version, message);
-            // What it keeps may lack a guard or endpoints of now.
+            // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
             self.close_in_strays(around);
             return self.keep_served_endpoints(around);
         }
@@ -137,7 +137,7 @@ impl Line {
             return;
         }
         if around.follows {
-            // It is held at what was acknowledged until the leader has judged.
+            // The resource is held at its acknowledged form until the leader has decided.
             return self.settle(around);
         }
         let subjects = self.subjects(answer.kind, name, version, around);
@@ -150,7 +150,7 @@ impl Line {
         self.blame(answer.kind, name, version, message, around);
     }
 
-    /// An Envoy is lost, or silent for too long, on what it was offered first.
+    /// Handles the loss of an Envoy, or its silence after the deadline, during an offer that only this Envoy received.
     pub(crate) fn lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) {
         if around.follows {
             return self.advance(around);
@@ -169,7 +169,7 @@ impl Line {
             }
             return self.advance(around);
         }
-        // What comes first on the wire is what it was lost on: nothing that names it was sent yet.
+        // The loss is attributed to the type that is sent first: no resource that names it was sent yet.
         let others: Waiting = waiting.into_iter().filter(|((kind, _), _)| *kind != ResourceType::Secret).collect();
         let first = others.keys().next().map(|(kind, _)| *kind);
         for ((kind, name), version) in others.into_iter().filter(|((kind, _), _)| Some(*kind) == first) {

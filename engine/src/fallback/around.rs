@@ -1,4 +1,4 @@
-//! What a line works with: lent for one step.
+//! Inputs of a scope, borrowed for one step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,44 +12,45 @@ use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 use crate::trial::Trial;
 
-/// What a line works with: lent for one step.
+/// The inputs of a scope, borrowed for one step.
 pub(crate) struct Around<'a> {
     pub(crate) translator: &'a mut Translator,
     pub(crate) graph: &'a mut Graph,
     pub(crate) objects: &'a ObjectSnapshot,
     pub(crate) unusable: &'a BTreeSet<ObjectKey>,
-    /// Objects that are as they were stored, since nothing can be read of them.
+    /// Objects in their stored version, because their current content cannot be read.
     pub(crate) unread: &'a BTreeSet<ObjectKey>,
-    /// What was found wrong when objects were decoded.
+    /// The faults that were found when objects were decoded.
     pub(crate) decoding: &'a BTreeMap<ObjectKey, Vec<Fault>>,
     pub(crate) settings: &'a Settings,
     /// Milliseconds of Unix time.
     pub(crate) now_ms: u64,
-    /// Since when objects are at fault, over retries and restarts.
+    /// The time since which each object is at fault, across retries and restarts.
     pub(crate) ledger: &'a Ledger,
-    /// Does another replica lead?
+    /// Whether another replica is the leader.
     pub(crate) follows: bool,
-    /// The build of the probe, where there is one.
+    /// The build of the probe, if there is a probe.
     pub(crate) probe: Option<&'a Arc<str>>,
     pub(crate) next_trial: &'a mut u64,
-    /// How many fallbacks were put into force.
+    /// The number of fallbacks that were put into force.
     pub(crate) fallbacks: &'a mut u64,
     pub(crate) trials: &'a mut Vec<Trial>,
 }
 
 impl Around<'_> {
-    /// Seconds of Unix time.
+    /// The current time, in seconds of Unix time.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
     }
 
-    /// Since when an object is at fault that is found to be so now.
+    /// Returns the time since which an object that is at fault now has been at fault.
     pub(crate) fn began(&self, key: &ObjectKey) -> i64 {
         let generation = self.objects.get(key).map(|object| object.metadata.generation);
         self.ledger.began(key, generation, self.now())
     }
 
-    /// Could all of an object be read? What could not be is not served: such a version is never whole.
+    /// Checks whether all of an object could be read. A part that could not be read is not served, so such a version is
+    /// never whole.
     pub(super) fn is_whole(&self, key: &ObjectKey) -> bool {
         !self.decoding.get(key).is_some_and(|faults| faults.iter().any(Fault::is_error))
     }

@@ -1,18 +1,18 @@
-//! How long it takes to find out whom to blame, and how many trials: counted from the refusal to the last verdict.
+//! Duration and number of trials of the searches for objects at fault, counted from the refusal to the last verdict.
 
-/// Searches that are remembered until somebody asks for them.
+/// Limit of completed searches that are kept until they are collected.
 pub(crate) const ENDED_MAX: usize = 1024;
 
-/// A search that has ended.
+/// A completed search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributed {
-    /// Trials, on the probe or on one Envoy; none where only one could be at fault.
+    /// The number of trials, on the probe or on one Envoy; 0 if there was only one suspect.
     pub rounds: u32,
-    /// From the refusal to the verdict.
+    /// The time from the refusal to the verdict.
     pub took_ms: u64,
 }
 
-/// The search that is under way, and those that have ended.
+/// The search in progress, and the completed searches.
 #[derive(Debug, Default)]
 pub(crate) struct Attribution {
     began_ms: Option<u64>,
@@ -21,19 +21,19 @@ pub(crate) struct Attribution {
 }
 
 impl Attribution {
-    /// Something was refused; nothing happens where a search is under way.
+    /// Starts a search after a refusal; does nothing if a search is in progress.
     pub(crate) fn begin(&mut self, now_ms: u64) {
         self.began_ms.get_or_insert(now_ms);
     }
 
-    /// Something is tried for it.
+    /// Counts a trial of the search in progress.
     pub(crate) fn round(&mut self) {
         if self.began_ms.is_some() {
             self.rounds = self.rounds.saturating_add(1);
         }
     }
 
-    /// Nothing is under way any more.
+    /// Ends the search in progress.
     pub(crate) fn end(&mut self, now_ms: u64) {
         let Some(began_ms) = self.began_ms.take() else { return };
         let rounds = std::mem::take(&mut self.rounds);
@@ -42,7 +42,7 @@ impl Attribution {
         }
     }
 
-    /// The searches that have ended since this was last asked.
+    /// Returns the searches that were completed since the last call.
     pub(crate) fn take(&mut self) -> Vec<Attributed> {
         std::mem::take(&mut self.ended)
     }

@@ -1,6 +1,8 @@
-//! Whom to blame for what the fleet refused: the parts that changed since the build last acknowledged the resource.
+//! Attribution of refusals in the fleet: the suspects are the parts that changed since the build last acknowledged the
+//! resource.
 //!
-//! Without a probe they are taken back in by halving, on one Envoy of the fleet; with one the search is on the probe.
+//! Without a probe, suspects are readmitted by halving, on one Envoy of the fleet. With a probe, the search runs on the
+//! probe.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,18 +23,18 @@ use super::suspects::{self, Suspects};
 use crate::features::redirect::ListenerContext;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 
-/// Types of which it is asked who is at fault where one is refused; a certificate is one object's.
+/// Resource types with refusals that need a search for the object at fault. A certificate comes from one object.
 pub(super) const BLAMED: [ResourceType; 3] = [ResourceType::Cluster, ResourceType::Listener, ResourceType::Route];
 
 impl Line {
-    /// Who can be at fault for a version of a route configuration.
+    /// Returns the suspects of a version of a route configuration.
     pub(super) fn suspects(&self, name: &str, version: &Version) -> Option<(Suspects, ListenerContext)> {
         let form = self.form(name, version)?;
         let before = self.acknowledged(name).map(|form| &form.composition);
         Some((suspects::changed(before, &form.composition, &self.proof), form.context))
     }
 
-    /// Who can be at fault for a refused resource, as they are taken in or left out together.
+    /// Returns the suspects of a refused resource, in the groups that are served or closed together.
     pub(super) fn subjects(
         &self,
         kind: ResourceType,
@@ -44,7 +46,7 @@ impl Line {
             ResourceType::Route => {
                 let by_object = around.settings.fallback.use_last_valid;
                 let subjects = self.accused_subjects(name, &version, by_object);
-                // Of an object with several units it is asked which of them.
+                // If one object with several units is the only suspect, the search is among its units.
                 if let [only] = &subjects[..] { only.units() } else { subjects }
             }
             ResourceType::Cluster => self.cluster_suspects(name, around),
@@ -53,7 +55,8 @@ impl Line {
         }
     }
 
-    /// A resource was refused in the fleet: who can be at fault goes back to last valid, and is taken in again.
+    /// Handles a resource that was refused in the fleet: the suspects go back to their last valid versions, and are
+    /// readmitted by trials.
     pub(crate) fn blame(
         &mut self,
         kind: ResourceType,
@@ -84,7 +87,7 @@ impl Line {
                 [] => {}
                 _ => {
                     self.suspect(&subjects, around);
-                    // A search that is under way goes on: what stands in for its suspects may be refused as well.
+                    // A search in progress continues: stand-ins for its suspects may be refused as well.
                     self.readmission.get_or_insert_default().add(subjects);
                 }
             }
@@ -92,7 +95,8 @@ impl Line {
         self.settle(around);
     }
 
-    /// Is it a late answer about a form that is not wanted any more, with a content that was convicted meanwhile?
+    /// Checks whether an answer is a late one about a form that is no longer wanted, with a content that was convicted
+    /// after the form was sent.
     fn is_explained(&self, kind: ResourceType, name: &str, version: Version, subjects: &[Subject]) -> bool {
         let is_firm = |verdict: &Verdict| verdict.detected != Detected::Suspected && verdict.witnesses.is_empty();
         let is_convicted = |content: &Content| self.quarantine.get(content).is_some_and(is_firm);
@@ -100,8 +104,8 @@ impl Line {
             && subjects.iter().flat_map(|subject| subject.contents.keys()).any(is_convicted)
     }
 
-    /// A refusal with the names of the policies that may be behind it, where only routes are suspected of it: what a policy
-    /// says cannot be tried apart from a route that is new as well.
+    /// Returns the message of a refusal with the names of the policies that may have contributed to it, if only routes
+    /// are suspected: the settings of a policy cannot be tried separately from a route that is new as well.
     pub(super) fn with_policies(
         &self,
         message: &str,
@@ -116,12 +120,13 @@ impl Line {
             return message.to_owned();
         }
         match self.unheard(name, &version) {
-            Some(policies) => format!("{message} (with what {policies} says, which is new as well)"),
+            Some(policies) => format!("{message} (together with {policies}, which is new as well)"),
             None => message.to_owned(),
         }
     }
 
-    /// Who was edited meanwhile is not tried again, and nobody stays suspected whom nobody is going to try.
+    /// Removes subjects that were edited since their refusal from the search, and clears suspicions that no trial is
+    /// going to test.
     pub(crate) fn drop_suspicions(&mut self, around: &Around<'_>) {
         if let Some(readmission) = &mut self.readmission {
             let (gateway, overlay) = (&self.gateway, &self.derived.overlay);
@@ -140,8 +145,8 @@ impl Line {
         }
     }
 
-    /// What is wanted is known to be refused, and no verdict says why: the culprit is searched without sending it again.
-    /// True where that is so.
+    /// Searches for the object at fault if the wanted configuration is known to be refused and no verdict explains
+    /// this. The refused content is not sent again. Returns true if a search was started.
     pub(crate) fn blame_what_is_known(&mut self, around: &mut Around<'_>) -> bool {
         if !around.settings.fallback.isolate || self.readmission.is_some() || self.search.is_some() {
             return false;
@@ -173,7 +178,8 @@ impl Line {
     }
 }
 
-/// Is a suspect desired as it is suspected, or made to be served instead of what is desired? Anything else is not tried.
+/// Checks whether the suspected content is desired, or is served instead of desired content. Other suspects are not
+/// tried.
 pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, overlay: &Overlay, around: &Around<'_>) -> bool {
     let key = &subject.node.key;
     let plan = around.translator.route(key);
@@ -186,7 +192,7 @@ pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, overlay: &Overlay,
         || accused::is_said(subject, overlay, around)
 }
 
-/// Is it an answer that may stand in for a unit that is desired?
+/// Checks whether the subject is a direct response that may replace a desired unit.
 pub(super) fn stands_in(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> bool {
     subject.contents.iter().any(|(content, node)| {
         [Manner::AsWritten, Manner::Narrowed].into_iter().any(|how| {
@@ -200,7 +206,7 @@ pub(super) fn stands_in(gateway: &ObjectKey, subject: &Subject, around: &Around<
     })
 }
 
-/// Suspects as they are taken in or left out together.
+/// Groups suspects into the subjects that are served or closed together.
 pub(super) fn subjects(suspects: Suspects, by_object: bool) -> Vec<Subject> {
     let mut subjects: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
     for (node, parts) in suspects {

@@ -1,44 +1,47 @@
-//! Refusals that Envoys which serve are put through: so many a minute for all, and so many of them for each owner.
+//! Budgets of refusals that serving Envoys are exposed to: a limit per minute for all owners, and a limit per minute
+//! for each owner.
 //!
-//! An owner is a namespace. Each refusal takes from a store that fills up again with time; an owner with an empty store
-//! waits with everything that is not proven, and others go on. Owners of which nothing was refused lately have the
-//! last of the common store for themselves.
+//! An owner is a namespace. Each refusal is taken from a budget that refills over time. An owner with an empty budget
+//! waits with all of its unproven content, and other owners continue. The last part of the common budget is reserved
+//! for owners without a recent refusal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Refusals of one Gateway's Envoys of one build within any minute, where contents are tried on Envoys that serve.
+/// Limit of refusals per minute by the Envoys of one Gateway and build, for contents that are tried on serving Envoys.
 pub(crate) const REFUSALS_PER_MINUTE_MAX: u64 = 150;
-/// Those of them for the contents of one namespace; with a probe, searches on it that end with a verdict about one.
+/// Limit of these refusals for the contents of one namespace. With a probe, searches on the probe that end with a
+/// verdict about the namespace count as well.
 pub(crate) const OWNER_REFUSALS_PER_MINUTE_MAX: u64 = 90;
-/// Namespaces of which refusals are counted; beyond it the one that was refused longest ago is forgotten.
+/// Limit of namespaces with counted refusals; beyond the limit, the namespace with the oldest refusal is forgotten.
 pub(crate) const OWNERS_MAX: usize = 4_096;
 
-/// After how many milliseconds one more refusal is allowed.
+/// Milliseconds until one more refusal is allowed.
 const REFILL_MS: u64 = 1_000;
-/// The same of one owner.
+/// Milliseconds until one more refusal is allowed for one owner.
 const OWNER_REFILL_MS: u64 = 2_000;
-/// As many may come at once: with those that are allowed again within a minute it is the limit.
+/// The number of refusals that may occur at once. Together with the refill within a minute, this is the limit per
+/// minute.
 const CAPACITY: u64 = REFUSALS_PER_MINUTE_MAX - 60_000 / REFILL_MS;
-/// The same of one owner.
+/// The number of refusals of one owner that may occur at once.
 const OWNER_CAPACITY: u64 = OWNER_REFUSALS_PER_MINUTE_MAX - 60_000 / OWNER_REFILL_MS;
-/// The last of the common store, which only owners have of which nothing was refused lately.
+/// The last part of the common budget, reserved for owners without a recent refusal.
 const RESERVED: u64 = 30;
 
-/// For how many milliseconds an owner of which something was refused has no part in that.
+/// Milliseconds after a refusal during which its owner has no share in the reserved part.
 const LATELY_MS: u64 = 60_000;
 
-/// What was taken of a store that fills up with time.
+/// The used part of a budget that refills over time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Store {
-    /// How much is taken, in milliseconds until it is full again, at `at_ms`.
+    /// The used amount at `at_ms`, as the milliseconds until the budget is full again.
     taken_ms: u64,
     at_ms: u64,
 }
 
 impl Store {
     fn taken(self, now_ms: u64) -> u64 {
-        // A clock that was set back fills nothing.
+        // A clock that was set back refills nothing.
         self.taken_ms.saturating_sub(now_ms.saturating_sub(self.at_ms))
     }
 
@@ -47,7 +50,8 @@ impl Store {
         *self = Self { taken_ms: taken.min(capacity * refill_ms), at_ms: now_ms };
     }
 
-    /// When one more can be taken, where `reserved` have to stay; none where it can be now.
+    /// Returns the time at which one more refusal can be taken while `reserved` refusals stay available; `None` if one
+    /// can be taken now.
     fn wait_until(self, now_ms: u64, refill_ms: u64, capacity: u64, reserved: u64) -> Option<u64> {
         let most = capacity.saturating_sub(reserved + 1) * refill_ms;
         let taken = self.taken(now_ms);
@@ -55,7 +59,7 @@ impl Store {
     }
 }
 
-/// Refusals of late.
+/// The recent refusals.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
     common: Store,
@@ -63,8 +67,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// An Envoy that serves refused contents of these owners: of one, it is that one's; of several, it is of those that
-    /// were refused lately, and of no owner where none was.
+    /// Records that a serving Envoy refused contents of these owners. With one owner, that owner is charged. With
+    /// several owners, the ones with a recent refusal are charged; if there is none, no owner is charged.
     pub(crate) fn refused(&mut self, owners: &BTreeSet<Arc<str>>, now_ms: u64) {
         self.common.take(now_ms, REFILL_MS, CAPACITY);
         let known: Vec<Arc<str>> = match owners.len() {
@@ -74,7 +78,7 @@ impl Budget {
         known.into_iter().for_each(|owner| self.convicted(owner, now_ms));
     }
 
-    /// Something of an owner was refused, where no Envoy that serves was asked.
+    /// Records a refusal of content of an owner that did not occur on a serving Envoy.
     pub(crate) fn convicted(&mut self, owner: Arc<str>, now_ms: u64) {
         self.owners.entry(owner).or_default().take(now_ms, OWNER_REFILL_MS, OWNER_CAPACITY);
         if self.owners.len() > OWNERS_MAX {
@@ -83,7 +87,7 @@ impl Budget {
         }
     }
 
-    /// How much an owner has used up of late; the least is tried first.
+    /// Returns how much of its budget an owner has used recently. Owners with the lowest value are tried first.
     pub(crate) fn used(&self, owner: &str, now_ms: u64) -> u64 {
         self.owners.get(owner).map_or(0, |store| store.taken(now_ms).div_ceil(OWNER_REFILL_MS))
     }
@@ -92,7 +96,7 @@ impl Budget {
         self.owners.get(owner).is_some_and(|store| now_ms.saturating_sub(store.at_ms) < LATELY_MS)
     }
 
-    /// Until when an owner waits; none where something of it may be tried.
+    /// Returns the time until which an owner waits; `None` if content of the owner may be tried now.
     pub(crate) fn wait_until(&self, owner: &str, now_ms: u64) -> Option<u64> {
         let reserved = if self.was_refused_lately(owner, now_ms) { RESERVED } else { 0 };
         let common = self.common.wait_until(now_ms, REFILL_MS, CAPACITY, reserved);
@@ -101,12 +105,12 @@ impl Budget {
         common.max(own)
     }
 
-    /// Has an owner used up more than half of what is its own?
+    /// Checks whether an owner has used more than half of its own budget.
     pub(crate) fn is_short(&self, owner: &str, now_ms: u64) -> bool {
         self.used(owner, now_ms) > OWNER_CAPACITY / 2
     }
 
-    /// Does no owner have to wait?
+    /// Checks whether all budgets are full, so that no owner has to wait.
     pub(crate) fn is_plentiful(&self, now_ms: u64) -> bool {
         self.common.taken(now_ms) == 0 && self.owners.values().all(|store| store.taken(now_ms) == 0)
     }
@@ -120,7 +124,7 @@ mod tests {
         names.iter().map(|name| Arc::from(*name)).collect()
     }
 
-    /// Refusals within a minute of owners that try whenever they may, ten times a second.
+    /// Counts the refusals within a minute of owners that try ten times a second whenever they may.
     fn within_a_minute(budget: &mut Budget, names: &[&str], from_ms: u64) -> u64 {
         let mut count = 0;
         for step in 0..600 {

@@ -1,10 +1,10 @@
-//! Who can be at fault for a refused listener: its filter chains, and the filters in them, that no Envoy of the build has
-//! acknowledged; and the policies that say something to it.
+//! Suspects of a refused listener: its filter chains, and the filters in them, that no Envoy of the build has
+//! acknowledged; and the policies with settings for the listener.
 //!
-//! What a policy says to it is the policy's, field by field; a chain that is new for that is not new itself.
-//! A chain is one unit's: a listener of a Gateway, or the host of a root HTTPProxy. A filter that routes ask for is of the
-//! object that says what it does. What stands beside the chains, the address first of all, is nobody's: where that is
-//! refused, the listener is held. Names in messages are not asked.
+//! A policy is suspected for its settings, field by field; a chain that is new only because of such a setting is not
+//! suspected. A chain belongs to one unit: a listener of a Gateway, or the host of a root HTTPProxy. A filter that
+//! routes require belongs to the object that configures it. The rest of the listener, above all its address, belongs to
+//! no object: if that is refused, the listener is held. Names in messages are not used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use super::readmission::Subject;
 use crate::encode::chain_parts;
 use crate::translate::policy::PolicyPlan;
 
-/// What is proven by a listener that was taken.
+/// Returns the contents that an accepted listener proves.
 pub(super) fn proven(body: &[u8]) -> Vec<Content> {
     chain_parts::parts(body).into_iter().flat_map(|parts| parts.filters.into_iter().chain([parts.own])).collect()
 }
 
-/// A listener with only some of those chains and filters that can be at fault for it. `body` is what is left to try of
-/// it, in which chains can differ.
+/// Returns a listener with only some of the chains and filters that are suspected. `body` is the part of the listener
+/// that remains to be tried; its chains can differ from those of `original`.
 fn only(original: &Bytes, body: &Bytes, these: &[Subject], all: &[Subject]) -> Bytes {
     let is_of =
         |subjects: &[Subject], content: &Content| subjects.iter().any(|subject| subject.contents.contains_key(content));
@@ -37,17 +37,17 @@ fn only(original: &Bytes, body: &Bytes, these: &[Subject], all: &[Subject]) -> B
     chain_parts::without(body, &chains, left_out)
 }
 
-/// Is somebody suspected for what a policy says to listeners?
+/// Checks whether a subject is a policy that is suspected for its settings of listeners.
 pub(super) fn is_policy(subject: &Subject, around: &Around<'_>) -> bool {
     around.translator.policy(&subject.node.key).is_some()
 }
 
-/// Is it a chain, and not what policies or routes bring into one?
+/// Checks whether a subject is a chain, and not content that policies or routes add to a chain.
 pub(super) fn is_chain(subject: &Subject) -> bool {
     subject.contents.values().any(derive::is_chain)
 }
 
-/// Is a chain, or a filter, desired as it is suspected?
+/// Checks whether the suspected chain or filter is desired.
 pub(super) fn is_desired(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> bool {
     let chains = around.translator.chains(gateway).into_iter().map(|(content, _)| content);
     let filters = around.translator.filters(gateway).into_iter().map(|(content, _, _)| content);
@@ -55,7 +55,7 @@ pub(super) fn is_desired(gateway: &ObjectKey, subject: &Subject, around: &Around
 }
 
 impl Line {
-    /// Who can be at fault for a version of a listener.
+    /// Returns the suspects of a version of a listener.
     pub(super) fn chain_suspects(&self, name: &Arc<str>, version: Version, around: &Around<'_>) -> Vec<Subject> {
         let Some(resource) = self.form_of(ResourceType::Listener, name, version) else { return Vec::new() };
         let units = around.translator.chain_units(&self.gateway);
@@ -65,7 +65,7 @@ impl Line {
         for parts in chain_parts::parts(&resource.body) {
             if let Some(unit) = units.get(&parts.name).filter(|_| !self.proof.is_known_good(&parts.own)) {
                 let bare = told.and_then(|told| told.bare.get(&parts.name));
-                // One that is new for what policies say to it is not new itself.
+                // A chain that is new only because of policy settings is not a suspect itself.
                 if bare.is_none_or(|bare| !self.proof.is_known_good(bare)) {
                     suspects.entry(unit.clone()).or_default().insert(parts.placed, unit.clone());
                 }
@@ -96,9 +96,10 @@ impl Line {
         suspects.into_iter().map(|(node, contents)| Subject { node, contents }).collect()
     }
 
-    /// The suspects of a listener that are suspected first where none can be tried apart from Envoys that serve; and
-    /// whether others are left. What policies say, then the filters that routes ask for, can be left out of a chain, and
-    /// then it shows whether the chain itself is taken: it is never judged by what others bring into it.
+    /// Returns the suspects of a listener that are tried first if none can be tried separately from serving Envoys, and
+    /// whether other suspects remain. Policy settings, and then the filters that routes require, can be left out of a
+    /// chain. Only then does an answer show whether Envoy accepts the chain itself: a chain is never convicted for what
+    /// other objects add to it.
     pub(super) fn suspected_first(suspects: Vec<Subject>, around: &Around<'_>) -> (Vec<Subject>, bool) {
         let (policies, others): (Vec<_>, Vec<_>) = suspects.into_iter().partition(|subject| is_policy(subject, around));
         let (chains, filters): (Vec<_>, Vec<_>) = others.into_iter().partition(is_chain);
@@ -109,7 +110,7 @@ impl Line {
         }
     }
 
-    /// A version of a listener with only some of those who can be at fault for it.
+    /// Returns a version of a listener with only some of its suspects.
     pub(super) fn listener_with(
         &self,
         name: &Arc<str>,
@@ -126,7 +127,8 @@ impl Line {
             let plan = silent.get(key).or_else(|| accused::plan(key, &self.derived.overlay, around));
             let Some(plan) = plan else { continue };
             let said = match subject.node.section.is_empty() {
-                // The rest of the policy is left out with it, but for what answers for itself.
+                // The rest of the policy is left out together with this part, except for parts that are units of their
+                // own.
                 true => plan
                     .contents()
                     .map(|(_, content)| content)

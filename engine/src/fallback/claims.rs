@@ -1,8 +1,9 @@
 //! Claims that cannot be used: hostnames of routes and of listeners.
 //!
-//! With backfill on they fall back to those of the last valid version. A route does so as a whole, under its hybrid
-//! (`hybrid.rs`), where that gives it a host again. A listener keeps everything else of today: translation is lent the
-//! hostname. Either gives way to what others claim today. Where nothing stands in, the claim is left out, which is told.
+//! With backfill on, these claims fall back to the ones of the last valid version. A route falls back as a whole, with
+//! its hybrid (`hybrid.rs`), if that gives it a host again. A listener keeps all other fields of the desired version:
+//! translation receives only the last valid hostname as a lent hostname. Both yield to current claims of other objects.
+//! A claim without a last valid form is left out and reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,18 +21,18 @@ use crate::translate::claims::is_unusable_hostname;
 use crate::translate::gateway::GatewayPlan;
 use crate::translate::reader::LentHostnames;
 
-/// What was found of one Gateway's claims.
+/// The unusable claims of one Gateway.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    /// Hostnames of routes of which an earlier version gets a host again: these routes are backfilled.
+    /// Unusable hostnames of routes that have a host again with an earlier version: these routes are backfilled.
     pub(super) stood_in_for: BTreeMap<Node, Broken>,
-    /// What is left out.
+    /// Claims that are left out.
     left_out: BTreeMap<Node, Broken>,
-    /// Listeners by the hostname of an earlier version.
+    /// Listeners that use the hostname of an earlier version.
     lent: BTreeMap<Node, Broken>,
 }
 
-/// Looks at the routes and listeners of a line's Gateway.
+/// Finds the unusable claims of the routes and listeners of a scope's Gateway.
 pub(super) fn found(world: &World<'_>) -> Claims {
     let mut claims = Claims::default();
     let gates = &world.settings.fallback;
@@ -68,7 +69,7 @@ pub(super) fn found(world: &World<'_>) -> Claims {
 }
 
 impl Claims {
-    /// Adds to a plan what none of its steps is about.
+    /// Adds decisions to a plan for claims that none of its steps covers.
     pub(super) fn tell(self, derived: &mut Derived, world: &World<'_>) {
         let mut decide = |node: Node, broken: Broken, step: Step| {
             let decision = derived.plan.decisions.entry(node.clone()).or_default();
@@ -95,8 +96,8 @@ fn last<'a>(world: &World<'a>, key: &ObjectKey) -> Option<&'a Version> {
 }
 
 impl Lines {
-    /// Lends listeners whose hostnames cannot be used those of the last valid version, or no longer does; true where that
-    /// is to be translated.
+    /// Lends the hostnames of the last valid version to listeners with unusable hostnames, or ends the loan. Returns
+    /// true if this requires a translation.
     pub(super) fn lend(&self, gateways: &BTreeSet<ObjectKey>, around: &mut Around<'_>) -> bool {
         let mut lends = false;
         for key in gateways {
@@ -113,7 +114,7 @@ impl Lines {
         lends
     }
 
-    /// What can be lent to the listeners of a Gateway, or of a ListenerSet that joined it.
+    /// Returns the hostnames that can be lent to the listeners of a Gateway, or of a ListenerSet that joined it.
     fn lendable(
         &self,
         gateway: &ObjectKey,
@@ -135,7 +136,7 @@ impl Lines {
     }
 }
 
-/// The hostnames that listeners are lent, of those that cannot be used as they are written.
+/// Returns the lent hostnames of the listeners with unusable hostnames.
 fn lent(plan: &GatewayPlan, set: Option<&ObjectKey>, desired: &Object, last: &Arc<Object>) -> LentHostnames {
     let same = desired.metadata.uid == last.metadata.uid;
     if !same || !may_stand_in(desired) || !may_stand_in(last) {

@@ -1,11 +1,12 @@
-//! While a route configuration is held at what was acknowledged: what must not be served any more is closed in it.
+//! Closing of held resources: routes and filter chains that must no longer be served are closed in the acknowledged
+//! resources.
 //!
-//! A hold keeps bytes, and bytes know nothing of deletions and revoked grants. So they are read again, and routes of
-//! objects that are gone, have left, may not use their back end any more or name a guard since become direct responses.
-//! The same where an Envoy keeps what it had, and where all others wait for the one that tries; what goes on there all
-//! the same is in `meanwhile.rs`.
-//! Where even that is refused, the whole route configuration answers every request the same.
-//! Of listeners the filter chains are closed that ask for less than is desired (`chains.rs`).
+//! A hold keeps bytes, and bytes contain no information about deletions and revoked grants. Held bytes are therefore
+//! decoded again. A route becomes a direct response if its object was deleted, if its object no longer claims the host,
+//! if its backend is no longer granted, or if its object has named a guard since. The same applies while an outlier
+//! keeps its older configuration, and while all other Envoys wait for the Envoy that tries new content; `meanwhile.rs`
+//! lists the exceptions. If Envoy refuses even that form, the whole route configuration gives every request the same
+//! response. In held listeners, filter chains with weaker requirements than the desired ones are closed (`chains.rs`).
 
 mod chains;
 mod meanwhile;
@@ -39,11 +40,11 @@ use crate::translate::route::{Rendered, RoutePlan};
 
 pub(crate) use meanwhile::Trying;
 
-/// The name of the host that answers for a whole route configuration.
+/// The name of the virtual host that answers for a whole route configuration.
 const EVERYTHING: &str = "*";
 
 impl Line {
-    /// Closes in what is held whatever must not be served any more.
+    /// Closes everything in held resources that must no longer be served.
     pub(crate) fn close_in_hold(&mut self, wanted: &mut Snapshot, around: &Around<'_>) {
         let mut closed = Waiting::new();
         for (name, _) in self.hold.refused_now(ResourceType::Route) {
@@ -66,8 +67,8 @@ impl Line {
         self.hold.expect(wanted, &closed);
     }
 
-    /// While one Envoy tries what is new, the others keep nothing that must not be served any more. True where that
-    /// changed something.
+    /// Closes, at all other Envoys, everything that must no longer be served while one Envoy tries new content. Returns
+    /// true if this changed something.
     pub(crate) fn close_while_waiting(&mut self, around: &Around<'_>) -> bool {
         let Some(mut everyone) = self.everyone.clone().filter(|_| self.stage != Stage::Settled) else { return false };
         let routes = everyone.of(ResourceType::Route).values();
@@ -95,7 +96,7 @@ impl Line {
         !closed.is_empty()
     }
 
-    /// An Envoy that keeps what it had keeps nothing that must not be served any more.
+    /// Closes everything that must no longer be served in the older configurations of outliers.
     pub(crate) fn close_in_strays(&mut self, around: &Around<'_>) {
         let mut strays = std::mem::take(&mut self.strays);
         for stray in strays.values_mut() {
@@ -115,7 +116,8 @@ impl Line {
         self.strays = strays;
     }
 
-    /// A listener as it is held, with chains closed that ask for less than is desired; none where there is none.
+    /// Returns a held listener with all chains closed that require less than the desired ones; `None` if there is no
+    /// such chain.
     fn closed_listener(&self, held: &Resource, meanwhile: bool, around: &Around<'_>) -> Option<Resource> {
         let desired = around.translator.snapshot(&self.fleet)?;
         let desired = desired.get(ResourceType::Listener, &held.name);
@@ -128,12 +130,12 @@ impl Line {
         (!refused).then_some(instead)
     }
 
-    /// The answer of a route that must be served no more; none where it goes on.
+    /// Returns the response of a route that must no longer be served; `None` if the route continues to be served.
     fn closed(&self, held: &Held<'_>, around: &Around<'_>) -> Option<Response> {
         self.must_close(held, around).then(|| self.answered_today(held, around).unwrap_or_else(|| answer(around)))
     }
 
-    /// What a route answers today that is closed today.
+    /// Returns the current response of a route that is closed in the current translation as well.
     fn answered_today(&self, held: &Held<'_>, around: &Around<'_>) -> Option<Response> {
         let plan = around.translator.route(&owner(&held.route.name)?)?;
         let rendered = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name)?;
@@ -144,7 +146,7 @@ impl Line {
         }
     }
 
-    /// Must a route be served no more, whatever the bytes that are held say?
+    /// Checks whether a route must no longer be served, whatever the held bytes contain.
     fn must_close(&self, held: &Held<'_>, around: &Around<'_>) -> bool {
         let Held { domain, route, .. } = held;
         let Some(owner) = owner(&route.name) else { return false };
@@ -159,11 +161,11 @@ impl Line {
             let mut places = plan.places.iter();
             places.any(|(gateway, _, host)| *gateway == self.gateway && host.domain() == *domain)
         };
-        // By a claim of today, or by one that stands in for a claim of today.
+        // By a current claim, or by a claim that is served instead of a current one.
         let stands = around.translator.route(&owner).is_some_and(here)
             || around.translator.served_route(&self.fleet, &owner).is_some_and(here);
         let granted = || clusters(route).all(|cluster| self.is_granted(&owner, cluster, around));
-        // Of an HTTPProxy the guard may stand in a root.
+        // For an HTTPProxy, a root may contain the guard.
         let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
         let guarded = roots.into_iter().chain([object]).any(|root| is_proxy(root) && root.body.names_guard(None));
         let guarded = guarded && !self.is_guarded_as_desired(&owner, held, around);
@@ -172,10 +174,10 @@ impl Line {
         !stands || guarded || !granted() || !secured() || !self.is_protected(held, &owner, object, around)
     }
 
-    /// Does a route that is held carry everything that policies of today say to protect it?
+    /// Checks whether a held route has all protection that current policies require.
     ///
-    /// Of each filter that says something today, at the route, its host or its route configuration, all three must be as
-    /// they are today; what is held of others only protects more.
+    /// For each filter with current settings at the route, its host or its route configuration, the held settings at
+    /// all three levels must be equal to the current ones. Other held filters only add protection.
     fn is_protected(&self, held: &Held<'_>, owner: &ObjectKey, object: &Object, around: &Around<'_>) -> bool {
         let Some(plan) = around.translator.route(owner) else { return true };
         let of_gateway = around.translator.guards(&self.gateway, held.configuration, held.domain);
@@ -192,7 +194,7 @@ impl Line {
                 let asked = asked.into_iter().map(|(name, config)| (name, config.encode_to_vec()));
                 filters::guarding(&rendered.route.filters).into_iter().chain(asked).collect()
             }
-            // Nothing tells any more what it would be told.
+            // Without a desired route, the settings that policies would apply to it are unknown.
             _ if !plan.policies.is_empty() || object.body.names_guard(None) => return false,
             _ => filters::Guarding::new(),
         };
@@ -206,7 +208,8 @@ impl Line {
         })
     }
 
-    /// Has a route the guards that it has as desired, for the same requests? None of Gateway API is served with one.
+    /// Checks whether a route has its desired guards, for the same requests. No route of the Gateway API is served with
+    /// a guard.
     fn is_guarded_as_desired(&self, owner: &ObjectKey, held: &Held<'_>, around: &Around<'_>) -> bool {
         let Some(plan) = around.translator.route(owner).filter(|_| is_proxy_key(owner)) else { return false };
         let of_gateway = around.translator.guards(&self.gateway, held.configuration, held.domain);
@@ -226,7 +229,7 @@ impl Line {
         })
     }
 
-    /// Is a route of an HTTPProxy answered over TLS only today, and without it as well in what is held?
+    /// Checks whether a route of an HTTPProxy requires TLS now but does not require it in the held configuration.
     fn needs_tls(&self, owner: &ObjectKey, domain: &str, held: &envoy::Route, around: &Around<'_>) -> bool {
         if matches!(held.action, Some(Action::Redirect(_))) {
             return false;
@@ -238,13 +241,13 @@ impl Line {
             let secure = |rendered: &Arc<Rendered>| rendered.route.secure_port.is_some();
             match plan.routes.iter().find(|rendered| *rendered.route.name == *held.name) {
                 Some(rendered) => secure(rendered),
-                // What became of it is not known; that the host has TLS is.
+                // The desired form of the route is unknown, but the host is known to have TLS.
                 None => plan.routes.iter().any(secure),
             }
         })
     }
 
-    /// May the route use the back end of this cluster today?
+    /// Checks whether a current grant allows the route to use the backend of this cluster.
     fn is_granted(&self, owner: &ObjectKey, cluster: &str, around: &Around<'_>) -> bool {
         let place = secured::place(cluster);
         place.is_none_or(|(place, _)| around.translator.is_granted(owner, &place, around.objects))
@@ -255,7 +258,7 @@ fn is_proxy(object: &Object) -> bool {
     &*object.key.kind == "HTTPProxy"
 }
 
-/// The object of which a route is, by its name.
+/// Returns the object of a route, by the name of the route.
 fn owner(name: &str) -> Option<ObjectKey> {
     let mut parts = name.split('/');
     let (group, kind) = match parts.next()? {
@@ -280,28 +283,28 @@ fn clusters(route: &envoy::Route) -> impl Iterator<Item = &str> {
     one.into_iter().chain(several.into_iter().flatten().map(|cluster| cluster.name.as_str()))
 }
 
-/// What is answered for what is closed.
+/// Returns the response of closed routes.
 fn answer(around: &Around<'_>) -> Response {
     Response::new(around.settings.closed_status, around.settings.missing_backend_body.clone())
 }
 
-/// A route that is held, and where it stands.
+/// A held route with its context.
 struct Held<'a> {
     /// The name of the route configuration.
     configuration: &'a str,
-    /// What it says to filters.
+    /// The filter settings of the route configuration.
     of_configuration: &'a HashMap<String, Any>,
-    /// The host.
+    /// The domain of the virtual host.
     domain: &'a str,
-    /// What it says to filters.
+    /// The filter settings of the virtual host.
     of_host: &'a HashMap<String, Any>,
     /// The route.
     route: &'a envoy::Route,
-    /// Is it what all have only until what is new was tried?
+    /// Set while all Envoys have the held configuration only until new content was tried.
     meanwhile: Option<&'a Trying>,
 }
 
-/// The route configuration with these routes closed; none where nothing is to be closed in it.
+/// Returns the route configuration with these routes closed; `None` if no route is to be closed.
 fn close(body: &[u8], meanwhile: Option<&Trying>, closed: impl Fn(&Held<'_>) -> Option<Response>) -> Option<Bytes> {
     let mut configuration = envoy::RouteConfiguration::decode(body).ok()?;
     let mut any = false;
@@ -328,7 +331,7 @@ fn close(body: &[u8], meanwhile: Option<&Trying>, closed: impl Fn(&Held<'_>) -> 
     any.then(|| configuration.encode_to_vec().into())
 }
 
-/// A route configuration that gives every request this answer.
+/// Returns a route configuration that gives every request this response.
 fn close_all(name: &str, response: &Response) -> Bytes {
     let any = envoy::RouteMatch {
         path_specifier: Some(envoy::route_match::PathSpecifier::Prefix("/".into())),

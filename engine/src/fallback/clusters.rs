@@ -1,11 +1,11 @@
-//! Who can be at fault for a refused cluster: of the objects that it is made of those that changed.
+//! Suspects of a refused cluster: the objects that it is made of and that changed.
 //!
-//! The bytes of a cluster do not tell who said what. So it is asked what the cluster is where one of these objects is of
-//! today and the others are as they were last valid. Names in messages are not asked.
+//! The bytes of a cluster do not show which object contributed what. The cluster is therefore computed with one of
+//! these objects in its desired version and the others in their last valid versions. Names in messages are not used.
 //!
-//! A route is at fault with the parts of it that use the cluster, whose bytes name it with everything that makes it
-//! another. Any other object is at fault with its share in the cluster: that content is refused wherever the object makes
-//! just this cluster, and an edit of anything in the cluster releases it.
+//! A route is suspected for its parts that use the cluster: the bytes of these parts contain the name of the cluster,
+//! which identifies its settings. Any other object is suspected for its share in the cluster. That content is refused
+//! wherever the object makes exactly this cluster, and any edit that changes the cluster releases it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::features::remote::Remote;
 use crate::object::Object;
 use crate::translate::overlay::Overlay;
 
-/// What an object has to do with a cluster, as a content that can be refused.
+/// Returns the share of an object in a cluster, as a content that can be refused.
 pub(crate) fn share(cluster: Version, key: &ObjectKey) -> Content {
     let text = format!("share in {cluster} of {key}");
     Content(*Version::of(text.as_bytes()).as_bytes())
 }
 
-/// Does one of those under suspicion make a cluster as it did, with what is desired or with what stands in?
+/// Checks whether a suspect still makes one of its suspected clusters, with the desired objects or with stand-ins.
 pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, over: &Overlay, around: &Around<'_>) -> bool {
     let (key, translator) = (&subject.node.key, &around.translator);
     let under = || translator.clusters_through_under(gateway, key, over, around.objects);
@@ -38,24 +38,24 @@ pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, over: &Overlay, ar
     translator.clusters_through(gateway, key).iter().any(is_own) || under().iter().any(is_own)
 }
 
-/// What is known of a cluster before it is tried.
+/// The state of knowledge about a cluster before a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It is taken, or there is none.
+    /// The cluster is accepted, or there is none.
     Good,
-    /// It is refused.
+    /// The cluster is refused.
     Refused,
-    /// It has to be tried: these are the clusters.
+    /// A trial is needed; contains the clusters.
     Nothing(Vec<Bytes>),
 }
 
 impl Line {
-    /// Who can be at fault for a cluster of the line's fleet. A route comes after what it uses.
+    /// Returns the suspects of a cluster of the scope's fleet. Objects that a route uses come before the route.
     pub(super) fn cluster_suspects(&self, name: &str, around: &Around<'_>) -> Vec<Subject> {
         let Some((remote, parts)) = around.translator.users(&self.fleet, name) else { return Vec::new() };
         let version = Version::of(&encode::cluster::remote(&remote));
         let mut routes: BTreeMap<ObjectKey, BTreeMap<Content, Node>> = BTreeMap::new();
-        // What was acknowledged is innocent: the name of a cluster need not say all that is in it.
+        // Acknowledged parts are not suspected: the name of a cluster need not depend on all of its content.
         for (content, node) in parts.into_iter().filter(|(content, _)| !self.proof.is_proven(content)) {
             routes.entry(node.key.clone()).or_default().insert(content, node);
         }
@@ -63,7 +63,7 @@ impl Line {
             |key: &ObjectKey| !self.derived.overlay.objects.contains_key(key) && self.has_changed(key, around);
         let (edited, others): (Vec<_>, Vec<_>) = routes.into_iter().partition(|(key, _)| changed(key));
         let subject = |(key, contents)| Subject { node: Node::whole(key), contents };
-        // What is new as well cannot be told apart from the route that is.
+        // An object that is new as well cannot be separated from a new route.
         let told_apart = |key: &&ObjectKey| edited.is_empty() || self.newest_valid(key, around).is_some();
         let origins = remote.origins().into_iter().filter(|key| changed(key)).filter(told_apart);
         let mut suspects: Vec<Subject> = origins
@@ -74,13 +74,14 @@ impl Line {
             .collect();
         suspects.extend(edited.into_iter().map(subject));
         if suspects.is_empty() {
-            // Nobody changed, and yet it is another: whoever uses it answers for it.
+            // No object changed, and yet the cluster did: every route that uses it is suspected.
             suspects.extend(others.into_iter().map(subject));
         }
         suspects
     }
 
-    /// What is known of a cluster as it is where only some of those who changed are of today.
+    /// Returns what is known of a cluster in the form in which only some of the changed objects are in their desired
+    /// version.
     pub(super) fn known_with(&self, name: &str, today: &[Subject], all: &[Subject], around: &Around<'_>) -> Known {
         let Some((remote, parts)) = around.translator.users(&self.fleet, name) else { return Known::Good };
         let mut overlay = self.derived.overlay.clone();
@@ -112,14 +113,14 @@ impl Line {
         if unknown.is_empty() { Known::Good } else { Known::Nothing(unknown.into_values().collect()) }
     }
 
-    /// Has an Envoy of the build, or the probe, taken this cluster or one that is alike?
+    /// Checks whether an Envoy of the build, or the probe, has accepted this cluster or one of the same shape.
     pub(super) fn is_good_cluster(&self, name: &Arc<str>, version: Version, body: &[u8]) -> bool {
         self.hold.was_acknowledged(ResourceType::Cluster, name, version)
             || self.proof.was_tried(&version)
             || self.proof.is_known_good(&shape(body))
     }
 
-    /// Is the version of today another than the last valid one, or is there none?
+    /// Checks whether the desired version differs from the last valid one, or whether there is no last valid version.
     fn has_changed(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
         let Some(desired) = around.objects.get(key) else { return false };
         self.newest_valid(key, around)

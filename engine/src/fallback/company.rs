@@ -1,5 +1,5 @@
-//! A route that goes back beside policies, extensions and back ends that are broken, too: its earlier version is judged
-//! with theirs, since theirs are served with it.
+//! Backfill of a route together with broken policies, extensions and backends: the earlier version of the route is
+//! checked with their earlier versions, because these are served with it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::translate::route::RoutePlan;
 use crate::translate::rule::Replaced;
 
 impl World<'_> {
-    /// An earlier version of a route, together with the versions that are served instead of the objects which close its
-    /// units; none where these objects do not go back, or where the route itself is not broken: the route is served as
-    /// desired then.
+    /// Returns the plan of an earlier version of a route, with the earlier versions of the objects that close its
+    /// units. Returns `None` if these objects have no earlier versions, or if the route itself is not broken: then the
+    /// route is served as desired.
     pub(super) fn together(&self, earlier: &Arc<Object>, plan: &RoutePlan) -> Option<RoutePlan> {
         let mut over = self.instead_of(plan);
         if over.is_empty() {
@@ -31,7 +31,7 @@ impl World<'_> {
         self.translator.try_route(&earlier.key, &over, self.objects)
     }
 
-    /// The versions that are served instead of the objects which close units of a route.
+    /// Returns the earlier versions of the objects that close units of a route.
     fn instead_of(&self, plan: &RoutePlan) -> Overlay {
         let behind: BTreeSet<&ObjectKey> =
             plan.replaced.iter().filter_map(|replaced| replaced.policy.as_ref()).collect();

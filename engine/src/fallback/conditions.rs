@@ -1,7 +1,7 @@
-//! What the fallback adds to the conditions of an object at one Gateway: `holdfast.dev/Fallback`, and `PartiallyInvalid`
-//! where the last valid version stands in.
+//! Conditions of an object at one Gateway that the fallback adds: `holdfast.dev/Fallback`, and `PartiallyInvalid` if
+//! the last valid version is served.
 //!
-//! Translation says what is wrong with what is desired; here is what is served instead of it.
+//! Translation reports the faults of the desired version; this module reports what is served instead.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::status::{Condition, FALLBACK_CONDITION};
 use crate::time::Moment;
 use crate::translate::route::RoutePlan;
 
-/// That a route is served in part; the specification prescribes how the message begins.
+/// The condition of a route that is served in part; the specification prescribes the beginning of its message.
 const PARTIALLY_INVALID: &str = "PartiallyInvalid";
 
 /// The conditions of a route at one parent.
 pub(crate) struct Told {
     /// `Accepted`.
     pub(crate) accepted: Condition,
-    /// All others.
+    /// All other conditions.
     pub(crate) others: Vec<Condition>,
 }
 
 impl Engine {
-    /// The conditions of a route at its parent with this index, as it is served there.
+    /// Returns the conditions of a route at its parent with this index, as the route is served there.
     pub(crate) fn told(
         &self,
         report: &FallbackReport,
@@ -58,7 +58,7 @@ impl Engine {
         let accepted = served.parents.get(parent).map_or(as_desired.accepted, |parent| parent.accepted.clone());
         let mut others = served.conditions.clone();
         match others.iter_mut().find(|known| known.kind == FALLBACK_CONDITION) {
-            // It tells of each rule, and says since when besides.
+            // The condition describes each rule; the time is added.
             Some(known) => {
                 let since = line.and_then(|line| line.since.get(key)).copied().filter(|since| *since > 0);
                 let since = since.map(|since| format!("; since {}", Moment(since))).unwrap_or_default();
@@ -69,7 +69,8 @@ impl Engine {
         Some(Told { accepted, others })
     }
 
-    /// A route of which the last valid version is served: what is wrong with the desired one stays told.
+    /// Returns the conditions of a route with its last valid version served. The faults of the desired version stay
+    /// reported.
     fn backfilled(
         &self,
         key: &ObjectKey,
@@ -81,7 +82,7 @@ impl Engine {
         let Told { mut accepted, mut others } = desired;
         others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
         let lines = speaking(self.lines.of(gateway));
-        // A suspicion is no verdict.
+        // A suspicion is not a verdict.
         let own = |(node, broken): &(&Node, &Broken)| node.key == *key && broken.detected != Detected::Suspected;
         let broken: Vec<(&Node, &Broken)> = lines.flat_map(|line| &line.derived.broken).filter(own).collect();
         let reasons: BTreeSet<String> = broken
@@ -107,7 +108,7 @@ impl Engine {
     }
 }
 
-/// `holdfast.dev/Fallback` of an object at a Gateway; none where it is current there.
+/// Returns the condition `holdfast.dev/Fallback` of an object at a Gateway; `None` if the object is current there.
 pub(crate) fn condition(report: &FallbackReport, key: &ObjectKey, gateway: &str) -> Option<Condition> {
     let steps = &report.gateway(gateway)?.deviations.steps;
     let own = steps.range(Node::whole(key.clone())..).take_while(|(node, _)| node.key == *key);
@@ -146,7 +147,7 @@ pub(crate) fn condition(report: &FallbackReport, key: &ObjectKey, gateway: &str)
     Some(Condition::new(FALLBACK_CONDITION, true, reason, format!("{forms}; {why}")))
 }
 
-/// The rules of a route: `rules[0]` and so on.
+/// Returns the rules of a route: `rules[0]` and so on.
 fn rules(plan: &RoutePlan) -> BTreeSet<String> {
     let served = plan.routes.iter().map(|route| route.node().section.to_string());
     served.chain(plan.replaced.iter().map(|replaced| replaced.section.clone())).collect()

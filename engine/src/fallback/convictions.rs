@@ -1,4 +1,4 @@
-//! Verdicts as they are made: by content, stored before anything that rests on them is published.
+//! Verdicts: recorded by content, and stored before anything that depends on them is published.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use super::around::Around;
 use super::line::Line;
 use super::readmission::Subject;
 
-/// The message of a suspicion. What Envoy answered is about one of all that changed, and is attached to that one alone.
+/// The message of a suspicion. Envoy's answer is about one of all changed contents, and is attached to that content
+/// only.
 pub(super) const SUSPECTED: &str =
     "changed together with what Envoy refused; it is tried apart from that, and served again once Envoy takes it";
 
 impl Line {
-    /// Convicts what was refused as one. Where that is more than one content, any of them may be the one at fault: the
-    /// verdict is about their combination, and void as soon as one of them is edited.
+    /// Convicts a subject that was refused as one. If it has more than one content, any of them may be at fault: the
+    /// verdict is then about their combination, and becomes void as soon as one of them is edited.
     pub(super) fn convict_subject(
         &mut self,
         subject: &Subject,
@@ -36,7 +37,7 @@ impl Line {
         let mut convicted = BTreeSet::new();
         for (content, node) in &subject.contents {
             if !convicted.insert(node) {
-                // The unit is refused by the verdict about the first of its contents.
+                // The verdict about the first content of the unit covers the unit.
                 self.acquit(content);
                 continue;
             }
@@ -50,14 +51,15 @@ impl Line {
         }
     }
 
-    /// These may be at fault for a refusal, and are not served as desired until a trial has shown which of them are.
+    /// Records suspicions: these subjects may be at fault for a refusal, and are not served as desired until a trial
+    /// has shown which of them are.
     pub(super) fn suspect(&mut self, subjects: &[Subject], around: &Around<'_>) {
         for (content, node) in subjects.iter().flat_map(|subject| &subject.contents) {
             self.convict(*content, node, Detected::Suspected, SUSPECTED, Vec::new(), around);
         }
     }
 
-    /// A certificate is made of one object: where it is refused, that is at fault.
+    /// Convicts the object of a refused certificate: a certificate is made of one object.
     pub(super) fn convict_certificate(
         &mut self,
         name: &Arc<str>,

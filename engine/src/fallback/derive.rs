@@ -1,6 +1,6 @@
-//! From what is broken to what is served instead: the plan, and its form that translation can use.
+//! Derivation of the plan from the broken objects, and its translation into an overlay.
 //!
-//! A pure function of desired objects, quarantine, last valid versions and gates; nothing of an earlier plan goes in.
+//! A pure function of desired objects, quarantine, last valid versions and gates; no earlier plan is an input.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,53 +19,54 @@ use crate::translate::chain_units::HOST_UNIT;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 use crate::translate::proxy::{HOST, is_proxy};
 
-/// How often a plan is derived anew because what is made with stand-ins is refused too.
+/// Limit of derivations of one plan, which is derived again if content that is made with stand-in versions is refused
+/// too.
 const STAND_INS_MAX: usize = 8;
-/// What is said of what changed while everything is held.
+/// The message for changed content while everything is held.
 pub(super) const HELD: &str = "held together with everything that changed since the last valid configuration";
-/// What is said of an object that was refused again and again.
+/// The message for an object that was refused repeatedly.
 pub(super) const WAITS: &str = "refused three times within a minute: the next try waits for up to 30 seconds";
-/// What is said of an object of which nothing can be read.
+/// The message for an object with content that cannot be read.
 const UNREADABLE: &str = "its content cannot be read";
 
-/// Why a node is broken.
+/// The reason why a node is broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
-    /// Who found it.
+    /// The source of the finding.
     pub(crate) detected: Detected,
     /// The field, as a path.
     pub(crate) field: Arc<str>,
-    /// A sentence.
+    /// The message.
     pub(crate) message: Arc<str>,
-    /// Since when, where the finding itself knows it (seconds of Unix time).
+    /// The start of the fault in seconds of Unix time, if the finding itself contains it.
     pub(crate) since: Option<i64>,
 }
 
 impl Broken {
-    /// Is it an object of which nothing can be read?
+    /// Checks whether the object cannot be read at all.
     pub(crate) fn is_unreadable(&self) -> bool {
         &*self.message == UNREADABLE
     }
 }
 
-/// What was decided.
+/// The result of a derivation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Derived {
-    /// What is broken.
+    /// The broken nodes.
     pub(crate) broken: BTreeMap<Node, Broken>,
-    /// What is done about it.
+    /// The plan for the broken nodes.
     pub(crate) plan: Plan,
-    /// The same for translation.
+    /// The plan in the form for translation.
     pub(crate) overlay: Overlay,
-    /// When somebody has waited long enough to be tried again, in milliseconds of Unix time.
+    /// The earliest time at which waiting content may be tried again, in milliseconds of Unix time.
     pub(crate) retry_at: Option<u64>,
-    /// Of what is backfilled: the generation that is served, and since when it is known to be good.
+    /// For each backfilled object: the served generation, and the time since which it is known to be good.
     pub(crate) served: BTreeMap<ObjectKey, (i64, i64)>,
-    /// What the checker closed.
+    /// The objections of the audit, which closed their objects.
     pub(crate) objections: Vec<Objection>,
 }
 
-/// Derives the plan of a line.
+/// Derives the plan of a scope.
 pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     let settings = &world.settings.fallback;
     let gates = Gates {
@@ -111,12 +112,13 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     derived
 }
 
-/// The units that are refused as they are made with what stands in for the objects that they read.
+/// Returns the units that are refused in the form in which they are made with stand-in versions of the objects that
+/// they read.
 fn refused_with_stand_ins(world: &World<'_>, derived: &Derived) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     let keys: BTreeSet<&ObjectKey> = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key).collect();
     for key in keys {
-        // What goes back on account of others may be refused as it is desired, too.
+        // An object that goes back because of other objects may be refused in its desired version, too.
         let desired;
         let overlay = match derived.overlay.objects.contains_key(key) {
             true => {
@@ -136,7 +138,7 @@ fn refused_with_stand_ins(world: &World<'_>, derived: &Derived) -> BTreeMap<Node
     broken
 }
 
-/// What translation says is invalid, of what stands at the Gateway.
+/// Returns the nodes of the Gateway that translation found invalid.
 fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     for key in world.translator.invalid_routes() {
@@ -167,7 +169,7 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
     broken.extend(broken_back_ends(world));
     let certificates = broken_certificates(world);
     broken.retain(|node, _| !is_healed_by_certificates(node, &certificates, world));
-    // What others hang on is served as it was read last.
+    // Objects that other objects depend on are served in the version that was read last.
     let unusable = world.unusable.iter().filter(|key| world.objects.get(key).is_none());
     for key in unusable.filter(|key| world.last_valid.of(key, None).next().is_some()) {
         broken.insert(Node::whole(key.clone()), by_translation(String::new(), UNREADABLE.into()));
@@ -176,8 +178,8 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
     broken
 }
 
-/// Backends that cannot be served as they are written, and of which an earlier version can. The references to others
-/// are answered where they are.
+/// Returns Backends that cannot be served as written and have a servable earlier version. The consequences of the other
+/// ones are handled at the routes that refer to them.
 fn broken_back_ends(world: &World<'_>) -> BTreeMap<Node, Broken> {
     let gates = &world.settings.fallback;
     if !gates.isolate || !gates.use_last_valid {
@@ -196,14 +198,14 @@ fn broken_back_ends(world: &World<'_>) -> BTreeMap<Node, Broken> {
     broken.collect()
 }
 
-/// Certificates that cannot be used.
+/// Returns certificates that cannot be used.
 fn broken_certificates(world: &World<'_>) -> BTreeMap<Node, Broken> {
     let found = world.translator.broken_certificates(world.gateway).into_iter();
     found.map(|(key, message)| (Node::whole(key), by_translation("data".into(), message))).collect()
 }
 
-/// Is it a host that is closed for want of a certificate only, of which an earlier version stands in? Then it is the
-/// certificate that is broken.
+/// Checks whether a host is closed only because it lacks a certificate that has a stand-in version. In that case the
+/// certificate is the broken object.
 fn is_healed_by_certificates(node: &Node, certificates: &BTreeMap<Node, Broken>, world: &World<'_>) -> bool {
     let settings = &world.settings.fallback;
     if *node.section != *HOST || !is_proxy(&node.key) || !settings.isolate || !settings.use_last_valid {
@@ -221,7 +223,7 @@ pub(super) fn by_translation(field: String, message: String) -> Broken {
     Broken { detected: Detected::Translation, field: field.into(), message: message.into(), since: None }
 }
 
-/// Where everything is held: the units of which nobody has acknowledged every part.
+/// Returns, while everything is held, the units with parts that no Envoy has acknowledged.
 fn changed(held: &BTreeSet<ObjectKey>, left_out: &mut LeftOut, world: &World<'_>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     for key in held {
@@ -230,7 +232,7 @@ fn changed(held: &BTreeSet<ObjectKey>, left_out: &mut LeftOut, world: &World<'_>
         }
         let Some(plan) = world.translator.route(key) else { continue };
         let unproven = world.translator.parts_of(world.gateway, plan, |part, context| {
-            // One that is new for what policies say to it is not new itself.
+            // A part that is new only because of policy settings is not new itself.
             let is_told_anew = || part.said().iter().any(|said| !world.proof.is_known_good(&said.content()));
             let is_known = || world.proof.is_known_good(&part.bare_content(context));
             !(world.proof.is_proven(&part.encoded(context).1) || is_told_anew() && is_known())
@@ -239,7 +241,7 @@ fn changed(held: &BTreeSet<ObjectKey>, left_out: &mut LeftOut, world: &World<'_>
         if nodes.is_empty() {
             continue;
         }
-        // A route that is as it was is another because of what it uses.
+        // An unchanged route is new because of an object that it uses.
         let origins = plan.backends.iter().flat_map(Backend::origins);
         let others: BTreeSet<Node> =
             origins.filter(|key| world.differs_from_last_valid(key)).cloned().map(Node::whole).collect();
@@ -256,7 +258,8 @@ pub(super) fn suspected(node: &Node, message: &str) -> Broken {
     Broken { detected: Detected::Suspected, field: field.into(), message: message.into(), since: None }
 }
 
-/// The units of desired objects that an Envoy of the build refuses, and those that wait before they are tried again.
+/// Returns the units of desired objects that an Envoy of the build refuses, and the units that wait before the next
+/// trial.
 fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     let mut keys: BTreeSet<ObjectKey> = world.quarantine.iter().map(|(_, verdict)| verdict.node.key.clone()).collect();
@@ -291,7 +294,7 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
     broken
 }
 
-/// Is it the unit of a filter chain?
+/// Checks whether a node is the unit of a filter chain.
 pub(super) fn is_chain(node: &Node) -> bool {
     node.section.starts_with("listeners[") || *node.section == *HOST_UNIT
 }
@@ -316,7 +319,7 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, left_out: &
                 derived.served.insert(node.key.clone(), (generation(world, &node.key, &version.object), version.since));
                 derived.overlay.objects.insert(node.key.clone(), version.object);
             }
-            // What translation found wrong it has closed itself.
+            // Translation itself has closed what it found invalid.
             Step::Replaced | Step::Excluded => {
                 let Some(broken) = refused.get(node) else { continue };
                 if world.translator.policy(&node.key).is_some() {
@@ -337,7 +340,7 @@ fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, left_out: &
     policies::lay_over(derived, refused, left_out, world);
 }
 
-/// The generation of the version that is served: the hybrid has the desired one's metadata.
+/// Returns the generation of the served version: the metadata of a hybrid are those of the desired version.
 fn generation(world: &World<'_>, key: &ObjectKey, served: &crate::object::Object) -> i64 {
     let versions = world.last_valid.of(key, Some(&served.metadata.uid));
     let same = versions.map(|version| &version.object).find(|object| {

@@ -1,6 +1,6 @@
-//! From one report to the next: what Kubernetes' Events and the log tell. A pure function of two reports.
+//! Events for Kubernetes and for the log, as a pure function of two successive reports.
 //!
-//! Each change is told once. How it reaches people is decided elsewhere; see `EventRecorder`.
+//! Each change produces one event. Delivery is implemented elsewhere; see `EventRecorder`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,33 +10,33 @@ use holdfast_graph::{Detected, ObjectKey, Step};
 
 use super::view::{BackfilledObject, BrokenObject, FallbackReport, GatewayState, Identity};
 
-/// Why an event is told, in one word.
+/// The reason of an event, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// What is desired has a fault of its own.
+    /// A desired object has a fault of its own.
     ConfigurationTranslationFailed,
-    /// What stands in for a broken object has a fault of its own.
+    /// The stand-in version of a broken object has a fault of its own.
     FallbackConfigurationTranslationFailed,
-    /// What is desired was refused.
+    /// A desired object was refused.
     ConfigurationApplyFailed,
-    /// Something was refused while a fallback was in force.
+    /// An object was refused while a fallback was in force.
     FallbackConfigurationApplyFailed,
     /// The last valid version of an object is served.
     Backfilled,
-    /// A direct response stands in the place of an object, or of a part of it.
+    /// A direct response replaces an object, or a part of it.
     Replaced,
     /// An object, or a part of it, is left out.
     Excluded,
     /// An object is current again.
     Recovered,
-    /// The Envoys of a Gateway have acknowledged everything as it is desired.
+    /// The Envoys of a Gateway have acknowledged all desired resources.
     ConfigurationSucceeded,
     /// The Envoys of a Gateway have acknowledged a fallback.
     FallbackConfigurationSucceeded,
 }
 
 impl Reason {
-    /// Every reason.
+    /// All reasons.
     pub const ALL: [Reason; 10] = [
         Reason::ConfigurationTranslationFailed,
         Reason::FallbackConfigurationTranslationFailed,
@@ -50,42 +50,42 @@ impl Reason {
         Reason::FallbackConfigurationSucceeded,
     ];
 
-    /// Is it of type `Warning`? All others are `Normal`.
+    /// Checks whether the Event is of type `Warning`. All others are `Normal`.
     pub fn is_warning(self) -> bool {
         !matches!(self, Reason::Recovered | Reason::ConfigurationSucceeded | Reason::FallbackConfigurationSucceeded)
     }
 }
 
-/// As it stands in an Event.
+/// The form in an Event.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
 }
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Regarding {
-    /// The controller: its Pod, where it has one.
+    /// The controller: its Pod, if it has one.
     Controller,
     /// An object.
     Object(Identity),
-    /// An object that is gone by now: for the log only.
+    /// An object that has been deleted: for the log only.
     Deleted(Identity),
 }
 
-/// Something that is told once.
+/// A change that is reported once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FallbackEvent {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// What it is about.
+    /// The subject.
     pub regarding: Regarding,
-    /// A sentence. Text of Envoys in it is scrubbed.
+    /// The message, as a sentence. Text from Envoy in it is scrubbed.
     pub note: String,
 }
 
-/// What is to be told after `before` became `now`; `exists` says of an object whether it is there.
+/// Returns the events of the change from `before` to `now`; `exists` checks whether an object exists.
 pub fn events(
     before: &FallbackReport,
     now: &FallbackReport,
@@ -104,7 +104,8 @@ fn tell(events: &mut Vec<FallbackEvent>, reason: Reason, object: &Identity, note
     events.push(FallbackEvent { reason, regarding: Regarding::Object(object.clone()), note });
 }
 
-/// On the controller, and on the Gateway: its owner may have no rights in the controller's namespace.
+/// Adds an event for the controller and for the Gateway, because the owner of the Gateway may have no access to the
+/// controller's namespace.
 fn tell_of_gateway(events: &mut Vec<FallbackEvent>, reason: Reason, gateway: Option<&Identity>, note: String) {
     events.push(FallbackEvent { reason, regarding: Regarding::Controller, note: note.clone() });
     if let Some(gateway) = gateway {
@@ -112,7 +113,8 @@ fn tell_of_gateway(events: &mut Vec<FallbackEvent>, reason: Reason, gateway: Opt
     }
 }
 
-/// Objects that are at fault anew, or in another generation, or by a firmer word; and their Gateways.
+/// Adds events for objects that are newly at fault, at fault in another generation, or at fault by a firmer finding;
+/// and for their Gateways.
 fn broken(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
     let known: BTreeMap<&Identity, &BrokenObject> =
         before.broken_objects.iter().map(|broken| (&broken.object, broken)).collect();
@@ -136,7 +138,7 @@ fn broken(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fallba
         for gateway in broken.gateways.iter().filter(|_| anew) {
             refusing.entry(gateway).or_default().push(broken);
         }
-        // A suspicion is no verdict: its object is told when it is one.
+        // A suspicion is not a verdict: its object gets an event when there is a verdict.
         if broken.detected_by != Detected::Suspected && known.filter(same).is_none() {
             let fallback = anew && broken.gateways.iter().all(|gateway| was_in_fallback(gateway));
             let gateways = broken.gateways.iter().map(|gateway| &**gateway).collect::<Vec<_>>().join(", ");
@@ -155,27 +157,27 @@ fn broken(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fallba
             (count, suspected) => format!("{} refused, {suspected} suspected", count - suspected),
         };
         let note = format!("failed to apply {what} to {gateway}: {count}; {}: {}", first.object.key(), because(first));
-        // Where the Gateway itself was refused, that was said of it already.
+        // If the Gateway itself was refused, it has its event already.
         let object = now.gateway(gateway).and_then(|gateway| gateway.object.as_ref());
         let of_gateway = object.filter(|object| refused.iter().all(|broken| broken.object != **object));
         tell_of_gateway(events, reason(fallback), of_gateway, note);
     }
 }
 
-/// Versions that stand in for others and cannot be served whole.
+/// Adds events for stand-in versions that cannot be served as a whole.
 fn untranslated(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
     for gateway in &now.gateways {
         let known = before.gateway(&gateway.name).map(|known| &known.untranslated);
         for (object, message) in &gateway.untranslated {
             if known.and_then(|known| known.get(object)) != Some(message) {
-                let note = format!("what stands in for it at {} is not served whole: {message}", gateway.name);
+                let note = format!("its stand-in version at {} is not served completely: {message}", gateway.name);
                 tell(events, Reason::FallbackConfigurationTranslationFailed, object, note);
             }
         }
     }
 }
 
-/// Objects that entered a step, or are in it in another form.
+/// Adds events for objects that entered a step, or are in a step in another form.
 fn steps(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
     let (known, forms) = (forms(before), forms(now));
     for ((object, step), form) in &forms {
@@ -193,7 +195,7 @@ fn steps(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fallbac
     }
 }
 
-/// What is done with each object, in words.
+/// Returns the description of what is served instead of each object.
 fn forms(report: &FallbackReport) -> BTreeMap<(&Identity, Step), BTreeSet<String>> {
     let mut forms: BTreeMap<(&Identity, Step), BTreeSet<String>> = BTreeMap::new();
     for backfilled in &report.backfilled_objects {
@@ -210,12 +212,12 @@ fn forms(report: &FallbackReport) -> BTreeMap<(&Identity, Step), BTreeSet<String
     forms
 }
 
-/// `left out`, with what of the object it is.
+/// Returns `left out`, with the section of the object.
 pub(crate) fn left_out(section: &str) -> String {
     if section.is_empty() { "left out".to_owned() } else { format!("{section} left out") }
 }
 
-/// `serving generation 4 (last valid, since …)`.
+/// Returns `serving generation 4 (last valid, since …)`.
 pub(crate) fn serving(backfilled: &BackfilledObject) -> String {
     let (generation, since) = (backfilled.served_generation, backfilled.served_since);
     match &*backfilled.section {
@@ -224,7 +226,7 @@ pub(crate) fn serving(backfilled: &BackfilledObject) -> String {
     }
 }
 
-/// The cause of what is done with an object, in a sentence.
+/// Returns the cause of the step of an object, as a sentence.
 pub(crate) fn why(report: &FallbackReport, object: &Identity) -> String {
     let own = report.broken_objects.iter().find(|broken| broken.object == *object);
     if let Some(broken) = own {
@@ -246,7 +248,7 @@ pub(crate) fn why(report: &FallbackReport, object: &Identity) -> String {
     }
 }
 
-/// The broken objects behind everything that is done with an object.
+/// Returns the broken objects that cause the steps of an object.
 fn causes<'a>(report: &'a FallbackReport, object: &Identity) -> BTreeSet<&'a String> {
     let backfilled = report.backfilled_objects.iter().map(|entry| (&entry.object, &entry.causing_objects));
     let replaced = report.replaced_objects.iter().map(|entry| (&entry.object, &entry.causing_objects));
@@ -255,12 +257,12 @@ fn causes<'a>(report: &'a FallbackReport, object: &Identity) -> BTreeSet<&'a Str
     all.filter(|(other, _)| *other == object).flat_map(|(_, causes)| causes).collect()
 }
 
-/// `field: message`.
+/// Returns `field: message`.
 pub(crate) fn because(broken: &BrokenObject) -> String {
     if broken.field.is_empty() { broken.message.clone() } else { format!("{}: {}", broken.field, broken.message) }
 }
 
-/// Objects that were at fault or in a step, and are neither.
+/// Adds events for objects that were at fault or in a step, and no longer are.
 fn recovered(
     before: &FallbackReport,
     now: &FallbackReport,
@@ -278,7 +280,7 @@ fn recovered(
     }
 }
 
-/// Gateways whose Envoys have acknowledged something else than before.
+/// Adds events for Gateways with Envoys that have acknowledged another state than before.
 fn gateways(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<FallbackEvent>) {
     for GatewayState { name, acknowledged, object, .. } in &now.gateways {
         let known = before.gateway(name).and_then(|known| known.acknowledged.as_ref());
@@ -298,7 +300,7 @@ fn gateways(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fall
             );
             (Reason::FallbackConfigurationSucceeded, note)
         };
-        // That all is well is said of a Gateway only where it was not so before.
+        // A successful configuration is reported on a Gateway only if it was not successful before.
         let deviates = !acknowledged.is_empty() || known.is_some_and(|known| !known.is_empty());
         let of_gateway = object.as_ref().filter(|_| deviates);
         tell_of_gateway(events, reason, of_gateway, note);

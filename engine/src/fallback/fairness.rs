@@ -1,6 +1,6 @@
-//! Fairness between owners, which are namespaces: what of an owner is not proven waits while it has used up its
-//! refusals, or while others have their turn after something of it was refused on the probe. No other owner waits for
-//! an owner that waits.
+//! Fairness between owners, which are namespaces. Unproven content of an owner waits while the budget of the owner is
+//! used up. It also waits after content of the owner was refused on the probe, until other owners had their turn. No
+//! other owner waits for an owner that waits.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -13,39 +13,39 @@ use super::line::Line;
 use super::readmission::Subject;
 use super::world::World;
 
-/// For how many milliseconds suspects are tried on an Envoy before a newer configuration may take its place.
+/// Milliseconds during which suspects are tried on an Envoy before a newer configuration may replace the trial.
 pub(crate) const TRIAL_UNDISTURBED_MS: u64 = 500;
-/// What is said of what waits for its owner.
+/// The message for content that waits for the budget of its owner.
 const OWNER_WAITS: &str = "Envoys refused much of this namespace within a minute: what is new in it is tried a few seconds \
                            later, and what was served before goes on";
-/// What is said of what waits for others.
+/// The message for content that waits for other owners.
 const YIELDS: &str = "something of this namespace was refused just now: other namespaces are served first";
 
-/// See the module.
+/// The state of fairness between owners.
 #[derive(Debug, Default)]
 pub(crate) struct Fairness {
-    /// Refusals of late.
+    /// The recent refusals.
     pub(crate) budget: Budget,
-    /// Owners of which something was refused on the probe since all Envoys were offered something new last.
+    /// Owners with content that was refused on the probe since new content was last offered to all Envoys.
     yielding: BTreeSet<Arc<str>>,
-    /// Owners of which the search that is under way has convicted something.
+    /// Owners with content that was convicted in the search in progress.
     convicted: BTreeSet<Arc<str>>,
-    /// What the probe took alone in a search: it does not wait.
+    /// Contents that the probe accepted alone in a search: these do not wait.
     cleared: HashSet<Content>,
 }
 
 impl Fairness {
-    /// The probe refused something of an object.
+    /// Records that the probe refused content of an object.
     pub(crate) fn convicted_on_probe(&mut self, key: &ObjectKey) {
         self.convicted.insert(key.namespace.clone());
     }
 
-    /// The probe took this alone.
+    /// Records that the probe accepted the subject alone.
     pub(crate) fn cleared(&mut self, subject: &Subject) {
         self.cleared.extend(subject.contents.keys());
     }
 
-    /// A search on the probe has ended: those of which something was refused let others go first.
+    /// Handles the end of a search on the probe: owners of refused content yield to other owners.
     pub(crate) fn searched(&mut self, now_ms: u64) {
         for owner in std::mem::take(&mut self.convicted) {
             self.budget.convicted(owner.clone(), now_ms);
@@ -53,25 +53,26 @@ impl Fairness {
         }
     }
 
-    /// All Envoys are offered what is wanted: each owner has had a turn. True where an owner has waited for others.
+    /// Handles the release of the wanted configuration to all Envoys: each owner has had a turn. Returns true if an
+    /// owner has waited for others.
     pub(crate) fn released(&mut self) -> bool {
         self.cleared.clear();
         !std::mem::take(&mut self.yielding).is_empty()
     }
 }
 
-/// Why something waits, and until when (milliseconds of Unix time).
+/// The reason why content waits, and the end of the wait (milliseconds of Unix time).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// When it is tried again.
+    /// The time of the next trial.
     pub(crate) until: u64,
-    /// What is said of it.
+    /// The message.
     pub(crate) message: &'static str,
 }
 
 impl World<'_> {
-    /// Why a content of an object waits that no Envoy has taken, besides being refused: the longest wait, where there
-    /// is any.
+    /// Returns the longest wait of an object's content that no Envoy has accepted, for reasons other than a refusal of
+    /// the content; `None` if it does not wait.
     pub(crate) fn waits(&self, node: &Node, content: &Content) -> Option<Wait> {
         let key = &node.key;
         let own = self.quarantine.wait_until(key, self.now_ms).map(|until| Wait { until, message: WAITS });
@@ -80,28 +81,29 @@ impl World<'_> {
         now.or_else(|| self.goes_on_waiting(node))
     }
 
-    /// Why something waited when the trial of others began: it is no part of that trial, whatever the time is by now.
+    /// Returns the wait of a node that already waited when the trial of others began: it is not part of that trial,
+    /// even if its wait has ended since.
     fn goes_on_waiting(&self, node: &Node) -> Option<Wait> {
         let broken = self.beside?.get(node)?;
         let message = [WAITS, OWNER_WAITS, YIELDS].into_iter().find(|message| **message == *broken.message)?;
         Some(Wait { until: self.now_ms, message })
     }
 
-    /// Why everything of an owner waits that no Envoy has taken.
+    /// Returns the wait of all unproven content of an owner.
     fn owner_waits(&self, owner: &Arc<str>) -> Option<Wait> {
         let Fairness { budget, yielding, .. } = self.fairness;
         if !self.settings.fallback.isolate || self.held.is_some() {
             return None;
         }
         let next = budget.wait_until(owner, self.now_ms);
-        // What is suspected already goes before what is newer, where refusals are short.
+        // When the budget is short, contents that are already suspected precede newer ones.
         let queued = || self.queued.contains(owner) && budget.is_short(owner, self.now_ms);
         let until = next.or_else(|| queued().then(|| self.now_ms.saturating_add(1_000)));
         let until = until.map(|until| Wait { until, message: OWNER_WAITS });
         until.or_else(|| yielding.contains(owner).then_some(Wait { until: self.now_ms, message: YIELDS }))
     }
 
-    /// Of routes or policies those of owners that wait, and all that waited when a trial of others began.
+    /// Returns the routes or policies of waiting owners, and all objects that waited when a trial of others began.
     pub(crate) fn of_waiting_owners(&self, keys: impl Iterator<Item = ObjectKey>) -> BTreeSet<ObjectKey> {
         let waited = self.beside.into_iter().flatten().filter(|(node, _)| self.goes_on_waiting(node).is_some());
         let mut waiting: BTreeSet<ObjectKey> = waited.map(|(node, _)| node.key.clone()).collect();
@@ -113,8 +115,8 @@ impl World<'_> {
 }
 
 impl Line {
-    /// Is there something that the clock alone goes on with: suspects that have waited for their owner's turn, or what
-    /// is wanted and has waited for a trial?
+    /// Checks whether there is work that only the clock triggers: suspects that have waited for their owner's turn, or
+    /// wanted content that has waited for a trial.
     pub(crate) fn has_work(&self, now_ms: u64) -> bool {
         match &self.trial {
             None => self.readmission.is_some() || self.has_a_second_witness_to_ask(now_ms),
@@ -122,7 +124,7 @@ impl Line {
         }
     }
 
-    /// Are suspects on trial that are not to be disturbed yet?
+    /// Checks whether suspects are on trial and may not be interrupted yet.
     pub(crate) fn is_undisturbed(&self, now_ms: u64) -> bool {
         self.trial.as_ref().is_some_and(|trial| now_ms < trial.began_ms.saturating_add(TRIAL_UNDISTURBED_MS))
     }

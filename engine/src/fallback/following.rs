@@ -1,6 +1,6 @@
-//! A line of a replica that follows: it judges nobody and proves nothing. The plan is the same pure function of what the
-//! leader has shared; what is not known to be good waits for the leader's word, with endpoints of today and with
-//! everything closed that must not be served any more.
+//! State of a scope at a follower: a follower convicts and promotes nothing. Its plan is the same pure function of what
+//! the leader has shared. Content that is not known to be good waits for the leader. Endpoints are current during the
+//! wait, and everything that must no longer be served is closed.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -21,31 +21,31 @@ use super::suspects;
 use super::witnesses::Witnesses;
 use crate::object::Object;
 
-/// What the leader has shared of a line, as far as it is needed after it was taken in.
+/// The state of a scope that the leader has shared, as far as it is needed after it was applied.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// What its Envoys acknowledged.
+    /// The resources that the leader's Envoys acknowledged.
     pub(super) snapshot: Snapshot,
-    /// What it offers to all and nobody has acknowledged.
+    /// The resources that the leader offers to all Envoys and that no Envoy has acknowledged.
     offers: HashSet<Offer>,
-    /// What it asks this replica to try.
+    /// The trial that the leader requests from this replica.
     trial: Option<OnTrial>,
-    /// Is it newer than what this replica's Envoys were offered last?
+    /// Whether the shared state is newer than what this replica's Envoys were offered last.
     is_new: bool,
 }
 
-/// The number of a type among what is offered.
+/// Returns the number of a type in an offer.
 pub(super) fn number(kind: ResourceType) -> u8 {
     let at = ResourceType::ALL.iter().position(|known| *known == kind).unwrap_or(usize::MAX);
     u8::try_from(at).unwrap_or(u8::MAX)
 }
 
-/// The type of a number.
+/// Returns the type with this number.
 pub(super) fn kind_of(number: u8) -> Option<ResourceType> {
     ResourceType::ALL.get(usize::from(number)).copied()
 }
 
-/// By what a resource is known among what is offered: clusters that differ in their names only are one.
+/// Returns the identity of a resource in an offer. Clusters that differ only in their names have the same identity.
 fn offer(kind: ResourceType, resource: &Resource) -> Offer {
     let content = match kind {
         ResourceType::Cluster => shape(&resource.body).0,
@@ -59,7 +59,8 @@ impl Shared {
         !self.offers.is_empty() && self.offers.contains(&offer(kind, resource))
     }
 
-    /// Does every Envoy of the leader have what it is offered? Certificates are told of always.
+    /// Checks whether every Envoy of the leader has its offered configuration. Certificates are always listed as
+    /// offers.
     fn is_settled(&self) -> bool {
         let secret = number(ResourceType::Secret);
         !self.snapshot.of(ResourceType::Listener).is_empty() && self.offers.iter().all(|offer| offer.kind == secret)
@@ -67,7 +68,7 @@ impl Shared {
 }
 
 impl Line {
-    /// Takes in what the leader has shared, in the place of all that was known.
+    /// Replaces the known state with what the leader has shared.
     pub(crate) fn take_in(&mut self, learned: Option<&RestoredLine>, around: &Around<'_>) {
         self.quarantine = Quarantine::new();
         self.remembered.clear();
@@ -109,7 +110,7 @@ impl Line {
         });
     }
 
-    /// Takes what is wanted a step further, as far as the leader has led the way.
+    /// Advances the rollout of the wanted configuration as far as the leader has.
     pub(super) fn follow(&mut self, around: &mut Around<'_>) {
         let waits = self
             .unproven()
@@ -129,7 +130,7 @@ impl Line {
         self.try_for_the_leader(around);
     }
 
-    /// One Envoy of this replica is offered what the leader asks it to try.
+    /// Offers one Envoy of this replica the trial that the leader requests.
     fn try_for_the_leader(&mut self, around: &mut Around<'_>) {
         let before = self.trial.take();
         let there = |trial: &&OnTrial| self.envoys.contains_key(&trial.node);
@@ -143,7 +144,7 @@ impl Line {
         let tried = Tried { contents, apart: apart.into_iter().collect() };
         let Some(offer) = self.on_trial(&tried, around) else { return };
         let waiting = &offer.waiting;
-        // The leader asks about what an Envoy of another replica refused.
+        // The leader requests a trial of content that an Envoy of another replica refused.
         for (slot, version) in waiting {
             if self.hold.refusal_of(slot.0, &slot.1, *version).is_some_and(|refusal| refusal.is_learned()) {
                 self.hold.pardon(slot, *version);
@@ -160,14 +161,14 @@ impl Line {
         }
     }
 
-    /// What was tried for the leader is refused: the Envoy has again what all have.
+    /// Ends a refused trial for the leader: the Envoy gets the same configuration as all others again.
     pub(super) fn end_what_is_tried(&mut self) {
         if let (Some(trial), Some(everyone)) = (&mut self.trial, &self.everyone) {
             trial.snapshot = everyone.clone();
         }
     }
 
-    /// What is asked of an Envoy of another replica.
+    /// Returns the trial that is requested from an Envoy of another replica.
     pub(super) fn asked_afar(&self) -> Option<OnTrial> {
         let trial = self.trial.as_ref().filter(|trial| self.afar.contains(&trial.node))?;
         Some(OnTrial {
@@ -177,7 +178,7 @@ impl Line {
         })
     }
 
-    /// Is a resource offered by the leader to all, or made of parts that were all proven?
+    /// Checks whether the leader offers a resource to all Envoys, or whether all its parts are proven.
     fn is_shared(&self, kind: ResourceType, resource: &Resource) -> bool {
         if self.shared.offers(kind, resource) {
             return true;
@@ -189,11 +190,12 @@ impl Line {
         })
     }
 
-    /// What the leader's Envoys have is newer than what those of this replica have, and what is wanted here is not known
-    /// to be good: they have it too. What must not be served any more is closed in it, as in all that waits.
+    /// Replaces the configuration of this replica's Envoys with the newer one of the leader's Envoys, while the wanted
+    /// configuration of this replica is not known to be good. What must no longer be served is closed in it, as in
+    /// every configuration that waits.
     fn take_what_the_leader_has(&mut self) {
         let mut snapshot = self.shared.snapshot.clone();
-        // What is sensitive may not have been shared, and is no secret to this replica.
+        // Sensitive resources may not have been shared, but this replica can read them itself.
         for name in self.wanted.of(ResourceType::Secret).keys().cloned().collect::<Vec<_>>() {
             if snapshot.get(ResourceType::Secret, &name).is_some() {
                 continue;
@@ -206,7 +208,7 @@ impl Line {
             }
         }
         for kind in [ResourceType::Cluster, ResourceType::Endpoints] {
-            // What goes, goes when all is as it is wanted.
+            // Clusters and endpoints are removed only when everything is as wanted.
             for resource in self.everyone.iter().flat_map(|everyone| everyone.of(kind).values()) {
                 if snapshot.get(kind, &resource.name).is_none() {
                     snapshot.insert(kind, resource.clone());
@@ -218,13 +220,13 @@ impl Line {
         }
     }
 
-    /// What is offered to all and was not acknowledged yet, for those who follow.
+    /// Returns what is offered to all Envoys and not acknowledged yet, for followers.
     pub(super) fn offered_to_all(&self) -> Vec<Offer> {
         let mut offers = Vec::new();
         for (kind, resource) in TRIED.into_iter().flat_map(|kind| {
             self.everyone.iter().flat_map(move |everyone| everyone.of(kind).values().map(move |known| (kind, known)))
         }) {
-            // Of certificates nobody but this replica may know the content.
+            // The content of certificates may be known to this replica only.
             if kind == ResourceType::Secret || !self.hold.is_acknowledged(kind, resource) {
                 offers.push(offer(kind, resource));
             }
@@ -234,7 +236,7 @@ impl Line {
         offers
     }
 
-    /// Another replica leads from now on: whatever was begun ends.
+    /// Makes this replica a follower: every search and trial ends.
     pub(super) fn step_down(&mut self, around: &mut Around<'_>) {
         (self.search, self.readmission, self.trial) = (None, None, None);
         self.witnesses = Witnesses::default();
@@ -247,7 +249,7 @@ impl Line {
         }
     }
 
-    /// This replica leads from now on, and goes on with all that it knows.
+    /// Makes this replica the leader, with all state that it has.
     pub(super) fn step_up(&mut self, around: &mut Around<'_>) {
         self.stage = Stage::Settled;
         self.rounds = 0;
@@ -270,7 +272,7 @@ impl Line {
         self.edited(&around.translator.route_keys(), around.translator);
     }
 
-    /// What is stored of objects that went while another replica led is to be forgotten.
+    /// Removes the stored versions of objects that were deleted while another replica was the leader.
     pub(super) fn forget_what_went(&mut self, learned: &RestoredLine, around: &Around<'_>) {
         for version in &learned.versions {
             let key = &version.object.key;

@@ -1,5 +1,4 @@
-//! What the forms of route configurations are made of, so that it can be told what changed; and what an acknowledged
-//! form proves.
+//! Composition of the forms of route configurations, for comparisons; and the proof by an acknowledged form.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,26 +15,26 @@ use crate::translate::policy::level::LevelPlan;
 use crate::translate::policy::said::Said;
 use crate::translate::route::Rendered;
 
-/// Forms of one resource that are remembered, the acknowledged one among them.
+/// Limit of forms of one resource that are remembered, the acknowledged one included.
 pub(crate) const FORMS_MAX: usize = 64;
 
-/// A route configuration that was offered, and what it was made of.
+/// An offered route configuration, with its composition.
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
-    /// Its version.
+    /// The version.
     pub(crate) version: Version,
-    /// Its parts.
+    /// The parts.
     pub(crate) composition: Composition,
-    /// The listeners' part in its bytes.
+    /// The part of the listeners in the bytes of the route configuration.
     pub(crate) context: ListenerContext,
-    /// What policies say to it as a whole and to its hosts.
+    /// The policy settings of the route configuration as a whole and of its hosts.
     pub(crate) said: BTreeSet<Said>,
-    /// The same by where they say it.
+    /// The policy settings by level.
     pub(crate) levels: Arc<LevelPlan>,
 }
 
 impl Line {
-    /// Remembers what the route configurations and listeners of a snapshot are made of.
+    /// Records the composition of the route configurations and listeners of a snapshot.
     pub(crate) fn note_forms(&mut self, fleet: &FleetId, snapshot: &Snapshot, translator: &Translator) {
         self.note_listener_forms(fleet, snapshot, translator);
         for (name, resource) in snapshot.of(ResourceType::Route) {
@@ -45,7 +44,7 @@ impl Line {
             }
             let Some((composition, context)) = translator.composition(fleet, name) else { continue };
             let before = known.and_then(|forms| forms.last()).map(|form| form.composition.clone()).unwrap_or_default();
-            // What was acknowledged in an earlier run is known by its bytes only.
+            // Content that was acknowledged in an earlier run is known by its bytes only.
             let is_acknowledged = self.hold.was_acknowledged(ResourceType::Route, name, resource.version);
             for (content, rendered) in changed(&before, composition) {
                 if is_acknowledged || self.proof.is_proven(&content) {
@@ -62,7 +61,7 @@ impl Line {
         }
     }
 
-    /// Remembers what one form of a route configuration is made of.
+    /// Records the composition of one form of a route configuration.
     pub(super) fn note_form(&mut self, name: &Arc<str>, form: Form) {
         let forms = self.forms.entry(name.clone()).or_default();
         forms.push(form);
@@ -71,7 +70,7 @@ impl Line {
         }
     }
 
-    /// A part was taken: so was what policies say to it, and what it is without them.
+    /// Records what an accepted part proves: its policy settings, and the part without them.
     fn prove_told(&mut self, content: Content, rendered: &Rendered, context: ListenerContext) {
         if !rendered.said().is_empty() && self.proof.is_told_anew(content) {
             for content in Self::proven_with(rendered, context) {
@@ -80,26 +79,26 @@ impl Line {
         }
     }
 
-    /// A version of a resource that is wanted, or that is on its way to somebody.
+    /// Returns a version of a resource that is wanted, or that is offered to an Envoy.
     pub(super) fn form_of(&self, kind: ResourceType, name: &str, version: Version) -> Option<&Arc<Resource>> {
         let on_trial = self.trial.as_ref().and_then(|trial| trial.snapshot.get(kind, name));
         let known = [self.hold.desired(kind, name), self.wanted.get(kind, name), on_trial, self.newest.get(kind, name)];
         known.into_iter().flatten().find(|resource| resource.version == version)
     }
 
-    /// What a version of a route configuration was made of.
+    /// Returns the form of a version of a route configuration.
     pub(crate) fn form(&self, name: &str, version: &Version) -> Option<&Form> {
         self.forms.get(name)?.iter().rev().find(|form| form.version == *version)
     }
 
-    /// What the acknowledged form of a route configuration is made of.
+    /// Returns the acknowledged form of a route configuration.
     pub(crate) fn acknowledged(&self, name: &str) -> Option<&Form> {
         self.acknowledged.get(name)
     }
 
-    /// An Envoy acknowledged a route configuration: its parts are proven.
+    /// Records the parts of an acknowledged route configuration as proven.
     ///
-    /// Gives back the objects that had parts among what changed.
+    /// Returns the objects with parts in the changes.
     pub(crate) fn prove(&mut self, name: &Arc<str>, version: Version) -> BTreeSet<ObjectKey> {
         self.configuration_changed = true;
         let mut keys = BTreeSet::new();
@@ -125,7 +124,7 @@ impl Line {
     }
 }
 
-/// The parts of hosts that differ.
+/// Returns the parts of the hosts that differ.
 fn changed(before: &Composition, now: &Composition) -> Vec<(Content, Arc<Rendered>)> {
     let parts = before.diff(now).filter_map(|item| match item {
         DiffItem::Add(_, parts) | DiffItem::Update { new: (_, parts), .. } => Some(parts.clone()),

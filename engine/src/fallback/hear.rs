@@ -1,4 +1,4 @@
-//! What happens to Envoys, the probe and the time: which line it is about, and which lines there are of builds.
+//! Dispatch of events about Envoys, the probe and the clock to the scopes; creation of a scope for each build.
 
 use holdfast_store::Change;
 use holdfast_xds::EnvoyId;
@@ -12,7 +12,7 @@ use crate::engine::{Event, Role};
 use crate::translate::fleet::FleetId;
 
 impl Lines {
-    /// Something happened to Envoys, the probe or the time.
+    /// Processes an event about Envoys, the probe, the clock or the replicas.
     pub(crate) fn hear(&mut self, event: Event, around: &mut Around<'_>) {
         match event {
             Event::Connected(envoy, resumes) => self.connected(&envoy, resumes, around),
@@ -45,7 +45,8 @@ impl Lines {
                         line.search = None;
                     }
                     if is_lost || (!around.follows && line.hold.refusals().next().is_some()) {
-                        // What the probe refused, and no object is convicted of, is searched with those who are left.
+                        // Resources that the probe refused without a verdict about an object are searched on the
+                        // remaining Envoys.
                         line.settle(around);
                     }
                     self.touched.insert(line.name.clone());
@@ -69,7 +70,7 @@ impl Lines {
         self.came(envoy, resumes, false, around);
     }
 
-    /// An Envoy is there, at this replica or at another.
+    /// Handles the connection of an Envoy to this replica, or to another one.
     pub(super) fn came(&mut self, envoy: &EnvoyId, resumes: bool, afar: bool, around: &mut Around<'_>) {
         let Some(lines) = self.gateways.get_mut(&envoy.fleet) else {
             self.early.entry(envoy.fleet.clone()).or_default().push((envoy.clone(), resumes));
@@ -81,7 +82,7 @@ impl Lines {
             && let [only] = &mut lines[..]
             && only.is_nobodys()
         {
-            // What the probe of another build said is not about these Envoys.
+            // Results of a probe of another build do not apply to these Envoys.
             *only = Line::new(&only.gateway.clone(), &envoy.build, only.fleet.clone());
             only.edited(&around.translator.route_keys(), around.translator);
             only.settle(around);
@@ -90,10 +91,10 @@ impl Lines {
             let fleet = FleetId { gateway: first.gateway.clone(), label: envoy.build.clone() };
             around.translator.open(&fleet, &FleetId::main(&first.gateway));
             let mut line = Line::new(&first.gateway, &envoy.build, fleet);
-            // What another build has proven is a start, as content that is still to be proven here.
+            // Content that another build has proven is a starting point; it is still unproven for this build.
             for version in first.last_valid.iter() {
                 line.last_valid.promote(&version.object, version.since);
-                // Those who follow derive the same plan of it.
+                // Followers derive the same plan from it.
                 if let Some(stored) = crate::apis::document::stored(&version.object, version.since) {
                     let promoted = Change::Promote(line.scope(), stored);
                     line.record(promoted);
@@ -114,7 +115,7 @@ impl Lines {
             if !resumes {
                 line.fresh.insert(envoy.node.clone(), around.now_ms);
             }
-            // Before its objects were looked at there is nothing that anybody could be given.
+            // Before translation has processed the objects, there is no configuration to offer.
             if line.everyone.is_none() && !line.wanted.is_empty() {
                 line.advance(around);
             }
@@ -147,7 +148,7 @@ impl Lines {
         line.heard_ms.remove(&envoy.node);
         line.hold.unavailable.gone(&envoy.node);
         if afar {
-            // Its replica may have gone, which says nothing.
+            // The replica of the Envoy may have ended, which proves nothing.
             if line.trial.as_ref().is_some_and(|trial| trial.node == envoy.node) {
                 line.end_trial();
             }
@@ -189,14 +190,14 @@ impl Lines {
                 if line.envoys.contains_key(&node) {
                     line.overdue(&node, SILENCE, around);
                 } else {
-                    // It is gone for good, which says nothing: another one tries.
+                    // The Envoy is disconnected, which proves nothing: another one tries the content.
                     line.advance(around);
                 }
                 self.touched.insert(line.name.clone());
             } else if (line.whole.held && line.whole.changed)
                 || line.derived.retry_at.is_some_and(|at| at <= around.now_ms)
             {
-                // What has waited is as an edit: what is refused of it is to be searched.
+                // Waiting content is treated like an edit: refused parts of it are searched.
                 line.rounds = 0;
                 line.forget_blamed(around.now_ms);
                 line.settle(around);

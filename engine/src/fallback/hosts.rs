@@ -1,7 +1,8 @@
-//! Refusals that are not for content, as `refusal.rs` classifies them: no object is searched, suspected or convicted
-//! for them, and what was refused is sent again until it is taken.
+//! Refusals for reasons other than content, as `refusal.rs` classifies them: no object is searched, suspected or
+//! convicted for them, and the refused resource is sent again until it is accepted.
 //!
-//! A listener with an address in use was read as a whole before: for what it holds that is as good as an ACK.
+//! Envoy parses a listener with an address in use completely before it refuses the listener: for its content, that
+//! equals an ACK.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::hold::{Refusal, Slot};
 use crate::refusal::{self, Class};
 
 impl Line {
-    /// An Envoy refused something; true where the content is not the reason, and all is done about it.
+    /// Handles a refusal if the content is not its cause; returns true in that case.
     pub(super) fn refused_by_host(
         &mut self,
         answer: &Answer,
@@ -56,7 +57,7 @@ impl Line {
         true
     }
 
-    /// The stage that waits for this answer goes on.
+    /// Continues the stage that waits for this answer.
     fn answered_but_for_its_host(
         &mut self,
         answer: &Answer,
@@ -65,7 +66,7 @@ impl Line {
         around: &mut Around<'_>,
     ) {
         let slot: Slot = (answer.kind, name.clone());
-        // What only this listener names is not asked for.
+        // Envoy does not subscribe to resources that only this listener names.
         if let Some(mut trial) = self.trial.take_if(|trial| *trial.node == *answer.node) {
             if trial.waiting.get(&slot) == Some(&version) {
                 trial.waiting.remove(&slot);
@@ -91,10 +92,10 @@ impl Line {
         }
     }
 
-    /// Sends again what has waited long enough; true where there is any.
+    /// Sends resources again after their wait; returns true if there are any.
     pub(super) fn send_again(&mut self, now_ms: u64) -> bool {
         let (envoys, afar) = (&self.envoys, &self.afar);
-        // An Envoy of another replica is sent it again there.
+        // The other replica sends the resource again to its own Envoys.
         self.hold.unavailable.take_due(now_ms, |node| envoys.contains_key(node) && !afar.contains(node))
     }
 }

@@ -1,11 +1,11 @@
-//! A last valid version under today's claims.
+//! Hybrids: last valid versions with the current claims.
 //!
-//! Last valid supplies the content of rules and nothing else: where a route attaches, for which hosts, and what its
-//! metadata says are the desired version's. A claim that only the last valid version makes is not made. One that cannot
-//! be used falls back to the last valid one; translation lets it give way to whatever others claim today.
+//! The last valid version supplies only the content of rules. The desired version supplies the attachment of a route,
+//! its hostnames and its metadata. A claim that only the last valid version makes is not made. A claim that cannot be
+//! used falls back to the last valid one; in translation, it yields to any current claim of another object.
 //!
-//! Of an HTTPProxy that content is its routes; its host with everything that guards it, whom it includes under which
-//! conditions, its TCP proxy and its class are the desired version's.
+//! For an HTTPProxy, the last valid version supplies its routes. The desired version supplies its host with all guards,
+//! its includes with their conditions, its TCP proxy and its class.
 
 use std::sync::Arc;
 
@@ -17,12 +17,13 @@ use crate::apis::kgateway::policy::Policy;
 use crate::check;
 use crate::object::Object;
 
-/// Where a Secret has a certificate.
+/// The entry of a Secret with the certificate.
 const CERTIFICATE: &str = "tls.crt";
-/// Where it has its key.
+/// The entry of a Secret with the private key.
 const KEY: &str = "tls.key";
 
-/// The last valid version as it may be served now; of an object of which nothing can be read, as it was.
+/// Returns the last valid version in the form in which it may be served now. Without a readable desired version, this
+/// is the last valid version itself, or only the certificate and key of a Secret.
 pub(crate) fn hybrid(desired: Option<&Object>, last: &Arc<Object>) -> Arc<Object> {
     let Some(desired) = desired else {
         return match &last.body {
@@ -54,7 +55,8 @@ pub(crate) fn hybrid(desired: Option<&Object>, last: &Arc<Object>) -> Arc<Object
     Arc::new(Object { body, ..desired.clone() })
 }
 
-/// A server certificate with its key, and nothing else: authorities and lists beside it say who may come in.
+/// Takes only the server certificate and its key from the last valid version: the certificate authorities and lists
+/// beside them are access lists.
 fn certificate(desired: Option<&Secret>, last: &Secret) -> Body {
     let mut data = desired.map(|desired| (*desired.data).clone()).unwrap_or_default();
     for name in [CERTIFICATE, KEY] {
@@ -75,11 +77,12 @@ fn under_claims<R: Clone>(desired: &Route<R>, last: &Route<R>) -> Route<R> {
     }
 }
 
-/// The desired hostnames; one that cannot be used is the last valid one that it was made of.
+/// Returns the desired hostnames, with each unusable one replaced by its last valid counterpart.
 ///
-/// That is the one at its place, where neither list is longer, or else all that are missing. What may have been taken
-/// away on purpose is not added: where something else was added, or more is missing than cannot be used. Where none can be
-/// used, the claim as a whole is the last valid one.
+/// The counterpart is the hostname at the same index if both lists have the same length; otherwise all missing
+/// hostnames are used. A hostname that may have been removed on purpose is not added: that is, if another hostname was
+/// added, or if more hostnames are missing than are unusable. If no desired hostname is usable, the whole last valid
+/// list is used.
 fn hostnames(desired: &[Arc<str>], last: &[Arc<str>]) -> Vec<Arc<str>> {
     let is_usable = |hostname: &&Arc<str>| check::host::hostname(hostname).is_ok();
     let usable: Vec<&Arc<str>> = desired.iter().filter(is_usable).collect();

@@ -1,7 +1,7 @@
-//! The fallback in every detail, for people who look for a reason: each line's plan with what it rests on, what was
-//! refused with its content and in Envoy's words, and what is remembered. Read only, when asked.
+//! Detailed views of the fallback for diagnosis: the plan of each scope with its inputs, refused content with Envoy's
+//! messages, and stored state. Read only, computed on request.
 //!
-//! Words of Envoys are scrubbed before they come here. Contents of Secrets are never part of it.
+//! Envoy's messages are scrubbed before they reach this module. Contents of Secrets are never included.
 
 use std::collections::BTreeSet;
 
@@ -19,36 +19,36 @@ use crate::engine::Engine;
 use crate::features::redirect::ListenerContext;
 use crate::time::Moment;
 
-/// Something that was refused, and is not served: what is told of it, and the resource that holds it, not decoded yet.
+/// Refused content that is not served: its description, and the resource that contains it, not decoded yet.
 #[derive(Clone, Debug)]
 pub struct Failed {
-    /// Who refused what, and why.
+    /// The description: the refuser, the refused content and the reason.
     pub told: Value,
-    /// Type of the resource.
+    /// The type of the resource.
     pub kind: ResourceType,
-    /// Its bytes.
+    /// The encoded resource.
     pub body: Bytes,
 }
 
 impl Engine {
-    /// The plan of every line, and everything that it was derived from.
+    /// Returns the plan of every scope, with all its inputs.
     pub fn plans(&self) -> Value {
         let lines: Vec<Value> = self.lines.iter().map(|line| plan(line, self)).collect();
         json!({ "lines": lines })
     }
 
-    /// What was refused and is not served: resources that are held back, and refused parts of routes.
+    /// Returns refused content that is not served: resources that are held back, and refused parts of routes.
     pub fn failed(&self) -> Vec<Failed> {
         self.lines.iter().flat_map(|line| held_back(line).into_iter().chain(self.refused_parts(line))).collect()
     }
 
-    /// All that Envoys and the probe said about what is refused now.
+    /// Returns all messages of Envoys and of the probe about content that is refused now.
     pub fn raw_errors(&self) -> Value {
         let errors: Vec<Value> = self.lines.iter().flat_map(errors).collect();
         json!({ "errors": errors })
     }
 
-    /// Objects at fault at any Gateway, and all others that the graph says are affected.
+    /// Returns the objects at fault at any Gateway, and all other objects that the graph reports as affected.
     pub fn affected(&self) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) {
         let nodes: BTreeSet<&Node> = self.lines.iter().flat_map(|line| line.derived.broken.keys()).collect();
         let mut broken: BTreeSet<ObjectKey> = nodes.iter().map(|node| node.key.clone()).collect();
@@ -58,12 +58,12 @@ impl Engine {
         (broken, affected)
     }
 
-    /// What every line remembers: what it has stored, or will have in a moment.
+    /// Returns the stored state of every scope, including changes that are about to be stored.
     pub fn remembered(&self) -> Value {
         self.lines.iter().map(remembered).collect()
     }
 
-    /// Parts that somebody refuses, each in a route configuration of its own, as it is tried.
+    /// Returns refused parts of routes, each in a route configuration of its own, as for a trial.
     fn refused_parts<'a>(&'a self, line: &'a Line) -> impl Iterator<Item = Failed> + 'a {
         let broken = line.derived.broken.iter().filter(|(_, broken)| broken.detected != Detected::Translation);
         broken.flat_map(move |(node, broken)| {

@@ -1,13 +1,14 @@
-//! Parts that are taken alone and refused together: the search for the later of two that do not go together.
+//! Search for interactions: parts that are accepted alone and refused together. The search finds the later part of a
+//! pair that does not work together.
 //!
-//! Unchanged acknowledged parts come before changed ones, and among changed ones the older first. The later is blamed,
-//! the other is the witness: where one of them is gone, the other is released. Each search takes log2 of their number
-//! of trials, twice.
+//! Unchanged acknowledged parts come before changed ones, and among changed ones the older come first. The later part
+//! is blamed, the other is the witness: when one of them is removed, the other is released. Each search takes log2 of
+//! the number of parts as trials, twice.
 
 use super::trials::Item;
 
-/// The order in which parts are searched, and how many of them did not change: those first, then the changed ones, the
-/// older before the younger.
+/// Returns the parts in the order of the search, and the number of unchanged parts. Unchanged parts come first, then
+/// the changed ones, the older before the younger.
 pub(crate) fn in_order<T, A: Ord>(
     items: impl Iterator<Item = T>,
     changed: impl Fn(&T) -> bool,
@@ -20,44 +21,45 @@ pub(crate) fn in_order<T, A: Ord>(
     (ordered, unchanged)
 }
 
-/// What the search is at.
+/// The phase of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Which changed part is the first with which the prefix is refused.
+    /// Search for the first changed part with which the prefix is refused.
     Culprit,
-    /// Which earlier part it is refused together with.
+    /// Search for the earlier part together with which the culprit is refused.
     Witness { culprit: usize },
 }
 
-/// What was found.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub(crate) enum Found<T> {
-    /// Try this set next.
+    /// The set to be tried next.
     Try(Vec<T>),
-    /// The later is refused together with the earlier; without an earlier one, together with what does not change.
+    /// The later part is refused together with the earlier part; without an earlier part, together with unchanged
+    /// parts.
     Blamed(Box<T>, Option<Box<T>>),
 }
 
-/// The search. Parts are in the order of their age, those that did not change first.
+/// The search. Parts are in the order of their age, unchanged parts first.
 #[derive(Clone, Debug)]
 pub(crate) struct Interaction<T = Item> {
     items: Vec<T>,
-    /// A prefix of this length is taken.
+    /// The length of a prefix that is accepted.
     low: usize,
-    /// A prefix of this length is refused.
+    /// The length of a prefix that is refused.
     high: usize,
     phase: Phase,
 }
 
 impl<T: Clone> Interaction<T> {
-    /// Begins with parts that are refused together, of which the first `unchanged` are acknowledged. None where nothing
-    /// has changed: then nobody can be blamed.
+    /// Starts a search among parts that are refused together, of which the first `unchanged` are acknowledged. Returns
+    /// `None` if no part has changed: then no part can be blamed.
     pub(crate) fn new(items: Vec<T>, unchanged: usize) -> Option<Self> {
         let high = items.len();
         (unchanged < high).then_some(Self { items, low: unchanged, high, phase: Phase::Culprit })
     }
 
-    /// What to try, or who is blamed.
+    /// Returns the next set to try, or the blamed part.
     pub(crate) fn next(&mut self) -> Option<Found<T>> {
         if self.high - self.low > 1 {
             return Some(Found::Try(self.trial()));
@@ -67,7 +69,7 @@ impl<T: Clone> Interaction<T> {
             Phase::Culprit if last == 0 => Some(Found::Blamed(Box::new(self.items.first()?.clone()), None)),
             Phase::Culprit => {
                 self.phase = Phase::Witness { culprit: last };
-                // The culprit alone is taken, the culprit with all that is before it is not.
+                // The culprit alone is accepted; the culprit with all parts before it is refused.
                 (self.low, self.high) = (0, last);
                 self.next()
             }
@@ -91,12 +93,12 @@ impl<T: Clone> Interaction<T> {
         self.low + (self.high - self.low) / 2
     }
 
-    /// The set was taken.
+    /// Records that the set was accepted.
     pub(crate) fn accepted(&mut self) {
         self.low = self.middle();
     }
 
-    /// The set was refused.
+    /// Records that the set was refused.
     pub(crate) fn refused(&mut self) {
         self.high = self.middle();
     }
@@ -107,8 +109,8 @@ impl<T: Clone> Interaction<T> {
 mod tests {
     use super::*;
 
-    /// Runs a search among `count` parts where these pairs do not go together; says who is blamed, who is the witness,
-    /// and how many trials it took.
+    /// Runs a search among `count` parts with the given pairs that are refused together. Returns the blamed part, the
+    /// witness, and the number of trials.
     fn search(count: usize, unchanged: usize, pairs: &[(usize, usize)]) -> (usize, Option<usize>, u32) {
         let mut search = Interaction::new((0..count).collect(), unchanged).unwrap();
         let mut trials = 0;
@@ -124,7 +126,7 @@ mod tests {
         }
     }
 
-    /// Two parts are looked for, and each takes 2 + log2 of all.
+    /// Returns the bound of trials: two parts are searched, and each search takes 2 + log2 of the number of parts.
     fn bound(count: usize) -> u32 {
         2 * (2 + count.ilog2())
     }
@@ -148,7 +150,7 @@ mod tests {
             let (culprit, witness, _) = search(50, 40, &[(7, later)]);
             assert_eq!((culprit, witness), (later, Some(7)));
         }
-        assert!(Interaction::new(vec![1, 2, 3], 3).is_none(), "where nothing has changed nobody can be blamed");
+        assert!(Interaction::new(vec![1, 2, 3], 3).is_none(), "without a change no object is to blame");
     }
 
     #[test]
@@ -160,7 +162,7 @@ mod tests {
             let (culprit, witness, trials) = search(count, 5_000, &pairs);
             assert!(trials <= bound(count), "{trials} trials");
             let at = pairs.iter().position(|pair| *pair == (witness.unwrap(), culprit)).unwrap();
-            // Who is blamed is taken out before the next search.
+            // The blamed part is removed before the next search.
             pairs.remove(at);
             blamed.push(culprit);
         }

@@ -1,4 +1,4 @@
-//! The versions of objects that were proven good with the Envoys of one line.
+//! Last valid versions: the versions of objects that were proven good by the Envoys of one scope.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use crate::object::Object;
 /// A version that was proven good.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
-    /// The object as it was.
+    /// The object in this version.
     pub(crate) object: Arc<Object>,
-    /// When it was proven, in seconds of Unix time.
+    /// The time of the proof, in seconds of Unix time.
     pub(crate) since: i64,
 }
 
-/// By object, the newest first; at most [`VERSIONS_KEPT`] of each.
+/// The versions by object, the newest first; at most [`VERSIONS_KEPT`] per object.
 #[derive(Debug, Default)]
 pub(crate) struct LastValid {
     versions: BTreeMap<ObjectKey, Vec<Version>>,
 }
 
 impl LastValid {
-    /// Takes in a version that was proven; true where it was not the newest already.
+    /// Adds a proven version; returns true if it was not the newest one already.
     pub(crate) fn promote(&mut self, object: &Arc<Object>, since: i64) -> bool {
         let versions = self.versions.entry(object.key.clone()).or_default();
         if let Some(newest) = versions.first_mut()
@@ -41,18 +41,18 @@ impl LastValid {
         true
     }
 
-    /// The object was deleted.
+    /// Removes the versions of a deleted object.
     pub(crate) fn forget(&mut self, key: &ObjectKey) -> bool {
         self.versions.remove(key).is_some()
     }
 
-    /// The versions of an object, the newest first; those of another UID are none of its own.
+    /// Returns the versions of an object, the newest first. Versions with another UID belong to another object.
     pub(crate) fn of<'a>(&'a self, key: &ObjectKey, uid: Option<&'a str>) -> impl Iterator<Item = &'a Version> {
         let versions = self.versions.get(key).into_iter().flatten();
         versions.filter(move |version| uid.is_none_or(|uid| *version.object.metadata.uid == *uid))
     }
 
-    /// Every version, the older of an object first: promoting them in this order gives the same.
+    /// Returns every version, the older ones of an object first: promotion in this order restores the same state.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Version> {
         self.versions.values().flat_map(|versions| versions.iter().rev())
     }

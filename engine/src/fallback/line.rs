@@ -1,4 +1,4 @@
-//! A line: one Gateway's Envoys of one build, and everything that is known of them.
+//! Scope: the Envoys of one Gateway and build, with everything that is known of them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -30,104 +30,107 @@ use super::world::World;
 use crate::hold::Hold;
 use crate::translate::fleet::FleetId;
 
-/// See the module.
+/// The state of a scope.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) gateway: ObjectKey,
-    /// `namespace/name`.
+    /// The Gateway as `namespace/name`.
     pub(crate) name: Arc<str>,
-    /// The Envoys' build; empty while none has told.
+    /// The build of the Envoys; empty until an Envoy has reported it.
     pub(crate) build: Arc<str>,
     pub(crate) fleet: FleetId,
     pub(crate) quarantine: Quarantine,
-    /// Which owners wait for others.
+    /// The wait of owners for other owners.
     pub(crate) fairness: Fairness,
     pub(crate) last_valid: LastValid,
     pub(crate) proof: Proof,
     pub(crate) hold: Hold,
     pub(crate) derived: Derived,
-    /// Since when each broken object is.
+    /// The time since which each broken object is at fault.
     pub(crate) since: BTreeMap<ObjectKey, i64>,
-    /// Objects whose newest version is not proven yet.
+    /// Objects with a newest version that is not proven yet.
     pub(super) unpromoted: BTreeSet<ObjectKey>,
-    /// Those of them that were edited, or are current again, just now.
+    /// Unpromoted objects that were edited, or became current again, in this step.
     pub(super) edited: BTreeSet<ObjectKey>,
-    /// Objects of which a refusal was counted since they were edited last, with the generation that it was of.
+    /// Objects with a counted refusal since their last edit, with the refused generation.
     pub(crate) counted: BTreeMap<ObjectKey, i64>,
-    /// By resource: the acknowledged form, then the newer ones.
+    /// The forms by resource: the acknowledged form, then the newer ones.
     pub(super) forms: BTreeMap<Arc<str>, Vec<Form>>,
     pub(super) acknowledged: BTreeMap<Arc<str>, Form>,
-    /// The same of listeners.
+    /// The forms of listeners by resource.
     pub(super) listener_forms: BTreeMap<Arc<str>, Vec<ListenerForm>>,
     /// Connected Envoys, with the number of their streams.
     pub(crate) envoys: BTreeMap<Arc<str>, usize>,
-    /// Those of them that are connected to other replicas.
+    /// The Envoys that are connected to other replicas.
     pub(crate) afar: BTreeSet<Arc<str>>,
-    /// What the leader has shared, where another replica leads.
+    /// The state that the leader has shared, if another replica is the leader.
     pub(super) shared: Shared,
-    /// What all its Envoys have, or are to have; none before anything was offered.
+    /// The configuration that all Envoys have, or are offered; `None` before the first offer.
     pub(crate) everyone: Option<Snapshot>,
-    /// What translation makes for them now, before anything of it is held back.
+    /// The newest configuration from translation, before any part of it is held back.
     pub(super) newest: Snapshot,
-    /// What they should have next.
+    /// The configuration that the Envoys should have next.
     pub(crate) wanted: Snapshot,
-    /// The endpoints of now of Services that Envoys have and what they should have next does not use.
+    /// Current endpoints of Services that Envoys use and the next configuration does not use.
     pub(super) kept_endpoints: Snapshot,
     pub(crate) stage: Stage,
-    /// What all have while what is wanted is tried; none where they have what is wanted.
+    /// The configuration of all Envoys while the wanted one is tried; `None` if they have the wanted one.
     pub(super) trying: Option<Trying>,
     pub(crate) readmission: Option<Readmission>,
     pub(crate) trial: Option<TrialRun>,
-    /// Verdicts that rest on the refusal of one Envoy.
+    /// Verdicts that depend on the refusal of one Envoy.
     pub(crate) witnesses: Witnesses,
-    /// How often an Envoy was lost on the suspects that are on trial.
+    /// The number of times that an Envoy was lost while it tried the suspects on trial.
     pub(crate) trial_strikes: u32,
-    /// Envoys that came with nothing and have taken nothing yet, and when they came (milliseconds of Unix time).
+    /// Envoys that connected without a configuration and have not accepted any yet, and the time of their connection
+    /// (milliseconds of Unix time).
     pub(crate) fresh: BTreeMap<Arc<str>, u64>,
     pub(crate) search: Option<Search>,
     pub(crate) attribution: Attribution,
-    /// Without the gate: is everything that changed since the last valid configuration held back?
+    /// With the gate off: whether everything that changed since the last valid configuration is held back.
     pub(crate) whole: Whole,
     /// Refused resources that are stored, the oldest first.
     pub(crate) remembered: VecDeque<Version>,
-    /// Fallbacks since the last edit.
+    /// The number of fallbacks since the last edit.
     pub(crate) rounds: usize,
-    /// Refused forms for which somebody was searched since the last edit, without sending them again.
+    /// Refused forms with a search since the last edit, without sending the forms again.
     pub(crate) blamed: BTreeSet<Version>,
-    /// Envoys that refuse what others of their build take, with their words.
+    /// Outliers: Envoys that refuse what others of their build accept, with their messages.
     pub(crate) alone: BTreeMap<Arc<str>, String>,
-    /// What they refused, and what they have meanwhile.
+    /// Content that outliers refused, and their older configuration.
     pub(crate) strays: BTreeMap<Arc<str>, Stray>,
-    /// Where every connected Envoy is an outlier: when these are believed, in milliseconds of Unix time.
+    /// If every connected Envoy is an outlier: the time at which their refusals are accepted, in milliseconds of Unix
+    /// time.
     pub(super) outliers_until: Option<u64>,
-    /// Envoys that have not answered in time, and to nothing since.
+    /// Envoys that have not answered in time, and have not answered anything since.
     pub(crate) silent: BTreeSet<Arc<str>>,
-    /// When each Envoy answered to anything last, in milliseconds of Unix time.
+    /// The time of the last answer of each Envoy, in milliseconds of Unix time.
     pub(super) heard_ms: BTreeMap<Arc<str>, u64>,
-    /// Resources that an Envoy left without an answer while it answered to others: no other Envoy is waited for either.
+    /// Resources that an Envoy left without an answer while it answered other resources: no answer of another Envoy
+    /// about them is awaited either.
     pub(super) unanswered: HashSet<Version>,
-    /// When the probe counts as silent, in milliseconds of Unix time.
+    /// The time at which the probe counts as silent, in milliseconds of Unix time.
     pub(super) probe_until: u64,
-    /// Until when the probe is not asked, in milliseconds of Unix time.
+    /// The time until which the probe is not used, in milliseconds of Unix time.
     pub(super) probe_pauses_until: u64,
-    /// When the next search begins, after one that was cut short or ended while something is held, in milliseconds of
-    /// Unix time.
+    /// The start of the next search, after one that was interrupted or that ended while a resource is held, in
+    /// milliseconds of Unix time.
     pub(super) search_again_at: Option<u64>,
-    /// How many searches in a row have ended while something that is wanted is refused.
+    /// The number of consecutive searches that ended while a wanted resource is refused.
     pub(super) searches_in_vain: u32,
-    /// When the record of searches without a culprit was last cleared, in milliseconds of Unix time.
+    /// The time at which the record of searches without a culprit was last cleared, in milliseconds of Unix time.
     pub(super) forgot_blamed_ms: u64,
-    /// What all Envoys had before the newest configuration.
+    /// The configuration of all Envoys before the newest one.
     pub(crate) previous: Snapshot,
-    /// What is to be stored soon.
+    /// Changes that are to be stored soon.
     pub(super) records: Batch,
-    /// What is to be stored before anything that rests on it is published.
+    /// Changes that are to be stored before anything that depends on them is published.
     pub(super) convictions: Batch,
     pub(super) configuration_changed: bool,
 }
 
 impl Line {
-    /// A line of which nothing is known.
+    /// Creates a scope without any knowledge.
     pub(crate) fn new(gateway: &ObjectKey, build: &Arc<str>, fleet: FleetId) -> Self {
         Self {
             gateway: gateway.clone(),
@@ -185,12 +188,12 @@ impl Line {
         }
     }
 
-    /// Has no Envoy ever been known to it?
+    /// Checks whether no Envoy has ever belonged to the scope.
     pub(crate) fn is_nobodys(&self) -> bool {
         self.envoys.is_empty() && self.acknowledged.is_empty() && self.hold.has_acknowledged_nothing()
     }
 
-    /// An object was deleted: nothing of it stays but what was refused.
+    /// Removes all state of a deleted object, except for its verdicts.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.since.remove(key);
         self.unpromoted.remove(key);
@@ -200,7 +203,7 @@ impl Line {
         }
     }
 
-    /// Is the plan about an object that is gone, or that can be read again?
+    /// Checks whether the plan contains an object that was deleted, or that can be read again.
     pub(crate) fn has_outlived(&self, around: &Around<'_>) -> bool {
         let is_gone = |key: &ObjectKey| around.objects.get(key).is_none() && !around.unusable.contains(key);
         let broken = self.derived.broken.iter().any(|(node, why)| {
@@ -210,7 +213,7 @@ impl Line {
         broken || self.derived.plan.decisions.keys().any(|node| is_gone(&node.key))
     }
 
-    /// Derives the plan anew, and takes what comes of it on its way to the Envoys.
+    /// Derives the plan again, and advances its configuration on the way to the Envoys.
     pub(crate) fn settle(&mut self, around: &mut Around<'_>) {
         if !around.follows {
             self.drop_suspicions(around);
@@ -219,7 +222,7 @@ impl Line {
         self.replan(around);
         let isolate = around.settings.fallback.isolate;
         if !isolate && !self.whole.held && self.hold.has_acknowledged_routes() && self.is_refused_already(around) {
-            // What changed was none of what was refused.
+            // None of the refused content changed.
             self.whole.held = true;
             self.replan(around);
         }
@@ -246,14 +249,14 @@ impl Line {
             *around.fallbacks += u64::from(!derived.overlay.is_empty());
         }
         around.translator.lay_over(&self.fleet, derived.overlay.clone());
-        // Who is current again may have been acknowledged already, on trial.
+        // An object that is current again may have been acknowledged already, on trial.
         let before = std::mem::replace(&mut self.derived, derived);
         let freed = before.plan.decisions.into_keys().map(|node| node.key);
         self.edited.extend(freed.filter(|key| self.derived.plan.of(key).next().is_none()));
         around.translator.translate(around.objects, around.graph);
     }
 
-    /// Takes what its fleet should have now on its way to the Envoys; what is broken is as it was.
+    /// Advances the current configuration of the fleet on the way to the Envoys, with the same plan as before.
     pub(crate) fn carry_on(&mut self, around: &mut Around<'_>) {
         let Some(mut snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
         self.keep_unread_endpoints(&mut snapshot, around);
@@ -270,7 +273,8 @@ impl Line {
         self.advance(around);
     }
 
-    /// The plan for what is broken now; contents on trial count as good, and nothing stands in for what is tried apart.
+    /// Derives the plan for the current state. Contents on trial count as good, and no stand-in version replaces
+    /// objects that are tried separately.
     pub(crate) fn derive(
         &self,
         around: &Around<'_>,
@@ -279,7 +283,7 @@ impl Line {
     ) -> Derived {
         let held;
         let settings = if self.whole.held {
-            // Everything that changed goes back to what was last valid, whatever the gates say.
+            // All changes go back to last valid versions, regardless of the gates.
             let mut settings = around.settings.clone();
             settings.fallback.isolate = true;
             settings.fallback.use_last_valid = true;

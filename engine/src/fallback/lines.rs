@@ -1,4 +1,4 @@
-//! All lines of all Gateways: which there are, who hears what, and what is published.
+//! All scopes of all Gateways: creation, restart, and publication.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,42 +19,44 @@ use crate::object::Object;
 use crate::translate::fleet::FleetId;
 use crate::translate::proxy::listeners;
 
-/// Builds of Envoy in one fleet that are told apart; an Envoy of one more is served like the first.
+/// Limit of builds of Envoy in one fleet with a scope of their own. An Envoy of a further build is served by the first
+/// scope.
 pub(crate) const BUILDS_MAX: usize = 8;
 
-/// See the module.
+/// All scopes of all Gateways.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(super) gateways: BTreeMap<Arc<str>, Vec<Line>>,
-    /// What an earlier run stored of Gateways that are not there yet.
+    /// The stored state of an earlier run, for Gateways that do not exist yet.
     restored: BTreeMap<Arc<str>, Vec<RestoredLine>>,
     pub(super) offered: BTreeMap<Arc<str>, Offers>,
-    /// Envoys that came before their Gateway was known, and whether they have what they were given before.
+    /// Envoys that connected before their Gateway was known, and whether they have a configuration from an earlier
+    /// stream.
     pub(super) early: BTreeMap<Arc<str>, Vec<(EnvoyId, bool)>>,
-    /// What Envoys have that stayed when their Gateway went.
+    /// The configuration of Envoys that stayed connected when their Gateway was deleted.
     pub(super) left: BTreeMap<Arc<str>, Vec<RestoredLine>>,
-    /// How often something was published, by Gateway.
+    /// The number of publications by Gateway.
     pub(super) generations: BTreeMap<Arc<str>, u64>,
     pub(super) touched: BTreeSet<Arc<str>>,
-    /// What is to be stored of objects and Gateways that are gone.
+    /// Changes to be stored for objects and Gateways that were deleted.
     pub(super) gone: Batch,
-    /// Is every Gateway to be looked at with the next change?
+    /// Whether every Gateway is to be reconciled with the next change.
     look_again: bool,
-    /// Were all objects known once?
+    /// Whether all objects have been listed once.
     pub(super) listed: bool,
-    /// Does another replica lead?
+    /// Whether another replica is the leader.
     pub(super) follows: bool,
-    /// What that one has shared last.
+    /// The state that the leader shared last.
     pub(super) learned: Learned,
 }
 
 impl Lines {
-    /// All lines, in order.
+    /// Returns all scopes, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Line> {
         self.gateways.values().flatten()
     }
 
-    /// All Gateways with their lines; none of those of which only what an earlier run stored is known.
+    /// Returns all Gateways with their scopes. A Gateway known only from the store of an earlier run has no scopes.
     pub(crate) fn gateways(&self) -> BTreeMap<&Arc<str>, &[Line]> {
         let stored = self.restored.keys().filter(|name| self.offered.contains_key(*name));
         let mut all: BTreeMap<&Arc<str>, &[Line]> = stored.map(|name| (name, &[][..])).collect();
@@ -62,17 +64,17 @@ impl Lines {
         all
     }
 
-    /// How often something was published for a Gateway.
+    /// Returns the number of publications for a Gateway.
     pub(crate) fn generation(&self, gateway: &str) -> u64 {
         self.generations.get(gateway).copied().unwrap_or(0)
     }
 
-    /// The lines of a Gateway (`namespace/name`); the first is served to Envoys of which nothing is known.
+    /// Returns the scopes of a Gateway (`namespace/name`). The first one is served to Envoys of unknown builds.
     pub(crate) fn of(&self, gateway: &str) -> &[Line] {
         self.gateways.get(gateway).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// An object was deleted, or another one has its name now.
+    /// Removes an object that was deleted or replaced by another object of the same name.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.gateways.values_mut().flatten().for_each(|line| line.forget(key));
         for restored in self.restored.values_mut().chain(self.learned.values_mut()).flatten() {
@@ -81,19 +83,20 @@ impl Lines {
         self.gone.push(Change::Forget(key.clone()));
     }
 
-    /// With the next change every Gateway is looked at.
+    /// Marks every Gateway as dirty for the next change.
     pub(crate) fn look_again(&mut self) {
         self.look_again = true;
     }
 
-    /// The newest version of an object that any line knows to be good.
+    /// Returns the newest version of an object that any scope knows to be good.
     pub(crate) fn last_valid(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         let lines = self.iter().filter_map(|line| line.last_valid.of(key, None).next());
         let stored = self.restored.values().flatten().filter_map(|restored| restored.last_valid(key));
         lines.chain(stored).max_by_key(|version| version.since).map(|version| version.object.clone())
     }
 
-    /// Takes in what an earlier run stored; Envoys that have nothing are given it until all objects are known.
+    /// Restores the stored state of an earlier run. Envoys without a configuration are offered it until all objects are
+    /// known.
     pub(crate) fn restore(&mut self, restored: Restored) -> Vec<Action> {
         for line in restored.lines {
             self.restored.entry(line.gateway.clone()).or_default().push(line);
@@ -114,7 +117,7 @@ impl Lines {
         actions
     }
 
-    /// Objects changed: translates, and settles what that touches.
+    /// Translates changed objects, and reconciles the affected scopes.
     pub(crate) fn translate(&mut self, around: &mut Around<'_>, actions: &mut Vec<Action>) {
         let mut changes = around.translator.translate(around.objects, around.graph);
         if self.lend(&changes.gateways, around) {
@@ -131,7 +134,7 @@ impl Lines {
         for key in &changes.routes {
             replan.extend(around.translator.route(key).iter().flat_map(|plan| plan.concerns()).cloned());
         }
-        // What is unusable now is broken wherever a version of it is known.
+        // An object that is unusable now is broken wherever a version of it is known.
         for line in self.gateways.values().flatten() {
             let known = around.unusable.iter().any(|key| line.last_valid.of(key, None).next().is_some());
             if known || line.has_outlived(around) {
@@ -152,7 +155,7 @@ impl Lines {
             for line in self.gateways.get_mut(&name).into_iter().flatten() {
                 line.whole.changed = true;
                 if !replan.contains(key) && !line.whole.held {
-                    // Endpoints and the like: what is broken stays so.
+                    // Endpoints and similar changes: the plan stays the same.
                     line.carry_on(around);
                     continue;
                 }
@@ -164,7 +167,7 @@ impl Lines {
         }
     }
 
-    /// All objects are known now: Gateways of an earlier run that are not among them are gone.
+    /// Removes Gateways of an earlier run that are not among the objects after the first listing.
     fn drop_what_is_gone(&mut self, around: &Around<'_>, actions: &mut Vec<Action>) {
         let is_there = |gateway: &str| {
             let Some((namespace, name)) = gateway.split_once('/') else { return false };
@@ -180,7 +183,7 @@ impl Lines {
         }
     }
 
-    /// A Gateway has at least one line.
+    /// Creates the scopes of a Gateway, if it has none.
     fn ensure(&mut self, key: &ObjectKey, name: &Arc<str>, around: &mut Around<'_>) {
         if self.gateways.contains_key(name) {
             return;
@@ -202,7 +205,7 @@ impl Lines {
             lines.push(Line::new(key, &build, FleetId::main(key)));
         }
         self.gateways.insert(name.clone(), lines);
-        // Before anything was learned what was restored holds.
+        // Before the leader has shared anything, the restored state applies.
         if self.follows && !self.learned.is_empty() {
             self.take_learned(name, around);
         }
@@ -211,7 +214,7 @@ impl Lines {
         }
     }
 
-    /// What is to be published since this was last asked.
+    /// Returns the configurations to be published since the last call.
     pub(crate) fn publish(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         for gateway in std::mem::take(&mut self.touched) {
@@ -243,29 +246,29 @@ impl Lines {
         actions
     }
 
-    /// What the Envoys of a Gateway should have, those of a build of which nothing special is known.
+    /// Returns the offers for the Envoys of a Gateway, including the offer for builds without a scope of their own.
     pub(crate) fn offered(&self, gateway: &str) -> Option<&Offers> {
         self.offered.get(gateway)
     }
 
-    /// What Envoys refused, and is held back.
+    /// Returns the refusals of content that is held back.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = (&str, &Refusal)> {
         self.iter().flat_map(|line| line.hold.refusals().map(move |refusal| (&*line.name, refusal)))
     }
 
-    /// Verdicts to be stored before what rests on them is published.
+    /// Returns verdicts to be stored before anything that depends on them is published.
     pub(crate) fn take_convictions(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.gone);
         self.gateways.values_mut().flatten().for_each(|line| batch.append(line.take_convictions()));
         batch
     }
 
-    /// Searches for whom to blame that have ended since this was last asked.
+    /// Returns the searches for objects at fault that were completed since the last call.
     pub(crate) fn take_attributed(&mut self) -> Vec<Attributed> {
         self.gateways.values_mut().flatten().flat_map(|line| line.attribution.take()).collect()
     }
 
-    /// Everything else that is to be stored since this was last asked.
+    /// Returns all other changes to be stored since the last call.
     pub(crate) fn take_records(&mut self) -> Batch {
         let mut batch = Batch::default();
         self.gateways.values_mut().flatten().for_each(|line| batch.append(line.take_records()));
@@ -282,7 +285,8 @@ fn differ(before: &Offers, after: &Offers) -> bool {
         || before.nodes.iter().any(|(node, old)| after.nodes.get(node).is_none_or(|new| differs(old, new)))
 }
 
-/// Does any content differ? Costs what differs: snapshots share what is the same.
+/// Checks whether any content differs. The cost is proportional to the differences, because snapshots share equal
+/// content.
 fn differs(before: &Snapshot, after: &Snapshot) -> bool {
     ResourceType::ALL.into_iter().any(|kind| before.of(kind).diff(after.of(kind)).next().is_some())
 }

@@ -1,6 +1,6 @@
-//! What the forms of listeners are made of: what policies say to them, and what their chains are without that.
+//! Composition of the forms of listeners: policy settings, and the chains without these settings.
 //!
-//! So an edit of a policy accuses the policy and not the listener of the Gateway that it speaks to.
+//! With this, the edit of a policy accuses the policy and not the listener of the Gateway to which the policy applies.
 
 use std::sync::Arc;
 
@@ -15,18 +15,19 @@ use crate::translate::fleet::FleetId;
 use crate::translate::fleet::connections::ToldListener;
 use crate::translate::policy::level::LevelPlan;
 
-/// A listener that was offered.
+/// An offered listener.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenerForm {
     version: Version,
-    /// What policies said to the Gateway when it was noted: they may come to say the same in other words.
+    /// The policy settings of the Gateway when the form was recorded: later, other settings may produce the same
+    /// listener.
     levels: Arc<LevelPlan>,
-    /// What policies say to it.
+    /// The policy settings of the listener.
     pub(crate) told: ToldListener,
 }
 
 impl Line {
-    /// Remembers what policies say to the listeners of a snapshot.
+    /// Records the policy settings of the listeners of a snapshot.
     pub(super) fn note_listener_forms(&mut self, fleet: &FleetId, snapshot: &Snapshot, translator: &Translator) {
         let levels = translator.served_levels(fleet).cloned().unwrap_or_default();
         for (name, resource) in snapshot.of(ResourceType::Listener) {
@@ -36,7 +37,7 @@ impl Line {
             }
             let told = translator.told_listener(fleet, name);
             let form = ListenerForm { version, levels: levels.clone(), told };
-            // What was acknowledged in an earlier run is known by its bytes only.
+            // Content that was acknowledged in an earlier run is known by its bytes only.
             if self.hold.was_acknowledged(ResourceType::Listener, name, resource.version) {
                 form.proven().for_each(|content| self.proof.prove(content));
             }
@@ -50,12 +51,12 @@ impl Line {
         self.listener_forms.retain(|name, _| snapshot.get(ResourceType::Listener, name).is_some());
     }
 
-    /// What policies say to a version of a listener.
+    /// Returns the policy settings of a version of a listener.
     pub(super) fn listener_form(&self, name: &str, version: Version) -> Option<&ListenerForm> {
         self.listener_forms.get(name)?.iter().rev().find(|form| form.version == version)
     }
 
-    /// What is proven by a version of a listener that was taken.
+    /// Returns the contents that an accepted version of a listener proves.
     pub(super) fn proven_by_listener(&self, name: &Arc<str>, version: Version, body: &[u8]) -> Vec<Content> {
         let told = self.listener_form(name, version).into_iter().flat_map(ListenerForm::proven);
         chains::proven(body).into_iter().chain(told).collect()

@@ -1,8 +1,9 @@
-//! What is served when something is broken: whom to blame, what stands in, and how everything heals.
+//! The fallback: attribution of refusals, replacement of broken objects, and recovery.
 //!
-//! A [`Line`](line::Line) is the state of one Gateway's Envoys of one build: what they proved, what they refused, and
-//! what they are offered. The quarantine is its only memory of trouble; the plan is derived from it each time. Nothing
-//! here does I/O or reads a clock: time and answers come in as events, and what is to be done goes out as actions.
+//! A [`Line`](line::Line) is the state of one scope, the Envoys of one Gateway and build: what they proved, what they
+//! refused, and what they are offered. The quarantine is the only memory of refusals; the plan is derived from it each
+//! time. Nothing here does I/O or reads a clock: time and answers are input events, and effects are returned as
+//! actions.
 
 mod accused;
 pub(crate) mod admission;
@@ -64,5 +65,5 @@ mod withdrawn;
 mod witnesses;
 pub(crate) mod world;
 
-/// Published fallbacks for one edit, at most; then what is refused is held.
+/// Limit of published fallbacks for one edit; beyond the limit, refused resources are held.
 pub const ROUNDS_MAX: usize = 16;

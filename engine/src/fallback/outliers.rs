@@ -1,9 +1,11 @@
-//! A fleet of outliers: every connected Envoy refuses what other Envoys of its build took, and those have left.
+//! Fleets of outliers: every connected Envoy refuses content that other Envoys of its build accepted, and those have
+//! disconnected.
 //!
-//! An example is a rollout of Envoys of the same build with other runtime flags. What Envoys took that are gone proves
-//! nothing about those that are connected. After the time for an answer without another Envoy the outliers are the fleet:
-//! only what they have counts as acknowledged, and the search for the object at fault begins as after any refusal. If an
-//! Envoy that takes the content connects later, it is the second witness, and the verdict is void.
+//! An example is a rollout of Envoys of the same build with other runtime flags. Acknowledgements of disconnected
+//! Envoys prove nothing about the connected ones. After the answer timeout without another Envoy, the outliers are the
+//! fleet: only their configuration counts as acknowledged, and the search for the object at fault begins as after any
+//! refusal. If an Envoy that accepts the content connects later, it is the second witness, and the verdict becomes
+//! void.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +17,12 @@ use super::line::Line;
 use super::proof::Proof;
 use super::rollout::Stage;
 
-/// What outliers refused, each with the node of one of them.
+/// Content that outliers refused, each version with the node of one of them.
 type Refused = BTreeMap<(ResourceType, Arc<str>), BTreeMap<Version, Arc<str>>>;
 
 impl Line {
-    /// Ends the time in which a fleet of outliers waits for an Envoy that takes what they refuse; true where it has ended.
+    /// Ends the time in which a fleet of outliers waits for an Envoy that accepts the content they refuse; returns true
+    /// if the time has ended.
     pub(super) fn watch_outliers(&mut self, around: &mut Around<'_>) -> bool {
         let is_outlier = |node: &Arc<str>| self.strays.contains_key(node);
         let only_outliers = !self.envoys.is_empty() && self.envoys.keys().all(is_outlier);
@@ -37,7 +40,8 @@ impl Line {
         true
     }
 
-    /// May a fleet of outliers be believed? With a probe it is not: the probe takes what they refuse, and is a witness.
+    /// Checks whether the refusals of a fleet of outliers may be accepted. With a probe they may not: the probe accepts
+    /// the refused content, and is a witness.
     pub(super) fn may_believe_outliers(&self, around: &Around<'_>) -> bool {
         around.settings.fallback.isolate && !self.is_probed(around)
     }

@@ -1,5 +1,5 @@
-//! Policies that are broken: found by translation or refused by Envoy. They go back to what was last valid, where that
-//! protects as much, or close what they are attached to; never are they left out.
+//! Broken policies: found by translation or refused by Envoy. A broken policy goes back to its last valid version if
+//! that protects as much; otherwise its targets are closed. A policy is never left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::fault::Class;
 use crate::translate::policy::{PolicyPlan, Unenforceable};
 use crate::translate::rule::Replaced;
 
-/// Policies of the Gateway that translation cannot enforce, and extensions on whose account they are so.
+/// Returns the policies of the Gateway that translation cannot enforce, and the extensions that cause this.
 pub(super) fn found(world: &World<'_>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     for (key, plan) in world.translator.unenforceable() {
@@ -35,7 +35,8 @@ pub(super) fn found(world: &World<'_>) -> BTreeMap<Node, Broken> {
     broken
 }
 
-/// Whose fault it is that a policy closed a unit: of one that is not there nobody else can be blamed.
+/// Returns the node at fault for a unit that a policy closed. If the policy does not exist, the unit itself is at
+/// fault.
 pub(super) fn behind(replaced: &Replaced, world: &World<'_>) -> Option<(Node, Option<Broken>)> {
     let policy = replaced.policy.as_ref()?;
     let itself = Node::section(replaced.object.clone(), replaced.section.as_str());
@@ -43,7 +44,7 @@ pub(super) fn behind(replaced: &Replaced, world: &World<'_>) -> Option<(Node, Op
         return Some((itself, None));
     }
     if world.translator.policy(policy).is_some() {
-        // It is found for itself.
+        // The policy has a finding of its own.
         return None;
     }
     // The message of the unit begins with the field of the route; the policy has a field of its own.
@@ -54,7 +55,7 @@ pub(super) fn behind(replaced: &Replaced, world: &World<'_>) -> Option<(Node, Op
     Some((Node::whole(policy.clone()), Some(by_translation(field, message))))
 }
 
-/// `spec.field: message`, as two.
+/// Splits `spec.field: message` into field and message.
 pub(super) fn parted(message: &str) -> (String, String) {
     match message.split_once(": ") {
         Some((field, rest)) if field.starts_with("spec") || field.starts_with("metadata") => {
@@ -64,7 +65,7 @@ pub(super) fn parted(message: &str) -> (String, String) {
     }
 }
 
-/// What of policies only observes requests and cannot be served: it is left out, and closes nothing.
+/// Policy settings that only observe requests and cannot be served: they are left out, and close nothing.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     contents: BTreeMap<ObjectKey, BTreeSet<Content>>,
@@ -72,7 +73,7 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Is there nothing of the kind?
+    /// Checks whether there are no such settings.
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
@@ -82,11 +83,11 @@ impl LeftOut {
         self.found.entry(node).or_insert(broken);
     }
 
-    /// Policies say the rest of what they say.
+    /// Removes these settings from the policies.
     fn lay_over(&self, said: &mut BTreeMap<ObjectKey, Arc<PolicyPlan>>, world: &World<'_>) {
         for (key, contents) in &self.contents {
             let Some(plan) = said.get(key).or_else(|| world.translator.policy(key)) else { continue };
-            // One that closes says nothing of it.
+            // A policy that closes its targets applies no settings.
             if plan.unenforceable.is_none() {
                 let without = plan.without(contents);
                 said.insert(key.clone(), Arc::new(without));
@@ -94,7 +95,7 @@ impl LeftOut {
         }
     }
 
-    /// Adds to a plan what is left out.
+    /// Adds the omitted settings to a plan.
     pub(super) fn report(self, derived: &mut Derived) {
         for (node, broken) in self.found {
             if derived.overlay.objects.contains_key(&node.key) {
@@ -107,7 +108,8 @@ impl LeftOut {
     }
 }
 
-/// Policies that an Envoy of the build refuses as they are desired, and those that wait before they are tried again.
+/// Returns the policies with desired settings that an Envoy of the build refuses, and the policies that wait before the
+/// next trial.
 pub(super) fn refused(world: &World<'_>, left_out: &mut LeftOut, retry_at: &mut Option<u64>) -> BTreeMap<Node, Broken> {
     let mut broken = BTreeMap::new();
     let mut keys: BTreeSet<ObjectKey> = world.quarantine.iter().map(|(_, verdict)| verdict.node.key.clone()).collect();
@@ -133,7 +135,7 @@ pub(super) fn refused(world: &World<'_>, left_out: &mut LeftOut, retry_at: &mut 
             };
             let is_suspected = found.detected == Detected::Suspected;
             if is_suspected && node.section.is_empty() && !plan.protects_by(&content) {
-                // Until it is known what is at fault, what protects nothing is left out.
+                // Until the setting at fault is known, settings that protect nothing are left out.
                 left_out.note(Node::section(key.clone(), field_of(plan, &content)), content, found);
             } else if !node.section.is_empty() {
                 left_out.note(node, content, found);
@@ -151,8 +153,8 @@ fn field_of(plan: &PolicyPlan, content: &Content) -> String {
     plan.field_of(content).unwrap_or_default()
 }
 
-/// Where everything is held: what policies say that no Envoy has acknowledged. What protects no request is left out; a
-/// policy with anything else goes back, or closes what it is attached to.
+/// Returns, while everything is held, a policy with new protecting settings: it goes back, or its targets are closed.
+/// New settings that no Envoy has acknowledged and that protect no request are left out.
 pub(super) fn changed(
     key: &ObjectKey,
     plan: &PolicyPlan,
@@ -174,10 +176,10 @@ pub(super) fn changed(
     None
 }
 
-/// What policies say that do not say what they are desired to.
+/// Replaces the plans of policies that do not have their desired settings.
 pub(super) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, left_out: &LeftOut, world: &World<'_>) {
     let decided = |key: &ObjectKey| derived.plan.decisions.get(&Node::whole(key.clone())).map(|decision| decision.step);
-    // Those on whose account others are closed, too: extensions that they use.
+    // Includes the extensions because of which other policies are closed.
     let policies = derived.broken.keys().chain(refused.keys()).filter(|node| node.section.is_empty());
     let policies: BTreeSet<ObjectKey> = policies.map(|node| node.key.clone()).collect();
     let mut said = BTreeMap::new();
@@ -194,11 +196,11 @@ pub(super) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, 
             said.insert(key.clone(), Arc::new(closed(plan, &why.message)));
         }
     }
-    // What is read from an object that goes back says what it says with that version.
+    // A policy that reads an object with a stand-in version has the settings that follow from that version.
     let read = derived.overlay.objects.keys().filter(|key| world.translator.policy(key).is_none());
     let users: BTreeSet<ObjectKey> = read.flat_map(|key| world.translator.policies_reading(key)).collect();
     for user in users {
-        // What is closed stays closed.
+        // A policy that closes its targets continues to do so.
         if said.get(&user).is_some_and(|plan: &Arc<PolicyPlan>| plan.unenforceable.is_some()) {
             continue;
         }
@@ -212,15 +214,16 @@ pub(super) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, 
     derived.overlay.policies = said;
 }
 
-/// A policy that closes what it is attached to.
+/// Returns the plan of a policy that closes its targets.
 pub(super) fn closed(plan: &PolicyPlan, message: &str) -> PolicyPlan {
     let why = Unenforceable { class: Class::Invalid, message: format!("refused by Envoy: {message}").into() };
     PolicyPlan { unenforceable: Some(why), ..plan.clone() }
 }
 
-/// A policy is never left out: what it guards is closed, and told of in its place.
+/// Replaces decisions about policies by decisions about what they guard: a policy is never left out, its targets are
+/// closed and reported instead.
 pub(super) fn tell(derived: &mut Derived, world: &World<'_>) {
-    // A route that stands at several listeners is closed where these are that have its hosts.
+    // A route at several listeners is closed if all listeners with its hosts are closed.
     let above = |node: &Node| node.key == *world.gateway || &*node.key.kind == listener_set::KIND;
     let behind = derived.plan.decisions.iter().filter(|(node, _)| above(node));
     let behind: BTreeSet<ObjectKey> = behind.flat_map(|(_, decision)| decision.causes.iter().cloned()).collect();
@@ -229,7 +232,7 @@ pub(super) fn tell(derived: &mut Derived, world: &World<'_>) {
         for (route, policy) in world.translator.closed_routes(world.gateway, &levels) {
             let decision = derived.plan.decisions.entry(Node::whole(route.clone())).or_default();
             decision.step = decision.step.max(Step::Replaced);
-            // Of an extension that is at fault the policy is not.
+            // If an extension is at fault, the policy that uses it is not.
             match behind.contains(policy) {
                 true => decision.causes.extend([policy.clone()]),
                 false => decision.causes.extend(behind.iter().cloned()),

@@ -1,4 +1,4 @@
-//! Which versions of objects become last valid, and when.
+//! Promotion: the conditions under which versions of objects become last valid.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::translate::Translator;
 use crate::translate::gateway::class_key;
 
 impl Line {
-    /// Routes were translated again: their versions are to be proven.
+    /// Marks the versions of translated routes as unproven.
     pub(crate) fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
-        // Policies with what they are attached to, since that is how they come to say something here.
+        // Policies are included with their targets, because targets determine where their settings apply.
         let of_routes = routes.iter().filter_map(|key| translator.route(key)).flat_map(|plan| &plan.policies);
         let levels = translator.levels(&self.gateway);
         let levels = levels.iter().flat_map(|levels| levels.tables.values().chain(levels.listeners.values()));
@@ -41,7 +41,7 @@ impl Line {
         }
     }
 
-    /// Those of these objects whose every part was acknowledged become last valid in the version of now.
+    /// Promotes the objects with all parts acknowledged: their current version becomes last valid.
     pub(crate) fn promote(&mut self, keys: &BTreeSet<ObjectKey>, around: &Around<'_>) {
         let waiting: Vec<ObjectKey> = keys.iter().filter(|key| self.unpromoted.contains(*key)).cloned().collect();
         for key in waiting {
@@ -74,7 +74,7 @@ impl Line {
         }
     }
 
-    /// A version of an object is proven good, where it could be read as a whole.
+    /// Promotes the current version of an object, if it could be read completely.
     pub(crate) fn promote_one(&mut self, key: &ObjectKey, around: &Around<'_>) {
         let now = around.now();
         if !around.follows
@@ -87,10 +87,10 @@ impl Line {
         }
     }
 
-    /// Its listeners were acknowledged: the Gateway, its class and its ListenerSets are good as they are, each where
-    /// nothing is wrong with it.
+    /// Promotes the Gateway, its GatewayClass and its ListenerSets after their listeners were acknowledged, each if it
+    /// has no fault.
     ///
-    /// They are never backfilled; this is for a start at which they cannot be read.
+    /// These objects are never backfilled. Their stored versions are used at a start at which they cannot be read.
     pub(crate) fn promote_anchors(&mut self, around: &Around<'_>) {
         let pending = |(name, _): (&Arc<str>, _)| {
             self.hold.standing(ResourceType::Listener, name) != Some(Standing::Acknowledged)
@@ -117,13 +117,13 @@ impl Line {
         }
     }
 
-    /// Clusters or listeners were acknowledged: objects may have waited for them.
+    /// Promotes objects that have waited for clusters or listeners which are acknowledged now.
     pub(crate) fn promote_waiting(&mut self, around: &Around<'_>) {
         let waiting = self.unpromoted.clone();
         self.promote(&waiting, around);
     }
 
-    /// Was everything that a policy says acknowledged, and is all of it enforced?
+    /// Checks whether all settings of a policy are acknowledged and enforced.
     fn is_proven_policy(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
         let Some(plan) = around.translator.policy(key) else { return false };
         let current =
@@ -141,7 +141,8 @@ impl Line {
             && around.translator.governs(key, &self.gateway)
     }
 
-    /// Was everything that the object's newest version makes acknowledged, and is it served whole and without a fault?
+    /// Checks whether everything that the newest version of an object makes is acknowledged, and whether the object is
+    /// served as a whole and without a fault.
     fn is_proven(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
         let Some(plan) = around.translator.route(key) else { return false };
         let current = self.derived.plan.of(key).next().is_none();
@@ -158,7 +159,7 @@ impl Line {
             acknowledged(ResourceType::Cluster, &name)
                 || desired.is_some_and(|resource| self.proof.is_proven_cluster(&resource.version))
         });
-        // Filters that its routes ask for stand in listeners.
+        // Filters that the routes require are in listeners.
         let filters = around.translator.filters_of(plan);
         !contents.is_empty()
             && clusters

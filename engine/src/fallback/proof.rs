@@ -1,4 +1,4 @@
-//! What the Envoys of a line have acknowledged, by content.
+//! Contents that the Envoys of a scope have acknowledged.
 
 use std::collections::HashSet;
 
@@ -7,52 +7,53 @@ use holdfast_xds::Version;
 
 use crate::translate::fleet::Composition;
 
-/// Contents that are remembered; beyond it only what is served now stays.
+/// Limit of contents that are remembered; beyond the limit only served contents are kept.
 pub(crate) const CONTENTS_MAX: usize = 400_000;
 
-/// Contents that were acknowledged by an Envoy of the fleet, and those that the probe took.
+/// Contents that an Envoy of the fleet acknowledged, and contents that the probe accepted.
 #[derive(Debug, Default)]
 pub(crate) struct Proof {
     proven: HashSet<Content>,
     tried: HashSet<Content>,
-    /// Routes with policies of which it is noted what they prove beside themselves.
+    /// Routes with policies for which the additionally proven contents are recorded.
     told: HashSet<Content>,
-    /// Resources as a whole that the probe took.
+    /// Resources that the probe accepted as a whole.
     versions: HashSet<Version>,
-    /// Resources as a whole about which the probe could not be asked.
+    /// Resources that the probe could not judge as a whole.
     unjudged: HashSet<Version>,
-    /// Clusters that an Envoy of the fleet took, perhaps on trial: it is not sent them again.
+    /// Clusters that an Envoy of the fleet accepted, perhaps on trial: it is not sent them again.
     clusters: HashSet<Version>,
 }
 
 impl Proof {
-    /// Was it acknowledged by an Envoy of the fleet?
+    /// Checks whether an Envoy of the fleet acknowledged this content.
     pub(crate) fn is_proven(&self, content: &Content) -> bool {
         self.proven.contains(content)
     }
 
-    /// Was it acknowledged by anybody?
+    /// Checks whether an Envoy of the fleet or the probe accepted this content.
     pub(crate) fn is_known_good(&self, content: &Content) -> bool {
         self.proven.contains(content) || self.tried.contains(content)
     }
 
-    /// Did the probe take this resource as a whole?
+    /// Checks whether the probe accepted this resource as a whole.
     pub(crate) fn was_tried(&self, version: &Version) -> bool {
         self.versions.contains(version)
     }
 
-    /// Was a resource acknowledged in this version?
+    /// Checks whether a resource was acknowledged in this version.
     pub(crate) fn was_acknowledged(&self, version: &Version) -> bool {
         self.proven.contains(&Content(*version.as_bytes()))
     }
 
-    /// An Envoy of the fleet acknowledged this content.
+    /// Records that an Envoy of the fleet acknowledged this content.
     pub(crate) fn prove(&mut self, content: Content) {
         self.tried.remove(&content);
         self.proven.insert(content);
     }
 
-    /// Is it asked for the first time what this content proves beside itself?
+    /// Checks whether this is the first call for this content, so that its additionally proven contents are to be
+    /// recorded.
     pub(crate) fn is_told_anew(&mut self, content: Content) -> bool {
         if self.told.len() >= CONTENTS_MAX {
             self.told.clear();
@@ -60,7 +61,7 @@ impl Proof {
         self.told.insert(content)
     }
 
-    /// An Envoy of the fleet acknowledged this cluster.
+    /// Records that an Envoy of the fleet acknowledged this cluster.
     pub(crate) fn prove_cluster(&mut self, version: Version) {
         if self.clusters.len() >= CONTENTS_MAX {
             self.clusters.clear();
@@ -68,19 +69,19 @@ impl Proof {
         self.clusters.insert(version);
     }
 
-    /// Was this cluster acknowledged by an Envoy of the fleet?
+    /// Checks whether an Envoy of the fleet acknowledged this cluster.
     pub(crate) fn is_proven_cluster(&self, version: &Version) -> bool {
         self.clusters.contains(version)
     }
 
-    /// The probe took this content.
+    /// Records that the probe accepted this content.
     pub(crate) fn note_tried(&mut self, content: Content) {
         if !self.proven.contains(&content) {
             self.tried.insert(content);
         }
     }
 
-    /// The probe took this resource as a whole.
+    /// Records that the probe accepted this resource as a whole.
     pub(crate) fn note_tried_version(&mut self, version: Version) {
         if self.versions.len() >= CONTENTS_MAX {
             self.versions.clear();
@@ -88,7 +89,7 @@ impl Proof {
         self.versions.insert(version);
     }
 
-    /// The probe could not be asked about this resource: Envoys that serve have to be, one first.
+    /// Records that the probe could not judge this resource: serving Envoys have to try it, one of them first.
     pub(crate) fn note_unjudged(&mut self, version: Version) {
         if self.unjudged.len() >= CONTENTS_MAX {
             self.unjudged.clear();
@@ -96,17 +97,17 @@ impl Proof {
         self.unjudged.insert(version);
     }
 
-    /// Could the probe not be asked about this resource?
+    /// Checks whether the probe could not judge this resource.
     pub(crate) fn is_unjudged(&self, version: &Version) -> bool {
         self.unjudged.contains(version)
     }
 
-    /// There is another probe, or none: whatever could not be asked may be now.
+    /// Clears the record of resources that the probe could not judge, after the probe changed.
     pub(crate) fn forget_unjudged(&mut self) {
         self.unjudged.clear();
     }
 
-    /// Forgets what is not served any more, where too much is remembered.
+    /// Removes contents that are no longer served, if the limit is exceeded.
     pub(crate) fn shrink<'a>(&mut self, served: impl Iterator<Item = &'a Composition>) {
         if self.proven.len() + self.tried.len() <= CONTENTS_MAX {
             return;

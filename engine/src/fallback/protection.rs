@@ -1,8 +1,8 @@
-//! The planner's answer to: does an earlier version of an object protect as much as the desired one?
+//! Comparison of the protection of an earlier version with the desired one, for the planner.
 //!
-//! What protects is declared beside the fields (`apis/protection.rs`); here versions are compared by it, part by part:
-//! the rules of a route, the ports of a listener, the routes of an HTTPProxy. A rule with a name is compared with the
-//! one of that name, others with the one at their place.
+//! Protecting fields are declared beside the fields (`apis/protection.rs`). This module compares versions by these
+//! declarations, part by part: the rules of a route, the ports of a listener, the routes of an HTTPProxy. A named rule
+//! is compared with the rule of the same name, other rules with the one at the same index.
 
 use std::collections::BTreeSet;
 
@@ -15,23 +15,24 @@ use crate::apis::kgateway::policy::{Policy, Unread};
 use crate::apis::protection::{Declare, Sheet};
 use crate::object::Object;
 
-/// The value of the annotation by which earlier lists of those who may enter are trusted.
+/// The value of the annotation by which earlier access lists are trusted.
 const LAST_VALID: &str = "last-valid";
-/// The field that is reported where not all of an object can be read.
+/// The field that is reported if not all of an object can be read.
 const UNREAD: &str = "a field that cannot be read";
-/// The field that is reported where a rule has no counterpart.
+/// The field that is reported if a rule has no counterpart.
 const RULES: &str = "rules";
 
-/// What is attached to an object from outside, as far as it decides about versions.
+/// External attachments of an object that decide about its versions.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
-    /// Has a host of an HTTPProxy a filter of addresses?
+    /// Whether a host of an HTTPProxy has an address filter.
     pub(crate) host_is_filtered: bool,
-    /// The rules of a route that policies which protect are attached to by name.
+    /// The rules of a route with an attached protecting policy, by rule name.
     pub(crate) guarded_rules: BTreeSet<String>,
 }
 
-/// The first field by which an earlier version protects less than the desired one; `None` where it protects as much.
+/// Returns the first field by which an earlier version protects less than the desired one; `None` if it protects as
+/// much.
 pub(crate) fn lost(desired: &Object, last: &Body, context: &Context) -> Option<&'static str> {
     let trusted = trusts_earlier_lists(desired);
     match (&desired.body, last) {
@@ -41,26 +42,27 @@ pub(crate) fn lost(desired: &Object, last: &Body, context: &Context) -> Option<&
         (Body::BackendTlsPolicy(now), Body::BackendTlsPolicy(last)) => policy(now, last, trusted),
         (Body::Backend(now), Body::Backend(last)) => spec(&**now, &now.unread, &**last, trusted),
         (Body::GatewayExtension(now), Body::GatewayExtension(last)) => spec(&**now, &now.unread, &**last, trusted),
-        // What it refuses is defined by its status code, whatever else of it cannot be read.
+        // The status code alone defines the refusal, even if other fields cannot be read.
         (Body::DirectResponse(now), Body::DirectResponse(last)) => spec(&**now, &[], &**last, trusted),
         (Body::HttpRoute(now), Body::HttpRoute(last)) => rules(now, last, context),
         (Body::GrpcRoute(now), Body::GrpcRoute(last)) => rules(now, last, context),
         (Body::HttpProxy(now), Body::HttpProxy(last)) => {
             (!proxy_protection::is_kept(now, last, context.host_is_filtered)).then_some("routes")
         }
-        // What decides about those is in `hybrid.rs`, or they never go back.
+        // `hybrid.rs` decides about other kinds, or they are never backfilled.
         _ => None,
     }
 }
 
-/// Has the owner said that earlier lists of those who may enter may be served?
+/// Checks whether the owner allows earlier access lists to be served.
 pub(crate) fn trusts_earlier_lists(object: &Object) -> bool {
     object.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == LAST_VALID)
 }
 
-/// Does an object protect requests or back ends: is it a security policy, as its fields are declared?
+/// Checks whether an object protects requests or backends, according to the declarations of its fields: whether it is
+/// a security policy.
 ///
-/// Where not all of it can be read, it may do so.
+/// An object that cannot be read completely may be one.
 pub(crate) fn protects(body: &Body) -> bool {
     fn of<T: Declare>(policy: &Policy<T>) -> bool {
         !policy.unread.is_empty() || policy.spec.as_ref().is_none_or(|spec| Sheet::of(spec, false).protects())
@@ -92,7 +94,7 @@ fn listener_at_every_port(now: &ListenerPolicy, last: &ListenerPolicy, trusted: 
     })
 }
 
-/// A field that cannot be read may be the one that protects.
+/// Compares two versions of a policy. A field that cannot be read may be the protecting one.
 fn of_specs<T>(
     now: &Policy<T>,
     last: &Policy<T>,
@@ -123,14 +125,15 @@ fn rules<R: Rule + Declare>(now: &Route<R>, last: &Route<R>, context: &Context) 
         let is_targeted = entry.name().is_some_and(|name| context.guarded_rules.contains(name));
         let Some(sheet) = sheet(entry) else { return Some(UNREAD) };
         match counterpart {
-            // What it no longer names it protects no less than a version without it.
+            // An earlier version without the rule protects as much, unless a policy targets the rule or the rule itself
+            // protects requests.
             None => (is_targeted || sheet.protects()).then_some(RULES),
             Some(then) => self::sheet(then).map_or(Some(UNREAD), |then| sheet.lost_in(&then)),
         }
     })
 }
 
-/// The sheet of a rule; none where what protects it cannot be read.
+/// Returns the declared protection of a rule; `None` if its protecting fields cannot be read.
 fn sheet<R: Rule + Declare>(entry: &RuleEntry<R>) -> Option<Sheet> {
     Some(Sheet::of(entry.guards()?, false))
 }

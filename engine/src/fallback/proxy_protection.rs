@@ -1,9 +1,10 @@
-//! Does an earlier version of an HTTPProxy protect as much as the desired one?
+//! Comparison of the protection of an earlier version of an HTTPProxy with the desired one.
 //!
-//! What guards its host is the desired version's whatever happens; asked here is what its routes say themselves. A route
-//! of then answers to the desired route with the same conditions; where none has them, and its own cannot be used, to
-//! the one at its place. It answers besides to every desired route whose requests it would get: it must have the same
-//! guards, open nothing that is closed now, and take away the headers that are taken away now.
+//! The guards of its host are always those of the desired version; this module compares the guards of its routes. An
+//! earlier route is compared with the desired route with the same conditions. If no earlier route has the conditions of
+//! a desired route, and these conditions cannot be used, the desired route is compared with the earlier route at the
+//! same index. An earlier route is also compared with every desired route that would lose requests to it: it must have
+//! the same guards, must not allow what is forbidden now, and must remove the headers that are removed now.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use crate::apis::contour::route::{Route, Service};
 use crate::apis::contour::route_protection::{Protection, speaks_as_now};
 use crate::check::re2::{self, Limits, Regexes};
 
-/// See the module. `host_is_filtered`: has a host of it a filter of addresses, which one of a route would take the place
-/// of?
+/// Checks whether an earlier version of an HTTPProxy protects as much as the desired one. `host_is_filtered`: whether a
+/// host of the proxy has an address filter, which the address filter of a route would replace.
 pub(super) fn is_kept(desired: &HttpProxy, last: &HttpProxy, host_is_filtered: bool) -> bool {
     let (desired, last) = (Form::all(desired, host_is_filtered), Form::all(last, host_is_filtered));
     desired.iter().enumerate().all(|(index, wanted)| {
         let counterpart = wanted.counterpart(index, &desired, &last);
-        // One that is guarded must not be left to a broader route of anybody.
+        // A guarded route must not be left to a broader route of any proxy.
         let covered = counterpart.map_or_else(|| wanted.is_open(), |then| then.covers(wanted));
         if !covered {
             return false;
@@ -28,33 +29,33 @@ pub(super) fn is_kept(desired: &HttpProxy, last: &HttpProxy, host_is_filtered: b
         let mut others = last.iter().filter(|then| then.meets(wanted));
         others.all(|then| {
             let is_after = || counterpart.is_some_and(|own| own.rank() < then.rank());
-            // Whose requests go to a route of their own today does not answer to this one.
+            // An earlier route with requests that go to a desired route of their own is not compared with this one.
             let has_own = || desired.iter().any(|own| own.has_conditions_of(then) && own.rank() < wanted.rank());
             then.covers(wanted) || is_after() || has_own()
         })
     })
 }
 
-/// A route as it is written, as far as it matters here.
+/// A route in its written form, as far as it matters here.
 struct Form<'a> {
     conditions: Vec<&'a MatchCondition>,
-    /// The route, with what protects it; nothing where not even its guards can be read.
+    /// The route with its declared protection; `None` if not even its guards can be read.
     route: Option<(&'a Route, Protection)>,
-    /// Can its conditions be used?
+    /// Whether its conditions can be used.
     usable: bool,
     path: Path<'a>,
 }
 
-/// Which paths a route is for.
+/// The paths of a route.
 enum Path<'a> {
     Exact(&'a str),
-    /// The literal beginning of a regular expression, and its length.
+    /// The literal prefix of a regular expression, and the length of the expression.
     Regex(String, usize),
     Prefix(&'a str),
 }
 
 impl<'a> Form<'a> {
-    /// Those of the routes of a proxy.
+    /// Returns the routes of a proxy.
     fn all(proxy: &'a HttpProxy, host_is_filtered: bool) -> Vec<Self> {
         let regexes = Regexes::of_object(Limits::default());
         proxy.routes.iter().map(|entry| Self::new(entry, host_is_filtered, &regexes)).collect()
@@ -87,7 +88,7 @@ impl<'a> Form<'a> {
         Self { conditions, route, usable, path }
     }
 
-    /// The route of then that stands for this one.
+    /// Returns the earlier route that corresponds to this one.
     fn counterpart<'b>(&self, index: usize, desired: &[Form<'_>], last: &'b [Form<'b>]) -> Option<&'b Form<'b>> {
         let same = last.iter().find(|then| then.has_conditions_of(self));
         same.or_else(|| {
@@ -102,7 +103,7 @@ impl<'a> Form<'a> {
             && self.conditions.iter().all(|condition| other.conditions.contains(condition))
     }
 
-    /// Can one request match both? Of conditions only the path counts.
+    /// Checks whether one request can match both routes. Of the conditions, only the path is compared.
     fn meets(&self, other: &Form<'_>) -> bool {
         match (&self.path, &other.path) {
             (Path::Exact(a), Path::Exact(b)) => a == b,
@@ -111,7 +112,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// The smaller, the earlier its requests are looked for.
+    /// Returns the rank of the route: requests are matched against routes with a smaller rank first.
     fn rank(&self) -> (u8, [Reverse<usize>; 3]) {
         let (kind, length) = match &self.path {
             Path::Exact(text) => (0, text.len()),
@@ -124,13 +125,13 @@ impl<'a> Form<'a> {
         (kind, [length, headers, query].map(Reverse))
     }
 
-    /// Does nothing that can be read guard it?
+    /// Checks whether the route has no guard that can be read.
     fn is_open(&self) -> bool {
         let nothing = Route::default().protection(false);
         self.route.as_ref().is_some_and(|(_, now)| now.entering.lost_in(&nothing.entering).is_none())
     }
 
-    /// Does this route of then protect as much as a desired one?
+    /// Checks whether this earlier route protects as much as a desired one.
     fn covers(&self, wanted: &Form<'_>) -> bool {
         let (Some((route, then)), Some((wanted, now))) = (&self.route, &wanted.route) else { return false };
         let forwards_alike =

@@ -1,8 +1,9 @@
-//! Suspects are taken back in by halving, on one Envoy: an ACK clears, a NACK that is down to one convicts.
+//! Readmission of suspects by halving, on one Envoy: an ACK clears a group, and a NACK of a single suspect convicts it.
 //!
-//! Of n suspects with k culprits it takes at most k·(2 + log2 n) trials. Production as a whole is never part of it.
-//! Suspects of several owners (namespaces) are halved by owner until each group is of one. Then each owner has a queue
-//! of its own, and the one that was refused least of late is next: an owner with many culprits waits behind all others.
+//! With n suspects and k culprits, readmission takes at most k·(2 + log2 n) trials. Production as a whole is never part
+//! of it. Suspects of several owners (namespaces) are halved by owner until each group belongs to one owner. Then each
+//! owner has a queue, and the owner with the fewest recent refusals is next: an owner with many culprits waits behind
+//! all others.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
@@ -10,22 +11,23 @@ use std::sync::Arc;
 use holdfast_graph::{Content, Node};
 use holdfast_xds::Version;
 
-/// Milliseconds from a trial that no Envoy answered to the next trial of the suspect; doubled after each further one.
+/// Milliseconds from a trial without an answer to the next trial of the suspect; doubled after each further trial
+/// without an answer.
 pub(crate) const PARKED_MS: u64 = 30_000;
-/// How often that time is doubled.
+/// Limit of these doublings.
 pub(crate) const PARKED_DOUBLINGS: u32 = 4;
 
-/// Those who are taken in or left out together: an object's changed parts, or one unit's.
+/// Content that is served or closed together: the changed parts of an object, or of one unit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Subject {
-    /// Whose parts they are.
+    /// The object or unit of the parts.
     pub(crate) node: Node,
-    /// The parts, and the unit of each.
+    /// The parts, with the unit of each.
     pub(crate) contents: BTreeMap<Content, Node>,
 }
 
 impl Subject {
-    /// Its units, each for itself.
+    /// Returns one subject for each unit.
     pub(crate) fn units(&self) -> Vec<Subject> {
         let mut units: BTreeMap<&Node, BTreeMap<Content, Node>> = BTreeMap::new();
         for (content, node) in &self.contents {
@@ -35,55 +37,56 @@ impl Subject {
     }
 }
 
-/// The namespaces of suspects.
+/// Returns the namespaces of suspects.
 pub(crate) fn owners(subjects: &[Subject]) -> BTreeSet<Arc<str>> {
     subjects.iter().map(|subject| subject.node.key.namespace.clone()).collect()
 }
 
-/// What a trial showed.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// These are innocent.
+    /// Subjects that are not at fault.
     Cleared(Vec<Subject>),
-    /// This one is refused.
+    /// A subject that is refused.
     Convicted(Subject),
-    /// Nothing yet.
+    /// No result yet.
     Undecided,
 }
 
 /// The search.
 #[derive(Debug, Default)]
 pub(crate) struct Readmission {
-    /// Groups of several owners, in the order in which they are tried.
+    /// Groups of several owners, in the order of their trials.
     shared: VecDeque<Vec<Subject>>,
-    /// Groups of one owner, likewise.
+    /// Groups of one owner, by owner, in the order of their trials.
     own: BTreeMap<Arc<str>, VecDeque<Vec<Subject>>>,
     testing: Option<Vec<Subject>>,
-    /// Subjects of which their trial held nothing, because what asks for them was closed for another suspect.
+    /// Subjects without any content in their trial, because the content that requires them was closed for another
+    /// suspect.
     absent: Vec<Subject>,
     /// Subjects of trials that no Envoy answered, and the time of the next trial of each, in milliseconds of Unix time.
     parked: Vec<(Subject, u64)>,
-    /// How many trials of each as the only subject were not answered.
+    /// The number of unanswered trials of each subject as the only one.
     unanswered: BTreeMap<Node, u32>,
-    /// Was any subject cleared or convicted since these were tried last?
+    /// Whether any subject was cleared or convicted since the last trials of the absent ones.
     progress: bool,
-    /// Contents that can only be tried with others.
+    /// Contents that can only be tried together with others.
     tied: HashSet<Content>,
-    /// Refused resources for which others were tried before those on trial: once for each.
+    /// Refused resources for which other subjects were tried before the ones on trial: once for each resource.
     with_others: HashSet<Version>,
     /// Contents that were cleared in this search: none of them is suspected in it again.
     cleared: HashSet<Content>,
 }
 
 impl Readmission {
-    /// Takes in a group that was refused as a whole: it is searched after those of its owner that came before.
+    /// Adds a group that was refused as a whole: it is searched after the earlier groups of its owner.
     pub(crate) fn add(&mut self, subjects: Vec<Subject>) {
         for half in halves(subjects) {
             self.queue(&half).push_back(half);
         }
     }
 
-    /// A group that was refused as a whole is searched next among those of its owner.
+    /// Adds a group that was refused as a whole: it is searched before the other groups of its owner.
     pub(crate) fn search_in(&mut self, subjects: Vec<Subject>) {
         for half in halves(subjects).into_iter().rev() {
             self.queue(&half).push_front(half);
@@ -98,8 +101,8 @@ impl Readmission {
         }
     }
 
-    /// Who is to be taken in next, for a trial; the same again while its outcome is not known. `used` is how often an
-    /// owner was refused of late; none where it may not be tried now.
+    /// Returns the next group for a trial; the same group until its result is known. `used` returns the number of
+    /// recent refusals of an owner, or `None` if the owner may not be tried now.
     pub(crate) fn next(&mut self, used: impl Fn(&str) -> Option<u64>) -> Option<&[Subject]> {
         let of_group = |group: &[Subject]| owners(group).iter().try_fold(0, |most, owner| Some(used(owner)?.max(most)));
         if self.testing.as_deref().is_some_and(|testing| of_group(testing).is_none())
@@ -129,8 +132,8 @@ impl Readmission {
         self.testing.as_deref()
     }
 
-    /// No Envoy answered the trial, which proves nothing: a group is tried in halves after all others, a single subject
-    /// after some time.
+    /// Handles a trial that no Envoy answered, which proves nothing: a group is tried in halves after all others, a
+    /// single subject after some time.
     pub(crate) fn not_answered(&mut self, now_ms: u64) {
         let Some(subjects) = self.testing.take() else { return };
         if subjects.len() > 1 {
@@ -144,7 +147,7 @@ impl Readmission {
         }
     }
 
-    /// Subjects of trials that were not answered are queued again, as far as their time has come.
+    /// Queues the subjects of unanswered trials again, if their time has come.
     pub(crate) fn unpark(&mut self, now_ms: u64) {
         let (due, parked) = std::mem::take(&mut self.parked).into_iter().partition(|(_, until)| *until <= now_ms);
         self.parked = parked;
@@ -155,12 +158,13 @@ impl Readmission {
         }
     }
 
-    /// Subjects of which no trial has held anything.
+    /// Returns the subjects without any content in their trials.
     pub(crate) fn absent(&self) -> &[Subject] {
         &self.absent
     }
 
-    /// Subjects that close each other are tried as one from now on; `closes`: does one of two close the other?
+    /// Combines subjects that close each other: from now on they are tried as one. `closes` checks whether one of two
+    /// subjects closes the other.
     pub(crate) fn tie(&mut self, closes: impl Fn(&Subject, &Subject) -> bool) {
         let mut groups: Vec<Vec<Subject>> = Vec::new();
         for subject in std::mem::take(&mut self.absent) {
@@ -178,22 +182,22 @@ impl Readmission {
         }
     }
 
-    /// Is it tried as one, since its parts cannot be tried apart?
+    /// Checks whether a subject is tried as one because its parts cannot be tried separately.
     pub(crate) fn is_tied(&self, subject: &Subject) -> bool {
         subject.contents.keys().all(|content| self.tied.contains(content))
     }
 
-    /// Is it the first time that others are to be tried for this refused resource?
+    /// Checks whether other subjects are to be tried for this refused resource for the first time.
     pub(crate) fn is_first(&mut self, version: Version) -> bool {
         self.with_others.insert(version)
     }
 
-    /// Was this cleared in this search?
+    /// Checks whether this content was cleared in this search.
     pub(crate) fn has_cleared(&self, content: &Content) -> bool {
         self.cleared.contains(content)
     }
 
-    /// The parts that wait or are on trial.
+    /// Returns the parts that wait or are on trial.
     pub(crate) fn contents(&self) -> HashSet<Content> {
         let groups = self.shared.iter().chain(self.own.values().flatten()).chain(&self.testing);
         let parked = self.parked.iter().map(|(subject, _)| subject);
@@ -205,29 +209,29 @@ impl Readmission {
             .collect()
     }
 
-    /// Does any group wait for its trial?
+    /// Checks whether any group waits for its trial.
     pub(crate) fn waits(&self) -> bool {
         !self.shared.is_empty() || !self.own.is_empty()
     }
 
-    /// The owners of which something waits or is on trial.
+    /// Returns the owners of subjects that wait or are on trial.
     pub(crate) fn owners(&self) -> BTreeSet<Arc<str>> {
         let groups = self.shared.iter().chain(self.own.values().flatten()).chain(&self.testing);
         let parked = self.parked.iter().map(|(subject, _)| subject.node.key.namespace.clone());
         groups.flat_map(|group| owners(group)).chain(owners(&self.absent)).chain(parked).collect()
     }
 
-    /// Who is on trial.
+    /// Returns the subjects on trial.
     pub(crate) fn testing(&self) -> Option<&[Subject]> {
         self.testing.as_deref()
     }
 
-    /// The trial was acknowledged. It says nothing about subjects of which nothing was in it.
+    /// Handles an acknowledged trial. It proves nothing about subjects without content in it.
     pub(crate) fn accepted(&mut self, took_part: impl Fn(&Subject) -> bool) -> Finding {
         let Some(testing) = self.testing.take() else { return Finding::Undecided };
         let (mut cleared, absent): (Vec<_>, Vec<_>) = testing.into_iter().partition(took_part);
         self.cleared.extend(cleared.iter().flat_map(|subject| subject.contents.keys()));
-        // Those that are tied are served again without evidence: nothing that could be offered holds them.
+        // Combined subjects are served again without evidence: no configuration that could be offered contains them.
         let (tied, absent): (Vec<_>, Vec<_>) = absent.into_iter().partition(|subject| self.is_tied(subject));
         cleared.extend(tied);
         self.progress |= !cleared.is_empty();
@@ -235,14 +239,15 @@ impl Readmission {
         Finding::Cleared(cleared)
     }
 
-    /// The trial was refused, and others than those on trial may be at fault: they were in it as well, untried.
+    /// Handles a refused trial that contained other untried subjects as well: these may be at fault.
     pub(crate) fn refused_with(&mut self, others: Vec<Subject>) {
         let mut subjects = self.testing.take().unwrap_or_default();
         subjects.extend(others);
         self.search_in(subjects);
     }
 
-    /// The trial was refused for others than those on trial, who are tried again after these.
+    /// Handles a refused trial for which other subjects are at fault. The subjects on trial are tried again after
+    /// these.
     pub(crate) fn refused_for(&mut self, others: Vec<Subject>) {
         if let Some(group) = self.testing.take() {
             self.queue(&group).push_back(group);
@@ -250,13 +255,13 @@ impl Readmission {
         self.search_in(others);
     }
 
-    /// Is anything of those on trial accused?
+    /// Checks whether any content on trial is accused.
     pub(crate) fn is_on_trial(&self, is_accused: impl Fn(&Content) -> bool) -> bool {
         self.testing.iter().flatten().flat_map(|subject| subject.contents.keys()).any(is_accused)
     }
 
-    /// The trial was refused, in a resource of which only the accused can be at fault. Those on trial that are no part of
-    /// it are tried again, apart from the accused.
+    /// Handles a refused trial. Only accused contents can be at fault for the refused resource; subjects on trial
+    /// without accused content are tried again, separately from the accused ones.
     pub(crate) fn refused(&mut self, is_accused: impl Fn(&Content) -> bool) -> Finding {
         let testing = self.testing.take().unwrap_or_default();
         let is_part = |subject: &Subject| subject.contents.keys().any(&is_accused);
@@ -278,8 +283,8 @@ impl Readmission {
         }
     }
 
-    /// Contents that can only be tried together were refused: those that are accused are halved, each half with those that
-    /// are not.
+    /// Handles the refusal of contents that can only be tried together: the accused ones are halved, each half together
+    /// with the other contents.
     fn refused_tied(&mut self, subject: Subject, is_accused: impl Fn(&Content) -> bool) -> Finding {
         if subject.contents.keys().all(&is_accused) {
             self.progress = true;
@@ -304,14 +309,14 @@ impl Readmission {
         Finding::Undecided
     }
 
-    /// Forgets those whose content is not desired any more.
+    /// Removes subjects with content that is no longer desired.
     pub(crate) fn retain(&mut self, desired: impl Fn(&Subject) -> bool) {
         for group in self.shared.iter_mut().chain(self.own.values_mut().flatten()).chain(&mut self.testing) {
             group.retain(&desired);
         }
         self.absent.retain(&desired);
         self.parked.retain(|(subject, _)| desired(subject));
-        // One that has lost all but one owner belongs to that one.
+        // A group that has lost all owners but one belongs to that one.
         let (shared, own): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.shared).into_iter().partition(|group| owners(group).len() > 1);
         self.shared = shared.into();
@@ -321,13 +326,13 @@ impl Readmission {
         self.testing.take_if(|group| group.is_empty());
     }
 
-    /// Is everybody cleared or convicted?
+    /// Checks whether all subjects are cleared or convicted.
     pub(crate) fn is_done(&self) -> bool {
         self.testing.is_none() && !self.waits() && self.absent.is_empty() && self.parked.is_empty()
     }
 }
 
-/// Both halves of suspects, by owner where there are several; the one that is tried first comes first.
+/// Returns both halves of suspects, divided by owner if there are several. The half that is tried first comes first.
 fn halves(mut subjects: Vec<Subject>) -> Vec<Vec<Subject>> {
     subjects.sort_unstable();
     let owners: Vec<Arc<str>> = owners(&subjects).into_iter().collect();
@@ -392,7 +397,7 @@ mod tests {
         }
         search.tie(|_, _| true);
         assert_eq!(contents(&mut search), of(&[0, 1, 2, 3]));
-        // Two parts of a route configuration, with the filters that they use beside them.
+        // Two parts of a route configuration, together with the filters that they use.
         assert_eq!(search.refused(|content| is(0)(content) || is(1)(content)), Finding::Undecided);
         assert_eq!(contents(&mut search), of(&[0, 2, 3]));
         let Finding::Convicted(found) = search.refused(is(3)) else { panic!() };
@@ -402,7 +407,7 @@ mod tests {
         assert_eq!(contents(&mut search), of(&[0, 2]), "what was refused beside a filter is tried without it");
     }
 
-    /// Runs a search where these are guilty; gives back who was convicted, and how many trials it took.
+    /// Runs a search with these guilty subjects. Returns the convicted ones, and the number of trials.
     fn search(count: usize, guilty: &[usize]) -> (Vec<usize>, usize) {
         let all = subjects(count);
         let guilty: BTreeSet<&Subject> = guilty.iter().map(|index| &all[*index]).collect();
@@ -421,7 +426,7 @@ mod tests {
             }
         }
         assert!(search.is_done());
-        assert_eq!(cleared + convicted.len(), count, "everybody is cleared or convicted");
+        assert_eq!(cleared + convicted.len(), count, "every suspect is cleared or convicted");
         convicted.sort_unstable();
         (convicted, trials)
     }
@@ -502,7 +507,7 @@ mod tests {
         search.add(all[..1].to_vec());
         search.next(|_| Some(0));
         search.refused_for(all[1..].to_vec());
-        assert_eq!(search.next(|_| Some(0)).unwrap(), [all[1].clone()], "first those who are at fault");
+        assert_eq!(search.next(|_| Some(0)).unwrap(), [all[1].clone()], "the culprits come first");
     }
 
     #[test]

@@ -1,20 +1,20 @@
-//! What is to be stored of a line: verdicts first, everything else later.
+//! Changes of a scope that are to be stored: verdicts first, all others later.
 
 use holdfast_store::{Batch, Change, Scope, StoredResource};
 use holdfast_xds::ResourceType;
 
 use super::line::Line;
 
-/// Origins of a resource that are stored with it: for people, who can ask the running Holdfast for all of them.
+/// Limit of origins that are stored with a resource; the running Holdfast reports all of them.
 pub(crate) const STORED_ORIGINS_MAX: usize = 64;
 
 impl Line {
-    /// For whom what it learns holds.
+    /// Returns the scope in which the knowledge of this `Line` holds.
     pub(crate) fn scope(&self) -> Scope {
         Scope { gateway: self.name.clone(), build: self.build.clone() }
     }
 
-    /// Something is to be stored.
+    /// Records a change that is to be stored.
     pub(crate) fn record(&mut self, change: Change) {
         match change {
             Change::Convict(..) => self.convictions.push(change),
@@ -22,12 +22,13 @@ impl Line {
         }
     }
 
-    /// Verdicts that are to be stored since this was last asked.
+    /// Returns the verdicts to be stored since the last call.
     pub(crate) fn take_convictions(&mut self) -> Batch {
         std::mem::take(&mut self.convictions)
     }
 
-    /// What else is to be stored since this was last asked; the whole configuration where it was acknowledged anew.
+    /// Returns the other changes to be stored since the last call; with the whole configuration, if an Envoy
+    /// acknowledged a change of it.
     pub(crate) fn take_records(&mut self) -> Batch {
         let mut records = std::mem::take(&mut self.records);
         if std::mem::take(&mut self.configuration_changed) && !self.build.is_empty() {
@@ -37,7 +38,8 @@ impl Line {
                     type_url: kind.url().into(),
                     name: resource.name.clone(),
                     version: *resource.version.as_bytes(),
-                    // Values of Secrets reach routes, clusters and listeners, and credentials are written into objects.
+                    // Values of Secrets are copied into routes, clusters and listeners, and credentials are written
+                    // into objects.
                     sensitive: resource.is_sensitive(kind),
                     origins: resource.origins.iter().take(STORED_ORIGINS_MAX).cloned().collect(),
                     body: resource.body.clone(),
@@ -48,7 +50,7 @@ impl Line {
         records
     }
 
-    /// Something else than a route configuration was acknowledged.
+    /// Records the acknowledgement of a resource other than a route configuration.
     pub(crate) fn note_acknowledged(&mut self) {
         self.configuration_changed = true;
     }

@@ -1,5 +1,5 @@
-//! Several replicas: the leader alone convicts and promotes, the others serve the same plan and tell it what their Envoys
-//! answer. Who leads is decided elsewhere.
+//! Several replicas: only the leader convicts and promotes. Followers serve the same plan and report the answers of
+//! their Envoys to the leader. The leader election is implemented elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use super::lines::{BUILDS_MAX, Lines};
 use super::restored::{Restored, RestoredLine};
 use crate::translate::fleet::FleetId;
 
-/// Envoys of one Gateway and build that a replica tells of.
+/// Limit of Envoys of one Gateway and build that a replica reports.
 const NODES_MAX: usize = 256;
-/// Acknowledged resources of one Gateway and build that a replica tells of at a time.
+/// Limit of acknowledged resources of one Gateway and build per report of a replica.
 const ACKNOWLEDGED_MAX: usize = 2_048;
-/// Refused resources of one Gateway and build that a replica tells of at a time.
+/// Limit of refused resources of one Gateway and build per report of a replica.
 const REFUSED_MAX: usize = 64;
 
 impl Lines {
-    /// Does another replica lead?
+    /// Checks whether another replica is the leader.
     pub(crate) fn follows(&self) -> bool {
         self.follows
     }
 
-    /// This replica follows from now on, or leads.
+    /// Makes this replica a follower, or the leader.
     pub(super) fn change_role(&mut self, follows: bool, around: &mut Around<'_>) {
         if self.follows == follows {
             return;
@@ -58,7 +58,7 @@ impl Lines {
         }
     }
 
-    /// The leader has shared something newer.
+    /// Handles newer state that the leader has shared.
     pub(super) fn learn(&mut self, learned: Restored, around: &mut Around<'_>) {
         if !self.follows {
             return;
@@ -72,7 +72,7 @@ impl Lines {
         }
     }
 
-    /// A Gateway's lines take in what the leader has shared of them.
+    /// Applies the state that the leader has shared to the scopes of a Gateway.
     pub(super) fn take_learned(&mut self, name: &Arc<str>, around: &mut Around<'_>) {
         let Some(lines) = self.gateways.get_mut(name) else { return };
         self.touched.insert(name.clone());
@@ -102,7 +102,7 @@ impl Lines {
         }
     }
 
-    /// What other replicas have seen.
+    /// Handles the reports of other replicas.
     pub(super) fn observed(&mut self, seen: &[Observation], around: &mut Around<'_>) {
         if self.follows {
             return;
@@ -130,7 +130,7 @@ impl Lines {
         }
         for (observation, scope) in seen.iter().flat_map(|one| one.scopes.iter().map(move |scope| (one, scope))) {
             let Some(line) = self.line(&scope.gateway, &scope.build) else { continue };
-            // What is tried was offered to the one that tries it alone.
+            // Content on trial was offered only to the Envoy that tries it.
             let tries = line.trial.as_ref().map(|trial| trial.node.clone());
             let tries = tries.filter(|node| scope.nodes.iter().any(|known| afar(observation, known) == *node));
             for answer in answers(observation, scope, tries) {
@@ -140,12 +140,12 @@ impl Lines {
         }
     }
 
-    /// What this replica's Envoys have answered, for the leader.
+    /// Returns the answers of this replica's Envoys, for the leader.
     pub(crate) fn observation(&self) -> Vec<ObservedScope> {
         self.iter().filter(|line| !line.build.is_empty()).filter_map(Line::observation).collect()
     }
 
-    /// What is offered to all, for those who follow.
+    /// Returns the offers to all Envoys, for followers.
     pub(crate) fn offered_to_all(&self) -> Offers {
         let lines = self.iter().filter(|line| !line.build.is_empty());
         let offers = |line: &Line| ScopeOffers { all: line.offered_to_all(), trial: line.asked_afar() };
@@ -187,12 +187,12 @@ impl Line {
     }
 }
 
-/// An Envoy of another replica, as it is known here.
+/// Returns the local name of an Envoy of another replica.
 fn afar(observation: &Observation, node: &str) -> Arc<str> {
     format!("{}/{node}", observation.observer).into()
 }
 
-/// What a replica has seen, as answers of its Envoys.
+/// Converts the report of a replica into answers of its Envoys.
 fn answers(observation: &Observation, scope: &ObservedScope, tries: Option<Arc<str>>) -> Vec<Answer> {
     let answer = |node: Arc<str>, kind, outcome, resources| Answer {
         fleet: scope.gateway.clone(),
@@ -219,5 +219,5 @@ fn answers(observation: &Observation, scope: &ObservedScope, tries: Option<Arc<s
     taken.chain(refused).collect()
 }
 
-/// What is known of one Gateway, by build.
+/// The shared state by Gateway, with one entry per build.
 pub(super) type Learned = BTreeMap<Arc<str>, Vec<RestoredLine>>;

@@ -1,4 +1,4 @@
-//! What an earlier run left in the store, and how a line begins with it.
+//! State that an earlier run stored, and its restoration into a scope.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use super::shapes::shape;
 use crate::object::Object;
 use crate::refusal::{self, Class};
 
-/// All that was stored and could be read.
+/// All stored state that could be read.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// By Gateway and build.
+    /// The state by Gateway and build.
     pub(crate) lines: Vec<RestoredLine>,
 }
 
-/// What was stored of one Gateway and build.
+/// The stored state of one Gateway and build.
 #[derive(Clone, Debug)]
 pub(crate) struct RestoredLine {
     pub(crate) gateway: Arc<str>,
@@ -34,13 +34,13 @@ pub(crate) struct RestoredLine {
     pub(crate) snapshot: Snapshot,
     pub(super) versions: Vec<ObjectVersion>,
     pub(super) verdicts: Vec<(Content, Verdict)>,
-    /// What is offered, where another replica leads.
+    /// The offers, if another replica is the leader.
     pub(super) offers: ScopeOffers,
 }
 
 impl Restored {
-    /// Adds what is stored of one scope. `objects` are the older versions of an object first, each with the time since
-    /// which it is known to be good.
+    /// Adds the stored state of one scope. `objects` contains the older versions of an object first, each with the time
+    /// since which it is known to be good.
     pub fn add(
         &mut self,
         scope: holdfast_store::Scope,
@@ -68,12 +68,13 @@ impl Restored {
 }
 
 impl Restored {
-    /// Every object of which a version is stored.
+    /// Returns every object with a stored version.
     pub(crate) fn objects(&self) -> BTreeSet<ObjectKey> {
         self.lines.iter().flat_map(|line| &line.versions).map(|version| version.object.key.clone()).collect()
     }
 
-    /// Adds what the leader offers in one scope; what is to be tried, only where that is here.
+    /// Adds the offers of the leader in one scope. A requested trial is included only if its Envoy is connected to this
+    /// replica.
     pub fn offer(&mut self, scope: &holdfast_store::Scope, offers: ScopeOffers) {
         let known = self.lines.iter_mut().find(|line| line.gateway == scope.gateway && line.build == scope.build);
         match known {
@@ -86,8 +87,8 @@ impl Restored {
     }
 }
 
-/// The type of the resource that was refused for a unit; it determines the class of the refusals. What policies and
-/// extensions bring into listeners counts as a part of these.
+/// Returns the type of the resource that was refused for a unit; it determines the class of the refusal. Settings and
+/// filters that policies and extensions add to listeners count as parts of listeners.
 fn refused_type(node: &Node) -> ResourceType {
     const PARTS_OF_ROUTES: [&str; 3] = ["rules[", "routes[", "includes["];
     match &*node.key.kind {
@@ -116,8 +117,8 @@ fn verdict(stored: StoredVerdict) -> Option<(Content, Verdict)> {
 }
 
 impl RestoredLine {
-    /// What the Envoys of a line have, of a Gateway that is gone. No more than that: what was good of it, and what was
-    /// refused, is gone with it.
+    /// Returns the configuration of the Envoys of a scope with a deleted Gateway. Last valid versions and verdicts are
+    /// deleted together with the Gateway.
     pub(super) fn left_by(line: &Line) -> Self {
         Self {
             gateway: line.name.clone(),
@@ -129,25 +130,25 @@ impl RestoredLine {
         }
     }
 
-    /// Is it a configuration that requests can be served with?
+    /// Checks whether the configuration can serve requests.
     ///
-    /// A run that ends before its first listener is acknowledged leaves clusters alone: whoever is given these loses the
-    /// listeners that it has.
+    /// A run that ends before its first listener is acknowledged leaves only clusters. An Envoy that is offered these
+    /// loses its listeners.
     pub(crate) fn serves(&self) -> bool {
         !self.snapshot.of(ResourceType::Listener).is_empty()
     }
 
-    /// An object was deleted.
+    /// Removes the versions of a deleted object.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.versions.retain(|version| version.object.key != *key);
     }
 
-    /// The newest version of an object.
+    /// Returns the newest version of an object.
     pub(crate) fn last_valid(&self, key: &ObjectKey) -> Option<&ObjectVersion> {
         self.versions.iter().rev().find(|version| version.object.key == *key)
     }
 
-    /// Puts everything into a line that has nothing yet. Objects that are gone by now are forgotten.
+    /// Restores the state into an empty scope. Deleted objects are removed.
     pub(crate) fn into_line(self, line: &mut Line, around: &Around<'_>) {
         let serves = self.serves();
         let mut last_valid = LastValid::default();
@@ -164,11 +165,11 @@ impl RestoredLine {
         for key in gone {
             line.record(holdfast_store::Change::Forget(key));
         }
-        // A suspicion ends with the run that had it: whoever it was about is tried again.
+        // A suspicion ends with its run: the suspect is tried again.
         let firm = self.verdicts.into_iter().filter(|(_, verdict)| verdict.detected != Detected::Suspected);
         for (content, verdict) in firm {
             if refusal::class(refused_type(&verdict.node), &verdict.message) != Class::Content {
-                // Convicted by an older version of Holdfast: it says nothing about the content.
+                // Convicted by an older version of Holdfast: the refusal proves nothing about the content.
                 line.record(holdfast_store::Change::Acquit(line.scope(), content.0));
                 continue;
             }
@@ -193,13 +194,13 @@ impl RestoredLine {
 }
 
 impl Line {
-    /// What was acknowledged in an earlier run, or by Envoys of another replica, is proven.
+    /// Records content that was acknowledged in an earlier run, or by Envoys of another replica, as proven.
     pub(super) fn prove_restored(&mut self, kind: ResourceType, resource: &Resource) {
         proven(kind, resource).into_iter().for_each(|content| self.proof.prove(content));
     }
 }
 
-/// What is proven by a resource that was acknowledged.
+/// Returns the contents that an acknowledged resource proves.
 fn proven(kind: ResourceType, resource: &Resource) -> Vec<Content> {
     match kind {
         ResourceType::Route => contents(&resource.body),
@@ -209,7 +210,7 @@ fn proven(kind: ResourceType, resource: &Resource) -> Vec<Content> {
     }
 }
 
-/// The parts of a route configuration: each route as it stands in it.
+/// Returns the parts of a route configuration: each route with its bytes.
 fn contents(body: &[u8]) -> Vec<Content> {
     let Ok(configuration) = RouteConfiguration::decode(body) else { return Vec::new() };
     let routes = configuration.virtual_hosts.iter().flat_map(|host| &host.routes);
@@ -229,7 +230,7 @@ mod tests {
             let node = Node::section(ObjectKey::new("g", kind, "shop", "cart"), section);
             refusal::class(refused_type(&node), message)
         };
-        // A refusal of a route is about the route's content, with any message or with none.
+        // A refusal of a route is about the content of the route, with any message or without one.
         for message in ["", "cannot bind 'a': Address already in use", "Only unique names for routes are supported"] {
             assert_eq!(class("HTTPRoute", "rules[0]", message), Class::Content, "{message}");
             assert_eq!(class("GRPCRoute", "", message), Class::Content, "{message}");

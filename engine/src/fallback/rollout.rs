@@ -1,7 +1,8 @@
-//! How a configuration reaches the Envoys of a line: what is unproven goes to the probe first; without a probe to one
-//! Envoy, then to the rest.
+//! Rollout of a configuration to the Envoys of a scope: unproven content goes to the probe first; without a probe, it
+//! goes to one Envoy, then to all others.
 //!
-//! Endpoints are no part of it: they go to everybody at once. Of clusters that differ in their names only one is tried.
+//! Endpoints are not part of the rollout: they go to all Envoys at once. Of clusters that differ only in their names,
+//! one is tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,55 +18,55 @@ use super::shapes::shape;
 use super::suspects;
 use crate::trial::Trial;
 
-/// Types whose content is tried before all Envoys have it.
+/// Resource types that are tried before all Envoys receive them.
 pub(super) const TRIED: [ResourceType; 4] =
     [ResourceType::Cluster, ResourceType::Secret, ResourceType::Listener, ResourceType::Route];
-/// How often an Envoy may be lost on a content before the content counts as refused.
+/// The number of losses of Envoys on a content after which the content counts as refused.
 pub(super) const STRIKES_MAX: u32 = 2;
 
-/// A resource at a version.
+/// Resources with their versions.
 pub(crate) type Waiting = BTreeMap<(ResourceType, Arc<str>), Version>;
 
-/// Where the wanted configuration is.
+/// The stage of the wanted configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Everybody is offered it.
+    /// All Envoys are offered the configuration.
     Settled,
-    /// It is on the probe.
+    /// The configuration is on the probe.
     Probing,
-    /// It waits for the word of the replica that leads.
+    /// The configuration waits for the leader.
     Following,
-    /// One Envoy is offered it.
+    /// One Envoy is offered the configuration.
     Canary {
-        /// Which.
+        /// The node of the Envoy.
         node: Arc<str>,
-        /// What it has not answered yet.
+        /// The resources that the Envoy has not answered yet.
         waiting: Waiting,
-        /// How often an Envoy was lost on it.
+        /// The number of losses of an Envoy on this configuration.
         strikes: u32,
-        /// Has the Envoy lost what it had? Then it is first given what is proven.
+        /// Whether the Envoy has lost its configuration. In that case it is first offered the proven one.
         empty: bool,
-        /// Since when it is offered that, in milliseconds of Unix time.
+        /// The start of the offer, in milliseconds of Unix time.
         began_ms: u64,
-        /// When it counts as silent, in milliseconds of Unix time.
+        /// The time at which the Envoy counts as silent, in milliseconds of Unix time.
         deadline: u64,
     },
 }
 
-/// What the Envoys of a line are to have.
+/// The configurations for the Envoys of a scope.
 pub(crate) struct Offered {
-    /// All of them.
+    /// The configuration for all Envoys.
     pub(crate) everyone: Snapshot,
-    /// Are they not to have it yet?
+    /// Whether this configuration is not to be sent yet.
     pub(crate) waits: bool,
-    /// Single ones, by their node.
+    /// Configurations for single Envoys, by node.
     pub(crate) nodes: BTreeMap<Arc<str>, Snapshot>,
-    /// What single ones are sent once more, by their node.
+    /// Resources that single Envoys are sent again, by node.
     pub(crate) again: BTreeMap<Arc<str>, AgainByName>,
 }
 
 impl Line {
-    /// Takes what is wanted a step further on its way.
+    /// Advances the rollout of the wanted configuration by one step.
     pub(crate) fn advance(&mut self, around: &mut Around<'_>) {
         if around.follows {
             return self.follow(around);
@@ -87,13 +88,14 @@ impl Line {
             }
         }
         if !matches!(self.stage, Stage::Canary { .. }) && self.is_undisturbed(around.now_ms) {
-            // With each edit that came, the suspects that wait for this trial would wait for longer.
+            // Otherwise each edit would delay the suspects that wait for this trial.
             return;
         }
-        // Nobody has anything yet: the first that comes tries it, and the others wait for that one.
+        // No Envoy has a configuration yet: the first Envoy that connects tries it, and the others wait for that one.
         let is_first = self.everyone.is_none();
         let Some(node) = self.trier() else {
-            // The Envoy that ended on it is to come back to what is proven, however long that takes.
+            // The Envoy that ended on this content has to reconnect and receive the proven configuration first, however
+            // long that takes.
             if let Stage::Canary { strikes: 1.., deadline, .. } = &mut self.stage {
                 if *deadline <= around.now_ms {
                     *deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
@@ -106,7 +108,7 @@ impl Line {
             }
             return self.release(around);
         };
-        // One that comes with something was served already, and keeps that meanwhile.
+        // An Envoy that resumes with a configuration keeps it during the rollout.
         if is_first && matches!(self.stage, Stage::Settled) && !self.fresh.contains_key(&node) {
             return self.release(around);
         }
@@ -114,8 +116,9 @@ impl Line {
         let fresh = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
         let now_ms = around.now_ms;
         let (strikes, node, empty, began_ms, deadline) = match &self.stage {
-            // One that is away has its time to come back: others need not be risked. Not so where others have nothing
-            // meanwhile. The silence of one Envoy proves nothing about the content: one that answers tries it next.
+            // A disconnected Envoy has time to reconnect, so that no other Envoy is put at risk. This does not apply if
+            // the others have no configuration meanwhile. The silence of one Envoy proves nothing about the content: an
+            // Envoy that answers tries it next.
             Stage::Canary { node, strikes, empty, began_ms, deadline, .. }
                 if (self.envoys.contains_key(node) && !(others_speak && self.silent.contains(node)))
                     || (*deadline > around.now_ms && !is_first) =>
@@ -134,24 +137,24 @@ impl Line {
         self.stage = Stage::Canary { node, waiting, strikes, empty, began_ms, deadline };
     }
 
-    /// Who is to try what is new: one that speaks, where there is one.
+    /// Selects the Envoy that tries new content: one that answers, if there is one.
     fn trier(&self) -> Option<Arc<str>> {
         let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node) && !self.afar.contains(*node));
         fit.min_by_key(|node| self.silent.contains(*node)).cloned()
     }
 
-    /// Is there another Envoy than this one that answers?
+    /// Checks whether another Envoy than this one answers.
     pub(super) fn others_answer(&self, node: &str) -> bool {
         self.envoys.keys().any(|known| **known != *node && !self.silent.contains(known))
     }
 
-    /// Is there a probe of its build?
+    /// Checks whether there is a probe of the same build.
     pub(crate) fn is_probed(&self, around: &Around<'_>) -> bool {
         let is_same = |build: &Arc<str>| self.build.is_empty() || **build == *self.build;
         around.probe.is_some_and(is_same) && self.probe_pauses_until <= around.now_ms
     }
 
-    /// Everybody is offered what is wanted.
+    /// Offers the wanted configuration to all Envoys.
     pub(super) fn release(&mut self, around: &mut Around<'_>) {
         self.stage = Stage::Settled;
         self.trying = None;
@@ -163,12 +166,12 @@ impl Line {
         self.start_trial(around);
         let has_waited = self.derived.retry_at.is_some_and(|at| at <= around.now_ms);
         if self.fairness.released() && has_waited {
-            // All others have what is new: now it is the turn of the owners that waited for them.
+            // All other owners have their new content: now the owners that waited for them have their turn.
             self.settle(around);
         }
     }
 
-    /// Resources of which nobody has acknowledged every part.
+    /// Returns the resources with parts that no Envoy has acknowledged.
     pub(super) fn unproven(&self) -> Waiting {
         let nothing = Snapshot::default();
         let before = self.everyone.as_ref().unwrap_or(&nothing);
@@ -221,7 +224,7 @@ impl Line {
         self.wait_for_probe(around.now_ms);
     }
 
-    /// The canary has answered for a resource; true where it has now answered for all.
+    /// Records an answer of the canary; returns true if the canary has now answered for all resources.
     pub(crate) fn canary_acknowledged(
         &mut self,
         node: &str,
@@ -237,7 +240,7 @@ impl Line {
         waiting.is_empty()
     }
 
-    /// The canary is there, with what it had or without.
+    /// Records the connection of the canary, with or without its earlier configuration.
     pub(crate) fn canary_connected(&mut self, envoy: &str, resumes: bool) {
         if let Stage::Canary { node, empty, .. } = &mut self.stage
             && **node == *envoy
@@ -246,13 +249,14 @@ impl Line {
         }
     }
 
-    /// An Envoy has taken something: it has what is proven.
+    /// Records that an Envoy has accepted a resource: it has the proven configuration.
     pub(crate) fn canary_filled(&mut self, envoy: &str) {
         self.canary_connected(envoy, true);
     }
 
-    /// An Envoy is lost: its stream ended, or it did not answer in time. Two losses on the same content, while another
-    /// Envoy answers, count as a refusal without a message. After a silence the second loss is another Envoy's.
+    /// Records the loss of an Envoy: its stream ended, or it did not answer in time. Two losses on the same content,
+    /// while another Envoy answers, count as a refusal without a message. After a silence, the second loss is that of
+    /// another Envoy.
     pub(crate) fn canary_lost(&mut self, node: &str) -> bool {
         let others = self.others_answer(node);
         let Stage::Canary { node: canary, strikes, waiting, .. } = &mut self.stage else { return false };
@@ -263,9 +267,9 @@ impl Line {
         others && *strikes >= STRIKES_MAX
     }
 
-    /// What each of the line's Envoys is to have: all of them, and single ones by their node.
+    /// Returns the configurations for the Envoys of the scope: one for all of them, and others for single ones by node.
     ///
-    /// Of what nobody has tried, nobody but who tries it is given anything.
+    /// Untried content is offered only to the Envoy that tries it.
     pub(crate) fn offers(&self) -> Option<Offered> {
         let current = |snapshot: &Snapshot| with_current_endpoints(snapshot, &self.wanted, &self.kept_endpoints);
         let mut nodes = BTreeMap::new();
@@ -297,13 +301,13 @@ impl Line {
     }
 }
 
-/// A number for a trial.
+/// Returns a number for a trial.
 pub(crate) fn next(around: &mut Around<'_>) -> u64 {
     *around.next_trial += 1;
     *around.next_trial
 }
 
-/// Resources of a type that are new or another in the later of two snapshots.
+/// Returns the resources of a type that are new or changed in the later of two snapshots.
 pub(super) fn changes<'a>(
     before: &'a Snapshot,
     after: &'a Snapshot,

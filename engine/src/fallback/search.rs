@@ -1,5 +1,5 @@
-//! The search on the probe: what is unproven is tried there as a whole; of what is refused each part alone, and parts that
-//! are taken alone and refused together by their pairs.
+//! Search on the probe: unproven resources are tried as a whole. The parts of a refused resource are tried alone; parts
+//! that are accepted alone and refused together are searched in pairs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,38 +20,39 @@ use super::{accused, chains, trials};
 use crate::refusal::{self, Class};
 use crate::trial::{Outcome, Trial, Tried};
 
-/// Parts of one refused resource that are tried alone, at most; of more the first by object.
+/// Limit of parts of one refused resource that are tried alone; beyond the limit, only the first ones by object are
+/// tried.
 pub(crate) const SUSPECTS_MAX: usize = 4096;
-/// What is said of content that nobody answered to.
+/// The message for content without an answer.
 pub(crate) const SILENCE: &str = "Envoy died on it or fell silent";
 
-/// What is under way on the probe.
+/// A search on the probe.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     expected: BTreeMap<u64, Expected>,
     refused: Vec<(ResourceType, Arc<str>, Version, String)>,
     culprits: usize,
-    /// Policies and filters that were refused with chains, each with the message: theirs is the fault where no chain is
-    /// refused alone.
+    /// Policies and filters that were refused together with chains, each with the message. They are convicted if no
+    /// chain is refused alone.
     doubtful: Vec<(Subject, String)>,
     together: Option<Together>,
     rounds: u32,
-    /// Was there no answer about a part?
+    /// Whether a part was left without an answer.
     is_cut_short: bool,
 }
 
-/// What a trial is about.
+/// The subject of a trial.
 #[derive(Clone, Debug)]
 enum Expected {
     Whole(ResourceType, Arc<str>, Version),
     Part(Subject),
-    /// What a policy says or a filter is, in chains that may be at fault themselves.
+    /// A setting of a policy, or a filter, in chains that may be at fault themselves.
     Brought(Subject),
     Together,
 }
 
 impl Expected {
-    /// The type of what is tried, as far as it is known: of parts it may be a listener's.
+    /// Returns the type of the tried resource, as far as it is known: the resource of a part may be a listener.
     fn kind(&self) -> ResourceType {
         match self {
             Expected::Whole(kind, ..) => *kind,
@@ -61,17 +62,17 @@ impl Expected {
 }
 
 impl Search {
-    /// A search in something that is known to be refused.
+    /// Creates a search for a resource that is known to be refused.
     pub(super) fn of_what_is_known() -> Self {
         Self { rounds: 1, ..Self::default() }
     }
 
-    /// A resource as a whole is on the probe.
+    /// Records that a resource as a whole is on the probe.
     pub(crate) fn expect_whole(&mut self, id: u64, kind: ResourceType, name: Arc<str>, version: Version) {
         self.expected.insert(id, Expected::Whole(kind, name, version));
     }
 
-    /// Is this trial one of ours?
+    /// Checks whether this trial belongs to the search.
     pub(crate) fn expects(&self, id: u64) -> bool {
         self.expected.contains_key(&id)
     }
@@ -82,14 +83,14 @@ impl Search {
         self.expected.insert(id, Expected::Part(subject));
     }
 
-    /// What a policy says, or a filter, is tried; `doubtful`: in chains that may be at fault themselves.
+    /// Starts a trial of a policy setting or of a filter. `doubtful`: whether its chains may be at fault themselves.
     fn try_brought(&mut self, subject: Subject, doubtful: bool, name: Arc<str>, body: Bytes, around: &mut Around<'_>) {
         let id = next(around);
         around.trials.push(Trial { id, kind: ResourceType::Listener, name, body });
         self.expected.insert(id, if doubtful { Expected::Brought(subject) } else { Expected::Part(subject) });
     }
 
-    /// Parts are tried together.
+    /// Starts a trial of parts together.
     pub(super) fn try_together(&mut self, kind: ResourceType, name: Arc<str>, body: Bytes, around: &mut Around<'_>) {
         let id = next(around);
         around.trials.push(Trial { id, kind, name, body });
@@ -98,7 +99,7 @@ impl Search {
 }
 
 impl Line {
-    /// The probe has answered.
+    /// Processes an answer of the probe.
     pub(crate) fn tried(&mut self, tried: &Tried, around: &mut Around<'_>) {
         let Some(mut search) = self.search.take() else { return };
         self.wait_for_probe(around.now_ms);
@@ -109,11 +110,11 @@ impl Line {
         let kind = expected.kind();
         let refused = match &tried.outcome {
             Outcome::Accepted => None,
-            // Of the probe's host nothing is learnt either.
+            // A refusal for a reason of the probe's host proves nothing either.
             Outcome::Refused { message } if refusal::class(kind, message) != Class::Content => None,
             Outcome::Refused { message } => Some(message.clone()),
             Outcome::Silent => Some(SILENCE.to_owned()),
-            // Nothing is learnt; the Envoys of the fleet will tell.
+            // An unavailable probe proves nothing; the Envoys of the fleet will answer.
             Outcome::Unavailable => None,
         };
         let accepted = tried.outcome == Outcome::Accepted;
@@ -152,14 +153,14 @@ impl Line {
         self.search_on(search, around);
     }
 
-    /// Goes on where everything that was asked is answered.
+    /// Continues the search after all expected answers have arrived.
     pub(super) fn search_on(&mut self, mut search: Search, around: &mut Around<'_>) {
         if !search.expected.is_empty() {
             self.search = Some(search);
             return;
         }
         if search.is_cut_short {
-            // The remaining subjects may be at fault or not: they are searched later, or when the probe comes or goes.
+            // The remaining subjects may or may not be at fault: they are searched later, or when the probe changes.
             self.search_later(around.now_ms);
             return self.searched(around);
         }
@@ -197,7 +198,7 @@ impl Line {
         self.search_on(search, around);
     }
 
-    /// A resource was refused by the probe: its parts are tried alone.
+    /// Handles a resource that the probe refused: its parts are tried alone.
     pub(super) fn look_into(
         &mut self,
         search: &mut Search,
@@ -228,7 +229,7 @@ impl Line {
         }
     }
 
-    /// Each policy and each part that changed is tried alone.
+    /// Tries each policy and each part that changed alone.
     fn look_into_routes(
         &mut self,
         search: &mut Search,
@@ -261,7 +262,7 @@ impl Line {
         }
     }
 
-    /// Each of those who changed is tried with the others as they were.
+    /// Tries each changed object with the other ones in their earlier versions.
     fn look_into_cluster(&mut self, search: &mut Search, name: &Arc<str>, message: &str, around: &mut Around<'_>) {
         let suspects = self.cluster_suspects(name, around);
         if let [only] = &suspects[..] {
@@ -284,9 +285,9 @@ impl Line {
         }
     }
 
-    /// Each filter chain that changed is tried alone, without the filters, and without what policies say, that no Envoy has
-    /// taken. A filter, and what a policy says, is tried in all chains: what is refused with it can be the fault of one of
-    /// these, if that changed too.
+    /// Tries each changed filter chain alone, without the filters and policy settings that no Envoy has accepted. Each
+    /// such filter or policy setting is tried in all chains. A refusal of such a trial can be the fault of one of the
+    /// chains, if that chain changed too.
     fn look_into_listener(
         &mut self,
         search: &mut Search,
@@ -313,7 +314,7 @@ impl Line {
         }
     }
 
-    /// The probe has told all that it can: what is known now is put into force.
+    /// Ends the search: the current verdicts are put into force.
     fn searched(&mut self, around: &mut Around<'_>) {
         self.search = None;
         self.stage = Stage::Settled;
@@ -321,7 +322,7 @@ impl Line {
         self.settle(around);
     }
 
-    /// The probe took a resource as a whole.
+    /// Records that the probe accepted a resource as a whole.
     fn note_tried(&mut self, kind: ResourceType, name: &Arc<str>, version: &Version) {
         match kind {
             ResourceType::Route => {
@@ -350,7 +351,8 @@ impl Line {
         }
     }
 
-    /// The clusters on their way to the Envoys that differ from this one in their names only, itself among them.
+    /// Returns the clusters on their way to the Envoys that differ from this one only in their names, this one
+    /// included.
     fn alike(&self, name: &Arc<str>, version: Version) -> Vec<(Arc<str>, Version)> {
         let Some(refused) = self.form_of(ResourceType::Cluster, name, version) else {
             return vec![(name.clone(), version)];

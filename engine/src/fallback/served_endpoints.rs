@@ -1,4 +1,5 @@
-//! Endpoints of what Envoys have: those of now, also of Services that only an earlier configuration uses.
+//! Endpoints of the configurations that Envoys have: always the current ones, also for Services that only an earlier
+//! configuration uses.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use super::unread::may_be_others;
 use crate::encode::names;
 
 impl Line {
-    /// Has the endpoints looked up that Envoys have and what is wanted does not use.
+    /// Keeps current endpoints that Envoys use and the wanted configuration does not use.
     pub(super) fn keep_served_endpoints(&mut self, around: &mut Around<'_>) {
         let served = self.everyone.iter().chain(self.strays.values().map(|stray| &stray.last));
         let differences =
@@ -20,7 +21,7 @@ impl Line {
             DiffItem::Remove(name, _) => names::service_port(name),
             DiffItem::Add(..) | DiffItem::Update { .. } => None,
         });
-        // A Service that was deleted together with its last use serves until what is newer does.
+        // A Service that was deleted together with its last use serves until the newer configuration is in force.
         let unused: BTreeSet<_> = unused.filter(|service| around.objects.get(&service.key).is_some()).collect();
         if around.translator.keep_endpoints(&self.fleet, unused.clone()) {
             around.translator.translate(around.objects, around.graph);
@@ -33,7 +34,8 @@ impl Line {
     }
 }
 
-/// The same with the endpoints of all that is wanted besides: what was stored by an earlier run holds no endpoints.
+/// Returns a configuration with its current endpoints and all wanted endpoints: a configuration from the store of an
+/// earlier run contains no endpoints.
 pub(super) fn with_all_endpoints(snapshot: &Snapshot, wanted: &Snapshot, kept: &Snapshot) -> Snapshot {
     let mut current = with_current_endpoints(snapshot, wanted, kept);
     for item in snapshot.of(ResourceType::Endpoints).diff(wanted.of(ResourceType::Endpoints)) {
@@ -44,7 +46,7 @@ pub(super) fn with_all_endpoints(snapshot: &Snapshot, wanted: &Snapshot, kept: &
     current
 }
 
-/// A configuration with the endpoints of now: they are never held back.
+/// Returns a configuration with its current endpoints: endpoints are never held back.
 pub(super) fn with_current_endpoints(snapshot: &Snapshot, wanted: &Snapshot, kept: &Snapshot) -> Snapshot {
     let mut current = snapshot.clone();
     for item in snapshot.of(ResourceType::Endpoints).diff(wanted.of(ResourceType::Endpoints)) {

@@ -1,13 +1,14 @@
-//! What of a cluster is more than its name: clusters that are alike but for their names are taken or refused alike.
+//! Shapes of clusters: the content of a cluster without its names. Clusters of the same shape are accepted or refused
+//! alike.
 //!
-//! Most clusters of a Gateway are alike, so that few have to be tried.
+//! Most clusters of a Gateway have the same shape, so that few have to be tried.
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use holdfast_graph::Content;
 use holdfast_xds::Version;
 use prost::Message;
 
-/// The hash of a cluster without its name and that of its endpoints.
+/// Returns the hash of a cluster without its name and the name of its endpoints.
 pub(crate) fn shape(body: &[u8]) -> Content {
     let Ok(mut cluster) = Cluster::decode(body) else { return Content(*Version::of(body).as_bytes()) };
     cluster.name.clear();

@@ -1,5 +1,5 @@
-//! Objects that are refused for their share in clusters, or for filters of chains: they go back to their last valid version,
-//! or the units that use these are closed on their account, and nobody else.
+//! Objects that are refused for their share in clusters, or for filters of chains. They go back to their last valid
+//! versions; otherwise only the units that use the refused content are closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use super::fairness::Wait;
 use super::world::World;
 use crate::translate::overlay::Overlay;
 
-/// The objects, each with why and with the units that use what it made.
+/// The refused objects, each with its finding and the units that use its content.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     objects: BTreeMap<ObjectKey, (Broken, BTreeSet<Node>)>,
 }
 
-/// Those that are refused as they are desired, or that wait before they are tried again.
+/// Returns the objects that are refused in their desired version, or that wait before the next trial.
 pub(super) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> Shared {
     let mut shared = Shared::default();
     for key in keys(world) {
@@ -49,7 +49,7 @@ pub(super) fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> Shared {
     shared
 }
 
-/// Those that are refused with what stands in for routes that use them.
+/// Returns the objects that are refused together with stand-in versions of routes that use them.
 pub(super) fn refused_under(world: &World<'_>, over: &Overlay) -> Shared {
     let mut shared = Shared::default();
     for key in keys(world).into_iter().filter(|key| !over.alters(key)) {
@@ -59,7 +59,7 @@ pub(super) fn refused_under(world: &World<'_>, over: &Overlay) -> Shared {
     shared
 }
 
-/// The objects that something is known of and that are no routes.
+/// Returns the objects with a verdict that are not routes.
 fn keys<'a>(world: &World<'a>) -> BTreeSet<&'a ObjectKey> {
     let keys = world.quarantine.iter().map(|(_, verdict)| &verdict.node.key);
     keys.filter(|key| world.translator.route(key).is_none()).collect()
@@ -76,12 +76,12 @@ impl Shared {
         }
     }
 
-    /// Is nobody refused?
+    /// Checks whether no object is refused.
     pub(super) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Takes in others; true where there were any.
+    /// Adds other objects; returns true if there were any new ones.
     pub(super) fn add(&mut self, others: Shared) -> bool {
         let mut any = false;
         for (key, (why, units)) in others.objects {
@@ -94,11 +94,11 @@ impl Shared {
     }
 
     fn goes_back(key: &ObjectKey, world: &World<'_>, gates: &Gates) -> bool {
-        // The filters of a host are the desired version's.
+        // The filters of a host are always those of the desired version.
         gates.isolate && gates.use_last_valid && world.last_valid(key) && world.translator.route(key).is_none()
     }
 
-    /// What the plan is to be derived from.
+    /// Returns the nodes from which the plan is derived.
     pub(super) fn nodes(&self, world: &World<'_>, gates: &Gates) -> BTreeSet<Node> {
         let nodes = self.objects.iter().flat_map(|(key, (_, units))| match Self::goes_back(key, world, gates) {
             true => BTreeSet::from([Node::whole(key.clone())]),
@@ -107,7 +107,7 @@ impl Shared {
         nodes.collect()
     }
 
-    /// The units that are closed on account of others, and why.
+    /// Returns the units that are closed because of other objects, with the findings.
     pub(super) fn closings(&self, world: &World<'_>, gates: &Gates) -> BTreeMap<Node, Broken> {
         let closed = self.objects.iter().filter(|(key, _)| !Self::goes_back(key, world, gates));
         let closed = closed.flat_map(|(key, (why, units))| {
@@ -117,7 +117,7 @@ impl Shared {
         closed.collect()
     }
 
-    /// Says who is broken, and on whose account others are closed.
+    /// Adds the broken objects to a plan, as causes of the units that are closed because of them.
     pub(super) fn tell(self, derived: &mut Derived, world: &World<'_>, gates: &Gates) {
         let own: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
         for (key, (why, units)) in self.objects {

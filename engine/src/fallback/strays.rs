@@ -1,4 +1,5 @@
-//! Envoys that refuse what others of their build take: their own trouble, about which nobody's object is judged.
+//! Outliers: Envoys that refuse content that others of their build accept. The problem is local to the Envoy; no object
+//! is convicted for it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,31 +8,33 @@ use holdfast_xds::{ResourceType, Snapshot, Version};
 
 use super::line::Line;
 
-/// Versions of a resource that one such Envoy refused and that are remembered, at most; beyond it the oldest is
+/// Limit of refused versions of a resource that are remembered for one outlier; beyond the limit, the oldest is
 /// forgotten.
 const VERSIONS_MAX: usize = 64;
 
-/// What one such Envoy refused, and what it had.
+/// The refusals of one outlier, and its earlier configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Stray {
-    /// By resource the versions that it refused, the newest last.
+    /// The refused versions by resource, the newest last.
     refused: BTreeMap<(ResourceType, Arc<str>), VecDeque<Version>>,
-    /// What it took before.
+    /// The configuration that the outlier accepted before.
     pub(crate) last: Snapshot,
 }
 
 impl Stray {
-    /// What it refused, in every version.
+    /// Returns all refused versions of all resources.
     pub(super) fn refused(&self) -> impl Iterator<Item = (&(ResourceType, Arc<str>), &Version)> {
         self.refused.iter().flat_map(|(slot, versions)| versions.iter().map(move |version| (slot, version)))
     }
 
-    /// What it is offered in the place of what all others have; `None` where that is the same again.
+    /// Returns the configuration that the outlier is offered instead of the one for all others; `None` if it is offered
+    /// the common one again.
     ///
-    /// Routes need the clusters of their time, so that the Envoy keeps all that it had. Anything else stands alone: a
-    /// listener whose port is taken on its machine must not keep route changes from it.
+    /// Routes need the clusters of the same configuration, so an outlier that refused routes keeps its whole earlier
+    /// configuration. Any other resource is independent: a listener with a port that is in use on the outlier's machine
+    /// must not keep route changes from it.
     pub(crate) fn offered(&self, everyone: &Snapshot) -> Option<Snapshot> {
-        // What is newer than what it refused it may try.
+        // The outlier may try resources that are newer than its refused ones.
         let is_newest = |((kind, name), versions): &(&(ResourceType, Arc<str>), &VecDeque<Version>)| {
             everyone.get(*kind, name).is_some_and(|newest| versions.contains(&newest.version))
         };
@@ -54,7 +57,7 @@ impl Stray {
 }
 
 impl Line {
-    /// An Envoy refused what others of its build took. It keeps what it had.
+    /// Records that an Envoy refused content that others of its build accepted. It keeps its configuration.
     pub(crate) fn went_astray(
         &mut self,
         node: &Arc<str>,
@@ -66,7 +69,7 @@ impl Line {
         self.keeps(node, slot, version, message, &last);
     }
 
-    /// An Envoy keeps what it had while others have what it refused.
+    /// Records that an Envoy keeps its configuration while others have the refused content.
     pub(super) fn keeps(
         &mut self,
         node: &Arc<str>,
@@ -79,7 +82,7 @@ impl Line {
         let fresh = || Stray { refused: BTreeMap::new(), last: last.clone() };
         let stray = self.strays.entry(node.clone()).or_insert_with(fresh);
         if stray.last.get(slot.0, &slot.1).is_some_and(|last| last.version == version) {
-            // It never had that: there is nothing to go back to.
+            // The Envoy never had this version: there is nothing to go back to.
             stray.last.remove(slot.0, &slot.1);
         }
         let versions = stray.refused.entry(slot).or_default();
@@ -90,7 +93,7 @@ impl Line {
         }
     }
 
-    /// Has an outlier an earlier form of each listener and route configuration that it refused?
+    /// Checks whether an outlier has an earlier form of each listener and route configuration that it refused.
     pub(crate) fn serves_alone(&self, node: &str) -> bool {
         let Some(stray) = self.strays.get(node) else { return true };
         let served = |kind: &ResourceType| matches!(kind, ResourceType::Listener | ResourceType::Route);
@@ -98,7 +101,8 @@ impl Line {
         refused.all(|(kind, name)| stray.last.get(*kind, name).is_some())
     }
 
-    /// An Envoy took something: where that is what it refused in another version, its trouble is over.
+    /// Records that an Envoy accepted a resource. If it had refused another version of that resource, it is no longer
+    /// an outlier for it.
     pub(crate) fn came_back(&mut self, node: &str, kind: ResourceType, name: &Arc<str>, version: Version) {
         let Some(stray) = self.strays.get_mut(node) else { return };
         let everyone = self.everyone.as_ref();

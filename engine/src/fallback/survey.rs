@@ -1,7 +1,7 @@
-//! Puts together what is told of the fallback, from all lines: read only, when asked.
+//! Assembly of the fallback report from all scopes: read only, computed on request.
 //!
-//! A line speaks for its Gateway where it has Envoys, or where no line of the Gateway has any. What the lines say of one
-//! object becomes one entry where it is the same.
+//! A scope represents its Gateway if it has Envoys, or if no scope of the Gateway has any. Equal findings of several
+//! scopes about one object become one entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::time::Moment;
 use crate::translate::route::RoutePlan;
 
 impl Line {
-    /// Objects behind what is held at what was acknowledged because nobody's object could be blamed for its refusal.
+    /// Returns the objects behind resources that are held because no object could be blamed for their refusal.
     pub(crate) fn held(&self) -> Vec<(ObjectKey, &Refusal)> {
         let behind = |refusal: &Refusal| {
             let kind = match refusal.kind {
-                // Of a whole port or table only the Gateway is known to be concerned.
+                // For a whole port or table, only the Gateway is known to be affected.
                 ResourceType::Listener | ResourceType::Route => return self.gateway.clone(),
                 ResourceType::Cluster | ResourceType::Endpoints => "Service",
                 ResourceType::Secret => "Secret",
@@ -43,7 +43,8 @@ impl Line {
         self.hold.refusals().map(|refusal| (behind(refusal), refusal)).collect()
     }
 
-    /// What is wrong with a node. Of what is held together with everything else Envoy's words are about the whole.
+    /// Returns the message of a broken node. While everything is held, Envoy's message is about the held configuration
+    /// as a whole.
     pub(crate) fn words(&self, broken: &Broken) -> String {
         let is_held = self.whole.held && &*broken.message == HELD;
         let newest = || self.remembered.back().and_then(|version| self.hold.refused_as(*version));
@@ -56,7 +57,7 @@ impl Line {
         }
     }
 
-    /// What its Envoys are served.
+    /// Returns what the Envoys of the scope are served.
     pub(crate) fn state(&self) -> ServedState {
         if self.whole.held || self.hold.refusals().next().is_some() {
             ServedState::Held
@@ -72,12 +73,12 @@ impl Line {
         }
     }
 
-    /// Is what it should have acknowledged, by at least one of its Envoys?
+    /// Checks whether at least one Envoy of the scope has acknowledged the wanted configuration.
     pub(crate) fn is_settled(&self) -> bool {
         self.stage == Stage::Settled && self.trial.is_none() && !self.envoys.is_empty() && !self.hold.awaits_answers()
     }
 
-    /// How its Envoys stand, as far as one that answers speaks for those of its build.
+    /// Returns the number of Envoys by their state; the answer of one Envoy counts for all of its build.
     fn envoys(&self) -> EnvoyCounts {
         let refusing = self.hold.refusals().map(|refusal| &refusal.node).chain(self.alone.keys());
         let refused = refusing.filter(|node| self.envoys.contains_key(*node)).collect::<BTreeSet<_>>().len();
@@ -92,19 +93,19 @@ impl Line {
     }
 }
 
-/// Those lines of a Gateway that speak for it.
+/// Returns the scopes of a Gateway that represent it.
 pub(crate) fn speaking(lines: &[Line]) -> impl Iterator<Item = &Line> {
     let nobody = lines.iter().all(|line| line.envoys.is_empty());
     lines.iter().filter(move |line| nobody || !line.envoys.is_empty())
 }
 
 impl Engine {
-    /// Is something else than what is desired served at a Gateway, or on its way to its Envoys?
+    /// Checks whether a Gateway serves, or is about to serve, something other than its desired configuration.
     pub fn is_in_fallback(&self, gateway: &str) -> bool {
         speaking(self.lines.of(gateway)).any(|line| matches!(line.state(), ServedState::Fallback | ServedState::Held))
     }
 
-    /// What is not served as it is desired.
+    /// Returns the report of everything that is not served as desired.
     pub fn fallback(&self) -> FallbackReport {
         let mut survey = Survey::of(self);
         for (name, lines) in self.lines.gateways() {
@@ -200,7 +201,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Backends that cannot be used: what uses one is answered with status 500 by translation, so that no plan names it.
+    /// Adds Backends that cannot be used. Translation answers their requests with status 500, so no plan contains them.
     fn back_ends(&mut self, line: &Line) {
         let engine = self.engine;
         for (key, why) in engine.translator.unusable_back_ends_of(&line.gateway) {
@@ -211,7 +212,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// One line's finding about an object; of several about one object the firmest has the word.
+    /// Adds the finding of one scope about an object; of several findings about one object, the firmest is reported.
     fn note(&mut self, line: &Line, key: &ObjectKey, detected: Detected, field: String, message: String) {
         let since = Moment(line.since.get(key).copied().unwrap_or_else(|| self.engine.now()));
         let fresh = BrokenObject {
@@ -267,7 +268,7 @@ impl<'a> Survey<'a> {
                 known.served_since = known.served_since.min(Moment(since));
                 continue;
             }
-            // What is hidden is served in no form.
+            // A hidden object is not served in any form.
             let is_hidden = line.derived.overlay.hidden.contains(&node.key);
             let plan = self.engine.translator.served_share(&line.fleet, &node.key).filter(|_| !is_hidden);
             let mut answers: Vec<(Arc<str>, u16, Scope)> = answers(node, plan.as_deref());
@@ -297,7 +298,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// The listeners of a Gateway that policies close, of those that a section means.
+    /// Returns the listeners of a Gateway, in the given section, that policies close.
     fn closed_listeners(&self, line: &Line, wanted: &Node) -> Vec<(Arc<str>, u16, Scope)> {
         let translator = &self.engine.translator;
         let (Some(plan), Some(levels)) = (translator.gateway(&line.gateway), translator.served_levels(&line.fleet))
@@ -327,8 +328,7 @@ impl<'a> Survey<'a> {
         self.excluded.entry(node.clone()).or_insert_with(fresh).causing_objects.extend(causing_objects);
     }
 
-    /// Objects that nothing can be read of, and that no line knows an earlier version of: nobody knows where they
-    /// would stand.
+    /// Adds objects that cannot be read at all and have no earlier version in any scope: their places are unknown.
     fn unreadable(&mut self) {
         for (key, since, fault) in self.engine.unreadable() {
             if self.broken.contains_key(key) {
@@ -345,7 +345,7 @@ impl<'a> Survey<'a> {
                 since: Moment(since),
             };
             self.broken.insert(key.clone(), broken);
-            // What others hang on is served as it was read last.
+            // Objects that other objects depend on are served in the version that was read last.
             if self.engine.objects().get(key).is_none() {
                 self.exclude(&Node::whole(key.clone()), object, BTreeSet::from([key.to_string()]));
             }
@@ -379,7 +379,7 @@ impl<'a> Survey<'a> {
         self.engine.objects().get(key).map(|object| object.metadata.generation)
     }
 
-    /// The object of a Gateway, where there is one.
+    /// Returns the object of a Gateway, if it exists.
     fn gateway_object(&self, line: &Line) -> Option<Identity> {
         self.engine.objects().get(&line.gateway)?;
         Some(self.identity(&line.gateway, Some(line)))
@@ -390,7 +390,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Which object a key means; of one that is gone as far as `line` remembers it.
+/// Returns the identity of an object; for a deleted object, as far as `line` has its last valid version.
 pub(crate) fn identity(engine: &Engine, key: &ObjectKey, line: Option<&Line>) -> Identity {
     let desired = engine.objects().get(key).map(|object| object.metadata.uid.clone());
     let stored = || line?.last_valid.of(key, None).next().map(|version| version.object.metadata.uid.clone());
@@ -405,7 +405,7 @@ pub(crate) fn identity(engine: &Engine, key: &ObjectKey, line: Option<&Line>) ->
     }
 }
 
-/// The direct responses in the place of a closed node, as they are served; none where it is left out.
+/// Returns the direct responses that are served instead of a closed node; empty if the node is left out.
 fn answers(node: &Node, plan: Option<&RoutePlan>) -> Vec<(Arc<str>, u16, Scope)> {
     let replaced = plan.into_iter().flat_map(|plan| &plan.replaced);
     let own = replaced.filter(|replaced| node.section.is_empty() || *node.section == *replaced.section);
@@ -413,13 +413,13 @@ fn answers(node: &Node, plan: Option<&RoutePlan>) -> Vec<(Arc<str>, u16, Scope)>
     told.map(|(section, response)| (section.into(), response, scope(section))).collect()
 }
 
-/// What of a plan is not served as it is written.
+/// Returns the sections of a plan that are not served as written, with the reasons.
 fn untranslated(plan: &RoutePlan) -> String {
     let replaced = plan.replaced.iter().map(|replaced| format!("{}: {}", replaced.section, replaced.message));
     replaced.collect::<Vec<_>>().join("; ")
 }
 
-/// What of an object a section is.
+/// Returns the scope of a section within its object.
 pub(crate) fn scope(section: &str) -> Scope {
     match section {
         "" => Scope::Object,
@@ -433,7 +433,7 @@ pub(crate) fn scope(section: &str) -> Scope {
     }
 }
 
-/// Where something is wrong: where a verdict is about the object as a whole, the unit that it shows in.
+/// Returns the field of a finding; for a verdict about the object as a whole, the unit in which the fault appears.
 pub(crate) fn field(node: &Node, broken: &Broken) -> String {
     if broken.field.is_empty() && !node.section.is_empty() {
         format!("spec.{}", node.section)
@@ -442,7 +442,7 @@ pub(crate) fn field(node: &Node, broken: &Broken) -> String {
     }
 }
 
-/// The smaller, the more is known.
+/// Returns the rank of a finding by its source; the most certain source has the lowest rank.
 fn firmness(detected: Detected) -> u8 {
     match detected {
         Detected::Nack => 0,

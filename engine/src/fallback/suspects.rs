@@ -1,6 +1,6 @@
-//! Who can be at fault for a refused route configuration: its parts that no Envoy of the build has acknowledged.
+//! Suspects of a refused route configuration: its parts that no Envoy of the build has acknowledged.
 //!
-//! Names in Envoy's message are not asked: users can write text that looks like a name.
+//! Names in Envoy's message are not used: users can write text that looks like a name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::translate::fleet::{Composition, Parts};
 use crate::translate::route::Rendered;
 use crate::translate::table::Host;
 
-/// A part under suspicion, and the hosts it stands in.
+/// A suspected part, with its hosts.
 #[derive(Clone, Debug)]
 pub(crate) struct Suspect {
     /// The part.
     pub(crate) rendered: Arc<Rendered>,
-    /// Where it stands.
+    /// The hosts of the part.
     pub(crate) hosts: BTreeSet<Host>,
 }
 
 /// Suspects by unit and content.
 pub(crate) type Suspects = BTreeMap<Node, BTreeMap<Content, Suspect>>;
 
-/// The parts of a composition that differ from what was acknowledged last and were acknowledged by nobody.
+/// Returns the parts of a composition that differ from the last acknowledged one and that no Envoy has accepted.
 pub(crate) fn changed(acknowledged: Option<&Composition>, refused: &Composition, proof: &Proof) -> Suspects {
     let mut suspects = Suspects::new();
     let nothing = Composition::new();
@@ -44,8 +44,8 @@ pub(crate) fn changed(acknowledged: Option<&Composition>, refused: &Composition,
     suspects
 }
 
-/// Without those who only stand in, as long as others are left: versions of these objects that were acknowledged once,
-/// and answers to literal paths, in which nothing could be refused.
+/// Removes stand-ins as long as other suspects remain: versions of the objects that were acknowledged before, and
+/// direct responses at literal paths, in which nothing can be refused.
 pub(crate) fn without_stand_ins(suspects: Suspects, backfilled: impl Fn(&ObjectKey) -> bool) -> Suspects {
     let stands_in = |node: &Node, suspect: &Suspect| backfilled(&node.key) || suspect.rendered.route.is_plain_answer();
     if suspects.iter().all(|(node, parts)| parts.values().all(|suspect| stands_in(node, suspect))) {
@@ -58,7 +58,7 @@ pub(crate) fn without_stand_ins(suspects: Suspects, backfilled: impl Fn(&ObjectK
     others.filter(|(_, parts)| !parts.is_empty()).collect()
 }
 
-/// Is every part known to be good?
+/// Checks whether every changed part is known to be good.
 pub(crate) fn all_known_good(acknowledged: Option<&Composition>, wanted: &Composition, proof: &Proof) -> bool {
     let nothing = Composition::new();
     acknowledged.unwrap_or(&nothing).diff(wanted).all(|item| match item {

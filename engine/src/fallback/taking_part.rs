@@ -1,8 +1,8 @@
-//! What a trial at an Envoy of the fleet was about: which suspects took part in it, and what else was new in it.
+//! Content of a trial on an Envoy of the fleet: the suspects in it, and other new content in it.
 //!
-//! While one suspect is on trial the others are closed, and what they are used by with them. So a trial can hold nothing of
-//! the suspect that it is for, and can hold what was made only to close others. Neither an acknowledgement nor a refusal
-//! says anything then about the suspect on trial.
+//! While one suspect is on trial, the others are closed, together with the content that uses them. A trial can
+//! therefore contain nothing of its suspect, and can contain content that was made only to close others. In these cases
+//! neither an acknowledgement nor a refusal proves anything about the suspect on trial.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -16,17 +16,18 @@ use super::line::Line;
 use super::readmission::{Readmission, Subject};
 use crate::encode::chain_parts;
 
-/// What a refused resource of a trial holds that is new and not on trial.
+/// New content in a refused resource of a trial that is not on trial.
 #[derive(Default)]
 pub(super) struct Untried {
-    /// Its parts that no Envoy has taken and that are under no suspicion yet.
+    /// The parts of the resource that no Envoy has accepted and that are not suspected yet.
     pub(super) others: Vec<Subject>,
-    /// All of its parts that no Envoy has taken; none where that is not known.
+    /// All parts of the resource that no Envoy has accepted; `None` if these are not known.
     pub(super) accused: Option<HashSet<Content>>,
 }
 
 impl Line {
-    /// The next suspects to be tried. Those that can only be tried together are, once nothing else is left.
+    /// Returns the next suspects for a trial. Suspects that can only be tried together are combined when no others are
+    /// left.
     pub(super) fn next_on_trial(&mut self, around: &Around<'_>) -> Option<Vec<Subject>> {
         let (now_ms, budget) = (around.now_ms, &self.fairness.budget);
         let used = |owner: &str| budget.wait_until(owner, now_ms).is_none().then(|| budget.used(owner, now_ms));
@@ -42,10 +43,11 @@ impl Line {
         readmission.next(used).map(<[Subject]>::to_vec)
     }
 
-    /// Of the contents on trial the parts of routes, what is answered instead of them, the filters and the parts of policies
-    /// that no offered resource holds.
+    /// Returns the contents on trial that no offered resource contains. This covers parts of routes, direct responses
+    /// instead of them, filters, and parts of policies.
     ///
-    /// A part of a route is in none while the rest of its object is backfilled, or nothing that is served includes it.
+    /// A part of a route is in no resource while the rest of its object is backfilled, or if nothing that is served
+    /// includes it.
     pub(super) fn absent_from_trial(&self, around: &Around<'_>) -> HashSet<Content> {
         let Some(trial) = &self.trial else { return HashSet::new() };
         let testing = self.on_trial_now();
@@ -82,7 +84,7 @@ impl Line {
         absent
     }
 
-    /// What of a resource that was refused on trial is as new as what is on trial.
+    /// Returns the content in a refused resource of a trial that is as new as the content on trial.
     pub(super) fn untried_in(
         &self,
         kind: ResourceType,
@@ -94,14 +96,14 @@ impl Line {
         if self.trial.is_none() && self.readmission.is_none() {
             return untried;
         }
-        // Of a cluster it is known only who uses it as it is published.
+        // For a cluster, only its users in the published configuration are known.
         if !matches!(kind, ResourceType::Listener | ResourceType::Route) {
             return untried;
         }
         let suspects = self.subjects(kind, name, version, around);
         let testing = self.on_trial_now();
         untried.accused = Some(match kind {
-            // A stand-in of what all are served may be what is desired, on trial.
+            // A stand-in in the configuration of all Envoys may be the desired version that is on trial.
             ResourceType::Route => self.unproven_in(name, &version),
             _ => suspects.iter().flat_map(|subject| subject.contents.keys().copied()).collect(),
         });

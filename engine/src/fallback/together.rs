@@ -1,4 +1,5 @@
-//! Parts that are each taken alone and refused together: what they are for each type of resource, and what is tried next.
+//! Search among parts that are accepted alone and refused together: the parts for each resource type, and the next
+//! trial.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,14 +22,14 @@ use super::trials::{self, Item};
 pub(super) enum Together {
     /// Routes of a route configuration.
     Routes(Arc<str>, Version, Interaction<Item>),
-    /// Objects that a cluster is made of: those that changed, and the search among them.
+    /// Objects that a cluster is made of: the changed ones, and the search among them.
     Objects(Arc<str>, Vec<Subject>, Interaction<Subject>),
-    /// Chains and filters of a listener: those that changed, and the search among them.
+    /// Chains and filters of a listener: the changed ones, and the search among them.
     Chains(Arc<str>, Version, Vec<Subject>, Interaction<Subject>),
 }
 
 impl Together {
-    /// The set was taken.
+    /// Records that the set was accepted.
     pub(super) fn accepted(&mut self) {
         match self {
             Together::Routes(_, _, search) => search.accepted(),
@@ -37,7 +38,7 @@ impl Together {
         }
     }
 
-    /// The set was refused.
+    /// Records that the set was refused.
     pub(super) fn refused(&mut self) {
         match self {
             Together::Routes(_, _, search) => search.refused(),
@@ -48,7 +49,7 @@ impl Together {
 }
 
 impl Line {
-    /// The search for parts that do not go together, of the first resource that the probe refuses whole.
+    /// Returns the search for interacting parts, for the first resource that the probe refuses as a whole.
     pub(super) fn together(&self, around: &Around<'_>) -> Option<Together> {
         let of = |kind| self.hold.refused_now(kind).into_iter();
         let clusters = of(ResourceType::Cluster).find_map(|(name, _)| self.objects_together(name, around));
@@ -85,13 +86,14 @@ impl Line {
 
     fn chains_together(&self, name: Arc<str>, version: Version, around: &Around<'_>) -> Option<Together> {
         let mut suspects = self.chain_suspects(&name, version, around);
-        // Nothing can be tried without a chain, and a chain can go without its filters and what a policy says.
+        // Nothing can be tried without a chain, but a chain can be tried without its filters and policy settings.
         suspects.sort_by_key(|subject| (chains::is_policy(subject, around), !chains::is_chain(subject)));
         let search = Interaction::new(suspects.clone(), 0)?;
         (suspects.len() > 1).then_some(Together::Chains(name, version, suspects, search))
     }
 
-    /// Goes on with a search: it comes back where something is tried for it; otherwise somebody is convicted, or nobody.
+    /// Continues a search. Returns it if a trial was started; otherwise the search has ended, with a conviction or
+    /// without one.
     pub(super) fn try_on(
         &mut self,
         together: Together,
@@ -127,7 +129,7 @@ impl Line {
                         }
                     },
                     Found::Blamed(culprit, witness) => {
-                        // An edit of the other changes the cluster, and with it what is refused here.
+                        // An edit of the other object changes the cluster, and so the refused content.
                         let message = refused_with(witness.map(|witness| witness.node.key.to_string()));
                         self.convict_subject(&culprit, Detected::Probe, &message, around);
                         break;

@@ -1,4 +1,5 @@
-//! Contents as they are tried on the probe: a part alone, or several together, each as a route configuration.
+//! Contents in the form for trials on the probe: a part alone, or several parts together, each as a route
+//! configuration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,20 +18,20 @@ use crate::translate::table::Host;
 /// A part in its host.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// Its host.
+    /// The host.
     pub(crate) host: Host,
-    /// Hash of its bytes.
+    /// The hash of the bytes.
     pub(crate) content: Content,
     /// The part.
     pub(crate) rendered: Arc<Rendered>,
 }
 
-/// A route configuration of one part alone.
+/// Returns a route configuration with one part alone.
 pub(crate) fn alone(rendered: &Rendered, context: ListenerContext) -> Bytes {
     assembled(std::iter::once((&Host::any(), rendered)), context)
 }
 
-/// A route configuration of these parts, each in its host, in their order of precedence.
+/// Returns a route configuration with these parts, each in its host, in their order of precedence.
 pub(crate) fn together<'a>(items: impl Iterator<Item = &'a Item>, context: ListenerContext) -> Bytes {
     assembled(items.map(|item| (&item.host, &*item.rendered)), context)
 }

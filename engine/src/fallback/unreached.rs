@@ -1,7 +1,7 @@
-//! Units of backfilled objects on trial at an Envoy that serves, in a virtual host that no request reaches.
+//! Trials of units of backfilled objects on a serving Envoy, in a virtual host that no request reaches.
 //!
-//! The trial is what all Envoys have, with that host besides. So clients are served the last valid version meanwhile, and
-//! Envoy's answer is only about the units on trial.
+//! The trial configuration is the configuration of all Envoys plus that host. Clients are therefore served the last
+//! valid version during the trial, and Envoy's answer is only about the units on trial.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::model::HostSettings;
 use crate::translate::table::Host;
 
 impl Line {
-    /// What an Envoy is offered that tries these contents in such a host, and what of it is to be answered; none where not
-    /// each of them is a part of a backfilled route.
+    /// Returns a configuration that tries these contents in such a host, with the resources to be answered; `None`
+    /// unless each content is a part of a backfilled route.
     pub(super) fn on_trial_unreached(&mut self, tried: &Tried, around: &Around<'_>) -> Option<TrialOffer> {
         let Tried { contents, apart } = tried;
         let is_backfilled = |key: &ObjectKey| self.derived.overlay.objects.contains_key(key);
-        // Another object would need a host of its own.
+        // A second object would need a host of its own.
         if apart.len() != 1 || !apart.iter().all(is_backfilled) {
             return None;
         }

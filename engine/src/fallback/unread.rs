@@ -1,6 +1,7 @@
-//! Endpoints at a start at which their slices cannot be read: nobody has said that they are gone.
+//! Endpoints at a start at which some EndpointSlices cannot be read: no event has reported their deletion.
 //!
-//! The other objects stay by their stored versions; of slices none are stored, only what Envoys acknowledged of them.
+//! Other objects are kept in their stored versions. EndpointSlices are not stored; only the endpoints that Envoys
+//! acknowledged are.
 
 use std::sync::Arc;
 
@@ -12,14 +13,15 @@ use super::line::Line;
 
 const KIND: &str = "EndpointSlice";
 
-/// May these endpoints be others, since some slices cannot be read?
+/// Checks whether these endpoints may be outdated, because some EndpointSlices cannot be read.
 pub(super) fn may_be_others(resource: &Resource, around: &Around<'_>) -> bool {
     let is_slice = |key: &ObjectKey| *key.kind == *KIND;
     !resource.origins.iter().any(is_slice) && around.unread.iter().any(is_slice)
 }
 
 impl Line {
-    /// Endpoints of which no slice is known, and some cannot be read, are as they were acknowledged.
+    /// Keeps the acknowledged endpoints of Services without a known EndpointSlice, if some EndpointSlices cannot be
+    /// read.
     pub(super) fn keep_unread_endpoints(&self, snapshot: &mut Snapshot, around: &Around<'_>) {
         let is_unread = |key: &ObjectKey| *key.kind == *KIND && around.unread.contains(key);
         if !around.unread.iter().any(is_unread) {

@@ -1,7 +1,8 @@
-//! What is told of the fallback: `GET /debug/config/fallback`, and what events, metrics and `holdfast status` are made
-//! from. Data only, in an order that is always the same; how it comes about stands in `survey.rs`.
+//! Data model of the fallback report: `GET /debug/config/fallback`, and the source of Events, metrics and `holdfast
+//! status`. Data only, in deterministic order; `survey.rs` assembles the report.
 //!
-//! Names of fields are Kong's where it has such a field. Arrays are always there. Never holds a Secret's content.
+//! Field names are those of Kong where Kong has the field. Arrays are always present. The report never contains the
+//! content of a Secret.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,36 +12,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Moment;
 
-/// What is not served as it is desired, of all Gateways.
+/// The objects of all Gateways that are not served as desired.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FallbackReport {
-    /// Is anything not served as it is desired?
+    /// Whether any object is not served as desired.
     pub status: Status,
-    /// What is at fault; each object once.
+    /// Objects at fault, each once.
     pub broken_objects: Vec<BrokenObject>,
-    /// Of what the last valid version is served.
+    /// Objects with their last valid version served.
     pub backfilled_objects: Vec<BackfilledObject>,
-    /// What a direct response stands in the place of.
+    /// Objects, or parts of objects, that a direct response replaces.
     pub replaced_objects: Vec<ReplacedObject>,
-    /// What is left out.
+    /// Objects, or parts of objects, that are left out.
     pub excluded_objects: Vec<ExcludedObject>,
-    /// The Gateways, in the order of their names.
+    /// The Gateways, ordered by name.
     pub gateways: Vec<GatewayState>,
 }
 
-/// Is anything not served as it is desired?
+/// Whether any object is not served as desired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// Something is not.
+    /// At least one object is not.
     Triggered,
-    /// All is current.
+    /// All objects are current.
     #[default]
     NotTriggered,
 }
 
-/// Which object.
+/// The identity of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// API group, empty for the core group.
@@ -58,12 +59,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Is this the object?
+    /// Checks whether this is the identity of the object.
     pub fn is(&self, key: &ObjectKey) -> bool {
         self.name == key.name && self.namespace == key.namespace && self.kind == key.kind && self.group == key.group
     }
 
-    /// The object's key.
+    /// Returns the key of the object.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(self.group.clone(), self.kind.clone(), self.namespace.clone(), self.name.clone())
     }
@@ -73,61 +74,61 @@ impl Identity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BrokenObject {
-    /// Which object.
+    /// The object.
     #[serde(flatten)]
     pub object: Identity,
-    /// Its generation; unset where nothing of it can be read.
+    /// Its generation; unset if the object cannot be read at all.
     pub generation: Option<i64>,
-    /// By whose word: the firmest, where there are several.
+    /// The source of the finding: the firmest, if there are several.
     pub detected_by: Detected,
     /// The field, as a path; empty where it is not known.
     pub field: String,
-    /// What is wrong. Where several fields are at fault the others follow, each with its path.
+    /// The fault. If several fields are at fault, the other ones follow, each with its path.
     pub message: String,
-    /// The Gateways at which it is at fault.
+    /// The Gateways at which the object is at fault.
     pub gateways: BTreeSet<Arc<str>>,
-    /// Since when.
+    /// The start of the fault.
     pub since: Moment,
 }
 
-/// An object of which the last valid version is served.
+/// An object with its last valid version served.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackfilledObject {
-    /// Which object.
+    /// The object.
     #[serde(flatten)]
     pub object: Identity,
-    /// The broken objects behind it, as `group/Kind:namespace/name`.
+    /// The broken objects that cause this step, as `group/Kind:namespace/name`.
     pub causing_objects: BTreeSet<String>,
-    /// The generation that is desired; unset where nothing of it can be read.
+    /// The desired generation; unset if the object cannot be read at all.
     pub desired_generation: Option<i64>,
-    /// The generation that is served.
+    /// The served generation.
     pub served_generation: i64,
-    /// Since when that version is known to be good.
+    /// The time since which the served version is known to be good.
     pub served_since: Moment,
-    /// What of the object it is, where that is not all of it: as in `listeners[web]`, of which the hostname is served.
+    /// The backfilled section, if it is not the whole object: for `listeners[web]`, the hostname is backfilled.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub section: Arc<str>,
 }
 
-/// What a direct response stands in the place of.
+/// An object, or a part of an object, that a direct response replaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplacedObject {
-    /// Which object.
+    /// The object.
     #[serde(flatten)]
     pub object: Identity,
-    /// The broken objects behind it.
+    /// The broken objects that cause this step.
     pub causing_objects: BTreeSet<String>,
-    /// What of the object is replaced.
+    /// The type of the replaced part.
     pub scope: Scope,
-    /// Where it stands in the object, as in `rules[1]`; empty for the object as a whole.
+    /// The path of the part in the object, such as `rules[1]`; empty for the whole object.
     pub section: Arc<str>,
-    /// The status that requests get.
+    /// The status code of the response.
     pub response: u16,
 }
 
-/// What of an object is replaced or left out.
+/// The type of the part of an object that is replaced or left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scope {
@@ -151,7 +152,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// As it is serialized.
+    /// Returns the serialized form.
     pub fn name(self) -> &'static str {
         match self {
             Scope::Rule => "rule",
@@ -166,111 +167,114 @@ impl Scope {
     }
 }
 
-/// An object that is left out, or of which something is.
+/// An object that is left out, or that has a part left out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExcludedObject {
-    /// Which object.
+    /// The object.
     #[serde(flatten)]
     pub object: Identity,
-    /// The broken objects behind it.
+    /// The broken objects that cause this step.
     pub causing_objects: BTreeSet<String>,
-    /// What of the object is left out.
+    /// The type of the part that is left out.
     #[serde(default)]
     pub scope: Scope,
-    /// Where it stands in the object, as in `listeners[web]`; empty for the object as a whole.
+    /// The path of the part in the object, such as `listeners[web]`; empty for the whole object.
     #[serde(default)]
     pub section: Arc<str>,
 }
 
-/// Where a Gateway is.
+/// The state of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayState {
     /// `namespace/name`.
     pub name: Arc<str>,
-    /// What its Envoys are served.
+    /// The state of the configuration that its Envoys are served.
     pub state: ServedState,
-    /// How many configurations were published for it in this run.
+    /// The number of configurations published for the Gateway in this run.
     pub generation: u64,
-    /// How its Envoys stand with what they are offered.
+    /// The number of its Envoys by their answer to the offered configuration.
     pub envoys: EnvoyCounts,
-    /// What its Envoys acknowledged last as a whole; kept from one report to the next by [`FallbackReport::after`].
+    /// The deviations in the configuration that its Envoys last acknowledged as a whole; [`FallbackReport::after`]
+    /// copies them from one report to the next.
     #[serde(skip)]
     pub acknowledged: Option<Deviations>,
-    /// What is done instead of what is desired, and how many objects are at fault.
+    /// The current deviations from the desired configuration, and the objects at fault.
     #[serde(skip)]
     pub deviations: Deviations,
-    /// Is what it should have acknowledged by its Envoys?
+    /// Whether its Envoys have acknowledged the wanted configuration.
     #[serde(skip)]
     pub settled: bool,
-    /// What stands in for a broken object and cannot be served whole itself, and why.
+    /// Stand-in versions of broken objects that cannot be served as a whole, with the reasons.
     #[serde(skip)]
     pub untranslated: BTreeMap<Identity, String>,
-    /// Objects that are no longer at fault, and that a policy above them still closes at some listener.
+    /// Objects that are no longer at fault, but that a policy of their Gateway or listener still closes.
     #[serde(skip)]
     pub closed: BTreeSet<Identity>,
-    /// Of these, those that are to be current again before that is reported; kept from one report to the next.
+    /// The closed objects with a recovery that is reported only when the objects are current again; copied from one
+    /// report to the next.
     #[serde(skip)]
     pub unrecovered: BTreeSet<Identity>,
-    /// Since when the oldest last valid version that is served is known to be good.
+    /// The time since which the oldest served last valid version is known to be good.
     #[serde(skip)]
     pub oldest: Option<Moment>,
-    /// The Gateway's object; none where its listeners are those of HTTPProxies alone.
+    /// The object of the Gateway; `None` if all its listeners are those of HTTPProxies.
     #[serde(skip)]
     pub object: Option<Identity>,
 }
 
-/// What is served to the Envoys of a Gateway; the later, the further from what is desired.
+/// The state of the configuration that the Envoys of a Gateway are served. Later states deviate more from the desired
+/// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServedState {
-    /// Everything as it is desired.
+    /// All objects are served as desired.
     #[default]
     Current,
-    /// What is new is on one Envoy first; the others have what was acknowledged before.
+    /// New content is tried on one Envoy first; the other Envoys have the configuration that was acknowledged before.
     Trying,
-    /// What is new is on the probe; Envoys have what was acknowledged before.
+    /// New content is tried on the probe; the Envoys have the configuration that was acknowledged before.
     Probing,
-    /// What is new waits for the word of the replica that leads.
+    /// New content waits for the leader.
     Following,
-    /// What an earlier run stored, until everything was read once.
+    /// The stored configuration of an earlier run, until all objects were read once.
     Unverified,
     /// A fallback: some objects are backfilled, replaced or excluded.
     Fallback,
-    /// What was acknowledged last, as a whole or some resources of it.
+    /// The last acknowledged configuration is held, as a whole or in part.
     Held,
 }
 
-/// Numbers of Envoys.
+/// Numbers of Envoys by their answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvoyCounts {
-    /// They acknowledged everything that they are offered.
+    /// Envoys that acknowledged their whole offered configuration.
     pub acknowledged: usize,
-    /// They refused some of it.
+    /// Envoys that refused a part of it.
     pub refused: usize,
-    /// They have not answered to all of it.
+    /// Envoys that have not answered for all of it.
     pub pending: usize,
 }
 
-/// All deviations of one Gateway: compared to know whether something new is to be told.
+/// All deviations of one Gateway; a comparison of two reports shows whether there are new events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deviations {
-    /// What is at fault.
+    /// The objects at fault.
     pub broken: BTreeSet<ObjectKey>,
-    /// What is done about it, with what tells two equal steps apart: the generation or the status that is served.
+    /// The steps, each with a number that distinguishes two equal steps: the served generation, or the response status.
     pub steps: BTreeMap<Node, (Step, i64)>,
-    /// Is something held back without a plan?
+    /// Whether a configuration is held without a plan.
     pub held: bool,
 }
 
 impl Deviations {
-    /// Is everything served as it is desired?
+    /// Checks whether everything is served as desired.
     pub fn is_empty(&self) -> bool {
         self.broken.is_empty() && self.steps.is_empty() && !self.held
     }
 
-    /// How many objects are in a step.
+    /// Returns the number of objects in a step.
     pub fn objects(&self, step: Step) -> usize {
         let keys: BTreeSet<&ObjectKey> =
             self.steps.iter().filter(|(_, (taken, _))| *taken == step).map(|(node, _)| &node.key).collect();
@@ -279,7 +283,7 @@ impl Deviations {
 }
 
 impl FallbackReport {
-    /// The same report with what the one before it knew of acknowledged configurations.
+    /// Adds to the report what the previous one contains about acknowledged configurations.
     pub fn after(mut self, before: &Self) -> Self {
         for gateway in &mut self.gateways {
             gateway.acknowledged = if gateway.settled {
@@ -295,7 +299,7 @@ impl FallbackReport {
         self
     }
 
-    /// Objects that are at fault or in a step, or that were and are still closed at some listener.
+    /// Returns the objects that are at fault or in a step, and those that were and are still closed at some listener.
     pub fn concerned(&self) -> BTreeSet<&Identity> {
         let broken = self.broken_objects.iter().map(|entry| &entry.object);
         let backfilled = self.backfilled_objects.iter().map(|entry| &entry.object);
@@ -305,12 +309,12 @@ impl FallbackReport {
         broken.chain(backfilled).chain(replaced).chain(excluded).chain(waiting).collect()
     }
 
-    /// A Gateway by its name.
+    /// Returns a Gateway by its name.
     pub fn gateway(&self, name: &str) -> Option<&GatewayState> {
         self.gateways.iter().find(|gateway| *gateway.name == *name)
     }
 
-    /// The objects in each step, each once, with the step's name.
+    /// Returns the objects in each step, each once, with the name of the step.
     pub fn by_step(&self) -> BTreeSet<(&'static str, &Identity)> {
         let backfilled = self.backfilled_objects.iter().map(|object| ("backfilled", &object.object));
         let replaced = self.replaced_objects.iter().map(|object| ("replaced", &object.object));
@@ -318,7 +322,7 @@ impl FallbackReport {
         backfilled.chain(replaced).chain(excluded).collect()
     }
 
-    /// How many objects of each kind are in each step: the step's name, the kind, the number.
+    /// Returns the number of objects of each kind in each step, by the name of the step and the kind.
     pub fn counts(&self) -> BTreeMap<(&'static str, Arc<str>), usize> {
         let mut counts = BTreeMap::new();
         for (step, object) in self.by_step() {

@@ -1,16 +1,19 @@
-//! Deadlines: the clock ends every wait of a line, with or without an answer.
+//! Deadlines: the clock ends every wait of a scope, with or without an answer.
 //!
-//! | Wait | End |
-//! | --- | --- |
-//! | answers of the probe | [`PROBE_SILENT_MS_MAX`] after its last answer the probe counts as absent for [`PROBE_PAUSE_MS`]; contents are tried on one Envoy meanwhile |
-//! | a search on the probe that was cut short | [`PROBE_PAUSE_MS`] later it begins again |
-//! | answers of the Envoy that tries new content | `--ack-timeout`: the wait for an Envoy that answers to other things is not extended; a silent Envoy has that time twice, then the new content is suspected, or refused where another Envoy answers |
-//! | answers of an Envoy that tries suspects, or is asked as the second witness | `--ack-timeout`, then the suspects are tried in halves and later again (`readmission.rs`, `witnesses.rs`) |
-//! | an Envoy that came with nothing and takes no routes | `--ack-timeout`, then suspects are tried on it like on any other |
-//! | suspects of an owner that has used up its refusals | until these fill up again (`budget.rs`) |
-//! | an Envoy that refused something for a reason of its host | at most 30 seconds (`hold/unavailable.rs`) |
+//! - Answers of the probe: [`PROBE_SILENT_MS_MAX`] after its last answer, the probe counts as absent for
+//!   [`PROBE_PAUSE_MS`]; contents are tried on one Envoy meanwhile.
+//! - An interrupted search on the probe: the search begins again after [`PROBE_PAUSE_MS`].
+//! - Answers of the Envoy that tries new content: `--ack-timeout`. The wait for an Envoy that answers other resources
+//!   is not extended. A silent Envoy has that time twice; then the new content is suspected, or refused if another
+//!   Envoy answers.
+//! - Answers of an Envoy that tries suspects, or that is the second witness: `--ack-timeout`; then the suspects are
+//!   tried in halves, and again later (`readmission.rs`, `witnesses.rs`).
+//! - An Envoy that connected without a configuration and accepts no routes: `--ack-timeout`; then suspects are tried on
+//!   it as on any other Envoy.
+//! - Suspects of an owner with a used-up budget of refusals: until the budget refills (`budget.rs`).
+//! - An Envoy that refused a resource for a reason of its host: at most 30 seconds (`hold/unavailable.rs`).
 //!
-//! A replica that follows waits for the leader or for the end of the leader's Lease, and serves nothing new before.
+//! A follower waits for the leader or for the end of the leader's Lease, and serves no new content before.
 
 use std::sync::Arc;
 
@@ -23,23 +26,24 @@ use super::rollout::{STRIKES_MAX, Stage, Waiting};
 
 /// Milliseconds without an answer of the probe after which a search on it ends.
 pub(crate) const PROBE_SILENT_MS_MAX: u64 = 120_000;
-/// Milliseconds for which a probe is not asked after that, or after a search on it that was cut short.
+/// Milliseconds for which a silent probe is not used, and the pause after an interrupted search on the probe.
 pub(crate) const PROBE_PAUSE_MS: u64 = 60_000;
-/// Milliseconds between two searches for what is at fault in the same refused resource, where only time has passed.
+/// Milliseconds between two searches for the object at fault in the same refused resource, if only time has passed.
 const SEARCH_AGAIN_MS: u64 = 10_000;
-/// How often that time is doubled where searches end and something is still held: up to 80 seconds.
+/// Limit of doublings of that time while searches end and a resource is still held: up to 80 seconds.
 const SEARCH_AGAIN_DOUBLINGS: u32 = 3;
-/// Resources that one Envoy left without an answer while it answered to others; beyond it all are forgotten.
+/// Limit of resources that one Envoy left without an answer while it answered others; beyond the limit, all are
+/// forgotten.
 const UNANSWERED_MAX: usize = 4_096;
 
 impl Line {
-    /// Everything that is waited for, and until when at most, in milliseconds of Unix time.
+    /// Returns all current waits with their latest ends, in milliseconds of Unix time.
     ///
     /// A new stage does not compile before it has a deadline here.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn waits(&self) -> Vec<(&'static str, u64)> {
         let stage = match &self.stage {
-            // There is no wait; or the wait is for the leader, see the module.
+            // There is no wait; or the wait is for the leader, see the module documentation.
             Stage::Settled | Stage::Following => None,
             Stage::Probing => Some(("the probe", self.probe_until)),
             Stage::Canary { deadline, .. } => Some(("the Envoy that tries what is new", *deadline)),
@@ -51,18 +55,18 @@ impl Line {
         stage.into_iter().chain(trial).chain(again).chain(outliers).collect()
     }
 
-    /// The probe is asked, or has answered: it has this long for the next answer.
+    /// Restarts the deadline for the next answer of the probe.
     pub(super) fn wait_for_probe(&mut self, now_ms: u64) {
         self.probe_until = now_ms.saturating_add(PROBE_SILENT_MS_MAX);
     }
 
-    /// A search on the probe was cut short: it begins again by the clock, where the probe does not come or go before.
+    /// Schedules the next search after an interrupted search on the probe, in case the probe does not change before.
     pub(super) fn search_later(&mut self, now_ms: u64) {
         self.search_again_at = Some(now_ms.saturating_add(PROBE_PAUSE_MS));
     }
 
-    /// Something that is wanted was refused, and no search for the object at fault is under way: the next one begins after
-    /// some time. Without it an edit of any owner would wait for an edit of the owner at fault.
+    /// Schedules the next search if a wanted resource was refused and no search for the object at fault is in progress.
+    /// Without this, an edit of any owner would wait for an edit of the owner at fault.
     pub(super) fn search_what_is_held(&mut self, around: &Around<'_>) {
         let is_held = BLAMED.into_iter().any(|kind| !self.hold.refused_now(kind).is_empty());
         if !is_held {
@@ -75,8 +79,8 @@ impl Line {
         }
     }
 
-    /// Content that has waited is searched as an edit is, also after a search without a culprit: once in
-    /// `SEARCH_AGAIN_MS`, since a wait can end with each tick of the clock.
+    /// Clears the record of searches without a culprit, so that waiting content is searched like an edit. This happens
+    /// at most once per `SEARCH_AGAIN_MS`, because a wait can end with each clock event.
     pub(super) fn forget_blamed(&mut self, now_ms: u64) {
         let again_ms = self.forgot_blamed_ms.saturating_add(SEARCH_AGAIN_MS);
         if now_ms < again_ms {
@@ -87,7 +91,7 @@ impl Line {
         self.blamed.clear();
     }
 
-    /// Ends what has lasted for too long on the probe; true where anything did.
+    /// Ends overdue waits for the probe; returns true if there were any.
     pub(super) fn watch_probe(&mut self, around: &mut Around<'_>) -> bool {
         let now_ms = around.now_ms;
         let is_silent = self.stage == Stage::Probing && self.probe_until <= now_ms;
@@ -99,7 +103,7 @@ impl Line {
         let is_over = self.search_again_at.is_some_and(|at| at <= now_ms);
         let is_due = is_over && self.search.is_none();
         if is_over && !is_due {
-            // A search is under way, and the next one is decided about when it ends.
+            // A search is in progress; its end decides about the next one.
             self.search_again_at = None;
         }
         if is_silent || is_due {
@@ -113,7 +117,8 @@ impl Line {
         is_silent || is_due
     }
 
-    /// Envoys that came with nothing count as others once they had the time to take something; true where any did.
+    /// Counts Envoys that connected without a configuration like the others once their time to accept one has passed;
+    /// returns true if there were any.
     pub(super) fn watch_fresh(&mut self, around: &mut Around<'_>) -> bool {
         let patience = around.settings.fallback.ack_timeout_ms;
         let before = self.fresh.len();
@@ -125,7 +130,7 @@ impl Line {
         any
     }
 
-    /// An Envoy has not answered in time to an offer that only it was sent.
+    /// Handles an Envoy that has not answered in time an offer that only it was sent.
     pub(super) fn overdue(&mut self, node: &Arc<str>, message: &str, around: &mut Around<'_>) {
         let began_ms = match (&self.stage, &self.trial) {
             (Stage::Canary { began_ms, .. }, _) => *began_ms,
@@ -136,7 +141,7 @@ impl Line {
             self.silent.insert(node.clone());
             return self.lost(node, message, around);
         }
-        // It answers to other things: to this it is not going to.
+        // The Envoy answers other resources: it is not going to answer this one.
         if let Stage::Canary { waiting, .. } = &self.stage {
             if self.unanswered.len().saturating_add(waiting.len()) > UNANSWERED_MAX {
                 self.unanswered.clear();
@@ -154,8 +159,8 @@ impl Line {
         self.settle(around);
     }
 
-    /// The only Envoy ended twice, or was silent for twice its time, on what is new: that is suspected, so that the Envoy is
-    /// offered what is proven, and is tried again part by part.
+    /// Suspects new content on which the only Envoy ended twice, or was silent for twice its time. The Envoy is then
+    /// offered the proven configuration, and tries the new content again part by part.
     pub(super) fn suspect_unanswered(&mut self, waiting: &Waiting, is_there: bool, around: &mut Around<'_>) {
         self.stage = Stage::Settled;
         if !around.settings.fallback.isolate {
@@ -184,7 +189,7 @@ impl Line {
         self.settle(around);
     }
 
-    /// Has the Envoy that tries what is new been lost as often as it may?
+    /// Checks whether the Envoy that tries new content has reached the limit of losses.
     pub(super) fn has_struck_out(&self, node: &str) -> bool {
         matches!(&self.stage, Stage::Canary { node: canary, strikes, .. } if **canary == *node && *strikes >= STRIKES_MAX)
     }

@@ -1,4 +1,5 @@
-//! With the gate off: what Envoys refuse takes the whole Gateway back to what was last valid, until something changes.
+//! Hold of a whole Gateway, with the gate off: a refusal takes the Gateway back to its last valid configuration, until
+//! something changes.
 
 use std::sync::Arc;
 
@@ -10,20 +11,21 @@ use super::around::Around;
 use super::derive::is_chain;
 use super::line::Line;
 
-/// Refused resources of one line that are remembered beyond a run; beyond it the oldest may be tried again.
+/// Limit of refused resources of one scope that are stored beyond a run; beyond the limit, the oldest one may be tried
+/// again.
 const REMEMBERED_MAX: usize = 64;
 
-/// How a Gateway stands that is held as a whole.
+/// The state of a hold of a whole Gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Whole {
-    /// Is everything held that nobody has acknowledged?
+    /// Whether everything is held that no Envoy has acknowledged.
     pub(crate) held: bool,
-    /// Has anything changed since?
+    /// Whether anything has changed since.
     pub(crate) changed: bool,
 }
 
 impl Line {
-    /// Everything that was not acknowledged is held back from now on, where anything was acknowledged at all.
+    /// Holds everything that no Envoy has acknowledged, if the Gateway has an acknowledged configuration.
     pub(crate) fn hold_as_a_whole(&mut self, around: &Around<'_>) {
         let gateway = self.gateway.clone();
         self.quarantine.note_refusal(&gateway, around.now_ms);
@@ -32,7 +34,7 @@ impl Line {
         }
     }
 
-    /// Refused resources as a whole, of which nobody can be blamed: they are remembered beyond this run.
+    /// Stores a resource that was refused as a whole, and for which no object can be blamed, beyond this run.
     pub(crate) fn remember_refused(
         &mut self,
         kind: ResourceType,
@@ -61,7 +63,8 @@ impl Line {
         }
     }
 
-    /// Takes in what an earlier run remembered so; false where it is a verdict about something else.
+    /// Restores a refused resource that an earlier run stored in this way; returns false if the verdict is about other
+    /// content.
     pub(crate) fn restore_refused(&mut self, content: &Content, verdict: &Verdict) -> bool {
         if verdict.node.key != self.gateway || is_chain(&verdict.node) {
             return false;
@@ -78,7 +81,7 @@ impl Line {
         true
     }
 
-    /// Something that was held has changed, and need not wait: everything is tried once more.
+    /// Releases the hold if held content has changed and need not wait: everything is tried again.
     pub(crate) fn let_go(&mut self, around: &Around<'_>) {
         let waits = self.quarantine.wait_until(&self.gateway, around.now_ms).is_some();
         if self.whole.held && self.whole.changed && !waits {
@@ -86,7 +89,7 @@ impl Line {
         }
     }
 
-    /// Is what its fleet should have now what was refused before?
+    /// Checks whether the current configuration of the fleet contains a resource that was refused before.
     pub(crate) fn is_refused_already(&self, around: &Around<'_>) -> bool {
         around.translator.snapshot(&self.fleet).is_some_and(|snapshot| self.hold.refuses_any_of(snapshot))
     }

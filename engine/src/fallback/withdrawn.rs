@@ -1,7 +1,8 @@
-//! Gateways that are gone, and what their Envoys have then.
+//! Deleted Gateways, and the configuration of their remaining Envoys.
 //!
-//! Whoever deletes a Gateway ends its Envoys. The listeners of HTTPProxies are nobody's Gateway: their Envoys stay when
-//! the last root is deleted, and must not go on serving it. They are told that there is nothing any more.
+//! When a Gateway is deleted, its Envoys are terminated. The listeners of HTTPProxies belong to no Gateway: their
+//! Envoys remain when the last root is deleted, and must not continue to serve it. These Envoys are offered an empty
+//! configuration.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::engine::Action;
 use crate::translate::proxy::listeners;
 
 impl Lines {
-    /// A Gateway is gone; its Envoys may be there still.
+    /// Handles the deletion of a Gateway; its Envoys may still be connected.
     pub(super) fn withdraw(&mut self, gateway: Arc<str>, actions: &mut Vec<Action>) {
         for line in self.gateways.remove(&gateway).unwrap_or_default() {
             if line.envoys.is_empty() {
@@ -25,7 +26,7 @@ impl Lines {
                 let id = EnvoyId { fleet: gateway.clone(), node: node.clone(), build: line.build.clone() };
                 early.extend(std::iter::repeat_n((id, true), *streams));
             }
-            // They keep what they have, should the Gateway come again; those of HTTPProxies do not.
+            // The Envoys keep their configuration in case the Gateway is created again; Envoys of HTTPProxies do not.
             if *listeners::key().namespaced_name() != *gateway {
                 self.left.entry(gateway.clone()).or_default().push(RestoredLine::left_by(&line));
             }
@@ -38,7 +39,7 @@ impl Lines {
         }
     }
 
-    /// Envoys of HTTPProxies of which there are none, as far as all objects are known, have nothing.
+    /// Offers an empty configuration to Envoys of HTTPProxies, if all objects are known and there are no HTTPProxies.
     pub(super) fn offer_nothing(&mut self, actions: &mut Vec<Action>) {
         let gateway: Arc<str> = listeners::key().namespaced_name().into();
         let is_known = self.gateways.contains_key(&gateway) || self.offered.contains_key(&gateway);

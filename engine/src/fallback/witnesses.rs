@@ -1,10 +1,10 @@
-//! Second witnesses: a verdict about content that one Envoy refused has that Envoy as its only witness until another
+//! Second witnesses: a verdict about content that one Envoy refused has that Envoy as its only witness, until another
 //! Envoy of the build has refused the content as well.
 //!
-//! The verdict is in force meanwhile, so that clients are served the fallback. The subject is tried on a second Envoy as
-//! soon as there is one: a refusal confirms the verdict; an acknowledgement voids it, and the first Envoy is an
-//! outlier, so that every other verdict with that Envoy as the only witness is void too. Content on which an Envoy died,
-//! or to which it did not answer, is tried on no second Envoy.
+//! The verdict is in force meanwhile, so that clients are served the fallback. The subject is tried on a second Envoy
+//! as soon as there is one. A refusal confirms the verdict. An acknowledgement voids it, and the first Envoy is an
+//! outlier, so that every other verdict with that Envoy as the only witness is void too. Content on which an Envoy
+//! died, or which it did not answer, is tried on no second Envoy.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,12 +20,13 @@ use super::line::Line;
 use super::readmission::{PARKED_DOUBLINGS, PARKED_MS, Readmission, Subject, owners};
 use super::taking_part::Untried;
 
-/// Verdicts of one Gateway and build that are known to rest on one Envoy; beyond it the oldest counts as confirmed.
+/// Limit of verdicts of one Gateway and build that are known to depend on one Envoy; beyond the limit, the oldest one
+/// counts as confirmed.
 pub(crate) const LONE_VERDICTS_MAX: usize = 4_096;
-/// How often the stream of a second Envoy may end on a subject before the verdict counts as confirmed.
+/// The number of ended streams of second Envoys on a subject after which the verdict counts as confirmed.
 const STREAMS_ENDED_MAX: u32 = 2;
 
-/// The Envoy that refused content which was then convicted, and its refusal.
+/// The Envoy that refused content before its conviction, with the refusal.
 #[derive(Clone, Debug)]
 pub(crate) struct Refuser {
     node: Arc<str>,
@@ -34,20 +35,20 @@ pub(crate) struct Refuser {
     message: String,
 }
 
-/// A verdict that rests on one Envoy.
+/// A verdict that depends on one Envoy.
 #[derive(Clone, Debug)]
 struct Lone {
     subject: Subject,
     refuser: Refuser,
-    /// When a second Envoy is asked at the earliest, in milliseconds of Unix time.
+    /// The earliest time of a trial on a second Envoy, in milliseconds of Unix time.
     not_before_ms: u64,
     unanswered: u32,
     streams_ended: u32,
-    /// What second Envoys refused that said nothing about the subject: none is sent it again.
+    /// Refusals of second Envoys that proved nothing about the subject: no such Envoy is sent that version again.
     refused: BTreeSet<(Arc<str>, Version)>,
 }
 
-/// The verdicts that rest on one Envoy, the oldest first.
+/// The verdicts that depend on one Envoy, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Witnesses {
     lone: VecDeque<Lone>,
@@ -84,7 +85,7 @@ impl Witnesses {
         self.lone.remove(at)
     }
 
-    /// Those that rest on one of these Envoys.
+    /// Removes and returns the verdicts that depend on one of these Envoys.
     fn take_of(&mut self, is_outlier: impl Fn(&str) -> bool) -> Vec<Lone> {
         let (void, lone) = std::mem::take(&mut self.lone).into_iter().partition(|lone| is_outlier(&lone.refuser.node));
         self.lone = lone;
@@ -92,7 +93,7 @@ impl Witnesses {
         void.into()
     }
 
-    /// The second Envoy has not answered: it, or another one, is asked again later.
+    /// Handles a second Envoy that has not answered: this Envoy, or another one, tries the subject again later.
     pub(crate) fn not_answered(&mut self, contents: &BTreeSet<Content>, now_ms: u64) {
         let Some(mut lone) = self.take(contents) else { return };
         lone.not_before_ms = now_ms.saturating_add(PARKED_MS << lone.unanswered.min(PARKED_DOUBLINGS));
@@ -100,14 +101,14 @@ impl Witnesses {
         self.lone.push_back(lone);
     }
 
-    /// The second Envoy refused a resource that says nothing about the subject.
+    /// Records that the second Envoy refused a resource, which proves nothing about the subject.
     fn refused_beside(&mut self, contents: &BTreeSet<Content>, node: &Arc<str>, version: Version) {
         if let Some(lone) = self.lone.iter_mut().find(|lone| lone.is_about(contents)) {
             lone.refused.insert((node.clone(), version));
         }
     }
 
-    /// The stream of the second Envoy ended while it had the subject: content can end an Envoy.
+    /// Handles the end of the second Envoy's stream during the trial: content can end an Envoy.
     pub(crate) fn stream_ended(&mut self, contents: &BTreeSet<Content>, now_ms: u64) {
         self.not_answered(contents, now_ms);
         if let Some(lone) = self.lone.back_mut().filter(|lone| lone.is_about(contents)) {
@@ -120,7 +121,8 @@ impl Witnesses {
 }
 
 impl Line {
-    /// The only Envoy that refused a form, with its words; none where the probe did, or an Envoy was lost on it.
+    /// Returns the only Envoy that refused a form, with its message; `None` if the probe refused the form, or if an
+    /// Envoy was lost on it.
     pub(super) fn refuser(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> Option<Refuser> {
         let refusal = self.hold.refusal_of(kind, name, version)?;
         let slot = (kind, name.clone());
@@ -128,14 +130,14 @@ impl Line {
         is_known.then(|| Refuser { node: refusal.node.clone(), slot, version, message: refusal.message.clone() })
     }
 
-    /// A subject was convicted for what this Envoy refused.
+    /// Records the Envoy with the refusal for which a subject was convicted.
     pub(super) fn note_refuser(&mut self, subject: Subject, refuser: Option<Refuser>, around: &Around<'_>) {
         if let Some(refuser) = refuser {
             self.witnesses.note(subject, refuser, around.now_ms);
         }
     }
 
-    /// The subjects on trial, whether suspected or convicted.
+    /// Returns the subjects on trial, suspected or convicted.
     pub(super) fn on_trial_now(&self) -> &[Subject] {
         match self.trial.as_ref().filter(|trial| trial.is_second) {
             Some(trial) => self.witnesses.of(&trial.contents).map_or(&[], |lone| std::slice::from_ref(&lone.subject)),
@@ -143,17 +145,18 @@ impl Line {
         }
     }
 
-    /// Is what is on trial at a second Envoy?
+    /// Checks whether the current trial is on a second Envoy.
     pub(super) fn is_at_second_witness(&self) -> bool {
         self.trial.as_ref().is_some_and(|trial| trial.is_second)
     }
 
-    /// Is there a verdict about which a second Envoy can be asked now?
+    /// Checks whether there is a verdict that a second Envoy can try now.
     pub(super) fn has_a_second_witness_to_ask(&self, now_ms: u64) -> bool {
         self.next_lone(now_ms).is_some()
     }
 
-    /// The verdict to be confirmed next, and the Envoy for it: of the owner that was refused least of late.
+    /// Returns the verdict to be confirmed next, and the Envoy for it: the owner with the fewest recent refusals comes
+    /// first.
     fn next_lone(&self, now_ms: u64) -> Option<(&Lone, Arc<str>)> {
         let budget = &self.fairness.budget;
         let used = |lone: &Lone| {
@@ -163,14 +166,14 @@ impl Line {
             })
         };
         let due = self.witnesses.lone.iter().filter(|lone| lone.not_before_ms <= now_ms);
-        // With the refuser as the only Envoy no budget is computed.
+        // If the refuser is the only Envoy, no budget is computed.
         let able = due.filter_map(|lone| Some((lone, self.second_witness(&lone.refuser.node)?)));
         let affordable = able.filter_map(|(lone, node)| Some((used(lone)?, lone, node)));
         let (_, lone, node) = affordable.min_by_key(|(used, ..)| *used)?;
         Some((lone, node))
     }
 
-    /// An Envoy of the build that has what is proven, besides the one that refused.
+    /// Returns an Envoy of the build that has the proven configuration, other than the one that refused.
     fn second_witness(&self, refuser: &str) -> Option<Arc<str>> {
         let anything = self.hold.has_acknowledged_routes();
         let others = self.envoys.keys().filter(|node| ***node != *refuser && !self.alone.contains_key(*node));
@@ -178,7 +181,7 @@ impl Line {
         fit.min_by_key(|node| (self.silent.contains(*node), self.afar.contains(*node))).cloned()
     }
 
-    /// A subject that one Envoy refused is offered to a second one; true where something was done.
+    /// Offers a subject that one Envoy refused to a second one; returns true if the state changed.
     pub(super) fn ask_a_second_witness(&mut self, around: &mut Around<'_>) -> bool {
         if around.follows || !around.settings.fallback.isolate {
             return false;
@@ -195,7 +198,7 @@ impl Line {
                 continue;
             }
             if blame::stands_in(&self.gateway, &subject, around) {
-                // The unit stays closed in another way: no second Envoy is made to refuse that.
+                // The unit stays closed in another way: no second Envoy has to refuse that.
                 self.witnesses.not_answered(&contents, around.now_ms);
                 continue;
             }
@@ -207,7 +210,7 @@ impl Line {
                 lone.is_some_and(|lone| lone.refused.contains(&(node.clone(), *version)))
             };
             if offer.waiting.is_empty() || offer.waiting.values().any(has_refused) {
-                // It is part of nothing that Envoys are offered now, or only beside what this one refuses.
+                // The subject is not part of any current offer, or only of one with content that this Envoy refuses.
                 self.witnesses.not_answered(&contents, around.now_ms);
                 continue;
             }
@@ -218,7 +221,7 @@ impl Line {
         false
     }
 
-    /// Is a subject desired as it was convicted, by a verdict that still holds?
+    /// Checks whether a subject is desired in its convicted form, by a verdict that still holds.
     fn is_lone_verdict(&self, subject: &Subject, around: &Around<'_>) -> bool {
         let is_convicted = |content| self.quarantine.get(content).is_some_and(|v| v.detected == Detected::Nack);
         let certificates = || around.translator.certificates(&self.gateway);
@@ -230,7 +233,7 @@ impl Line {
             && (is_certificate() || blame::is_made(&self.gateway, subject, &self.derived.overlay, around))
     }
 
-    /// What is on trial at a second Envoy is edited: there is nothing to be confirmed.
+    /// Ends the trial on a second Envoy if its subject was edited: there is nothing to be confirmed.
     pub(super) fn drop_void_second_trial(&mut self, around: &Around<'_>) {
         let Some(trial) = self.trial.as_ref().filter(|trial| trial.is_second) else { return };
         let contents = trial.contents.clone();
@@ -241,7 +244,7 @@ impl Line {
         }
     }
 
-    /// The second Envoy takes what the first refused: that refusal proves nothing about the form.
+    /// Removes the first refusal of a form that the second Envoy accepts: that refusal proves nothing about the form.
     pub(super) fn pardon_what_a_second_witness_takes(&mut self, answer: &Answer, name: &Arc<str>, version: Version) {
         let slot = (answer.kind, name.clone());
         let takes = self.trial.as_ref().is_some_and(|trial| {
@@ -252,8 +255,8 @@ impl Line {
         }
     }
 
-    /// An Envoy is an outlier: what it refused besides, as a whole with the content that others take, may be offered to them.
-    /// It is not sent that again itself.
+    /// Removes the other refusals of an outlier as well, so that these resources may be offered to other Envoys. The
+    /// outlier itself is not sent them again.
     fn pardon_refused_by(&mut self, node: &Arc<str>, last: &Snapshot) {
         for (slot, version, message) in self.hold.refused_by(node) {
             self.keeps(node, slot.clone(), version, &message, last);
@@ -269,7 +272,8 @@ impl Line {
         }
     }
 
-    /// The second Envoy took everything that it was offered. This proves nothing where the subject was not part of it.
+    /// Handles a second Envoy that accepted everything it was offered. This proves nothing if the subject was not part
+    /// of it.
     pub(super) fn second_witness_accepted(&mut self, took_part: bool, around: &mut Around<'_>) {
         let is_unreached = self.trial.as_ref().is_some_and(|trial| trial.is_unreached);
         let trial = if took_part && !is_unreached { self.trial.take() } else { self.end_trial() };
@@ -290,7 +294,8 @@ impl Line {
         self.settle(around);
     }
 
-    /// The second Envoy refuses as well: the verdict is confirmed, unless what it refused holds something else that is new.
+    /// Handles a second Envoy that refused as well: the verdict is confirmed, unless the refused resource contains
+    /// other new content.
     pub(super) fn second_witness_refused(
         &mut self,
         refused: Option<(ResourceType, &Arc<str>, Version)>,
@@ -315,7 +320,7 @@ impl Line {
         self.settle(around);
     }
 
-    /// Verdicts that rest on an Envoy which refuses what others take are void; true where there were any.
+    /// Voids the verdicts that depend on an Envoy which refuses what others accept; returns true if there were any.
     fn void_of_outliers(&mut self) -> bool {
         let outliers = &self.alone;
         let void = self.witnesses.take_of(|node| outliers.contains_key(node));

@@ -1,4 +1,4 @@
-//! What derivation of a plan asks of one line's world: desired objects, last valid versions, what was refused.
+//! Inputs of the derivation of a plan for one scope: desired objects, last valid versions, refused contents.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,52 +28,52 @@ use crate::translate::proxy::is_proxy;
 use crate::translate::route::RoutePlan;
 use crate::translate::rule::Replaced;
 
-/// On an object: how it may be served when it is broken. `never` keeps it from being backfilled.
+/// Annotation of an object that controls its fallback. `never` prevents its backfill.
 pub(crate) const FALLBACK_ANNOTATION: &str = "holdfast.dev/fallback";
 
-/// Does an object let another version of it stand in, as far as it says?
+/// Checks whether the annotation of an object allows another version to be served instead.
 pub(crate) fn may_stand_in(object: &Object) -> bool {
     object.metadata.annotations.get(FALLBACK_ANNOTATION).is_none_or(|value| value != "never")
 }
 
-/// Everything that a line decides from.
+/// All inputs for the decisions of a scope.
 pub(crate) struct World<'a> {
     pub(crate) gateway: &'a ObjectKey,
     pub(crate) settings: &'a Settings,
     pub(crate) objects: &'a ObjectSnapshot,
-    /// Objects that are there, and whose content cannot be used at all.
+    /// Objects that exist with content that cannot be used at all.
     pub(crate) unusable: &'a BTreeSet<ObjectKey>,
     pub(crate) translator: &'a Translator,
     pub(crate) quarantine: &'a Quarantine,
     pub(crate) fairness: &'a Fairness,
-    /// While others are tried apart: what is broken beside them.
+    /// The broken nodes besides the ones that are tried separately, during such a trial.
     pub(crate) beside: Option<&'a BTreeMap<Node, Broken>>,
-    /// Owners of which suspects wait to be tried.
+    /// Owners with suspects that wait for a trial.
     pub(crate) queued: BTreeSet<Arc<str>>,
     pub(crate) last_valid: &'a LastValid,
-    /// Where everything is held as a whole: the objects whose newest version is not proven. What translation finds is
-    /// then left to translation.
+    /// Set if everything is held as a whole: the objects with an unproven newest version. The faults that translation
+    /// finds are then handled by translation only.
     pub(crate) held: Option<&'a BTreeSet<ObjectKey>>,
-    /// What was acknowledged.
+    /// Contents that were acknowledged.
     pub(crate) proof: &'a Proof,
-    /// Contents that are on trial: their verdicts do not count.
+    /// Contents on trial: their verdicts do not count.
     pub(crate) on_trial: &'a BTreeSet<Content>,
-    /// Objects of which units are tried apart: their last valid versions do not stand in for them.
+    /// Objects with units that are tried separately: their last valid versions are not served instead.
     pub(crate) apart: Option<&'a BTreeSet<ObjectKey>>,
-    /// When each broken object began to be, in seconds of Unix time.
+    /// The start of the fault of each broken object, in seconds of Unix time.
     pub(crate) since: &'a BTreeMap<ObjectKey, i64>,
-    /// Now, in milliseconds of Unix time.
+    /// The current time, in milliseconds of Unix time.
     pub(crate) now_ms: u64,
     pub(crate) candidates: RefCell<BTreeMap<ObjectKey, Option<Version>>>,
 }
 
 impl World<'_> {
-    /// Now, in seconds of Unix time.
+    /// The current time, in seconds of Unix time.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
     }
 
-    /// Is this content refused now?
+    /// Checks whether this content is refused now.
     pub(crate) fn refuses(&self, content: &Content) -> bool {
         let Some(verdict) = self.quarantine.get(content).filter(|_| !self.on_trial.contains(content)) else {
             return false;
@@ -82,21 +82,22 @@ impl World<'_> {
         self.quarantine.refuses(content, is_desired).is_some()
     }
 
-    /// Is the desired version another than the last valid one, or is there none?
+    /// Checks whether the desired version differs from the last valid one, or whether there is no last valid version.
     pub(crate) fn has_no_or_another_last_valid(&self, key: &ObjectKey) -> bool {
         let uid = self.objects.get(key).map(|object| &*object.metadata.uid);
         self.last_valid.of(key, uid).next().is_none() || holdfast_graph::World::differs_from_last_valid(self, key)
     }
 
-    /// When a last valid version of an object may stand in no more, in milliseconds of Unix time.
+    /// Returns the time from which a last valid version of an object may no longer be served instead, in milliseconds
+    /// of Unix time.
     pub(crate) fn backfill_ends(&self, key: &ObjectKey) -> Option<u64> {
         let age = self.settings.fallback.max_backfill_age?;
         let began = self.since.get(key).copied().unwrap_or(self.now());
         u64::try_from(began.saturating_add(age).saturating_add(1)).ok()?.checked_mul(1000)
     }
 
-    /// When this version of an object may stand in no more, in milliseconds of Unix time: a certificate that expires is
-    /// none any longer.
+    /// Returns the time from which this version of an object may no longer be served instead, in milliseconds of Unix
+    /// time. For a certificate, its expiry is included.
     pub(crate) fn stand_in_ends(&self, key: &ObjectKey, version: &Object) -> Option<u64> {
         let expires = match &version.body {
             Body::Secret(secret) => {
@@ -110,7 +111,7 @@ impl World<'_> {
         self.backfill_ends(key).into_iter().chain(expires).min()
     }
 
-    /// The version that can stand in for an object: the newest proven one that may be served today.
+    /// Returns the version that can be served instead of an object: the newest proven one that may be served now.
     pub(crate) fn candidate(&self, key: &ObjectKey) -> Option<Version> {
         if let Some(known) = self.candidates.borrow().get(key) {
             return known.clone();
@@ -130,10 +131,10 @@ impl World<'_> {
         let policy = self.translator.policy(key);
         let waits_for =
             |plan: &Arc<PolicyPlan>| plan.unenforceable.as_ref().is_some_and(|why| why.class == Class::Referential);
-        // What is missing is waited for, and what the policy guards stays closed until it is there.
+        // A missing referenced object is awaited, and everything that the policy guards stays closed until it exists.
         if policy.is_some_and(waits_for)
             || self.translator.back_end(key).is_some_and(|plan| plan.unresolved.is_some())
-            // An extension that cannot be read may be stricter than all before it.
+            // An extension that cannot be read may be stricter than all earlier versions.
             || (desired.is_none() && !goes_back_unread(key))
             || self.apart.is_some_and(|apart| apart.contains(key))
             || desired.is_some_and(|desired| !may_stand_in(desired))
@@ -158,7 +159,7 @@ impl World<'_> {
         })
     }
 
-    /// Has a host that an HTTPProxy takes part in a filter of addresses?
+    /// Checks whether a host in which an HTTPProxy takes part has an address filter.
     fn host_is_filtered(&self, key: &ObjectKey) -> bool {
         let roots = self.translator.roots_of(key).filter_map(|root| self.objects.get(root));
         roots.into_iter().any(|root| match &root.body {
@@ -167,7 +168,7 @@ impl World<'_> {
         })
     }
 
-    /// Does a route get a host again by a claim that only its last valid version makes?
+    /// Checks whether a route has a host again by a claim that only its last valid version makes.
     pub(crate) fn claims_again(&self, key: &ObjectKey) -> bool {
         let Some(version) = self.candidate(key) else { return false };
         let over = Overlay { objects: BTreeMap::from([(key.clone(), version.object)]), ..Overlay::default() };
@@ -175,7 +176,7 @@ impl World<'_> {
         plan.is_some_and(|plan| plan.lent.iter().any(|(gateway, _, _)| gateway == self.gateway))
     }
 
-    /// May this version be served today, as far as is known?
+    /// Checks whether this version may be served now, as far as is known.
     fn may_be_served(&self, object: &Arc<Object>) -> bool {
         match &object.body {
             Body::HttpRoute(_) | Body::GrpcRoute(_) => {
@@ -191,7 +192,7 @@ impl World<'_> {
                 let over =
                     Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
                 let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
-                // Its includes are those of today, whatever becomes of them.
+                // Its includes are the current ones in any case.
                 let is_supplied = |section: &str| !section.starts_with("includes");
                 let invalid = |replaced: &Replaced| replaced.class == Class::Invalid && is_supplied(&replaced.section);
                 let contents = self.translator.contents(self.gateway, &plan);
@@ -202,7 +203,7 @@ impl World<'_> {
                 let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
                     return false;
                 };
-                // An expired certificate proves nothing to anybody.
+                // An expired certificate authenticates nothing.
                 check::certificate::check_pair(chain, key).is_ok_and(|pair| pair.not_after > self.now())
             }
             Body::Service(_) => true,
@@ -222,7 +223,7 @@ impl World<'_> {
                 let users = users.iter().filter_map(|user| self.translator.try_policy_under(user, &over, self.objects));
                 extension.unread.is_empty()
                     && !self.makes_refused_clusters(object)
-                    // What else is wrong with a policy is its own matter.
+                    // Other faults of a policy are handled at the policy.
                     && users.into_iter().all(|plan| !plan.blamed.contains_key(&object.key) && !self.asks_for_refused(&plan))
             }
             Body::GatewayClass(_)
@@ -237,8 +238,8 @@ impl World<'_> {
         }
     }
 
-    /// Does a route use a filter or a cluster that is refused because of an object without an earlier version? An
-    /// earlier version of the route that uses it as well is refused like the desired one.
+    /// Checks whether a route uses a filter or cluster that is refused because of an object without an earlier version.
+    /// An earlier version of the route with the same use is refused like the desired one.
     fn uses_what_is_closed(&self, plan: &RoutePlan) -> bool {
         let of_others = |key: &&ObjectKey| self.translator.route(key).is_none();
         let owners: BTreeSet<&ObjectKey> =
@@ -261,26 +262,26 @@ impl World<'_> {
         owners.into_iter().any(|owner| makes_refused(owner) && !goes_back(owner))
     }
 
-    /// Can everything that a policy says be enforced, as far as is known?
+    /// Checks whether all settings of a policy can be enforced, as far as is known.
     fn is_enforced(&self, plan: &PolicyPlan) -> bool {
         plan.unenforceable.is_none()
             && !plan.contents().any(|(_, content)| self.refuses(&content))
             && !self.asks_for_refused(plan)
     }
 
-    /// Is a filter refused that a policy asks for?
+    /// Checks whether a filter that a policy requires is refused.
     fn asks_for_refused(&self, plan: &PolicyPlan) -> bool {
         plan.filters().iter().any(|content| self.refuses(content))
     }
 
-    /// Is a cluster refused that this version of an object makes?
+    /// Checks whether a cluster that this version of an object makes is refused.
     fn makes_refused_clusters(&self, object: &Arc<Object>) -> bool {
         let over = Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
         let made = self.translator.clusters_made_under(self.gateway, &object.key, &over, self.objects);
         made.iter().any(|(cluster, _)| self.refuses(&share(*cluster, &object.key)))
     }
 
-    /// The rules of a route that policies which protect are attached to by name.
+    /// Returns the rules of a route with an attached protecting policy, by rule name.
     fn guarded_rules(&self, key: &ObjectKey) -> BTreeSet<String> {
         let (Some(plan), Some(route)) = (self.translator.route(key), self.objects.get(key)) else {
             return BTreeSet::new();
@@ -300,7 +301,7 @@ impl World<'_> {
         named.collect()
     }
 
-    /// Is a part of the plan refused, in a section or anywhere?
+    /// Checks whether a part of the plan is refused, in a section or anywhere.
     pub(super) fn is_refused(&self, plan: &RoutePlan, section: Option<&str>) -> bool {
         let contents = self.translator.contents(self.gateway, plan);
         contents
@@ -308,9 +309,9 @@ impl World<'_> {
             .any(|(content, node)| section.is_none_or(|section| *node.section == *section) && self.refuses(content))
     }
 
-    /// How a refused unit can be answered; the first manner that was not refused itself. While another unit of the
-    /// object is on trial the answer holds nothing that Envoy could refuse, since a refusal would count against the
-    /// other unit; the answer that is on trial itself is as it is.
+    /// Returns how a refused unit can be answered: the first manner that was not refused itself. While another unit of
+    /// the object is on trial, the response contains nothing that Envoy could refuse, because a refusal would count
+    /// against the other unit. A response that is on trial itself is not restricted in this way.
     pub(crate) fn manner(&self, node: &Node) -> Manner {
         let beside_a_trial = self.apart.is_some_and(|apart| apart.contains(&node.key));
         let is_beyond_doubt = |plan: &RoutePlan| {
@@ -335,12 +336,13 @@ impl World<'_> {
         [Manner::AsWritten, Manner::Narrowed].into_iter().find(answers).unwrap_or(Manner::LeftOut)
     }
 
-    /// Are policies attached to the route, or to rules of it? Versions from before may lack the rules that they name.
+    /// Checks whether policies are attached to the route, or to rules of it. Earlier versions may lack the rules that
+    /// they name.
     fn is_guarded(&self, key: &ObjectKey) -> bool {
         self.translator.route(key).is_some_and(|plan| !plan.policies.is_empty())
     }
 
-    /// Is it a listener, of the Gateway or of a set that joined it, to which policies say something?
+    /// Checks whether a node is a listener, of the Gateway or of a ListenerSet that joined it, with policy settings.
     fn has_policies(&self, node: &Node) -> bool {
         let Some(levels) = self.translator.levels(self.gateway) else { return false };
         let listeners = self.translator.gateway(self.gateway).into_iter().flat_map(|plan| &plan.listeners);
@@ -349,24 +351,24 @@ impl World<'_> {
         })
     }
 
-    /// References of its rules that a plan finds nobody for.
+    /// Returns the number of references in the rules of a plan that cannot be resolved.
     fn unresolved(plan: &RoutePlan) -> usize {
         plan.faults.iter().filter(|fault| fault.class == Class::Referential).count()
     }
 }
 
-/// Is it an HTTPProxy that has a host, so that others hang on it?
+/// Checks whether an object is an HTTPProxy with a host, on which other objects depend.
 fn is_root(object: &Object) -> bool {
     matches!(&object.body, Body::HttpProxy(proxy) if proxy.virtual_host.is_some())
 }
 
-/// Does an object of which nothing can be read go back? What decides about requests of others does not, since it is
-/// not known what it was to protect.
+/// Checks whether an object that cannot be read at all is backfilled. Objects that decide about requests of other
+/// objects are not, because their intended protection is unknown.
 fn goes_back_unread(key: &ObjectKey) -> bool {
     !matches!(&*key.kind, "GatewayExtension" | "DirectResponse")
 }
 
-/// Without a route an HTTPProxy has nothing that could stand in.
+/// Checks whether a version has content to serve: an HTTPProxy without routes has none.
 fn says_something(object: &Object) -> bool {
     !matches!(&object.body, Body::HttpProxy(proxy) if proxy.routes.is_empty())
 }
@@ -407,9 +409,9 @@ impl holdfast_graph::World for World<'_> {
     fn must_replace(&self, node: &Node) -> bool {
         let rule = node.section.strip_prefix("rules[").and_then(|rest| rest.strip_suffix(']'));
         let rule = rule.and_then(|index| index.parse().ok());
-        // Of an HTTPProxy the guard may stand in a root.
+        // For an HTTPProxy, a root may contain the guard.
         let roots = self.translator.roots_of(&node.key).filter_map(|root| self.objects.get(root));
-        // What policies say to the Gateway protects everything below it.
+        // Policy settings of the Gateway protect everything below it.
         self.is_guarded(&node.key)
             || self.translator.levels(self.gateway).is_some()
             || self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
@@ -417,9 +419,9 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn can_replace(&self, node: &Node) -> bool {
-        // Where everything is held, what is new was no part of the last valid configuration.
+        // While everything is held, a new object was not part of the last valid configuration.
         let is_new = self.held.is_some() && self.last_valid.of(&node.key, None).next().is_none();
-        // Of a chain that is refused nothing is left; what a policy closes is answered.
+        // A refused chain is removed completely; a listener that a policy closes gets a direct response.
         let is_refused = || self.quarantine.of(&node.key).any(|(_, verdict)| verdict.node == *node);
         if self.has_policies(node) && !is_refused() {
             return !is_new;

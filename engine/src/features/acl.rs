@@ -1,6 +1,6 @@
-//! Who may come in, by address: of the ranges that an address is in the narrowest counts.
+//! Access lists by client address: model, merging, Envoy form. The narrowest range that contains an address decides.
 //!
-//! Served by Envoy's filter RBAC. What those are told who may not come in is [`super::deny_response`].
+//! Envoy's RBAC filter enforces them. [`super::deny_response`] has the response to denied requests.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,39 +18,39 @@ use prost::Message;
 use super::deny_response::{DenyResponse, PREFIX};
 use crate::encode::any;
 
-/// Ranges of one list: as many as 256 rules with 16 each.
+/// Maximum number of ranges in one list: 256 rules with 16 ranges each.
 pub const RANGES_MAX: usize = 4096;
 
-/// The name of the one policy.
+/// Name of the only RBAC policy.
 const POLICY: &str = "acl";
 
-/// A list.
+/// An access list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {
-    /// May those come in whom no range names? They may where nothing is said.
+    /// Whether addresses outside all ranges are allowed; allowed where unset.
     pub default_allow: Option<bool>,
-    /// The ranges, no two of them equal.
+    /// The ranges, without duplicates.
     pub entries: Vec<Entry>,
-    /// What those are told who may not come in.
+    /// The response to denied requests.
     pub response: Option<DenyResponse>,
 }
 
-/// What happens to a range of addresses.
+/// A range of addresses, and whether it is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The rule that it stands in.
+    /// Name of the rule that contains the range.
     pub name: Arc<str>,
     /// The first address.
     pub address: IpAddr,
-    /// How many of its bits count.
+    /// Prefix length in bits.
     pub length: u8,
-    /// May they come in?
+    /// Whether requests from the range are allowed.
     pub allow: bool,
 }
 
 impl Acl {
-    /// Adds what a list of lower rank says: of equal ranges the first counts. `None` where they contradict each other
-    /// in what happens to all others, or in what those are told who may not come in.
+    /// Merges a list of lower precedence: of equal ranges the first counts. Returns `None` where the default actions or
+    /// the responses to denied requests contradict each other, or where the result exceeds [`RANGES_MAX`].
     pub fn join(&self, lower: &Acl) -> Option<Acl> {
         if let (Some(own), Some(other)) = (self.default_allow, lower.default_allow)
             && own != other
@@ -73,7 +73,8 @@ impl Acl {
         (joined.entries.len() <= RANGES_MAX).then_some(joined)
     }
 
-    /// Envoy's form: those may come in who are in a range that lets them in, and in no narrower one that does not.
+    /// Returns the Envoy configuration: an address is allowed if an allowed range contains it and no narrower denied
+    /// range does.
     pub(crate) fn encode(&self) -> Packed {
         let (allowed, denied): (Vec<&Entry>, Vec<&Entry>) = self.entries.iter().partition(|entry| entry.allow);
         let mut principals: Vec<Principal> = allowed
@@ -84,10 +85,10 @@ impl Acl {
             })
             .collect();
         if self.default_allow.unwrap_or(true) {
-            // Those that a range lets in are among the others.
+            // Addresses in allowed ranges already have principals of their own.
             principals.push(and_not(None, self.entries.iter().map(Entry::principal).collect()));
         }
-        // Where there is no policy nobody may come in.
+        // An RBAC filter of action ALLOW without policies denies every request.
         let policies = (!principals.is_empty()).then(|| (POLICY.to_owned(), policy(principals))).into_iter().collect();
         let enforced = Rules { action: Action::Allow.into(), policies, ..Default::default() };
         let prefix = || self.response.as_ref().map(|_| PREFIX.to_owned()).unwrap_or_default();
@@ -99,7 +100,8 @@ impl Acl {
                 ..Default::default()
             }),
         });
-        // Of a map with several entries the order is not defined: messages that follow each other are read as one.
+        // The order of a map with several entries is not defined, so the entries are appended as separate messages,
+        // which decoders merge into one.
         self.naming().for_each(|rules| {
             let naming = Rbac { shadow_rules: Some(rules), ..Default::default() };
             packed.value.extend(RbacPerRoute { rbac: Some(naming) }.encode_to_vec());
@@ -107,7 +109,8 @@ impl Acl {
         packed
     }
 
-    /// What tells by which rule somebody may not come in, where that is asked for: it decides nothing.
+    /// Returns shadow rules that report the name of the rule that denies a request, where the response includes it.
+    /// These rules enforce nothing.
     fn naming(&self) -> impl Iterator<Item = Rules> {
         let asked = self.response.as_ref().is_some_and(|response| response.named_by.is_some());
         let mut by_name: BTreeMap<&str, Vec<Principal>> = BTreeMap::new();
@@ -129,7 +132,7 @@ fn policy(principals: Vec<Principal>) -> Policy {
 }
 
 impl Entry {
-    /// Is the other range a narrower one within this?
+    /// Returns whether the other range is a narrower one within this range.
     fn covers(&self, other: &Entry) -> bool {
         let inside = match (self.address, other.address) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -156,7 +159,7 @@ impl Entry {
     }
 }
 
-/// Those who are this, or anybody, and none of the others.
+/// Matches the given principal (any where `None`), except the others.
 fn and_not(this: Option<Principal>, others: Vec<Principal>) -> Principal {
     let of = |identifier: Identifier| Principal { identifier: Some(identifier) };
     let others = (!others.is_empty()).then(|| of(Identifier::OrIds(Set { ids: others })));

@@ -1,4 +1,4 @@
-//! Keys that requests must carry.
+//! API key authentication: model and Envoy form.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,44 +7,44 @@ use envoy_types::pb::envoy::extensions::filters::http::api_key_auth::v3::{
     ApiKeyAuth as Envoy, ApiKeyAuthPerRoute, Credential, Forwarding, KeySource,
 };
 
-/// Keys of one policy.
+/// Maximum number of keys in one policy.
 pub const KEYS_MAX: usize = 10_000;
-/// Places where one policy looks for them; the CRD allows as many.
+/// Maximum number of key sources in one policy; equal to the limit in the CRD.
 pub const SOURCES_MAX: usize = 16;
 
-/// Keys and where they are looked for.
+/// API keys and their sources in requests.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKeyAuth {
-    /// Whose each key is; at least one.
+    /// The client of each key; at least one entry.
     pub clients: BTreeMap<Arc<str>, Arc<str>>,
-    /// Where in requests they are looked for, in order.
+    /// Where keys are looked up in requests, in order.
     pub sources: Vec<Source>,
-    /// The header in which back ends see whose key it was.
+    /// The request header that carries the client's name to backends.
     pub client_header: Option<Arc<str>>,
-    /// Do back ends not see keys?
+    /// Whether keys are removed before requests are forwarded to backends.
     pub hide: bool,
 }
 
-/// Without the keys.
+/// Omits the keys.
 impl std::fmt::Debug for ApiKeyAuth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ApiKeyAuth({} keys, {:?})", self.clients.len(), self.sources)
     }
 }
 
-/// A place in requests.
+/// A source of keys in requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// A header, first.
+    /// A header; looked up first.
     pub header: Arc<str>,
-    /// A query parameter, then.
+    /// A query parameter; looked up second.
     pub query: Arc<str>,
-    /// A cookie, last.
+    /// A cookie; looked up last.
     pub cookie: Arc<str>,
 }
 
 impl ApiKeyAuth {
-    /// Envoy's form.
+    /// Returns the per-route configuration, with the keys.
     pub(crate) fn encode(&self) -> ApiKeyAuthPerRoute {
         let credential =
             |(key, client): (&Arc<str>, &Arc<str>)| Credential { key: key.to_string(), client: client.to_string() };
@@ -64,7 +64,7 @@ impl ApiKeyAuth {
         }
     }
 
-    /// The filter itself, which knows no key.
+    /// Returns the configuration of the filter in the chain, which has no keys.
     pub(crate) fn in_chain() -> Envoy {
         Envoy::default()
     }

@@ -1,4 +1,4 @@
-//! How services are asked, beside where they are: by which host name, and whether again where there was no answer.
+//! Options of calls to external services, beside their address: authority and retries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,33 +10,33 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 use super::remote::Remote;
 use crate::encode::duration;
 
-/// How often something may be asked again.
+/// Maximum number of retries of one call.
 pub const ATTEMPTS_MAX: u32 = 1000;
-/// On what a service of HTTP is asked again.
+/// Envoy's `retry_on` conditions for calls over HTTP.
 pub(crate) const HTTP_FAILURES: &str = "5xx,connect-failure,refused-stream,reset";
-/// The same of gRPC.
+/// Envoy's `retry_on` conditions for calls over gRPC.
 const GRPC_FAILURES: &str = "connect-failure,refused-stream,reset,unavailable";
 
-/// How a service is asked.
+/// Options of calls to an external service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asking {
-    /// The host that it is told; its own name where unset.
+    /// The `:authority` of requests to the service; the service's own name where unset.
     pub authority: Option<Arc<str>>,
-    /// When it is asked again; never where unset.
+    /// The retry policy; no retries where unset.
     pub again: Option<Again>,
 }
 
-/// When something is asked again.
+/// The retry policy of calls to an external service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Again {
-    /// How often.
+    /// Maximum number of retries.
     pub count: u32,
-    /// The first pause and the longest; Envoy's own where unset: a second, and ten times the first.
+    /// The base and the maximum interval between retries; where unset, Envoy's own: 1 s, and ten times the base.
     pub pauses: Option<(Duration, Option<Duration>)>,
 }
 
 impl Asking {
-    /// Envoy's form of a service of gRPC, with the time that an answer may take.
+    /// Returns Envoy's gRPC service with the given timeout.
     pub(crate) fn grpc(&self, remote: &Remote, timeout: Option<Duration>) -> GrpcService {
         let mut service = remote.grpc(timeout);
         if let (Some(authority), Some(TargetSpecifier::EnvoyGrpc(target))) =
@@ -50,7 +50,7 @@ impl Asking {
 }
 
 impl Again {
-    /// Envoy's form, for these failures.
+    /// Returns Envoy's retry policy with the given `retry_on` conditions.
     pub(crate) fn encode(self, on: &str) -> RetryPolicy {
         RetryPolicy {
             num_retries: Some(UInt32Value { value: self.count }),

@@ -1,4 +1,4 @@
-//! User names and passwords.
+//! HTTP basic authentication: model, validation, Envoy form.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use envoy_types::pb::envoy::extensions::filters::http::basic_auth::v3::{BasicAut
 
 use super::Flaw;
 
-/// Users of one policy.
+/// Maximum number of users in one policy.
 pub const USERS_MAX: usize = 4096;
-/// Bytes of a SHA-1 hash.
+/// Size of a SHA-1 hash in bytes.
 const HASH_BYTES: usize = 20;
-/// How hashes begin that Envoy knows.
+/// Prefix of the only hash format that Envoy supports.
 const HASH_PREFIX: &str = "{SHA}";
 
 /// Users with the hashes of their passwords.
@@ -25,7 +25,7 @@ pub struct BasicAuth {
     users: Arc<str>,
 }
 
-/// Without the hashes.
+/// Omits the hashes.
 impl std::fmt::Debug for BasicAuth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "BasicAuth({} users)", self.users.lines().count())
@@ -33,7 +33,7 @@ impl std::fmt::Debug for BasicAuth {
 }
 
 impl BasicAuth {
-    /// Reads lines of a htpasswd file. Nothing of them is repeated in what is told.
+    /// Reads lines of a htpasswd file. Messages of flaws do not repeat their content.
     pub fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, Flaw> {
         let mut names = BTreeSet::new();
         let mut users = Vec::new();
@@ -54,23 +54,23 @@ impl BasicAuth {
                 return Err(flaw("after {SHA} there must be 20 bytes in base64"));
             }
             if !names.insert(name) {
-                return Err(flaw("the name of the user stands there twice"));
+                return Err(flaw("the name of the user is listed twice"));
             }
             users.push(line);
         }
         match users.len() {
-            0 => Err(Flaw::new("", "there is no user: nobody could come in")),
+            0 => Err(Flaw::new("", "there is no user, so that no request would be allowed")),
             1..=USERS_MAX => Ok(Self { users: users.join("\n").into() }),
             _ => Err(Flaw::new("", format!("must have at most {USERS_MAX} users"))),
         }
     }
 
-    /// Envoy's form.
+    /// Returns the per-route configuration, with the users.
     pub(crate) fn encode(&self) -> BasicAuthPerRoute {
         BasicAuthPerRoute { users: Some(inline(&self.users)) }
     }
 
-    /// The filter itself, which knows nobody.
+    /// Returns the configuration of the filter in the chain, which has no users.
     pub(crate) fn in_chain() -> Envoy {
         Envoy { users: Some(inline("#")), ..Default::default() }
     }

@@ -1,4 +1,4 @@
-//! Bodies of direct responses that Envoy makes from a format.
+//! Bodies of direct responses that Envoy generates from a format string.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use serde_json::Value;
 
 use crate::encode::entry;
 
-/// `SubstitutionFormatString.json_format`.
+/// Field number of `SubstitutionFormatString.json_format`.
 const JSON_FORMAT: u32 = 2;
-/// `Struct.fields`, and `value` of an entry.
+/// Field numbers of `Struct.fields`, and of `value` in a map entry.
 const FIELDS: u32 = 1;
 const VALUE: u32 = 2;
-/// Fields of `Value`.
+/// Field numbers of `Value`.
 const NULL: u32 = 1;
 const NUMBER: u32 = 2;
 const TEXT: u32 = 3;
 const BOOL: u32 = 4;
 const STRUCT: u32 = 5;
 const LIST: u32 = 6;
-/// `ListValue.values`.
+/// Field number of `ListValue.values`.
 const VALUES: u32 = 1;
 
-/// A format and the type of what comes of it.
+/// A format string, and the content type of its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BodyFormat {
     format: Written,
-    /// The type; Envoy's own for text and JSON where unset.
+    /// The content type; Envoy's default for text or JSON where unset.
     content_type: Option<Arc<str>>,
 }
 
@@ -41,14 +41,14 @@ enum Written {
 }
 
 impl BodyFormat {
-    /// Reads a format that was checked: a text, or else JSON.
+    /// Creates a format from checked input: the text, or else the JSON.
     pub fn new(text: Option<&Arc<str>>, json: Option<&Value>, content_type: Option<&Arc<str>>) -> Self {
         let json = || Written::Json(json.cloned().unwrap_or_default());
         let format = text.map_or_else(json, |text| Written::Text(text.clone()));
         Self { format, content_type: content_type.cloned() }
     }
 
-    /// Envoy's form, as bytes: maps have the order of their keys.
+    /// Encodes the format for Envoy as bytes, with the entries of maps in the order of their keys.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut format = SubstitutionFormatString {
             content_type: self.content_type.as_deref().unwrap_or_default().to_owned(),

@@ -1,18 +1,18 @@
-//! Requests are taken in whole before they go on; larger ones are refused.
+//! Request buffering: the whole request is buffered before it is forwarded; a larger one is rejected.
 
 use envoy_types::pb::envoy::extensions::filters::http::buffer::v3::buffer_per_route::Override;
 use envoy_types::pb::envoy::extensions::filters::http::buffer::v3::{Buffer as Envoy, BufferPerRoute};
 use envoy_types::pb::google::protobuf::UInt32Value;
 
-/// The largest request that is taken.
+/// The maximum size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
-    /// Bytes, at least one.
+    /// Size in bytes; at least one.
     pub bytes: u32,
 }
 
 impl Buffer {
-    /// Reads a size as Kubernetes writes it: a number, perhaps with a unit, as in `64Ki`.
+    /// Parses a Kubernetes quantity: a number with an optional unit, as in `64Ki`.
     pub fn read(text: &str) -> Option<Self> {
         let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
         let (number, unit) = text.split_at_checked(split)?;
@@ -31,12 +31,12 @@ impl Buffer {
         (bytes > 0).then_some(Self { bytes })
     }
 
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> BufferPerRoute {
         BufferPerRoute { r#override: Some(Override::Buffer(envoy(self.bytes))) }
     }
 
-    /// The filter itself.
+    /// Returns the configuration of the filter in the chain, with the largest limit.
     pub(crate) fn in_chain() -> Envoy {
         envoy(u32::MAX)
     }

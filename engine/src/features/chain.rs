@@ -1,9 +1,9 @@
-//! Filters that stand in a chain only because routes there ask for them, and the guard that holds them together.
+//! Filters that are in a filter chain only because its routes use them, and the guard of the chain.
 //!
-//! Listeners and routes reach an Envoy one after the other, and a connection keeps the chain that it came through. Envoy
-//! takes settings of a route for a filter that is not in the chain, and enforces nothing. So every chain names its
-//! filters, and a filter that is always there, the guard, refuses (403) every request to a route whose filters are not
-//! all in the chain.
+//! Listeners and routes reach an Envoy one after the other, and a connection keeps the filter chain that it was
+//! accepted with. Envoy accepts per-route settings for a filter that is not in the chain, and enforces nothing.
+//! Therefore every chain names its filters, and the guard, a filter that is in every chain, refuses (403) every request
+//! to a route unless all filters of the route are in the chain.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,28 +30,28 @@ use super::rate_limit::RateLimitService;
 use super::remote::Remote;
 use crate::encode::any;
 
-/// The guard, in every chain and as the key of per-route settings.
+/// Name of the guard in every chain, and key of its per-route settings.
 pub(crate) const GUARD: &str = "holdfast.guard";
-/// The filter that names those of its chain, and the key under which it does.
+/// Name of the filter that publishes the names of the chain's filters, and the filter state key of these names.
 pub(crate) const NAMES: &str = "holdfast.filters";
 
-/// A filter that routes ask for, in the order in which they stand in a chain.
+/// A filter that routes use. The order of the variants is the order of the filters in a chain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChainFilter {
-    /// Somebody is asked whether a request may pass.
+    /// External authorization.
     ExtAuth(Arc<AuthServer>),
-    /// Users log in elsewhere.
+    /// OAuth 2.0 login.
     OAuth2(Arc<Login>),
-    /// Tokens.
+    /// JWT authentication.
     Jwt(Arc<JwtFilter>),
-    /// Limits that all Envoys share.
+    /// Global rate limiting.
     RateLimit(Arc<RateLimitService>),
-    /// Somebody sees requests and responses on their way, and may change or refuse them.
+    /// External processing of requests and responses.
     ExtProc(Arc<ProcessingService>),
 }
 
 impl ChainFilter {
-    /// Its name in the chain.
+    /// Returns the filter's name in the chain.
     pub fn name(&self) -> &str {
         match self {
             ChainFilter::ExtAuth(server) => &server.name,
@@ -62,12 +62,12 @@ impl ChainFilter {
         }
     }
 
-    /// Where it stands, of those that do not all stand together.
+    /// Returns the filter's place, where its kind has no fixed place in the chain.
     pub(crate) fn place(&self) -> Option<Place> {
         if let ChainFilter::ExtProc(service) = self { Some(service.place) } else { None }
     }
 
-    /// Whom it asks.
+    /// Returns the external services that the filter calls.
     pub fn remotes(&self) -> Vec<&Remote> {
         match self {
             ChainFilter::ExtAuth(server) => vec![&server.remote],
@@ -78,7 +78,7 @@ impl ChainFilter {
         }
     }
 
-    /// The objects that say what it does.
+    /// Returns the objects that configure the filter.
     pub fn owners(&self) -> &[ObjectKey] {
         match self {
             ChainFilter::ExtAuth(server) => &server.owners,
@@ -89,16 +89,16 @@ impl ChainFilter {
         }
     }
 
-    /// What Envoy needs for it to know in secret.
+    /// Returns the Secrets that Envoy needs for the filter.
     pub(crate) fn secrets(&self) -> Vec<Resource> {
         if let ChainFilter::OAuth2(login) = self { login.secrets().into() } else { Vec::new() }
     }
 
-    /// Envoy's form, and whether it does nothing unless a route says so.
+    /// Returns the Envoy configuration, and whether the filter is disabled until a route enables it.
     pub(crate) fn encode(&self) -> (Any, bool) {
         match self {
             ChainFilter::ExtAuth(server) => (any(&server.encode()), true),
-            // Without settings of a route these two let everything pass.
+            // Without per-route settings these two filters let every request pass.
             ChainFilter::Jwt(filter) => (filter.encode(), false),
             ChainFilter::RateLimit(service) => (any(&service.encode()), false),
             ChainFilter::OAuth2(login) => (any(&login.encode()), true),
@@ -107,8 +107,8 @@ impl ChainFilter {
     }
 }
 
-/// The filters of a chain, each name once. Of two that differ and have one name neither is there: the guard refuses
-/// what asks for them, until they agree.
+/// Returns the filters of a chain, one for each name. Two different filters with the same name are both left out: the
+/// guard refuses requests to the routes that use them, until the two agree.
 pub(crate) fn agreed<'a>(filters: impl IntoIterator<Item = &'a ChainFilter>) -> Vec<ChainFilter> {
     let mut by_name: BTreeMap<&str, Option<&ChainFilter>> = BTreeMap::new();
     for filter in filters {
@@ -122,7 +122,7 @@ pub(crate) fn agreed<'a>(filters: impl IntoIterator<Item = &'a ChainFilter>) -> 
     agreed
 }
 
-/// What the guard demands: that the chain names all of these filters.
+/// Returns the guard's per-route settings, which require that the chain names all of these filters.
 pub(crate) fn demand(filters: &[&str]) -> RbacPerRoute {
     let named = |name: &&str| Principal {
         identifier: Some(Identifier::FilterState(FilterStateMatcher {
@@ -151,7 +151,7 @@ pub(crate) fn demand(filters: &[&str]) -> RbacPerRoute {
     }
 }
 
-/// What names the filters of a chain to the guard.
+/// Returns the filter that publishes the names of the chain's filters to the guard.
 pub(crate) fn naming(filters: &[ChainFilter]) -> SetFilterState {
     let names: String = filters.iter().map(|filter| format!("{}|", filter.name())).collect();
     filter_state::keeps(NAMES, format!("|{}", names.replace('%', "%%")))

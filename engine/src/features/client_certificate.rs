@@ -1,8 +1,8 @@
-//! Certificates that clients show: who may come in with one, and what back ends are told of it.
+//! Client certificates: validation, and their forwarding to backends.
 //!
-//! What they are checked against is a resource of its own, so that an Envoy which refuses it shuts one host and no
-//! other. Its name has everything in it that makes two of them differ: what was in force before is never kept in the
-//! place of what is desired.
+//! The validation context is a resource of its own, so that an Envoy that refuses it closes one host and no other. Its
+//! name contains a hash of its content, so that two different contexts have different names: an earlier context is
+//! never served instead of the desired one.
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::core::v3::{DataSource, data_source::Specifier};
@@ -20,57 +20,57 @@ use prost::Message;
 
 use crate::encode::names;
 
-/// What is asked of the clients of a host.
+/// Client certificate settings of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificates {
-    /// Do clients without one stay outside?
+    /// Whether clients without a certificate are rejected.
     pub required: bool,
-    /// What they are checked against.
+    /// The validation context.
     pub trust: Trust,
-    /// What back ends are told of them; nothing where unset.
+    /// The certificate details that backends receive; none where unset.
     pub told: Option<Told>,
 }
 
-/// What certificates of clients are checked against.
+/// The validation context of client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
-    /// The object that asks for it.
+    /// The object that configures the validation.
     pub owner: ObjectKey,
-    /// The authorities and where they come from.
+    /// The certification authorities, and the object that contains them.
     pub authorities: Option<(ObjectKey, Bytes)>,
-    /// Other objects that some of them come from.
+    /// Further objects that contain some of the authorities.
     pub besides: Vec<ObjectKey>,
-    /// Lists of revoked certificates and where they come from.
+    /// Certificate revocation lists, and the object that contains them.
     pub revoked: Option<(ObjectKey, Bytes)>,
-    /// Are only clients' own certificates looked up there?
+    /// Whether only the client's own certificate is checked against the revocation lists.
     pub leaf_only: bool,
-    /// Are certificates taken that are not trusted?
+    /// Whether untrusted certificates are accepted.
     pub unverified: bool,
 }
 
-/// What back ends are told of a client's certificate.
+/// The certificate details that backends receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// Its subject.
+    /// The subject.
     pub subject: bool,
-    /// All of it.
+    /// The certificate.
     pub cert: bool,
-    /// All of it, with its chain.
+    /// The certificate with its chain.
     pub chain: bool,
-    /// Its DNS names.
+    /// The DNS names.
     pub dns: bool,
-    /// Its URI.
+    /// The URI.
     pub uri: bool,
 }
 
 impl Trust {
-    /// The name of its resource.
+    /// Returns the name of the validation context's resource.
     pub(crate) fn name(&self) -> String {
         let label: String = Version::of(&self.encode("")).to_string().chars().take(16).collect();
         names::client_trust(&self.owner, &label)
     }
 
-    /// As a resource.
+    /// Returns the validation context as a resource.
     pub(crate) fn resource(&self) -> Resource {
         let name = self.name();
         let body = self.encode(&name);
@@ -103,7 +103,8 @@ impl Trust {
 }
 
 impl Told {
-    /// Writes into a connection manager what back ends are told; what clients say of themselves is taken away.
+    /// Writes the forwarded certificate details into a connection manager; the header that clients send themselves is
+    /// removed.
     pub(crate) fn apply(self, manager: &mut HttpConnectionManager) {
         manager.forward_client_cert_details = ForwardClientCertDetails::SanitizeSet.into();
         manager.set_current_client_cert_details = Some(SetCurrentClientCertDetails {

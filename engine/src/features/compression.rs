@@ -1,4 +1,4 @@
-//! Bodies of responses are compressed, those of requests expanded.
+//! Compression of response bodies, decompression of request bodies.
 
 use envoy_types::pb::envoy::config::core::v3::{RuntimeFeatureFlag, TypedExtensionConfig};
 use envoy_types::pb::envoy::extensions::compression::brotli::compressor::v3::Brotli;
@@ -16,10 +16,10 @@ use envoy_types::pb::google::protobuf::BoolValue;
 
 use crate::encode::any;
 
-/// The name by which responses could be expanded at run time, which nobody does.
+/// Runtime key that could enable decompression of responses; Holdfast never sets it.
 const RUNTIME_KEY: &str = "holdfast.expand_responses";
 
-/// A way to compress.
+/// A compression algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Library {
     /// gzip.
@@ -31,10 +31,10 @@ pub enum Library {
 }
 
 impl Library {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Library; 3] = [Library::Gzip, Library::Brotli, Library::Zstd];
 
-    /// By the name that policies have for it.
+    /// Parses the name that policies use.
     pub fn read(name: &str) -> Option<Self> {
         match name {
             "Gzip" => Some(Library::Gzip),
@@ -45,7 +45,7 @@ impl Library {
     }
 }
 
-/// The filter that compresses.
+/// Returns the compressor filter.
 pub(crate) fn compressor(library: Library) -> Compressor {
     let (name, config) = match library {
         Library::Gzip => ("gzip", any(&Gzip::default())),
@@ -56,7 +56,7 @@ pub(crate) fn compressor(library: Library) -> Compressor {
     Compressor { compressor_library: Some(library), ..Default::default() }
 }
 
-/// The filter that expands.
+/// Returns the decompressor filter.
 pub(crate) fn decompressor(library: Library) -> Decompressor {
     let (name, config) = match library {
         Library::Gzip => ("gzip", any(&UnGzip::default())),
@@ -64,7 +64,7 @@ pub(crate) fn decompressor(library: Library) -> Decompressor {
         Library::Zstd => ("zstd", any(&UnZstd::default())),
     };
     let library = TypedExtensionConfig { name: name.into(), typed_config: Some(config) };
-    // Responses are left alone: what the other filter has compressed would be expanded again.
+    // Responses are not decompressed: otherwise the output of the compressor would be decompressed again.
     let never = RuntimeFeatureFlag { default_value: Some(BoolValue { value: false }), runtime_key: RUNTIME_KEY.into() };
     let responses = ResponseDirectionConfig {
         common_config: Some(CommonDirectionConfig { enabled: Some(never), ..Default::default() }),

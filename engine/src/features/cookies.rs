@@ -1,7 +1,7 @@
-//! Attributes of cookies that back ends set, rewritten in responses.
+//! Rewriting of cookie attributes in responses of backends.
 //!
-//! Envoy has no other means than a script. It is one fixed text, which the filter holds under a name; what a route asks
-//! for is handed to it as data.
+//! Envoy has no other means for it than a Lua script. The script is one fixed text, which the filter holds under a
+//! name; the rules of a route are passed to it as data.
 
 use std::sync::Arc;
 
@@ -12,31 +12,31 @@ use envoy_types::pb::envoy::extensions::filters::http::lua::v3::{Lua, LuaPerRout
 use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{ListValue, Struct, Value};
 
-/// The name of the filter, in the filter chain and as the key of per-route settings.
+/// Name of the filter in the filter chain, and key of its per-route settings.
 pub(crate) const FILTER: &str = "envoy.filters.http.lua";
-/// Rules of one route.
+/// Maximum number of rules of one route.
 pub(crate) const RULES_MAX: usize = 64;
-/// What the filter knows the script by, and the script its rules.
+/// Name of the script in the filter's configuration, and of the rules in the script's context.
 const NAME: &str = "cookies";
 const SCRIPT: &str = include_str!("cookies.lua");
 
-/// What becomes of the cookies of a name.
+/// A rewrite of the cookies with the given name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CookieRewrite {
     /// The name of the cookie.
     pub name: Arc<str>,
-    /// Its path; as it is where unset, and so with the others.
+    /// The new path. This and each following field is unchanged where unset.
     pub path: Option<Arc<str>>,
-    /// Its domain.
+    /// The new domain.
     pub domain: Option<Arc<str>>,
-    /// Is it for secure connections only?
+    /// Whether the cookie has the `Secure` attribute.
     pub secure: Option<bool>,
-    /// `Strict`, `Lax` or `None`.
+    /// The `SameSite` attribute: `Strict`, `Lax` or `None`.
     pub same_site: Option<Arc<str>>,
 }
 
 impl CookieRewrite {
-    /// The same, where a more particular rule for the cookie comes first.
+    /// Merges a more specific rule for the same cookie, which takes precedence.
     fn under(&self, first: &Self) -> Self {
         let or = |first: &Option<Arc<str>>, own: &Option<Arc<str>>| first.clone().or_else(|| own.clone());
         Self {
@@ -56,7 +56,7 @@ impl CookieRewrite {
     }
 }
 
-/// The rules of a route and those of one of its back ends, which come first.
+/// Merges the rules of a route with those of one of its backends, which take precedence.
 pub(crate) fn together(route: &[CookieRewrite], backend: &[CookieRewrite]) -> Vec<CookieRewrite> {
     let mut all: Vec<CookieRewrite> = route
         .iter()
@@ -68,29 +68,29 @@ pub(crate) fn together(route: &[CookieRewrite], backend: &[CookieRewrite]) -> Ve
     all
 }
 
-/// Envoy's form of a route's rules.
+/// Returns the per-route configuration with the given rules.
 pub(crate) fn encode(rules: &[CookieRewrite]) -> LuaPerRoute {
     let rules = list(rules.iter().map(CookieRewrite::encode));
     LuaPerRoute {
-        // One entry only: the order of several is not defined.
+        // One entry only: the order of several entries is not defined.
         filter_context: Some(Struct { fields: [(NAME.to_owned(), rules)].into() }),
         r#override: Some(Override::Name(NAME.into())),
         ..Default::default()
     }
 }
 
-/// The filter itself, which runs nothing where a route says nothing.
+/// Returns the configuration of the filter in the chain, which runs no script unless a route has rules.
 pub(crate) fn filter() -> Lua {
     let script = DataSource { specifier: Some(Specifier::InlineString(SCRIPT.into())), ..Default::default() };
     Lua { source_codes: [(NAME.to_owned(), script)].into(), ..Default::default() }
 }
 
-/// A text, as scripts are handed it.
+/// Returns a text as an argument of a script.
 pub(super) fn text(text: &str) -> Value {
     Value { kind: Some(Kind::StringValue(text.to_owned())) }
 }
 
-/// A list, as scripts are handed it.
+/// Returns a list as an argument of a script.
 pub(super) fn list(values: impl Iterator<Item = Value>) -> Value {
     Value { kind: Some(Kind::ListValue(ListValue { values: values.collect() })) }
 }

@@ -1,4 +1,4 @@
-//! Cross-origin resource sharing.
+//! Cross-origin resource sharing (CORS).
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#httpcorsfilter>
 
@@ -10,11 +10,11 @@ use envoy_types::pb::google::protobuf::BoolValue;
 use super::Flaw;
 use crate::check;
 
-/// Seconds that a preflight's answer may be kept where nothing is set.
+/// Default time (seconds) that a browser may cache a preflight response.
 pub const MAX_AGE_DEFAULT: u32 = 5;
-/// Entries of one list; the CRD allows as many.
+/// Maximum number of entries in one list; equal to the limit in the CRD.
 pub const ENTRIES_MAX: usize = 64;
-/// The shortest time (seconds) that a preflight's answer may be kept.
+/// Minimum time (seconds) that a browser may cache a preflight response.
 pub const MAX_AGE_MIN: i64 = 1;
 
 /// A CORS policy.
@@ -22,24 +22,24 @@ pub const MAX_AGE_MIN: i64 = 1;
 pub struct Cors {
     /// Origins, as `*`, `https://example.com` or `https://*.example.com`.
     pub origins: Vec<String>,
-    /// Origins by regular expressions (RE2, the whole origin).
+    /// Origins as regular expressions (RE2, matching the whole origin).
     pub patterns: Vec<String>,
     /// Methods; `*` for all.
     pub methods: Vec<String>,
     /// Request headers; `*` for all.
     pub headers: Vec<String>,
-    /// Response headers that scripts may see.
+    /// Response headers that scripts may read.
     pub expose: Vec<String>,
-    /// Seconds that a preflight's answer may be kept; nothing is said where unset.
+    /// Time (seconds) that a browser may cache a preflight response; the header is omitted where unset.
     pub max_age: Option<u32>,
-    /// May cookies and the like be sent?
+    /// Whether requests may include credentials such as cookies.
     pub credentials: bool,
-    /// May pages of the public network ask?
+    /// Whether pages of the public network may send requests to a private network.
     pub private_network: bool,
 }
 
 impl Cors {
-    /// Checks the policy; every entry that cannot be used is a flaw.
+    /// Validates the policy; every unusable entry is a flaw.
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         let lists = [
@@ -73,9 +73,9 @@ impl Cors {
         flaws
     }
 
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> CorsPolicy {
-        // Of "*" Envoy makes the method and the headers that the browser asks for, as Gateway API wants it.
+        // For "*" Envoy returns the method and headers that the browser requests, as Gateway API specifies.
         let list = |entries: &[String]| {
             if entries.iter().any(|entry| entry == "*") { "*".to_owned() } else { entries.join(", ") }
         };
@@ -103,7 +103,7 @@ fn origin_matcher(origin: &str) -> StringMatcher {
     let pattern = if origin == "*" {
         MatchPattern::SafeRegex(regex(".*".into()))
     } else if origin.contains('*') {
-        // The wildcard stands for one or more labels at the front of the host, never for a slash or a port.
+        // The wildcard matches one or more labels at the front of the host, never a slash or a port.
         let literal = origin.replace('.', "\\.").replace('*', "[^/:]+");
         MatchPattern::SafeRegex(regex(literal))
     } else {

@@ -1,4 +1,4 @@
-//! Requests that other sites make in somebody's name.
+//! CSRF protection: model, Envoy form.
 
 use envoy_types::pb::envoy::config::core::v3::RuntimeFractionalPercent;
 use envoy_types::pb::envoy::extensions::filters::http::csrf::v3::CsrfPolicy;
@@ -9,22 +9,22 @@ use super::percent::{Percent, runtime};
 use crate::encode::route;
 use crate::model::ValueMatch;
 
-/// Origins of one policy; the CRD allows as many.
+/// Maximum number of origins in one policy; equal to the limit in the CRD.
 pub const ORIGINS_MAX: usize = 16;
 
-/// Which requests are judged, and who is as good as oneself.
+/// A CSRF policy: the checked share of requests, and the trusted origins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Csrf {
-    /// The share that is judged.
+    /// The share of requests that are checked.
     pub enabled: Percent,
-    /// The share that is judged without consequence.
+    /// The share of requests that are checked without being rejected.
     pub shadowed: Percent,
-    /// Origins that are as good as one's own.
+    /// Origins that are allowed beside the request's own.
     pub origins: Vec<ValueMatch>,
 }
 
 impl Csrf {
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> CsrfPolicy {
         let set = |percent: Percent| -> Option<RuntimeFractionalPercent> { Some(runtime(percent)) };
         CsrfPolicy {
@@ -34,7 +34,7 @@ impl Csrf {
         }
     }
 
-    /// The filter itself, which judges nobody.
+    /// Returns the configuration of the filter in the chain, which checks no request.
     pub(crate) fn in_chain() -> CsrfPolicy {
         Self::default().encode()
     }

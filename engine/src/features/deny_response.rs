@@ -1,9 +1,10 @@
-//! What those are told who may not come in by their address.
+//! Responses to requests that the access list by client address denies.
 //!
-//! Envoy's filter RBAC has one answer, 403. This only rewrites that answer, where the filter says that it gave it: who
-//! comes in is decided there alone. Envoy's own means for it (`custom_response`) is outside of its threat model, so it is
-//! a script: one fixed text, to which what a route asks for is handed as data. It stands in the settings of the route,
-//! since a filter that holds a script has a machine of its own in each thread of an Envoy, and there is one in each chain.
+//! Envoy's RBAC filter has one response, 403. The script rewrites that response, where the filter reports that it
+//! denied the request; only the filter decides about access. Envoy's own extension for it (`custom_response`) is
+//! outside of Envoy's threat model, so this is a Lua script: one fixed text, which receives the settings of the route
+//! as data. The script is part of the per-route settings, since a filter that holds a script has a Lua state of its own
+//! in each worker thread of an Envoy, and each chain has such a filter.
 
 use std::sync::Arc;
 
@@ -17,32 +18,32 @@ use super::Flaw;
 use super::cookies::{list, text};
 use crate::check;
 
-/// Headers of one answer.
+/// Maximum number of headers in one response.
 pub const HEADERS_MAX: usize = 16;
-/// What the filter RBAC writes before its findings, for the script to know them by.
+/// Prefix of the RBAC filter's metadata, by which the script finds its results.
 pub(crate) const PREFIX: &str = "acl_";
-/// What the script knows its data by.
+/// Key of the settings in the script's context.
 const NAME: &str = "deny";
 const SCRIPT: &str = include_str!("deny_response.lua");
-/// The status where none is named.
+/// The default status.
 const FORBIDDEN: u16 = 403;
-/// Headers that say where a message ends, and whose connection it is.
+/// Headers that determine message framing or belong to a connection.
 const FRAMING: [&str; 8] =
     ["connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// The answer.
+/// The response to denied requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DenyResponse {
-    /// Its status.
+    /// The status.
     pub status: u16,
-    /// Headers in it, in the place of others of these names.
+    /// Response headers; each replaces existing headers of the same name.
     pub headers: Vec<(Arc<str>, Arc<str>)>,
-    /// The header that names the rule.
+    /// The response header that contains the name of the rule.
     pub named_by: Option<Arc<str>>,
 }
 
 impl DenyResponse {
-    /// Reads an answer; fields are those of `denyResponse`.
+    /// Parses and validates a response; field names are those of `denyResponse`.
     pub fn read<'a>(
         status: Option<i64>,
         headers: Option<impl ExactSizeIterator<Item = (&'a str, &'a str)>>,
@@ -78,21 +79,21 @@ impl DenyResponse {
         }
     }
 
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> LuaPerRoute {
         let headers = self.headers.iter().map(|(name, value)| list([text(name), text(value)].into_iter()));
         let named_by = text(self.named_by.as_deref().unwrap_or_default());
         let said = list([text(&self.status.to_string()), named_by, list(headers)].into_iter());
         let script = DataSource { specifier: Some(Specifier::InlineString(SCRIPT.into())), ..Default::default() };
         LuaPerRoute {
-            // One entry only: the order of several is not defined.
+            // One entry only: the order of several entries is not defined.
             filter_context: Some(Struct { fields: [(NAME.to_owned(), said)].into() }),
             r#override: Some(Override::SourceCode(script)),
             ..Default::default()
         }
     }
 
-    /// The filter itself, which runs nothing where a route says nothing.
+    /// Returns the configuration of the filter in the chain, which runs no script unless a route has one.
     pub(crate) fn in_chain() -> Lua {
         Lua::default()
     }
@@ -101,7 +102,7 @@ impl DenyResponse {
 fn header_name(name: &str) -> Result<Arc<str>, String> {
     let name = check::header::modifiable_name(name).map_err(|fault| fault.to_string())?;
     if FRAMING.contains(&name.as_str()) {
-        return Err(format!("header {name} says where messages end, and cannot be written"));
+        return Err(format!("header {name} frames messages, and cannot be changed"));
     }
     Ok(name.into())
 }

@@ -1,4 +1,4 @@
-//! A server that is asked whether requests may pass, over gRPC or HTTP.
+//! External authorization of requests, over gRPC or HTTP.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/ext_authz_filter>
 
@@ -24,97 +24,99 @@ use crate::check;
 use crate::encode;
 use crate::model::Like;
 
-/// Entries of what a server is told about a route, and of a list of headers.
+/// Maximum number of entries in the context of a route, and in a list of headers.
 pub const ENTRIES_MAX: usize = 64;
-/// Bytes of a request's body that a server may be told.
+/// Maximum number of bytes of a request body that an authorization server may receive.
 pub const BODY_BYTES_MAX: u32 = 16 * 1024 * 1024;
-/// Bytes of what the names of statistics begin with.
+/// Maximum length of a prefix of statistics, in bytes.
 pub const STAT_PREFIX_BYTES_MAX: usize = 256;
-/// How long an answer may take where nothing is set: Envoy's own limit.
+/// The default timeout of a check: Envoy's own default.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_millis(200);
-/// The status of requests that are refused because there was no answer.
+/// The status of requests that are rejected because the server did not answer.
 const STATUS_ON_ERROR: i32 = 403;
 
-/// `ExtAuthzPerRoute.check_settings`.
+/// Field number of `ExtAuthzPerRoute.check_settings`.
 const CHECK_SETTINGS_FIELD: u32 = 2;
-/// `CheckSettings.context_extensions`.
+/// Field number of `CheckSettings.context_extensions`.
 const CONTEXT_FIELD: u32 = 1;
 
-/// A server, as a filter of a chain.
+/// An authorization server, as a filter of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuthServer {
-    /// The filter's name: of everything that must not be taken for something else while chains change.
+    /// The filter's name. It is derived from every setting that must not be confused with another value while chains
+    /// change.
     pub name: Arc<str>,
-    /// The objects that say all this.
+    /// The objects that configure the server.
     pub owners: Vec<ObjectKey>,
-    /// Whom it asks.
+    /// The service that Envoy calls.
     pub remote: Remote,
-    /// By which name, and how often.
+    /// Authority and retries.
     pub asking: Asking,
-    /// How it asks.
+    /// The protocol.
     pub spoken: Spoken,
-    /// How long an answer may take; zero is no limit.
+    /// Timeout of a check; zero disables it.
     pub timeout: Duration,
-    /// Do requests pass where there is no answer?
+    /// Whether requests pass when the server does not answer.
     pub fail_open: bool,
-    /// How much of the body it is told.
+    /// The part of the request body that the server receives.
     pub body: Option<Body>,
-    /// Headers that it is told. Over gRPC all where none is listed, over HTTP a few beside those that are.
+    /// Request headers that the server receives. Over gRPC, all where the list is empty; over HTTP, the listed ones and
+    /// a few more.
     pub headers: Vec<Like>,
-    /// The status of requests that are refused because there was no answer, 403 where unset.
+    /// The status of requests that are rejected because the server did not answer; 403 where unset.
     pub status_on_error: Option<u16>,
-    /// What the names of its statistics begin with.
+    /// Prefix of the filter's statistics.
     pub stat_prefix: Option<Arc<str>>,
 }
 
-/// How a server is asked.
+/// The protocol of an authorization server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spoken {
-    /// Over gRPC.
+    /// gRPC.
     Grpc,
-    /// Over HTTP.
+    /// HTTP.
     Http(OverHttp),
 }
 
-/// How a server is asked over HTTP.
+/// Options of an authorization server over HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OverHttp {
-    /// What stands before the path.
+    /// Prefix of the path in requests to the server.
     pub path_prefix: Arc<str>,
-    /// Headers that it is told besides, with what Envoy fills in.
+    /// Headers that are added to requests to the server; values may be Envoy format strings.
     pub added: Vec<(Arc<str>, Arc<str>)>,
-    /// Headers of its answer that back ends are told.
+    /// Headers of the server's response that are forwarded to backends.
     pub to_backend: Vec<Like>,
-    /// Those that clients are told who may not pass; all where none is listed.
+    /// Headers of the server's response that clients receive when they are denied; all where the list is empty.
     pub to_client: Vec<Like>,
-    /// Those that clients are told who may.
+    /// Headers of the server's response that clients receive when they are allowed.
     pub to_client_on_success: Vec<Like>,
 }
 
-/// How much of a body a server is told.
+/// The part of a request body that a server receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Body {
-    /// How many bytes, at least one.
+    /// Maximum number of bytes; at least one.
     pub max: u32,
-    /// Also where there are more? Otherwise such requests are refused.
+    /// Whether a larger body is sent in part; otherwise the request is rejected.
     pub partial: bool,
-    /// As bytes and not as text?
+    /// Whether the body is sent as bytes instead of text.
     pub as_bytes: bool,
 }
 
-/// What a route says: its requests are asked about.
+/// Per-route settings: requests of the route are authorized by a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtAuth {
-    /// The server.
+    /// The authorization server.
     pub server: Arc<AuthServer>,
-    /// What it is told about the route. Only over gRPC.
+    /// Context of the route that the server receives; over gRPC only.
     pub context: BTreeMap<String, String>,
-    /// How much of the body it is told; as the server's filter says where unset.
+    /// The part of the request body that the server receives; the setting of the server's filter where unset.
     pub body: Option<Body>,
 }
 
 impl AuthServer {
-    /// Checks the server; everything that cannot be used is a flaw.
+    /// Validates the settings; every unusable one is a flaw.
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         let mut list = |field: &str, list: &[Like]| {
@@ -146,7 +148,7 @@ impl AuthServer {
         flaws
     }
 
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> ExtAuthz {
         let likes = |likes: &[Like]| {
             let patterns = likes.iter().map(encode::route::like).collect();
@@ -184,7 +186,8 @@ impl AuthServer {
             failure_mode_allow: self.fail_open,
             with_request_body: self.body.map(Body::encode),
             stat_prefix: self.stat_prefix.as_deref().unwrap_or_default().to_owned(),
-            // Which filters a request meets is decided by its first route: an answer must not choose another one.
+            // The first route of a request decides which filters apply: a response of the server must not select
+            // another route.
             clear_route_cache: false,
             status_on_error: Some(HttpStatus { code: self.status_on_error.map_or(STATUS_ON_ERROR, i32::from) }),
             include_peer_certificate: true,
@@ -195,7 +198,7 @@ impl AuthServer {
     }
 }
 
-/// Why the names of statistics cannot begin so; unset where they can.
+/// Returns why the text is not usable as a prefix of statistics; `None` where it is.
 pub fn stat_prefix_fault(prefix: &str) -> Option<String> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let fits = !prefix.is_empty() && prefix.len() <= STAT_PREFIX_BYTES_MAX && prefix.chars().all(legal);
@@ -218,7 +221,7 @@ impl Body {
 }
 
 impl ExtAuth {
-    /// Checks what the server is told about the route.
+    /// Validates the per-route settings.
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws: Vec<Flaw> =
             self.body.iter().filter_map(|body| body.check("withRequestBody.maxRequestBytes")).collect();
@@ -226,12 +229,12 @@ impl ExtAuth {
             flaws.push(Flaw::new("context", format!("must have at most {ENTRIES_MAX} entries")));
         }
         if !self.context.is_empty() && matches!(self.server.spoken, Spoken::Http(_)) {
-            flaws.push(Flaw::new("context", "a server that is asked over HTTP cannot be told a context"));
+            flaws.push(Flaw::new("context", "an HTTP authorization server does not receive a context"));
         }
         flaws
     }
 
-    /// Envoy's form. Its map is written by hand, in order.
+    /// Returns the per-route configuration. The entries of its map are encoded in order.
     pub(crate) fn encode(&self) -> Any {
         let mut settings = Vec::new();
         for (key, value) in &self.context {

@@ -1,7 +1,7 @@
-//! A service that sees requests and responses on their way, and may change or refuse them, over gRPC.
+//! External processing over gRPC: a service receives requests and responses, and may change or reject them.
 //!
-//! What it answers never makes Envoy look for the route again: which filters a request meets was decided with its first
-//! route, and those of another one would be passed over.
+//! A response of the service never makes Envoy select the route again: the first route of a request decides which
+//! filters apply, and the filters of another route would be skipped.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/ext_proc_filter>
 
@@ -21,113 +21,113 @@ use super::asking::Asking;
 use super::remote::Remote;
 use crate::encode::duration;
 
-/// Entries of one list.
+/// Maximum number of entries in one list.
 pub const ENTRIES_MAX: usize = 64;
-/// Bytes of an entry of a list, and of a prefix of statistics.
+/// Maximum length of an entry of a list and of a prefix of statistics, in bytes.
 pub const TEXT_BYTES_MAX: usize = 256;
-/// The longest time that an answer may take; Envoy's own limit.
+/// The longest timeout of one message; Envoy's own limit.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 
-/// A processing service, as a filter of a chain. Those of one place stand in the order of these fields.
+/// A processing service, as a filter of a chain. Services at the same place are in the order of these fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessingService {
-    /// Its place among other filters.
+    /// The place among the other filters.
     pub place: Place,
-    /// Heavier ones come first at a place.
+    /// The weight: at one place, services with a higher weight come first.
     pub weight: Reverse<i32>,
     /// The filter's name.
     pub name: Arc<str>,
-    /// The objects that say all this.
+    /// The objects that configure the service.
     pub owners: Vec<ObjectKey>,
-    /// Whom it asks.
+    /// The service that Envoy calls.
     pub remote: Remote,
-    /// How, beside what stands here.
+    /// Authority and retries.
     pub asking: Asking,
-    /// How long the whole exchange about a request may take; no limit where unset.
+    /// Timeout of the whole exchange for one request; no limit where unset.
     pub timeout: Option<Duration>,
-    /// Do requests pass where there is no answer?
+    /// Whether requests pass when the service does not answer.
     pub fail_open: bool,
-    /// What it is shown, unless a route says something else.
+    /// The processing mode, unless a route overrides it.
     pub modes: Modes,
-    /// What it may ask to be shown instead: nothing else where unset, whatever it likes where none is listed.
+    /// Modes that the service may select itself: none where unset, any where the list is empty.
     pub others: Option<Vec<Modes>>,
-    /// How long one answer may take; Envoy's own 200 ms where unset.
+    /// Timeout of one message; Envoy's own 200 ms where unset.
     pub message_timeout: Option<Duration>,
-    /// The longest time that it may ask for; it may ask for none where unset.
+    /// The longest timeout that the service may request; it may request none where unset.
     pub message_timeout_max: Option<Duration>,
-    /// What the names of its statistics begin with.
+    /// Prefix of the filter's statistics.
     pub stat_prefix: Arc<str>,
-    /// Namespaces of metadata that it is told: with types, and without.
+    /// Metadata namespaces that the service receives: typed and untyped.
     pub metadata: (Vec<Arc<str>>, Vec<Arc<str>>),
-    /// Attributes of requests that it is told, as expressions.
+    /// Request attributes that the service receives, as expressions.
     pub attributes: Vec<Arc<str>>,
 }
 
-/// Where it stands in a chain.
+/// Place of a processing filter in a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Before everything else.
+    /// Before all other filters.
     First,
-    /// Before anybody is asked who the client is.
+    /// Before authentication.
     Unknown,
-    /// When it is known who the client is.
+    /// After authentication.
     Known,
-    /// When it is known that the client may come in.
+    /// After authorization.
     #[default]
     Allowed,
-    /// When requests were counted.
+    /// After rate limiting.
     Counted,
-    /// After everything else.
+    /// After all other filters.
     Last,
 }
 
-/// What of requests and responses it is shown.
+/// Processing mode: the parts of requests and responses that the service receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Modes {
-    /// Of requests.
+    /// Parts of requests.
     pub request: Shown,
-    /// Of responses.
+    /// Parts of responses.
     pub response: Shown,
 }
 
-/// What of one direction it is shown.
+/// The parts of one direction that the service receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shown {
-    /// The headers? Yes where unset.
+    /// Whether the headers are sent; yes where unset.
     pub headers: Option<bool>,
-    /// The body.
+    /// How the body is sent.
     pub body: ShownBody,
-    /// The trailers? No where unset.
+    /// Whether the trailers are sent; no where unset.
     pub trailers: Option<bool>,
 }
 
-/// How it is shown a body.
+/// How a body is sent to the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ShownBody {
-    /// Not at all.
+    /// Not sent.
     #[default]
     None,
-    /// Piece by piece.
+    /// In pieces.
     Streamed,
     /// As a whole.
     Buffered,
-    /// As much of it as there is room for.
+    /// As much of the body as the buffer holds.
     BufferedPartial,
-    /// Piece by piece, and it answers when it likes.
+    /// In pieces, with responses at any time.
     FullDuplexStreamed,
 }
 
-/// What a route says: its requests are shown to somebody.
+/// Per-route settings: requests of the route are sent to a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtProc {
-    /// To whom.
+    /// The processing service.
     pub service: Arc<ProcessingService>,
-    /// What is shown, in the place of what is usual.
+    /// The processing mode that overrides the mode of the service.
     pub modes: Option<Modes>,
 }
 
 impl ProcessingService {
-    /// Checks the service; everything that cannot be used is a flaw.
+    /// Validates the settings; every unusable one is a flaw.
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws = self.modes.check("processingMode");
         for (index, modes) in self.others.iter().flatten().enumerate().take(ENTRIES_MAX) {
@@ -159,7 +159,7 @@ impl ProcessingService {
         flaws
     }
 
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> envoy::ExternalProcessor {
         let texts = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (typed, untyped) = &self.metadata;
@@ -188,14 +188,14 @@ fn too_many(field: &str) -> Flaw {
     Flaw::new(field, format!("must have at most {ENTRIES_MAX} entries"))
 }
 
-/// Why the names of statistics cannot begin so; unset where they can.
+/// Returns why the text is not usable as a prefix of statistics; `None` where it is.
 pub fn stat_prefix_fault(prefix: &str) -> Option<String> {
     let fits = prefix.len() <= TEXT_BYTES_MAX && !prefix.contains(char::is_control);
     (!fits).then(|| format!("is text of one line of at most {TEXT_BYTES_MAX} bytes"))
 }
 
 impl Modes {
-    /// Checks what Envoy does not take together.
+    /// Checks for combinations that Envoy refuses.
     pub fn check(&self, field: &str) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         for (direction, shown) in [("request", &self.request), ("response", &self.response)] {
@@ -238,7 +238,7 @@ impl ShownBody {
 }
 
 impl ExtProc {
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> envoy::ExtProcPerRoute {
         let processing_mode = self.modes.as_ref().map(Modes::encode);
         let overrides = envoy::ExtProcOverrides { processing_mode, ..Default::default() };

@@ -1,4 +1,4 @@
-//! Requests that are delayed or fail on purpose.
+//! Fault injection: delays and failures of requests on purpose.
 
 use std::time::Duration;
 
@@ -12,30 +12,30 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 use super::percent::Percent;
 use crate::encode::duration;
 
-/// What goes wrong.
+/// A fault injection policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultInjection {
-    /// Some requests wait.
+    /// The delay of requests, and the share of requests that are delayed.
     pub delay: Option<(Duration, Percent)>,
-    /// Some fail.
+    /// The failure of requests, and the share of requests that fail.
     pub abort: Option<(Abort, Percent)>,
-    /// Some answers are slow: kibit each second.
+    /// The rate limit of responses in KiB/s, and the share of requests it applies to.
     pub rate: Option<(u64, Percent)>,
-    /// The most that are under way at a time.
+    /// Maximum number of faults that are active at a time.
     pub active: Option<u32>,
 }
 
-/// How a request fails.
+/// The failure of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abort {
-    /// With this status.
+    /// An HTTP status.
     Http(u16),
-    /// With this status of gRPC.
+    /// A gRPC status.
     Grpc(u32),
 }
 
 impl FaultInjection {
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> HttpFault {
         HttpFault {
             delay: self.delay.map(|(delay, share)| FaultDelay {
@@ -59,7 +59,7 @@ impl FaultInjection {
         }
     }
 
-    /// The filter itself, which does nothing.
+    /// Returns the configuration of the filter in the chain, which injects no faults.
     pub(crate) fn in_chain() -> HttpFault {
         HttpFault::default()
     }

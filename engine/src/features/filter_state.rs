@@ -1,4 +1,4 @@
-//! What a chain remembers of each request in words, for filters behind to read.
+//! Filter state that a chain stores as text for each request, for later filters to read.
 
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
 use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format;
@@ -7,7 +7,8 @@ use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::F
 use envoy_types::pb::envoy::extensions::filters::common::set_filter_state::v3::filter_state_value::{Key, Value};
 use envoy_types::pb::envoy::extensions::filters::http::set_filter_state::v3::Config as SetFilterState;
 
-/// A filter that keeps a text under a key. Commands of access logs in it are carried out: `%` is written `%%`.
+/// Returns a filter that stores a text under a key. Envoy expands command operators of access logs in the text: `%` is
+/// written `%%`.
 pub(crate) fn keeps(key: &str, text: String) -> SetFilterState {
     let text = SubstitutionFormatString {
         format: Some(Format::TextFormatSource(DataSource {

@@ -1,8 +1,9 @@
-//! The HTTP filters that policies have settings for, in the order in which requests meet them.
+//! The HTTP filters that policies configure, in the order of the chain.
 //!
-//! All of them stand in the chain of every listener of a Gateway from the beginning, switched off where a route, host or
-//! route configuration says nothing. So no policy ever needs a change of a listener: connections that are older than
-//! such a change would go on without the filter, and Envoy takes settings for a filter that is not there in silence.
+//! All of them are in the chain of every listener of a Gateway from the beginning, disabled where no route, host or
+//! route configuration has settings for them. Therefore a policy never changes a listener: connections older than such
+//! a change would continue without the filter, and Envoy silently accepts settings for a filter that is not in the
+//! chain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,48 +35,49 @@ use crate::encode::any;
 /// A filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Filter {
-    /// Connections that are guarded by less than is asked for today.
+    /// Rejects requests on connections with weaker protection than the current settings require.
     Connection,
-    /// Requests that are delayed or fail on purpose.
+    /// Fault injection.
     Fault,
-    /// Cross-origin requests.
+    /// CORS.
     Cors,
-    /// Who may come in, by address.
+    /// Access list by client address.
     Acl,
-    /// What those are told who may not.
+    /// Response to requests that the access list denies.
     DenyResponse,
-    /// Names and passwords.
+    /// Basic authentication.
     BasicAuth,
-    /// Keys.
+    /// API key authentication.
     ApiKeyAuth,
-    /// Conditions under which requests pass.
+    /// Conditions on requests.
     Rbac,
-    /// How often requests may come to one Envoy.
+    /// Local rate limiting.
     LocalRateLimit,
-    /// Headers made from templates.
+    /// Headers from templates.
     Transformation,
     /// Metadata from texts and headers.
     Metadata,
-    /// Changes to headers.
+    /// Header changes.
     HeaderMutation,
-    /// Headers whose values are from Secrets.
+    /// Headers with values from Secrets.
     SecretHeaders,
-    /// Requests are taken in whole.
+    /// Request buffering.
     Buffer,
-    /// Requests that other sites make.
+    /// CSRF protection.
     Csrf,
-    /// Bodies of requests are expanded.
+    /// Decompression of request bodies.
     Decompressor(Library),
-    /// Bodies of responses are compressed.
+    /// Compression of response bodies.
     Compressor(Library),
 }
 
-/// Those that requests meet before anybody is asked about them: preflights carry no credentials.
+/// Filters before authentication and authorization: CORS preflight requests carry no credentials.
 pub(crate) const BEFORE: [Filter; 2] = [Filter::Fault, Filter::Cors];
-/// Those that say who may come in. Who sees requests before may choose another route, so that they come after.
+/// Access control filters. They come after the filters that call external services, since a service that receives
+/// requests earlier may select another route.
 pub(crate) const ACCESS: [Filter; 6] =
     [Filter::Acl, Filter::DenyResponse, Filter::BasicAuth, Filter::ApiKeyAuth, Filter::Rbac, Filter::LocalRateLimit];
-/// Those that judge or change what requests look like.
+/// Filters that check or change the content of requests and responses.
 pub(crate) const CONTENT: [Filter; 12] = [
     Filter::Transformation,
     Filter::Metadata,
@@ -91,14 +93,14 @@ pub(crate) const CONTENT: [Filter; 12] = [
     Filter::Compressor(Library::Zstd),
 ];
 
-/// What a filter is told.
+/// The setting of a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
-    /// Nothing: it does not take part.
+    /// Disables the filter.
     Off,
-    /// Nothing: it takes part.
+    /// Enables the filter without settings.
     On,
-    /// See [`Filter::Connection`]: what chains must say.
+    /// See [`Filter::Connection`]: the label that the filter chain must have.
     Connection(String),
     /// See [`Filter::Fault`].
     Fault(FaultInjection),
@@ -128,11 +130,11 @@ pub enum Setting {
     Csrf(Csrf),
 }
 
-/// What the filters are told at one place.
+/// The settings of the filters at one level.
 pub type Filters = BTreeMap<Filter, Arc<Setting>>;
 
 impl Filter {
-    /// Its name in the chain, under which routes have settings for it.
+    /// Returns the filter's name in the chain, which is the key of its per-route settings.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Filter::Connection => "holdfast.dev/connection",
@@ -159,7 +161,7 @@ impl Filter {
         }
     }
 
-    /// Does it decide who may come in, or how much?
+    /// Returns whether the filter limits access or the rate of requests.
     pub(crate) fn guards(self) -> bool {
         match self {
             Filter::Connection
@@ -170,7 +172,8 @@ impl Filter {
             | Filter::Rbac
             | Filter::LocalRateLimit
             | Filter::Csrf => true,
-            // They may take headers away that must not get through, or put in what others judge by.
+            // These filters may remove headers that must not reach a backend, or add input that other filters decide
+            // by.
             Filter::Transformation
             | Filter::Metadata
             | Filter::HeaderMutation
@@ -180,14 +183,14 @@ impl Filter {
         }
     }
 
-    /// Does it protect requests or back ends with this setting?
+    /// Returns whether the filter with this setting protects requests or backends.
     pub(crate) fn protects(self, setting: &Setting) -> bool {
         match self {
             Filter::HeaderMutation | Filter::Transformation => match setting {
                 Setting::Headers(headers) => headers.request.hides() || headers.response.hides(),
                 _ => true,
             },
-            // What is switched off puts nothing in.
+            // A disabled filter adds nothing.
             Filter::Metadata | Filter::SecretHeaders => *setting != Setting::Off,
             Filter::Fault | Filter::DenyResponse | Filter::Decompressor(_) | Filter::Compressor(_) => false,
             Filter::Connection
@@ -202,7 +205,7 @@ impl Filter {
         }
     }
 
-    /// What it is told in the chain, of no effect where a route says nothing.
+    /// Returns the configuration in the chain, which has no effect without per-route settings.
     pub(crate) fn in_chain(self) -> Any {
         match self {
             Filter::Fault => any(&FaultInjection::in_chain()),
@@ -223,7 +226,7 @@ impl Filter {
 }
 
 impl Setting {
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> Any {
         match self {
             Setting::Off => any(&FilterConfig { disabled: true, ..Default::default() }),
@@ -246,15 +249,15 @@ impl Setting {
     }
 }
 
-/// Settings with the names of their filters, in order.
+/// Returns the encoded settings with the names of their filters, in order.
 pub(crate) fn encoded(filters: &Filters) -> impl Iterator<Item = (&'static str, Any)> {
     filters.iter().map(|(filter, setting)| (filter.name(), setting.encode()))
 }
 
-/// What of settings decides who may come in, encoded, by the name of the filter.
+/// The encoded settings that limit access, by the name of the filter.
 pub(crate) type Guarding = BTreeMap<String, Vec<u8>>;
 
-/// See [`Guarding`].
+/// Returns the settings of the filters that limit access; see [`Guarding`].
 pub(crate) fn guarding(filters: &Filters) -> Guarding {
     let guards = filters.iter().filter(|(filter, _)| filter.guards());
     guards.map(|(filter, setting)| (filter.name().to_owned(), setting.encode().encode_to_vec())).collect()

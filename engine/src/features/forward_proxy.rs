@@ -1,9 +1,9 @@
-//! Back ends that are wherever a request wants to go: by the name or address in its `Host`, looked up by Envoy.
+//! Dynamic forward proxy: the `Host` of a request selects the backend; Envoy resolves its name or takes its address.
 //!
-//! Clients choose what is connected to, so that two walls stand around the proxy itself and what only it can reach. Both
-//! are in the cluster, and hold whatever chain a request came through. The first takes addresses out of what names
-//! are resolved to, all of them: Envoy tries the next one where the first is silent. The second looks at the address that
-//! was chosen, each time that one is, before it is connected to.
+//! Clients choose the destination, so two address filters protect the proxy itself and the addresses that only the
+//! proxy can reach. Both are part of the cluster, and apply whatever filter chain a request came through. The first
+//! filter removes refused addresses from DNS answers, all of them, since Envoy tries the next address where one does
+//! not respond. The second filter checks the selected address before each connection.
 
 use envoy_types::pb::envoy::config::cluster::v3 as envoy;
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
@@ -26,22 +26,23 @@ use super::wall;
 use crate::check::ranges::{self, Range};
 use crate::encode::any;
 
-/// Names that one Envoy remembers for one Backend; more are refused until some were not asked for during five minutes.
+/// Maximum number of names in the DNS cache of one Envoy for one Backend. Further names are refused until a cached name
+/// was unused for five minutes.
 pub const NAMES_MAX: u32 = 1024;
 
-/// Wherever a request wants to go.
+/// A destination that each request chooses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Anywhere {
-    /// The object that says so.
+    /// The object that configures the forward proxy.
     pub owner: ObjectKey,
-    /// Is TLS spoken, to whoever proves to have the name that is asked for?
+    /// Whether connections use TLS; the server's certificate must be valid for the requested name.
     pub tls: bool,
-    /// May it be the proxy's own host?
+    /// Whether the destination may be the proxy's own host (loopback).
     pub loopback: bool,
 }
 
 impl Anywhere {
-    /// Writes into a cluster how its hosts are found.
+    /// Writes the discovery of the cluster's hosts into the cluster.
     pub(crate) fn apply(&self, cluster: &mut envoy::Cluster) {
         let mut lookups = DnsCacheConfig {
             dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
@@ -52,7 +53,7 @@ impl Anywhere {
             }),
             ..Default::default()
         };
-        // Envoy takes no other settings for a name that it knows.
+        // Envoy refuses other settings for the name of a DNS cache that it already has.
         let label: String = Version::of(&lookups.encode_to_vec()).to_string().chars().take(16).collect();
         lookups.name = format!("{}/{label}", cluster.name);
         let config = ClusterConfig {
@@ -66,11 +67,11 @@ impl Anywhere {
         cluster.lb_policy = LbPolicy::ClusterProvided.into();
     }
 
-    /// What is special about HTTP there.
+    /// Returns the cluster's own HTTP settings.
     pub(crate) fn special(&self) -> Special {
         Special {
             filters: vec![wall::filter(self.loopback)],
-            // Who has the name that is asked for is whom the certificate must prove.
+            // The server's certificate must be valid for the requested name.
             names: Some(UpstreamHttpProtocolOptions {
                 auto_sni: true,
                 auto_san_validation: true,
@@ -79,10 +80,10 @@ impl Anywhere {
         }
     }
 
-    /// Why what policies say cannot hold there.
+    /// Returns an error where settings of policies cannot apply to a forward proxy.
     pub(crate) fn fits(upstream: &Upstream) -> Result<(), String> {
         if upstream.tls.is_some() {
-            return Err("whether TLS is spoken, and to whom, says enableTls of the Backend, and no policy".into());
+            return Err("field enableTls of the Backend decides about TLS to its hosts; policies cannot".into());
         }
         let Some(configured) = &upstream.configured else { return Ok(()) };
         let set = [
@@ -105,7 +106,7 @@ fn bits(range: &Range) -> UInt32Value {
     UInt32Value { value: range.bits.into() }
 }
 
-/// An address that a name is resolved to, in a range.
+/// Returns a matcher of DNS answers in the range.
 fn in_answers(range: &Range) -> XdsRange {
     XdsRange { address_prefix: range.network.to_string(), prefix_len: Some(bits(range)) }
 }

@@ -1,7 +1,7 @@
-//! Functions of AWS Lambda: a request becomes a signed call of the function, made by a filter of the cluster.
+//! AWS Lambda functions: a filter of the cluster turns a request into a signed invocation of the function.
 //!
-//! The key stands in the cluster, which goes to the Envoys of the Gateways that use it and to nobody else: Envoy takes
-//! such keys from no other resource that it is given.
+//! The access key is part of the cluster, which only the Envoys of Gateways that use the function receive: Envoy reads
+//! such keys from no other resource that it is sent.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/aws_lambda_filter>
 
@@ -16,40 +16,41 @@ use super::hosts::{Hosts, NamedHost};
 use super::upstream_filters::Special;
 use crate::encode::any;
 
-/// The filter that makes the call.
+/// The filter that invokes the function.
 const FILTER: &str = "envoy.filters.http.aws_lambda";
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Function {
-    /// Where it is called: one host.
+    /// The endpoint of the invocation: one host.
     pub hosts: Hosts,
-    /// What the host is called.
+    /// The host name of the endpoint.
     pub authority: Arc<str>,
-    /// The function's full name.
+    /// The function's ARN.
     pub arn: Arc<str>,
-    /// Is the body passed on as it is? Else the function gets the whole request as JSON, and answers so.
+    /// Whether the body is the payload; otherwise the payload is the whole request as JSON, and the response is JSON
+    /// too.
     pub as_it_is: bool,
-    /// Does nobody wait for it?
+    /// Whether the invocation is asynchronous.
     pub asynchronous: bool,
-    /// The Secret of the key.
+    /// The Secret that contains the access key.
     pub secret: ObjectKey,
-    /// The key by which it is called.
+    /// The access key of the invocation.
     pub key: CallKey,
 }
 
-/// A key of AWS, which nobody is shown.
+/// An AWS access key; never part of output.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey {
-    /// Its name.
+    /// The access key ID.
     pub id: Arc<str>,
-    /// The key.
+    /// The secret access key.
     pub secret: Arc<str>,
-    /// The token of a key for some time; empty for one that lasts.
+    /// The session token of a temporary access key; empty for a permanent one.
     pub token: Arc<str>,
 }
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for CallKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CallKey(..)")
@@ -57,7 +58,7 @@ impl fmt::Debug for CallKey {
 }
 
 impl Function {
-    /// What is special about HTTP there.
+    /// Returns the cluster's own HTTP settings.
     pub(crate) fn special(&self) -> Special {
         let mode = if self.asynchronous { InvocationMode::Asynchronous } else { InvocationMode::Synchronous };
         let config = Config {
@@ -77,7 +78,7 @@ impl Function {
         special
     }
 
-    /// The name of its host, for TLS.
+    /// Returns the host name of the endpoint, for TLS.
     pub(crate) fn server_name(&self) -> Option<&Arc<str>> {
         self.hosts.groups.iter().flatten().find_map(|(host, _)| match host {
             NamedHost::Name(name) => Some(name),

@@ -1,9 +1,10 @@
-//! What routes, hosts and route configurations say of guards: settings that need a filter in the chain.
+//! Guards at routes, hosts and route configurations: settings that need a filter in the chain.
 //!
-//! Of each kind what is said closest to the route counts. Envoy looks for the settings of each filter by its name, from
-//! the route outwards, and takes the first: the guard's as well. So whoever says something of its own says it for what
-//! is said further away too: the filters that it replaces are switched off, and those that stay in force are demanded
-//! once more. Whoever says nothing leaves everything as it is further away.
+//! For each kind of guard, the setting closest to the route applies. Envoy looks up the settings of each filter by the
+//! filter's name, from the route outwards, and uses the first ones it finds; this includes the settings of the chain's
+//! guard. Therefore a level with guards of its own also covers the outer levels: it disables the filters that it
+//! replaces, and requires the filters that stay in force again. A level without guards leaves the outer levels
+//! unchanged.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,60 +23,60 @@ use crate::encode::any;
 /// Kinds of guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Somebody is asked whether a request may pass.
+    /// External authorization.
     ExtAuth,
-    /// Tokens.
+    /// JWT authentication.
     Jwt,
-    /// Limits that all Envoys share.
+    /// Global rate limiting.
     RateLimit,
-    /// Somebody sees requests on their way.
+    /// External processing.
     ExtProc,
-    /// Users log in elsewhere.
+    /// OAuth 2.0 login.
     OAuth2,
 }
 
-/// What is said at one place.
+/// The guards at one level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guards {
-    /// Who is asked whether a request may pass.
+    /// External authorization of requests.
     pub ext_auth: Option<ExtAuth>,
-    /// Which token it must have.
+    /// The token that requests must carry.
     pub jwt: Option<Jwt>,
-    /// How often such requests may come to all Envoys together.
+    /// The global rate limit of requests.
     pub rate_limit: Option<GlobalLimit>,
-    /// Who sees them on their way.
+    /// External processing of requests and responses.
     pub ext_proc: Option<ExtProc>,
-    /// Where users must have logged in.
+    /// The login that requests must have.
     pub oauth2: Option<Arc<OAuth2>>,
-    /// What is switched off here, whatever is said further away.
+    /// Kinds that are disabled here, whatever the outer levels set.
     pub off: BTreeSet<Kind>,
-    /// What stands further away, as it is here.
+    /// The filters of the outer levels.
     pub(crate) above: Above,
 }
 
-/// Filters of what is said further away, by name, as they are for whoever says something closer.
+/// Filters of the outer levels by name, as they apply to this level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Above {
-    /// They stay in force.
+    /// Filters that stay in force.
     in_force: BTreeSet<Arc<str>>,
-    /// Something closer stands in their place, or nothing at all.
+    /// Filters that this level replaces or disables.
     replaced: BTreeSet<Arc<str>>,
 }
 
 impl Guards {
-    /// Is nothing said?
+    /// Returns whether nothing is set at this level.
     pub fn is_empty(&self) -> bool {
         let Self { ext_auth, jwt, rate_limit, ext_proc, oauth2, off, above: _ } = self;
         let nobody = ext_auth.is_none() && ext_proc.is_none() && oauth2.is_none();
         nobody && jwt.is_none() && rate_limit.is_none() && off.is_empty()
     }
 
-    /// The filters that must be in the chain for it.
+    /// Returns the filters that these guards need in the chain.
     pub fn filters(&self) -> Vec<ChainFilter> {
         self.set().into_iter().map(|(_, filter)| filter).collect()
     }
 
-    /// The same under what is said further away, the closer first.
+    /// Returns these guards with the filters of the given outer levels, nearest level first.
     pub(crate) fn under<'a>(&self, levels: impl IntoIterator<Item = &'a Guards>) -> Self {
         let mut guards = Self { above: Above::default(), ..self.clone() };
         if guards.is_empty() {
@@ -98,7 +99,7 @@ impl Guards {
         guards
     }
 
-    /// Envoy's settings by the names of the filters, the guard's among them.
+    /// Returns the per-route settings by filter name, those of the chain's guard included.
     pub(crate) fn encode(&self) -> Vec<(String, Any)> {
         if self.is_empty() {
             return Vec::new();
@@ -109,7 +110,7 @@ impl Guards {
         names.extend(self.above.in_force.iter().map(|name| &**name));
         let demanded = match (names.is_empty(), self.above.replaced.is_empty()) {
             (false, _) => Some(any(&demand(&names))),
-            // What is demanded further away is for filters that are switched off here.
+            // Outer levels require only filters that are disabled here.
             (true, false) => Some(off()),
             (true, true) => None,
         };
@@ -124,7 +125,7 @@ impl Guards {
         settings
     }
 
-    /// What is set here, and the filter of each.
+    /// Returns the guards that are set here, each with its filter.
     fn set(&self) -> Vec<(Kind, ChainFilter)> {
         let ext_auth = self.ext_auth.iter().map(|auth| (Kind::ExtAuth, ChainFilter::ExtAuth(auth.server.clone())));
         let jwt = self.jwt.iter().map(|jwt| (Kind::Jwt, ChainFilter::Jwt(jwt.filter.clone())));
@@ -134,17 +135,17 @@ impl Guards {
         let shown = shown.map(|shown| (Kind::ExtProc, ChainFilter::ExtProc(shown.service.clone())));
         let login = self.oauth2.iter();
         let login = login.map(|oauth2| (Kind::OAuth2, ChainFilter::OAuth2(oauth2.login.clone())));
-        // Whoever has another login has its tokens too.
+        // A level with another login also has the tokens of that login.
         let tokens = self.tokens().map(|token| (Kind::OAuth2, ChainFilter::Jwt(token.filter.clone())));
         ext_auth.chain(login).chain(tokens).chain(jwt).chain(limit).chain(shown).collect()
     }
 
-    /// Tokens that users must have who logged in.
+    /// Returns the tokens that users must have after login.
     fn tokens(&self) -> impl Iterator<Item = &Jwt> {
         self.oauth2.iter().flat_map(|oauth2| &oauth2.tokens)
     }
 
-    /// Of what something is said here.
+    /// Returns the kinds that are set or disabled here.
     fn kinds(&self) -> BTreeSet<Kind> {
         self.set().into_iter().map(|(kind, _)| kind).chain(self.off.iter().copied()).collect()
     }

@@ -1,4 +1,4 @@
-//! What of a request is hashed, so that equal ones go to the same endpoint.
+//! Hash policies: the parts of a request that are hashed, so that equal requests go to the same endpoint.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use envoy_types::pb::envoy::config::route::v3::route_action::hash_policy::{
 
 use crate::encode::seconds;
 
-/// A part of a request that is hashed.
+/// One entry of a hash policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hashed {
-    /// Is nothing after it looked at where it gives a hash?
+    /// Whether later entries are skipped once this one has produced a hash.
     pub terminal: bool,
-    /// What is hashed.
+    /// The hashed part of the request.
     pub part: HashedPart,
 }
 
-/// What is hashed.
+/// The hashed part of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HashedPart {
     /// A header.
@@ -27,12 +27,12 @@ pub enum HashedPart {
     Query(Arc<str>),
     /// The client's address.
     Address,
-    /// A cookie for the session, which clients are given.
+    /// A session cookie, which Envoy sets.
     Cookie(Arc<str>),
 }
 
 impl Hashed {
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> HashPolicy {
         let part = match &self.part {
             HashedPart::Header(name) => {

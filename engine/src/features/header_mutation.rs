@@ -1,4 +1,4 @@
-//! Changes to headers that a filter makes, on the way in before the back end is chosen.
+//! Header changes by a filter; request headers change before the backend is selected.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use envoy_types::pb::envoy::extensions::filters::http::header_mutation::v3::{Hea
 
 use super::headers::HeaderEdits;
 
-/// Changes to the headers of both directions.
+/// Header changes of both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderMutations {
-    /// Of requests.
+    /// Changes to request headers.
     pub request: HeaderEdits,
-    /// Of responses.
+    /// Changes to response headers.
     pub response: HeaderEdits,
 }
 
 impl HeaderMutations {
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> HeaderMutationPerRoute {
         HeaderMutationPerRoute {
             mutations: Some(Mutations {
@@ -30,7 +30,7 @@ impl HeaderMutations {
     }
 }
 
-/// Envoy's form of changes to the headers of one direction.
+/// Returns Envoy's mutations of the headers of one direction.
 pub(super) fn mutations(edits: &HeaderEdits) -> Vec<Mutation> {
     let remove = edits.remove.iter().map(|name: &Arc<str>| Action::Remove(name.to_string()));
     let add = edits.to_add().into_iter().map(Action::Append);

@@ -1,4 +1,4 @@
-//! Adding, setting and removing headers, of requests and of responses.
+//! Header modification: setting, adding and removing request and response headers.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use envoy_types::pb::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
 use super::Flaw;
 use crate::check;
 
-/// Entries of one list; the CRD allows as many.
+/// Maximum number of entries in one list; equal to the limit in the CRD.
 pub const ENTRIES_MAX: usize = 16;
 
-/// Changes to headers. Names are lower-case and valid, values are literal text.
+/// Header changes. Names are lower-case and valid, values are literal text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderEdits {
-    /// Put in the place of what is there.
+    /// Headers that replace existing ones.
     pub set: Vec<(Arc<str>, Arc<str>)>,
-    /// Put in the place of what is there; values are Envoy's format strings.
+    /// Headers that replace existing ones; values are Envoy format strings.
     pub set_formatted: Vec<(Arc<str>, Arc<str>)>,
-    /// Added to what is there.
+    /// Headers that are added to existing ones.
     pub add: Vec<(Arc<str>, Arc<str>)>,
-    /// Added to what is there; values are Envoy's format strings.
+    /// Headers that are added to existing ones; values are Envoy format strings.
     pub add_formatted: Vec<(Arc<str>, Arc<str>)>,
-    /// Taken away.
+    /// Headers that are removed.
     pub remove: Vec<Arc<str>>,
 }
 
 impl HeaderEdits {
-    /// Reads one list after the other; every entry that cannot be used is a flaw.
+    /// Parses and validates the lists; every unusable entry is a flaw.
     pub fn read<'a>(
         set: impl IntoIterator<Item = (&'a str, &'a str)>,
         add: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -50,18 +50,19 @@ impl HeaderEdits {
         Self { set, add, remove: names, ..Self::default() }
     }
 
-    /// Is a header removed or overwritten, so that its value does not get through?
+    /// Returns whether the changes remove or overwrite a header, so that its original value is hidden.
     pub fn hides(&self) -> bool {
         let Self { set, set_formatted, add: _, add_formatted: _, remove } = self;
         !set.is_empty() || !set_formatted.is_empty() || !remove.is_empty()
     }
 
-    /// True where nothing changes.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Envoy's form of `set` and `add`. Percent signs are escaped: Envoy would read them as commands.
+    /// Returns Envoy's form of headers to set and to add. Percent signs of literal values are escaped, since Envoy
+    /// would read them as command operators.
     pub(crate) fn to_add(&self) -> Vec<HeaderValueOption> {
         let formatted = |action: HeaderAppendAction, name: &str, value: String| HeaderValueOption {
             header: Some(HeaderValue { key: name.to_owned(), value, ..Default::default() }),
@@ -83,7 +84,7 @@ impl HeaderEdits {
         set.chain(add).collect()
     }
 
-    /// Envoy's form of `remove`.
+    /// Returns Envoy's form of headers to remove.
     pub(crate) fn to_remove(&self) -> Vec<String> {
         self.remove.iter().map(ToString::to_string).collect()
     }

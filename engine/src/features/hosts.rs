@@ -1,4 +1,4 @@
-//! Hosts that an object names itself, instead of the endpoints of a Service: addresses, and names that Envoy looks up.
+//! Static hosts of an object, instead of the endpoints of a Service: addresses, and names that Envoy resolves by DNS.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::upstream_filters::Special;
 use super::wall;
 use crate::encode::endpoints;
 
-/// Hosts of one object.
+/// Maximum number of hosts of one object.
 pub const HOSTS_MAX: usize = 256;
-/// How many percent of the requests of a group its healthy hosts can take: so many that of as many hosts as there may be
-/// one is enough. Envoy would pass requests on as soon as more than a quarter of a group has failed.
+/// Overprovisioning factor in percent: one healthy host of a group with the maximum number of hosts is enough. With
+/// Envoy's default, the next group would receive requests as soon as more than a quarter of a group has failed.
 const OVERPROVISIONING: u32 = 100 * 256;
 
-/// What is wrong with health checks of hosts that are looked up.
+/// Message for health checks of hosts that Envoy resolves by name.
 const CHECKS_BY_NAME: &str = "healthCheck of a policy would connect to whatever address the host name resolves to, \
                               loopback and metadata services included: use outlierDetection, write addresses instead \
                               of the host name, or start Holdfast with --allow-health-checks-by-name";
@@ -30,38 +30,40 @@ const CHECKS_BY_NAME: &str = "healthCheck of a policy would connect to whatever 
 /// The hosts of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hosts {
-    /// The object that names them.
+    /// The object that lists the hosts.
     pub owner: ObjectKey,
-    /// Further objects that they come from.
+    /// Further objects that the hosts come from.
     pub members: Vec<ObjectKey>,
-    /// The hosts with their ports, at least one, in groups: the next one is for requests when all of a group have failed.
+    /// The hosts with their ports in priority groups; at least one host. A group receives requests when all hosts of
+    /// the previous groups have failed.
     pub groups: Vec<Vec<(NamedHost, u16)>>,
-    /// May those that are named be the proxy's own host?
+    /// Whether a name may resolve to the proxy's own host (loopback).
     pub loopback: bool,
 }
 
 /// A host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NamedHost {
-    /// By its address.
+    /// An IP address.
     Address(IpAddr),
-    /// By its name.
+    /// A DNS name.
     Name(Arc<str>),
 }
 
 impl Hosts {
-    /// Does Envoy look any of them up?
+    /// Returns whether Envoy resolves any of the hosts by DNS.
     fn are_named(&self) -> bool {
         self.groups.iter().flatten().any(|(host, _)| matches!(host, NamedHost::Name(_)))
     }
 
-    /// What is special about HTTP there: a name leads where its owner wants, which must not be where no address may lead.
+    /// Returns the cluster's own HTTP settings. The owner of a DNS name chooses its addresses, so an address filter
+    /// must refuse the addresses that no backend may have.
     pub(crate) fn special(&self) -> Special {
         if self.are_named() { wall::special(self.loopback) } else { Special::default() }
     }
 
-    /// Why what policies set cannot hold there: health checks connect to whatever address a name resolves to, and no filter
-    /// of Envoy sees them.
+    /// Returns an error where settings of policies cannot apply: health checks connect to any address that a name
+    /// resolves to, and no Envoy filter applies to them.
     pub(crate) fn fits(&self, upstream: &Upstream, checks_by_name: bool) -> Result<(), String> {
         let is_checked = upstream.configured.as_ref().is_some_and(|configured| configured.health.is_some());
         if is_checked && self.are_named() && !checks_by_name {
@@ -70,7 +72,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Writes into a cluster where its endpoints are.
+    /// Writes the endpoints into a cluster.
     pub(crate) fn apply(&self, cluster: &mut envoy::Cluster) {
         if self.are_named() {
             wall::look_up(cluster, DnsLookupFamily::V4Preferred);
@@ -106,7 +108,7 @@ impl NamedHost {
             },
             Self::Name(name) => {
                 let mut endpoint = endpoints::named(name, port);
-                // What a host is called that is asked for by the name of its endpoint.
+                // Host rewriting to the endpoint's host name uses this name.
                 if let Some(HostIdentifier::Endpoint(endpoint)) = &mut endpoint.host_identifier {
                     endpoint.hostname = name.to_string();
                 }

@@ -1,4 +1,4 @@
-//! Redirects of back ends that are followed instead of being given to clients.
+//! Internal redirects: Envoy follows redirects of backends instead of returning them to clients.
 
 use std::sync::Arc;
 
@@ -10,35 +10,35 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 
 use crate::encode::any;
 
-/// Which redirects are followed.
+/// The redirects that Envoy follows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InternalRedirect {
-    /// How many, one after the other; one where unset.
+    /// Maximum number of consecutive redirects; one where unset.
     pub max: Option<u32>,
-    /// Of which statuses; 302 where empty.
+    /// Response statuses that count as redirects; 302 where empty.
     pub statuses: Vec<u32>,
-    /// May they lead from one scheme to the other?
+    /// Whether redirects may change the scheme.
     pub cross_scheme: CrossScheme,
-    /// Headers of the redirect that go into the next request.
+    /// Headers of the redirect response that are copied to the next request.
     pub copied: Vec<Arc<str>>,
-    /// May a route not be taken twice?
+    /// Whether a redirect to a route that was already used is refused.
     pub deny_repeated: bool,
 }
 
-/// May redirects lead from one scheme to the other?
+/// Whether redirects may change the scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CrossScheme {
-    /// No.
+    /// Never.
     #[default]
     Never,
-    /// Yes.
+    /// Always.
     Always,
-    /// Only to where it is as safe.
+    /// Only if the new scheme is as secure as the old one.
     Safe,
 }
 
 impl InternalRedirect {
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> InternalRedirectPolicy {
         let safe = (self.cross_scheme == CrossScheme::Safe).then(|| TypedExtensionConfig {
             name: "envoy.internal_redirect_predicates.safe_cross_scheme".into(),

@@ -1,4 +1,4 @@
-//! Who may come in, by address.
+//! IP allow and deny lists of HTTPProxy.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,13 +11,13 @@ use envoy_types::pb::envoy::config::rbac::v3::{Permission, Policy, Principal, Rb
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::{Rbac, RbacPerRoute};
 use envoy_types::pb::google::protobuf::UInt32Value;
 
-/// The name of the filter, in the filter chain and as the key of per-route settings.
+/// Name of the filter in the filter chain, and key of its per-route settings.
 pub(crate) const FILTER: &str = "envoy.filters.http.rbac";
 
-/// Addresses that alone may come in, or that may not.
+/// A list of addresses that are allowed or denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpFilter {
-    /// Do they alone come in?
+    /// Whether only these addresses are allowed; otherwise only these are denied.
     pub allow: bool,
     /// The addresses.
     pub ranges: Vec<IpRange>,
@@ -26,16 +26,16 @@ pub struct IpFilter {
 /// A range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpRange {
-    /// Is it the client's address as trusted proxies tell it, and not that of the connection?
+    /// Whether the range applies to the client's address as reported by trusted proxies, not to that of the connection.
     pub remote: bool,
     /// An address of the range.
     pub address: IpAddr,
-    /// How many of its bits count.
+    /// Prefix length in bits.
     pub length: u8,
 }
 
 impl IpRange {
-    /// Reads an address or a range of addresses.
+    /// Parses an address or a range of addresses.
     pub fn read(remote: bool, text: &str) -> Option<Self> {
         let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
         let address: IpAddr = address.parse().ok()?;
@@ -50,12 +50,12 @@ impl IpRange {
 }
 
 impl IpFilter {
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> RbacPerRoute {
         RbacPerRoute { rbac: Some(Rbac { rules: Some(self.rules()), ..Default::default() }) }
     }
 
-    /// Its rules, for requests and connections alike.
+    /// Returns the RBAC rules, which apply to requests and to connections.
     pub(crate) fn rules(&self) -> Rules {
         let principals = self.ranges.iter().map(|range| {
             let cidr = CidrRange {

@@ -1,6 +1,7 @@
-//! Requests that must have a token, and who makes tokens.
+//! JWT authentication: providers and the requirements of routes.
 //!
-//! A requirement is known by its content: a chain that knows another form of it, or none, refuses the request.
+//! The name of a requirement contains a hash of its content: a chain that has another form of the requirement, or none,
+//! refuses the request.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/jwt_authn_filter>
 
@@ -25,104 +26,105 @@ use super::asking::Again;
 use super::remote::Remote;
 use crate::encode;
 
-/// The key of metadata under which the claims of a token are found.
+/// Metadata key of the claims of a token.
 const CLAIMS: &str = "payload";
-/// Makers of tokens of one filter.
+/// Maximum number of providers in one filter.
 pub const PROVIDERS_MAX: usize = 64;
-/// Bytes of keys that are written down.
+/// Maximum size of an inline JSON Web Key Set (JWKS), in bytes.
 pub const JWKS_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of an address of keys.
+/// Maximum length of a JWKS URI, in bytes.
 pub const URI_BYTES_MAX: usize = 2048;
 
-/// `JwtAuthentication.providers`.
+/// Field number of `JwtAuthentication.providers`.
 const PROVIDERS_FIELD: u32 = 1;
-/// `JwtAuthentication.requirement_map`.
+/// Field number of `JwtAuthentication.requirement_map`.
 const REQUIREMENTS_FIELD: u32 = 5;
 
-/// Makers of tokens, as a filter of a chain.
+/// JWT providers, as a filter of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JwtFilter {
     /// The filter's name.
     pub name: Arc<str>,
-    /// The objects that say all this.
+    /// The objects that configure the filter.
     pub owners: Vec<ObjectKey>,
-    /// Makers of tokens, by name.
+    /// JWT providers by name.
     pub providers: BTreeMap<Arc<str>, Provider>,
-    /// What routes may ask for.
+    /// The requirements that routes may use.
     pub requirements: BTreeSet<Requirement>,
 }
 
-/// Who makes tokens.
+/// A JWT provider.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Provider {
-    /// The issuer that stands in them; any where unset.
+    /// The required issuer; any where unset.
     pub issuer: Option<Arc<str>>,
-    /// The audiences of which one stands in them; any where none is listed.
+    /// The accepted audiences, of which a token must contain one; any where empty.
     pub audiences: Vec<Arc<str>>,
-    /// The keys.
+    /// The keys that verify tokens.
     pub keys: Keys,
-    /// Is the token passed on?
+    /// Whether the token is forwarded to backends.
     pub forward: bool,
-    /// Headers in which tokens stand, each with what stands before them; `Authorization: Bearer` where nothing is said.
+    /// Headers that carry tokens, each with the prefix before the token; `Authorization: Bearer` where no source is
+    /// set.
     pub headers: Vec<(Arc<str>, Arc<str>)>,
-    /// Query parameters in which tokens stand.
+    /// Query parameters that carry tokens.
     pub parameters: Vec<Arc<str>>,
-    /// Cookies in which tokens stand.
+    /// Cookies that carry tokens.
     pub cookies: Vec<Arc<str>>,
-    /// Claims, each with the header in which back ends are told.
+    /// Claims, each with the request header that carries it to backends.
     pub claims: Vec<(Arc<str>, Arc<str>)>,
 }
 
-/// The keys of a maker of tokens.
+/// The keys of a JWT provider.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Keys {
-    /// They are fetched.
+    /// Remote keys, which Envoy fetches.
     Remote {
-        /// The address.
+        /// The JWKS URI.
         uri: Arc<str>,
-        /// Who is asked.
+        /// The service that Envoy calls.
         remote: Remote,
-        /// How long an answer may take.
+        /// Timeout of a fetch.
         timeout: Duration,
-        /// How long they are kept; as usual where unset.
+        /// How long fetched keys are cached; Envoy's default where unset.
         kept: Option<Duration>,
-        /// When they are fetched.
+        /// When the keys are fetched.
         fetching: Fetching,
     },
-    /// They are written down, as JSON.
+    /// Inline keys, as JSON.
     Written(Arc<str>),
 }
 
-/// When keys are fetched: by the first request that needs them, and once, where nothing is said.
+/// When Envoy fetches keys; by default for the first request that needs them, in one attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fetching {
-    /// Before the first request. Does the listener open before they are there, and how long is it until a fetch that
-    /// failed is tried again?
+    /// Asynchronous fetching, before the first request: whether the listener opens before the keys are available, and
+    /// the pause after a failed fetch.
     pub ahead: Option<(bool, Option<Duration>)>,
-    /// When a fetch is tried again.
+    /// Retries of a fetch.
     pub again: Option<Again>,
 }
 
-/// Tokens of one of these makers.
+/// A requirement for a token of one of the given providers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requirement {
-    /// The makers, at least one.
+    /// The providers, at least one.
     pub providers: BTreeSet<Arc<str>>,
-    /// May there be no token at all?
+    /// Whether requests without a token pass.
     pub allow_missing: bool,
 }
 
-/// What a route says: which token its requests must have.
+/// Per-route settings: the token that requests of a route must carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jwt {
-    /// The filter that knows it.
+    /// The filter that has the requirement.
     pub filter: Arc<JwtFilter>,
     /// The requirement, one of the filter's.
     pub requirement: Requirement,
 }
 
 impl JwtFilter {
-    /// Whom it asks.
+    /// Returns the services that Envoy calls.
     pub fn remotes(&self) -> Vec<&Remote> {
         let keys = self.providers.values().map(|provider| &provider.keys);
         let asked = keys.filter_map(|keys| match keys {
@@ -132,7 +134,7 @@ impl JwtFilter {
         asked.collect()
     }
 
-    /// What a requirement is called: by its own content and that of the makers it names.
+    /// Returns the name of a requirement, derived from its content and that of its providers.
     fn name_of(&self, requirement: &Requirement) -> String {
         let mut bytes = vec![u8::from(requirement.allow_missing)];
         for name in &requirement.providers {
@@ -146,7 +148,7 @@ impl JwtFilter {
         format!("{}/{label}", names.join("+"))
     }
 
-    /// Envoy's form. Its maps are written by hand, in order.
+    /// Returns the Envoy configuration. The entries of its maps are encoded in order.
     pub(crate) fn encode(&self) -> Any {
         let mut value = Vec::new();
         for (name, provider) in &self.providers {
@@ -217,7 +219,7 @@ impl Provider {
 }
 
 impl Requirement {
-    /// Tokens of this maker.
+    /// Returns a requirement for a token of this provider.
     pub fn of(provider: &Arc<str>) -> Self {
         Self { providers: [provider.clone()].into(), allow_missing: false }
     }
@@ -238,14 +240,14 @@ impl Requirement {
 }
 
 impl Jwt {
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> envoy::PerRouteConfig {
         let name = self.filter.name_of(&self.requirement);
         envoy::PerRouteConfig { requirement_specifier: Some(RequirementSpecifier::RequirementName(name)) }
     }
 }
 
-/// Checks keys that are written down: public ones only, since they go into what pages show.
+/// Validates an inline JWKS. It may contain public keys only, since the admin pages show it.
 pub fn check_keys(text: &[u8]) -> Result<Arc<str>, String> {
     if text.len() > JWKS_BYTES_MAX {
         return Err(format!("it has more than {JWKS_BYTES_MAX} bytes"));
@@ -253,7 +255,7 @@ pub fn check_keys(text: &[u8]) -> Result<Arc<str>, String> {
     let not_jwks = || "it is no JSON Web Key Set".to_owned();
     let text = std::str::from_utf8(text).map_err(|_| not_jwks())?;
     let document: serde_json::Value = serde_json::from_str(text).map_err(|_| not_jwks())?;
-    // One key alone is a set of one.
+    // A single key is read as a set with one key.
     let document = if document.get("kty").is_some() { serde_json::json!({ "keys": [document] }) } else { document };
     let keys = document.get("keys").and_then(serde_json::Value::as_array).ok_or_else(not_jwks)?;
     if keys.is_empty() {
@@ -276,7 +278,7 @@ pub fn check_keys(text: &[u8]) -> Result<Arc<str>, String> {
             return Err(format!("keys[{index}] lacks parts of a public key"));
         }
     }
-    // As it is written, but for one that is a set only now.
+    // Returns the text unchanged, unless it was a single key.
     let is_set = text.parse::<serde_json::Value>().is_ok_and(|written| written == document);
     Ok(if is_set { text.into() } else { document.to_string().into() })
 }

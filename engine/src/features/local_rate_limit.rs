@@ -1,4 +1,4 @@
-//! How often requests may come to one Envoy.
+//! Local rate limits of HTTPProxy: the rate of requests to one Envoy.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 use super::headers::HeaderEdits;
 use crate::encode::duration;
 
-/// The name of the filter, in the filter chain and as the key of per-route settings.
+/// Name of the filter in the filter chain, and key of its per-route settings.
 pub(crate) const FILTER: &str = "envoy.filters.http.local_ratelimit";
-/// What its statistics begin with.
+/// Prefix of the filter's statistics.
 const STAT_PREFIX: &str = "http";
 
-/// A limit.
+/// A local rate limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalRateLimit {
-    /// Requests for each unit of time, at least one.
+    /// Number of requests for each unit of time; at least one.
     pub requests: u32,
     /// The unit of time.
     pub unit: Duration,
-    /// Requests above that, for a short time.
+    /// Number of additional requests in a burst.
     pub burst: u32,
-    /// The status of requests over the limit.
+    /// The response status of requests over the limit.
     pub status: u16,
-    /// Changes to responses to requests over the limit.
+    /// Changes to the headers of responses to requests over the limit.
     pub headers: HeaderEdits,
 }
 
 impl LocalRateLimit {
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> Envoy {
         let always = || {
             let denominator = DenominatorType::Hundred.into();
@@ -54,7 +54,7 @@ impl LocalRateLimit {
         }
     }
 
-    /// The filter itself, which limits nothing where a route says nothing.
+    /// Returns the configuration of the filter in the chain, which limits nothing without per-route settings.
     pub(crate) fn filter() -> Envoy {
         Envoy { stat_prefix: STAT_PREFIX.into(), ..Default::default() }
     }

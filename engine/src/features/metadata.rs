@@ -1,49 +1,49 @@
-//! Metadata for filters and logs that come after, from texts and headers.
+//! Dynamic metadata from texts and headers, for later filters and access logs.
 
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::extensions::filters::http::header_to_metadata::v3::Config;
 use envoy_types::pb::envoy::extensions::filters::http::header_to_metadata::v3::config::{KeyValuePair, Rule};
 
-/// Entries of one direction; the CRD allows as many.
+/// Maximum number of entries in one direction; equal to the limit in the CRD.
 pub const ENTRIES_MAX: usize = 16;
 
 /// Metadata of both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// Made when a request comes.
+    /// Entries that are set when a request arrives.
     pub request: Vec<Entry>,
-    /// Made when a response comes.
+    /// Entries that are set when a response arrives.
     pub response: Vec<Entry>,
 }
 
-/// An entry.
+/// A metadata entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Namespace.
+    /// The namespace.
     pub namespace: Arc<str>,
-    /// Key.
+    /// The key.
     pub key: Arc<str>,
-    /// Value.
+    /// The value.
     pub value: Source,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// It is this text.
+    /// A fixed text.
     Text(Arc<str>),
-    /// A header; there is no entry where that is not there.
+    /// A header; without the header, the entry is not set.
     Header(Arc<str>),
 }
 
 impl Metadata {
-    /// Is there none?
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Envoy's form. A text goes with a header that is always there.
+    /// Returns the Envoy configuration. A fixed text is bound to a header that is always present.
     pub(crate) fn encode(&self) -> Config {
         let rules = |entries: &[Entry], always: &str| entries.iter().map(|entry| entry.encode(always)).collect();
         Config {

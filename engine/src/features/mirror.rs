@@ -1,4 +1,4 @@
-//! Copies of requests to another back end, whose answers are thrown away.
+//! Request mirroring: copies of requests go to another backend, and its responses are discarded.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::model::Backend;
 /// A mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
-    /// Where the copies go.
+    /// The backend that receives the copies.
     pub backend: Backend,
-    /// Which share of the requests is copied.
+    /// The share of requests that are copied.
     pub share: Share,
-    /// How copies are sent, where that is said.
+    /// Options of the copies, where set.
     pub sent: Option<Mirroring>,
 }
 
-/// How copies of requests are sent.
+/// Options of mirrored requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirroring {
-    /// Is their host left without `-shadow`?
+    /// Whether the host is sent without the suffix `-shadow`.
     pub plain_host: bool,
-    /// Their host.
+    /// The host of the copies.
     pub host: Option<Arc<str>>,
 }
 
@@ -35,14 +35,14 @@ pub struct Mirroring {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(u32);
 
-/// Millionths in a whole.
+/// The number of millionths in a whole.
 const WHOLE: u32 = 1_000_000;
 
 impl Share {
     /// Every request.
     pub const ALL: Share = Share(WHOLE);
 
-    /// A share as Gateway API writes it: a percentage or a fraction, not both.
+    /// Parses a share of Gateway API: a percentage or a fraction, not both.
     pub fn read(percent: Option<i32>, fraction: Option<(i32, Option<i32>)>) -> Result<Self, Flaw> {
         match (percent, fraction) {
             (None, None) => Ok(Self::ALL),
@@ -66,7 +66,7 @@ impl Share {
 }
 
 impl Mirror {
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> RequestMirrorPolicy {
         RequestMirrorPolicy {
             cluster: names::cluster(&self.backend),

@@ -1,7 +1,7 @@
-//! What can be done to a request, one file a feature: its model, its validation, its merging and its Envoy form.
+//! HTTP features, one file for each: model, validation, merging and Envoy form.
 //!
-//! The files of `apis` and `translate` convert to these models; adding a feature is one file here and its conversion
-//! in each API that offers it.
+//! The files of `apis` and `translate` convert to these models. A new feature is one file here and its conversion in
+//! each API that offers it.
 
 pub mod acl;
 pub mod api_key_auth;
@@ -52,17 +52,17 @@ pub mod upstream;
 pub(crate) mod upstream_filters;
 pub(crate) mod wall;
 
-/// Something wrong with a feature's settings: where (relative to the feature's own field) and a sentence.
+/// An error in a feature's settings: the field (relative to the feature's own field) and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
-    /// Field below the feature's own, as in `set[0].name`; empty for the feature itself.
+    /// Field below the feature's own field, as in `set[0].name`; empty for the feature itself.
     pub field: String,
-    /// A sentence for the owner.
+    /// A sentence for the owner of the object.
     pub message: String,
 }
 
 impl Flaw {
-    /// A flaw in a field.
+    /// Creates a flaw of the given field.
     pub fn new(field: impl Into<String>, message: impl ToString) -> Self {
         Self { field: field.into(), message: message.to_string() }
     }

@@ -1,8 +1,8 @@
-//! Users log in elsewhere (OAuth 2.0, OpenID Connect), and come back with cookies that only Envoy can make.
+//! OAuth 2.0 and OpenID Connect login: after a login at the provider, users have cookies that only Envoy can create.
 //!
-//! What Envoy needs to know in secret is resources of its own: the client's secret, and the key of the cookies. That key
-//! is derived from the client's secret and the name of the object: it has to be the same for all Envoys and after every
-//! restart, nobody has to store it, and whoever changes the client's secret ends all sessions with it.
+//! The secrets that Envoy needs are resources of their own: the client secret, and the key that signs the cookies. That
+//! key is derived from the client secret and the name of the object: the key has to be the same in all Envoys and after
+//! every restart without being stored, and a change of the client secret thus ends all sessions.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/oauth2_filter>
 
@@ -34,101 +34,101 @@ use crate::encode;
 use crate::encode::{cluster::ads, names};
 use crate::model::NamedMatch;
 
-/// Entries of one list.
+/// Maximum number of entries in one list.
 pub const ENTRIES_MAX: usize = 64;
-/// Bytes of an address, of a name or of a scope.
+/// Maximum length of a URL, a name or a scope, in bytes.
 pub const TEXT_BYTES_MAX: usize = 2048;
-/// Bytes of a client's secret.
+/// Maximum length of a client secret, in bytes.
 pub const SECRET_BYTES_MAX: usize = 4096;
 
-/// How long an answer with tokens may take.
+/// Timeout of a request for tokens.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(5);
-/// The scope without which nobody can be logged out elsewhere.
+/// The scope that logout at the provider requires.
 const OPENID: &str = "openid";
-/// Tells this use of a client's secret from every other one.
+/// Context string of the key derivation, which separates this use of a client secret from every other use.
 const COOKIE_KEY_CONTEXT: &str = "holdfast.dev 2026-11 key of OAuth2 cookies from a client's secret";
-/// The cookie of access tokens, where nothing else is said.
+/// The default name of the access token's cookie.
 const ACCESS_COOKIE: &str = "BearerToken";
-/// The cookie of ID tokens, where nothing else is said.
+/// The default name of the ID token's cookie.
 const ID_COOKIE: &str = "IdToken";
 
 /// The names of all other cookies.
 const OWN_COOKIES: [&str; 5] = ["OauthHMAC", "OauthExpires", "RefreshToken", "OauthNonce", "CodeVerifier"];
 
-/// Where users log in, as a filter of a chain.
+/// A login at a provider, as a filter of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Login {
     /// The filter's name.
     pub name: Arc<str>,
-    /// The object that says all this.
+    /// The object that configures the login.
     pub owner: ObjectKey,
-    /// Who is asked for tokens.
+    /// The service that Envoy requests tokens from.
     pub remote: Remote,
-    /// The address that it is asked at.
+    /// The URL of the token endpoint.
     pub token_endpoint: Arc<str>,
-    /// Where users are sent.
+    /// The URL that users are redirected to for login.
     pub authorization_endpoint: Arc<str>,
-    /// Where they are sent when they log out.
+    /// The URL that users are redirected to for logout.
     pub end_session_endpoint: Option<Arc<str>>,
-    /// Where they come back to, with what Envoy fills in.
+    /// The URL that users return to after login; may contain Envoy format strings.
     pub redirect_uri: Arc<str>,
-    /// The path of it.
+    /// The path of the redirect URI.
     pub redirect_path: Arc<str>,
-    /// The path that logs out.
+    /// The path that logs users out.
     pub logout_path: Arc<str>,
-    /// Do back ends get the token as `authorization`?
+    /// Whether backends receive the access token in the header `authorization`.
     pub forward_access_token: bool,
-    /// What is asked for; `user` where none is listed.
+    /// The requested scopes; `user` where empty.
     pub scopes: Vec<Arc<str>>,
-    /// Who asks.
+    /// The client ID.
     pub client_id: Arc<str>,
-    /// By which it is known.
+    /// The client secret.
     pub secret: ClientSecret,
-    /// What cookies look like.
+    /// Cookie settings.
     pub cookies: Cookies,
-    /// Requests that are refused (401) where others are sent to log in: those that have one of these headers.
+    /// Headers of requests that are refused (401) instead of being redirected to login; one match is enough.
     pub deny_redirect: Vec<NamedMatch>,
 }
 
-/// A client's secret, and where it comes from.
+/// A client secret, and the object that contains it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientSecret {
-    /// The object that holds it.
+    /// The object that contains the secret.
     pub key: ObjectKey,
-    /// It.
+    /// The secret.
     pub content: Bytes,
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl std::fmt::Debug for ClientSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ClientSecret({})", self.key.namespaced_name())
     }
 }
 
-/// What cookies look like.
+/// Cookie settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cookies {
-    /// The domain that they are for; the host alone where unset.
+    /// The domain of the cookies; only the host where unset.
     pub domain: Option<Arc<str>>,
-    /// The name of the access token's.
+    /// The name of the access token's cookie.
     pub access: Option<Arc<str>>,
-    /// The name of the ID token's.
+    /// The name of the ID token's cookie.
     pub id: Option<Arc<str>>,
-    /// Whether other sites' requests carry them.
+    /// The `SameSite` attribute.
     pub same_site: SameSite,
-    /// Is there none for the access token?
+    /// Whether the access token's cookie is omitted.
     pub no_access: bool,
-    /// Is there none for the ID token?
+    /// Whether the ID token's cookie is omitted.
     pub no_id: bool,
-    /// Is there none for the refresh token?
+    /// Whether the refresh token's cookie is omitted.
     pub no_refresh: bool,
 }
 
-/// Whether requests that other sites make carry cookies.
+/// The `SameSite` attribute of cookies: whether requests from other sites carry them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SameSite {
-    /// Only when somebody follows a link.
+    /// Only when a user follows a link.
     #[default]
     Lax,
     /// Never.
@@ -137,17 +137,17 @@ pub enum SameSite {
     None,
 }
 
-/// What a route says: only users who are logged in may pass.
+/// Per-route settings: only logged-in users may pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OAuth2 {
-    /// Where they log in.
+    /// The login.
     pub login: Arc<Login>,
-    /// Which tokens they must have then; each is looked at on its own.
+    /// The tokens that users must have after login; each is checked separately.
     pub tokens: Vec<Jwt>,
 }
 
 impl Login {
-    /// Checks it; everything that cannot be used is a flaw.
+    /// Validates the settings; every unusable one is a flaw.
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         for (field, uri) in [
@@ -193,7 +193,7 @@ impl Login {
         flaws
     }
 
-    /// What Envoy needs to know in secret.
+    /// Returns the Secrets that Envoy needs: the client secret and the key of the cookies.
     pub(crate) fn secrets(&self) -> [Resource; 2] {
         let derived = blake3::derive_key(COOKIE_KEY_CONTEXT, &self.secret.content);
         let own = blake3::keyed_hash(&derived, self.owner.namespaced_name().to_string().as_bytes());
@@ -203,7 +203,7 @@ impl Login {
             .map(|(name, content)| Resource::new(name.clone(), generic(name, content), origins.clone()))
     }
 
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> envoy::OAuth2 {
         let secret = |name| Some(SdsSecretConfig { name, sds_config: Some(ads()) });
         let text = |text: &Option<Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
@@ -246,7 +246,7 @@ impl Login {
 }
 
 impl Cookies {
-    /// The names of those of the access token and of the ID token.
+    /// Returns the names of the access token's and the ID token's cookies.
     pub(crate) fn names(&self) -> (&str, &str) {
         (self.access.as_deref().unwrap_or(ACCESS_COOKIE), self.id.as_deref().unwrap_or(ID_COOKIE))
     }
@@ -256,7 +256,7 @@ impl Cookies {
             |same_site: EnvoySameSite| Some(envoy::CookieConfig { same_site: same_site.into(), ..Default::default() });
         let (own, while_logging_in) = match self.same_site {
             SameSite::Lax => (EnvoySameSite::Lax, EnvoySameSite::Lax),
-            // Users come back by a link of another site: nobody could log in without these.
+            // Users return by a link of another site: without these cookies no login would succeed.
             SameSite::Strict => (EnvoySameSite::Strict, EnvoySameSite::Lax),
             SameSite::None => (EnvoySameSite::None, EnvoySameSite::None),
         };
@@ -273,7 +273,7 @@ impl Cookies {
 }
 
 impl OAuth2 {
-    /// Envoy's form: the filter takes part, and does what it does everywhere.
+    /// Returns the per-route configuration, which enables the filter without further settings.
     pub(crate) fn encode(&self) -> FilterConfig {
         FilterConfig { config: Some(Any::default()), ..Default::default() }
     }
@@ -285,12 +285,12 @@ fn generic(name: String, content: &Bytes) -> Bytes {
     Secret { name, r#type: Some(Type::GenericSecret(secret)) }.encode_to_vec().into()
 }
 
-/// Is it text without a space, of a length that is usual?
+/// Returns whether the text is a single word of visible ASCII characters, within the length limit.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.len() <= TEXT_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Checks an address of https.
+/// Validates an HTTPS URL.
 pub fn check_https(uri: &str) -> Result<(), &'static str> {
     const WRONG: &str = "must be an address that begins with https:// and has a host";
     if uri.len() > TEXT_BYTES_MAX {

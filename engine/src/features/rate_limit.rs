@@ -1,4 +1,4 @@
-//! Limits that all Envoys share, kept by a rate limit service.
+//! Global rate limits, counted by a rate limit service for all Envoys together.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/rate_limit_filter>
 
@@ -23,9 +23,9 @@ use crate::check;
 use crate::encode;
 use crate::model::NamedMatch;
 
-/// Descriptors of one route, entries of one descriptor, and headers of one entry.
+/// Maximum number of descriptors of one route, of entries in one descriptor, and of headers in one entry.
 pub const ENTRIES_MAX: usize = 64;
-/// Bytes of a key or value of an entry.
+/// Maximum length of a key or value of an entry, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1024;
 
 /// A rate limit service, as a filter of a chain.
@@ -33,70 +33,71 @@ pub const TEXT_BYTES_MAX: usize = 1024;
 pub struct RateLimitService {
     /// The filter's name.
     pub name: Arc<str>,
-    /// The objects that say all this.
+    /// The objects that configure the service.
     pub owners: Vec<ObjectKey>,
-    /// Whom it asks.
+    /// The service that Envoy calls.
     pub remote: Remote,
-    /// By which name, and how often.
+    /// Authority and retries.
     pub asking: Asking,
-    /// Whose limits are meant: several may share a service.
+    /// The domain of the limits, which separates the users of a shared service.
     pub domain: Arc<str>,
-    /// How long an answer may take.
+    /// Timeout of a call.
     pub timeout: Duration,
-    /// Do requests pass where there is no answer?
+    /// Whether requests pass when the service does not answer.
     pub fail_open: bool,
-    /// Are clients told how much is left (`X-RateLimit-*`)?
+    /// Whether responses include the remaining quota (`X-RateLimit-*`).
     pub tell_clients: bool,
-    /// Do gRPC calls over the limit get `RESOURCE_EXHAUSTED` and not `UNAVAILABLE`?
+    /// Whether gRPC calls over the limit get `RESOURCE_EXHAUSTED` instead of `UNAVAILABLE`.
     pub resource_exhausted: bool,
 }
 
-/// What a route says: how its requests are counted.
+/// Per-route settings: the descriptors that requests of a route are counted by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlobalLimit {
-    /// The service.
+    /// The rate limit service.
     pub service: Arc<RateLimitService>,
-    /// What requests are counted by; never empty.
+    /// The descriptors; never empty.
     pub descriptors: Vec<Descriptor>,
 }
 
-/// What requests are counted by: all of these together.
+/// A descriptor: its entries together identify one counter.
 pub type Descriptor = Vec<Entry>;
 
-/// A part of a descriptor. A request of which one cannot be told is not counted by the descriptor.
+/// An entry of a descriptor. Where Envoy cannot determine an entry for a request, the descriptor does not count the
+/// request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A text.
+    /// A fixed text.
     Generic {
-        /// Key, `generic_key` where unset.
+        /// The key; `generic_key` where unset.
         key: Option<Arc<str>>,
-        /// Value.
+        /// The value.
         value: Arc<str>,
     },
     /// The value of a header.
     Header {
-        /// Its name.
+        /// The name of the header.
         name: Arc<str>,
-        /// Key.
+        /// The key.
         key: Arc<str>,
     },
-    /// A text for requests whose headers match.
+    /// A fixed text for requests with matching headers.
     HeaderMatch {
         /// The headers, at least one.
         headers: Vec<NamedMatch>,
-        /// Is it for those that match, or for all others?
+        /// Whether the entry is for requests that match; otherwise for all others.
         expect: bool,
-        /// Value.
+        /// The value.
         value: Arc<str>,
     },
     /// The client's address.
     RemoteAddress,
-    /// The path, with its query.
+    /// The path with its query.
     Path,
 }
 
 impl RateLimitService {
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> RateLimit {
         let headers = if self.tell_clients {
             XRateLimitHeadersRfcVersion::DraftVersion03
@@ -119,7 +120,7 @@ impl RateLimitService {
 }
 
 impl GlobalLimit {
-    /// Checks the descriptors; everything that cannot be used is a flaw.
+    /// Validates the descriptors; every unusable one is a flaw.
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         if self.descriptors.len() > ENTRIES_MAX {
@@ -139,7 +140,7 @@ impl GlobalLimit {
         flaws
     }
 
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> RateLimitPerRoute {
         let limit = |descriptor: &Descriptor| {
             let action = |entry: &Entry| envoy::rate_limit::Action { action_specifier: Some(entry.encode()) };

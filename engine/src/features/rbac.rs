@@ -1,8 +1,8 @@
-//! Conditions under which requests pass, in CEL.
+//! Authorization of requests by conditions in CEL: model, validation, Envoy form.
 //!
-//! Served by Envoy's filter RBAC. To Envoy a condition without an answer (a header that is not there is compared, say)
-//! is one that does not hold, so that where conditions say who may not come in, such a request would come in. So they
-//! are turned round: who may come in is for whom they are known not to hold. Why it is so is in decision 14.
+//! Envoy's RBAC filter enforces them. Envoy treats a condition that fails to evaluate (for example, a comparison with
+//! an absent header) as false, so that a deny policy would allow such a request. Therefore deny conditions are
+//! inverted: a request is allowed only where the conditions are known to be false. Decision 14 gives the reasons.
 
 use std::collections::HashMap;
 
@@ -21,24 +21,24 @@ use super::Flaw;
 use crate::check::cel::{self, Constant, Expr, Kind};
 use crate::check::re2::Regexes;
 
-/// Conditions of one policy; the CRD allows as many.
+/// Maximum number of conditions in one policy; equal to the limit in the CRD.
 pub const CONDITIONS_MAX: usize = 256;
-/// Steps of all conditions of one policy.
+/// Maximum number of expression steps in all conditions of one policy.
 pub const STEPS_MAX: usize = 10_000;
 
-/// The name of the one policy.
+/// Name of the only RBAC policy.
 const POLICY: &str = "rbac";
 
-/// Who may come in.
+/// The conditions of one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
-    /// True for those who may come in.
+    /// True for requests that are allowed.
     allow: Expr,
 }
 
 impl Conditions {
-    /// Reads conditions, of which one must hold. Those for whom it does may come in, or where `deny` is set all others.
-    /// Regexes in them are charged to the policy.
+    /// Parses and validates conditions, of which one must hold. A request for which one holds is allowed, or denied
+    /// where `deny` is set. The regexes of the conditions count towards the budget of the policy.
     pub fn read<'a>(
         deny: bool,
         texts: impl IntoIterator<Item = &'a str>,
@@ -72,7 +72,7 @@ impl Conditions {
         }
     }
 
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> RbacPerRoute {
         let policy = Policy {
             permissions: vec![Permission { rule: Some(Rule::Any(true)) }],
@@ -90,7 +90,7 @@ impl Conditions {
     }
 }
 
-/// Envoy's form of a step; each has a number of its own.
+/// Returns Envoy's form of an expression; each step has an ID of its own.
 fn expr(step: &Expr, last: &mut i64) -> envoy::Expr {
     *last += 1;
     let id = *last;
@@ -168,7 +168,7 @@ mod tests {
         let deepest = depths.rfind(|text| cel::check(text, &regexes()).is_ok()).unwrap_or_default();
         let conditions = Conditions::read(true, std::iter::repeat_n(&*deepest, CONDITIONS_MAX), &regexes());
         let bytes = conditions.map(|conditions| conditions.encode().encode_to_vec());
-        // Envoy's decoder and this one have the same limit.
+        // Envoy's decoder and this one have the same depth limit.
         assert!(bytes.is_ok_and(|bytes| RbacPerRoute::decode(&*bytes).is_ok()));
     }
 

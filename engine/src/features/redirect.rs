@@ -1,4 +1,4 @@
-//! Redirects.
+//! HTTP redirects.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#httprequestredirectfilter>
 
@@ -15,19 +15,19 @@ use crate::model::PathMatch;
 /// A redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// `http` or `https`; the request's where unset.
+    /// The new scheme, `http` or `https`; the request's scheme where unset.
     pub scheme: Option<Scheme>,
-    /// The request's where unset.
+    /// The new host; the request's host where unset.
     pub host: Option<Arc<str>>,
-    /// Derived from the scheme, else the listener's, where unset.
+    /// The new port; where unset, derived from the scheme, or else the listener's port.
     pub port: Option<u16>,
-    /// The request's where unset.
+    /// The new path; the request's path where unset.
     pub path: Option<PathRewrite>,
-    /// 301, 302, 303, 307 or 308.
+    /// The status: 301, 302, 303, 307 or 308.
     pub status: u16,
 }
 
-/// A scheme.
+/// A URL scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `http`
@@ -37,7 +37,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// As written in a URL.
+    /// Returns the scheme as written in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -45,7 +45,7 @@ impl Scheme {
         }
     }
 
-    /// The port that need not be written.
+    /// Returns the default port of the scheme, which URLs omit.
     pub fn well_known_port(self) -> u16 {
         match self {
             Scheme::Http => 80,
@@ -54,20 +54,20 @@ impl Scheme {
     }
 }
 
-/// The listener that a route is served on, as far as its routes depend on it.
+/// The properties of a listener that the redirects of its routes depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerContext {
-    /// Is it TLS?
+    /// Whether the listener terminates TLS.
     pub https: bool,
     /// The port as clients know it.
     pub port: u16,
 }
 
 impl Redirect {
-    /// The port to write into `Location`, where one must be written.
+    /// Returns the port to write into `Location`, where one must be written.
     ///
-    /// An unset port follows a set scheme, else it is the listener's. The well-known port of the scheme is left out,
-    /// unless the listener's own port would stand in its place.
+    /// An unset port is the default port of the scheme where that is set, else the listener's port. The default port of
+    /// the scheme is omitted, unless Envoy would write the listener's own port instead.
     fn location_port(&self, listener: ListenerContext) -> Option<u16> {
         let listener_scheme = if listener.https { Scheme::Https } else { Scheme::Http };
         let scheme = self.scheme.unwrap_or(listener_scheme);
@@ -76,7 +76,7 @@ impl Redirect {
         (port != scheme.well_known_port() || standing).then_some(port)
     }
 
-    /// Envoy's form for a route that matches `path` on this listener.
+    /// Returns the Envoy configuration for a route that matches `path` on this listener.
     pub(crate) fn encode(&self, path: &PathMatch, listener: ListenerContext) -> RedirectAction {
         let code = match self.status {
             301 => RedirectResponseCode::MovedPermanently,

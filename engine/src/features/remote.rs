@@ -1,6 +1,7 @@
-//! What Envoy itself asks while it serves requests: authorization servers, rate limit services, keys of tokens.
+//! External services that Envoy calls while it serves requests: authorization servers, rate limit services, JWKS
+//! servers.
 //!
-//! Each is a cluster, there as long as a filter of a chain asks it.
+//! Each is a cluster, which exists as long as a filter of a chain uses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,78 +15,78 @@ use super::upstream::{Upstream, UpstreamTls};
 use crate::encode::{duration, names};
 use crate::model::{Backend, Protocol, ServicePort};
 
-/// Somebody whom Envoy asks.
+/// An external service that Envoy calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Remote {
-    /// A port of a Service, as routes go to.
+    /// A port of a Service, as in a route.
     Backend(Backend),
-    /// Several of them under one name.
+    /// Several Service ports under one name.
     Group(Arc<Group>),
-    /// A host outside, by its name.
+    /// An external host, by its name.
     Host(Arc<DnsHost>),
 }
 
-/// Ports of Services that are one cluster, whatever it consists of.
+/// Service ports that form one cluster; its name does not depend on its members.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
-    /// The object that says so: no two groups have the same.
+    /// The object that defines the group; no two groups have the same owner.
     pub owner: ObjectKey,
-    /// The ports with their shares, at least one.
+    /// The ports with their weights, at least one.
     pub services: Vec<(ServicePort, u32)>,
-    /// What they are spoken to in.
+    /// The protocol.
     pub protocol: Protocol,
-    /// What else there is to say about them.
+    /// Further settings of the cluster.
     pub upstream: Upstream,
-    /// How much may be under way.
+    /// Circuit breaker limits.
     pub limits: Limits,
 }
 
-/// How much may be under way to a group; what is usual where unset.
+/// Circuit breaker limits of a group; Envoy's defaults where unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Limits {
-    /// Connections.
+    /// Maximum number of connections.
     pub connections: Option<u32>,
-    /// Requests that wait for a connection.
+    /// Maximum number of requests that wait for a connection.
     pub pending: Option<u32>,
-    /// Requests.
+    /// Maximum number of active requests.
     pub requests: Option<u32>,
-    /// Requests that are tried again.
+    /// Maximum number of active retries.
     pub retries: Option<u32>,
-    /// Connections to one endpoint.
+    /// Maximum number of connections to one endpoint.
     pub connections_per_endpoint: Option<u32>,
 }
 
-/// A host that is looked up by its name.
+/// A host that Envoy resolves by DNS.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DnsHost {
-    /// Its name, or an address.
+    /// The name, or an address.
     pub host: Arc<str>,
-    /// Its port.
+    /// The port.
     pub port: u16,
-    /// Which of its addresses are used.
+    /// The address families in use.
     pub family: Family,
-    /// TLS, where it is spoken.
+    /// TLS settings, where the host uses TLS.
     pub tls: Option<UpstreamTls>,
-    /// May it be the proxy's own host?
+    /// Whether the name may resolve to the proxy's own host (loopback).
     pub loopback: bool,
 }
 
-/// Families of addresses.
+/// Address families.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
-    /// IPv6 where there is any, else IPv4.
+    /// IPv6 where available, else IPv4.
     #[default]
     Auto,
     /// IPv4 only.
     V4,
     /// IPv6 only.
     V6,
-    /// Both.
+    /// Both families.
     All,
 }
 
 impl Group {
-    /// What its endpoints are called: those of its one Service, or its own.
+    /// Returns the name of the endpoints: that of the only Service, or the group's own.
     pub(crate) fn endpoints(&self) -> String {
         match self.services.as_slice() {
             [(only, _)] => names::endpoints(only),
@@ -95,7 +96,7 @@ impl Group {
 }
 
 impl DnsHost {
-    /// What tells it from others of the same name and port.
+    /// Returns a label that distinguishes the host from others with the same name and port.
     pub(crate) fn label(&self) -> Option<String> {
         if self.tls.is_none() && self.family == Family::default() {
             return None;
@@ -113,7 +114,7 @@ impl DnsHost {
 }
 
 impl Remote {
-    /// The objects that its cluster is made of, beside those who ask it.
+    /// Returns the objects that the cluster is made of, without the objects that use it.
     pub fn origins(&self) -> Vec<&ObjectKey> {
         let tls = match self {
             Remote::Backend(backend) => return backend.origins().collect(),
@@ -126,7 +127,7 @@ impl Remote {
         services.chain(secret).chain(owner).collect()
     }
 
-    /// Is it the same one, whatever is said of it?
+    /// Returns whether both are the same destination, regardless of their settings.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Remote::Backend(one), Remote::Backend(other)) => one.place.key() == other.place.key(),
@@ -136,7 +137,7 @@ impl Remote {
         }
     }
 
-    /// The ports of Services whose endpoints it needs.
+    /// Returns the Service ports that supply its endpoints.
     pub fn services(&self) -> Vec<&ServicePort> {
         match self {
             Remote::Backend(backend) => backend.service().into_iter().collect(),
@@ -145,7 +146,7 @@ impl Remote {
         }
     }
 
-    /// As a gRPC service, with the time that an answer may take.
+    /// Returns Envoy's gRPC service with the given timeout.
     pub(crate) fn grpc(&self, timeout: Option<Duration>) -> GrpcService {
         GrpcService {
             timeout: timeout.map(duration),
@@ -158,7 +159,7 @@ impl Remote {
         }
     }
 
-    /// As an HTTP service at this address.
+    /// Returns Envoy's HTTP service with the given URI.
     pub(crate) fn http(&self, uri: String, timeout: Duration) -> HttpUri {
         HttpUri {
             uri,
@@ -167,7 +168,8 @@ impl Remote {
         }
     }
 
-    /// The host that is asked for: the name that its certificate must have, else its own.
+    /// Returns the authority of requests: the name that the service's certificate must have, else the service's own
+    /// name.
     pub(crate) fn authority(&self) -> String {
         let tls = match self {
             Remote::Backend(backend) => backend.tuned.as_ref().and_then(|tuned| tuned.upstream.tls.as_ref()),

@@ -1,4 +1,4 @@
-//! Trying a request again.
+//! Retries of requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 
 use crate::encode::duration;
 
-/// When a request is tried again.
+/// A retry policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How often.
+    /// Maximum number of retries.
     pub count: u32,
-    /// On what, as Envoy has it.
+    /// The retry conditions, in Envoy's syntax.
     pub on: Arc<str>,
-    /// Statuses on which it is tried again.
+    /// Response statuses that are retried.
     pub statuses: Vec<u32>,
-    /// Time limit of one try.
+    /// Timeout of one try.
     pub per_try: Option<Duration>,
-    /// The first pause; Envoy's own where unset.
+    /// Base interval between retries; Envoy's default where unset.
     pub pause: Option<Duration>,
 }
 
 impl Retry {
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> RetryPolicy {
         RetryPolicy {
             retry_on: self.on.to_string(),

@@ -1,4 +1,4 @@
-//! Changes of path and host on the way to the back end, and of the path in redirects.
+//! Rewriting of path and host in requests to backends, and of the path in redirects.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#httppathmodifier>
 
@@ -13,26 +13,26 @@ use crate::model::PathMatch;
 /// A rewrite; the default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
-    /// The host that the back end sees.
+    /// The host that the backend receives.
     pub host: Option<Arc<str>>,
-    /// The path that the back end sees.
+    /// The path that the backend receives.
     pub path: Option<PathRewrite>,
-    /// Does the back end see its own name as the host?
+    /// Whether the backend receives its own name as the host.
     pub auto_host: bool,
 }
 
-/// A change of path. The query always stays.
+/// A rewrite of the path. The query is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathRewrite {
-    /// The whole path.
+    /// Replaces the whole path.
     Full(Arc<str>),
-    /// The prefix that was matched.
+    /// Replaces the matched prefix.
     Prefix(Arc<str>),
-    /// What a regular expression (RE2) finds, and what comes in its place; both were checked.
+    /// Replaces the matches of a regular expression (RE2) by a substitution; both are already validated.
     Regex(Arc<str>, Arc<str>),
 }
 
-/// How Envoy is told.
+/// The field of Envoy's route that rewrites the path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EnvoyPathRewrite {
     /// `prefix_rewrite`.
@@ -42,7 +42,7 @@ pub(crate) enum EnvoyPathRewrite {
 }
 
 impl PathRewrite {
-    /// Checks the new path, and that a prefix is only replaced where a prefix is matched.
+    /// Validates the new path; a prefix can only be replaced where every match is a prefix match.
     pub fn check(&self, matched: &[&PathMatch]) -> Result<(), Flaw> {
         match self {
             PathRewrite::Full(path) => {
@@ -59,7 +59,7 @@ impl PathRewrite {
         }
     }
 
-    /// Envoy's form for a route that matches `path`.
+    /// Returns the Envoy configuration for a route that matches `path`.
     pub(crate) fn encode(&self, path: &PathMatch) -> EnvoyPathRewrite {
         match (self, path) {
             (PathRewrite::Regex(pattern, substitution), _) => EnvoyPathRewrite::Regex(RegexMatchAndSubstitute {
@@ -73,8 +73,8 @@ impl PathRewrite {
     }
 }
 
-/// Whole segments are replaced, and the slash between prefix and rest is neither lost nor doubled:
-/// `/foo/bar` with `/foo` replaced by `/` is `/bar`, with `/` replaced by `/x` it is `/x/foo/bar`.
+/// Replaces whole segments; the slash between prefix and rest is neither lost nor doubled: `/foo/bar` with `/foo`
+/// replaced by `/` is `/bar`, with `/` replaced by `/x` it is `/x/foo/bar`.
 fn replace_prefix(old: &str, new: &str) -> EnvoyPathRewrite {
     let (old, new) = (old.trim_end_matches('/'), new.trim_end_matches('/'));
     match (old.is_empty(), new.is_empty()) {
@@ -88,7 +88,7 @@ fn replace_prefix(old: &str, new: &str) -> EnvoyPathRewrite {
 fn substitute(pattern: String, replacement: &str) -> RegexMatchAndSubstitute {
     RegexMatchAndSubstitute {
         pattern: Some(RegexMatcher { regex: pattern, ..Default::default() }),
-        // A backslash would be read as a reference to a group.
+        // Envoy would read a backslash as a reference to a group.
         substitution: replacement.replace('\\', "\\\\"),
     }
 }

@@ -1,22 +1,22 @@
-//! Headers whose values are from Secrets.
+//! Headers with values from Secrets.
 //!
-//! A filter of their own makes them, so that they can be told from others wherever settings are shown: under its name
-//! values are left out.
+//! A filter of their own sets them, so that the admin pages can recognize them: settings under that filter's name are
+//! shown without values.
 
 use envoy_types::pb::envoy::extensions::filters::http::header_mutation::v3::HeaderMutationPerRoute;
 
 use super::header_mutation::HeaderMutations;
 
-/// Headers of one Secret.
+/// Maximum number of headers from one Secret.
 pub const ENTRIES_MAX: usize = 64;
 
-/// Headers with values that nobody is told.
+/// Headers with secret values.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretHeaders {
     headers: HeaderMutations,
 }
 
-/// Without the values.
+/// Omits the values.
 impl std::fmt::Debug for SecretHeaders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = |edits: &super::headers::HeaderEdits| edits.set.len() + edits.add.len();
@@ -25,17 +25,17 @@ impl std::fmt::Debug for SecretHeaders {
 }
 
 impl SecretHeaders {
-    /// Of both directions.
+    /// Creates the headers of both directions.
     pub fn new(headers: HeaderMutations) -> Self {
         Self { headers }
     }
 
-    /// Are there none?
+    /// Returns whether there are no headers.
     pub fn is_empty(&self) -> bool {
         self.headers == HeaderMutations::default()
     }
 
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> HeaderMutationPerRoute {
         self.headers.encode()
     }

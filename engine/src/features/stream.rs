@@ -1,4 +1,4 @@
-//! Connections that are passed on as they are: nobody looks at what is said on them.
+//! TCP proxying: connections that Envoy forwards without inspection.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use super::ip_filter::IpFilter;
 use crate::encode::{duration, listener, names};
 use crate::model::Backend;
 
-/// How long a connection may be silent. Contour's, on which people rely who keep connections open for long.
+/// Idle timeout of a connection. It is Contour's default, on which users with long-lived connections rely.
 const IDLE: Duration = Duration::from_secs(9001);
 
-/// The filter of connections by their addresses.
+/// The network filter that checks client addresses.
 pub(crate) const ADDRESSES: &str = "envoy.filters.network.rbac";
 
-/// Where connections go.
+/// A TCP proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// The back ends with their shares of the connections; never empty, no share is 0.
+    /// The backends with their weights; never empty, no weight is 0.
     pub backends: Vec<(Backend, u32)>,
-    /// Who may come in, by address.
+    /// Allow or deny list of client addresses.
     pub ip_filter: Option<IpFilter>,
-    /// The objects that it was made from.
+    /// The objects that configure the proxy.
     pub origins: Vec<ObjectKey>,
 }
 
 impl Stream {
-    /// Envoy's filters.
+    /// Returns Envoy's network filters.
     pub(crate) fn filters(&self, name: &str) -> Vec<Filter> {
         let prefix = name.replace('/', "_");
         let rbac = self.ip_filter.as_ref().map(|filter| {

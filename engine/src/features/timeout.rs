@@ -1,20 +1,20 @@
-//! How long a request may take.
+//! Timeouts of requests.
 
 use std::time::Duration;
 
-/// Time limits of a route; `None` is no limit, and so is zero.
+/// Timeouts of a route; `None` and zero mean no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For the whole request, retries included.
+    /// Timeout of the whole request, retries included.
     pub request: Option<Duration>,
-    /// For one try at a back end.
+    /// Timeout of one try at a backend.
     pub backend_request: Option<Duration>,
-    /// For a stream on which nothing happens: as everywhere where unset, none where zero.
+    /// Idle timeout of a stream; the default where unset, none where zero.
     pub idle: Option<Duration>,
 }
 
 impl Timeouts {
-    /// Is the limit for one try above that for all of them? Gateway API forbids it.
+    /// Returns whether the timeout of one try exceeds that of the whole request, which Gateway API forbids.
     pub fn contradict(&self) -> bool {
         let set = |limit: Option<Duration>| limit.filter(|limit| !limit.is_zero());
         matches!((set(self.request), set(self.backend_request)), (Some(all), Some(one)) if one > all)

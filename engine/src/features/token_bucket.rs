@@ -1,4 +1,4 @@
-//! How often requests may come to one Envoy, in tokens of which each request takes one.
+//! Local rate limits by token bucket: the rate of requests to one Envoy; each request takes one token.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 use super::percent::{Percent, runtime};
 use crate::encode::duration;
 
-/// What the statistics begin with.
+/// Prefix of the filter's statistics.
 const STAT_PREFIX: &str = "http";
-/// The shortest time between two fills that Envoy takes.
+/// The shortest fill interval that Envoy accepts.
 pub const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
-/// A limit.
+/// A token bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
-    /// The most tokens that there are, at least one.
+    /// Maximum number of tokens; at least one.
     pub most: u32,
-    /// How many come at a time, at least one.
+    /// Number of tokens that each fill adds; at least one.
     pub fill: u32,
-    /// How often they come.
+    /// The fill interval.
     pub interval: Duration,
     /// The share of requests that are counted.
     pub enabled: Percent,
-    /// The share of those over the limit that are refused.
+    /// The share of requests over the limit that are refused.
     pub enforced: Percent,
 }
 
 impl TokenBucket {
-    /// Envoy's form.
+    /// Returns the per-route configuration.
     pub(crate) fn encode(&self) -> Envoy {
         Envoy {
             stat_prefix: STAT_PREFIX.into(),

@@ -1,4 +1,4 @@
-//! What is recorded of requests for tracing.
+//! Tracing of requests: sampling and attributes.
 
 use std::sync::Arc;
 
@@ -11,65 +11,65 @@ use envoy_types::pb::envoy::r#type::tracing::v3::custom_tag::{self, Type};
 
 use super::percent::Percent;
 
-/// Attributes of one policy; the CRD allows as many.
+/// Maximum number of attributes in one policy; equal to the limit in the CRD.
 pub const ATTRIBUTES_MAX: usize = 16;
-/// Steps of the way to a value in metadata.
+/// Maximum number of steps in a metadata path.
 pub const PATH_STEPS_MAX: usize = 16;
 
-/// What is recorded.
+/// Tracing settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracing {
-    /// Of requests for which clients ask.
+    /// The sampled share of requests for which clients request tracing.
     pub client: Option<Percent>,
-    /// Of all others.
+    /// The sampled share of all other requests.
     pub random: Option<Percent>,
-    /// The most of both.
+    /// The upper limit of both shares.
     pub overall: Option<Percent>,
-    /// What is recorded besides: name and where it comes from.
+    /// Additional attributes: the name and the source.
     pub attributes: Vec<(Arc<str>, Attribute)>,
 }
 
-/// Where an attribute comes from.
+/// The source of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attribute {
-    /// It is this text.
+    /// A fixed text.
     Literal(Arc<str>),
-    /// A header of the request, and what is recorded otherwise.
+    /// A request header, and the default value.
     Header(Arc<str>, Arc<str>),
-    /// A variable of Envoy's environment, and what is recorded otherwise.
+    /// An environment variable of Envoy, and the default value.
     Environment(Arc<str>, Arc<str>),
-    /// Metadata.
+    /// A metadata value.
     Metadata(MetadataValue),
 }
 
-/// Metadata that is recorded.
+/// A metadata value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataValue {
-    /// Whose it is.
+    /// The source of the metadata.
     pub of: MetadataOf,
-    /// The namespace, and then the way to the value; at least one step.
+    /// The namespace. The path from it to the value has at least one step.
     pub namespace: Arc<str>,
-    /// See `namespace`.
+    /// The path to the value; see `namespace`.
     pub path: Vec<Arc<str>>,
-    /// What is recorded otherwise.
+    /// The default value.
     pub otherwise: Arc<str>,
 }
 
-/// Whose metadata.
+/// The source of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataOf {
-    /// The request's.
+    /// The request.
     Request,
-    /// The route's.
+    /// The route.
     Route,
-    /// The cluster's.
+    /// The cluster.
     Cluster,
-    /// The endpoint's.
+    /// The endpoint.
     Host,
 }
 
 impl MetadataOf {
-    /// By its name in the CRD.
+    /// Parses the name that the CRD uses.
     pub fn read(name: &str) -> Option<Self> {
         match name {
             "Request" => Some(Self::Request),
@@ -102,13 +102,13 @@ impl MetadataValue {
 }
 
 impl Tracing {
-    /// Nothing is recorded.
+    /// Returns settings that disable tracing.
     pub fn off() -> Self {
         let none = Some(Percent::default());
         Self { client: none, random: none, overall: none, attributes: Vec::new() }
     }
 
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> Envoy {
         let share = |share: Option<Percent>| share.map(Percent::encode);
         let tag = |(name, attribute): &(Arc<str>, Attribute)| CustomTag {

@@ -1,7 +1,7 @@
-//! How a back end is spoken to, beside the protocol: which endpoint is chosen, how its health is known, TLS.
+//! Cluster settings of a backend beside its protocol: load balancing, health checks, TLS.
 //!
-//! Two uses of one Service that differ in any of this are two clusters; the label that tells them apart is made of all
-//! of it.
+//! Two uses of one Service with different settings are two clusters, which are distinguished by a label derived from
+//! all of these settings.
 
 mod balance;
 mod configured;
@@ -34,84 +34,84 @@ pub use health::{Breakers, Checked, Outliers, Question};
 pub use http::{CommonHttp, Http1, Http2, Pings};
 pub use tls::{AltName, Parameters, Trust, UpstreamTls, Validation};
 
-/// Everything about a back end that is not said by its Service and protocol.
+/// All settings of a backend that its Service and protocol do not determine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Upstream {
-    /// Which endpoint gets a request.
+    /// The load balancing policy.
     pub balance: Balance,
-    /// How new endpoints are spared.
+    /// Slow start of new endpoints.
     pub slow_start: Option<SlowStart>,
-    /// How endpoints are checked.
+    /// Active health checks of endpoints.
     pub health: Option<HealthCheck>,
-    /// TLS towards the back end.
+    /// TLS towards the backend.
     pub tls: Option<UpstreamTls>,
-    /// How long a connection may be idle.
+    /// Idle timeout of connections.
     pub idle: Option<Duration>,
-    /// What policies say beside it, and before it.
+    /// Settings of policies, which supplement and override the others.
     pub configured: Option<Box<Configured>>,
 }
 
-/// An [`Upstream`] that is not the default, with what tells its cluster from others of the Service.
+/// An [`Upstream`] that is not the default, with the label of its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tuned {
-    /// What it says.
+    /// The settings.
     pub upstream: Upstream,
     label: Arc<str>,
 }
 
-/// Which endpoint gets a request.
+/// The load balancing policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Balance {
-    /// One after the other.
+    /// One endpoint after the other.
     #[default]
     RoundRobin,
-    /// The less busy of two.
+    /// The less busy of two random endpoints.
     LeastRequest,
-    /// Any.
+    /// A random endpoint.
     Random,
-    /// The one that the hash of the request says.
+    /// The endpoint that the hash of the request selects.
     RingHash,
 }
 
-/// How new endpoints are spared.
+/// Slow start of new endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlowStart {
-    /// For how long.
+    /// Duration of the slow start.
     pub window: Duration,
-    /// How fast their share grows, in thousandths.
+    /// Growth rate of the endpoint's weight, in thousandths.
     pub aggression: u32,
-    /// The percentage to begin with.
+    /// The initial weight in percent.
     pub min_weight: u32,
 }
 
-/// How endpoints are checked.
+/// Active health checks of endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HealthCheck {
-    /// What they are asked over HTTP; where unset it is enough that they take connections.
+    /// The HTTP request of a check; where unset, a TCP connection is enough.
     pub asked: Option<Asked>,
-    /// Time between two checks.
+    /// Interval between two checks.
     pub interval: Duration,
-    /// Time that an answer may take.
+    /// Timeout of a check.
     pub timeout: Duration,
-    /// Failures after which an endpoint gets no requests.
+    /// Number of failures after which an endpoint gets no requests.
     pub unhealthy: u32,
-    /// Successes after which it gets requests again.
+    /// Number of successes after which an endpoint gets requests again.
     pub healthy: u32,
 }
 
-/// What endpoints are asked over HTTP.
+/// The HTTP request of a health check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asked {
-    /// The path that is asked for.
+    /// The path.
     pub path: Arc<str>,
-    /// The host that is asked for.
+    /// The host.
     pub host: Arc<str>,
-    /// Statuses that are successes, from one to before another; 200 where empty.
+    /// Statuses that count as success, as half-open ranges; 200 where empty.
     pub expected: Vec<(u16, u16)>,
 }
 
 impl Upstream {
-    /// Nothing where all is as usual.
+    /// Returns the settings with their label; `None` where all are default.
     pub fn tuned(self) -> Option<Arc<Tuned>> {
         if self == Self::default() {
             return None;
@@ -124,16 +124,16 @@ impl Upstream {
             for options in [Protocol::Http1, Protocol::H2c].map(|protocol| self.protocol_options(protocol)) {
                 bytes.extend(options.map(|options| options.value).unwrap_or_default());
             }
-            // What comes of other policies is another cluster, also where it is the same.
+            // Other policies make another cluster, even where their settings are equal.
             configured.origins.iter().for_each(|key| bytes.extend(key.to_string().bytes().chain([0])));
-            // A matter of the cluster's place, or of its kind.
+            // `apply` does not write the DNS lookup settings: they depend on the cluster's type.
             bytes.extend(format!("{:?}", configured.lookups).bytes());
         }
         let label: String = Version::of(&bytes).to_string().chars().take(16).collect();
         Some(Arc::new(Tuned { upstream: self, label: label.into() }))
     }
 
-    /// The same for HTTP/2, where it depends on that.
+    /// Returns the settings for HTTP/2, for those that depend on the protocol.
     pub fn over_h2(mut self) -> Self {
         if let Some(tls) = &mut self.tls {
             tls.h2 = true;
@@ -144,20 +144,20 @@ impl Upstream {
         self
     }
 
-    /// The objects that it comes from.
+    /// Returns the objects that the settings come from.
     pub fn origins(&self) -> impl Iterator<Item = &ObjectKey> {
         let policies = self.configured.iter().flat_map(|configured| &configured.origins);
         policies.chain(self.tls.iter().flat_map(UpstreamTls::origins))
     }
 
-    /// Writes into a cluster of which it is known where its hosts are how their names are looked up.
+    /// Writes the DNS lookup settings into a cluster; its discovery type must already be set.
     pub(crate) fn look_up(&self, cluster: &mut envoy::Cluster) {
         if let Some(lookups) = self.configured.as_ref().and_then(|configured| configured.lookups.as_ref()) {
             lookups.apply(cluster);
         }
     }
 
-    /// Writes it into a cluster; idle connections are a matter of the protocol.
+    /// Writes the settings into a cluster, except the idle timeout, which is a protocol option.
     pub(crate) fn apply(&self, cluster: &mut envoy::Cluster) {
         let slow_start = self.slow_start.as_ref().map(SlowStart::encode);
         let (policy, config) = match self.balance {
@@ -184,7 +184,7 @@ impl Upstream {
 }
 
 impl Tuned {
-    /// Tells its cluster from others of the Service.
+    /// Returns the label that distinguishes the cluster from others of the same Service.
     pub fn label(&self) -> &str {
         &self.label
     }

@@ -1,4 +1,4 @@
-//! What is special about HTTP towards some back ends: filters of the cluster, and whom certificates must prove.
+//! Upstream HTTP settings of some backends: filters of the cluster, and the names that certificates must have.
 
 use envoy_types::pb::envoy::config::core::v3::UpstreamHttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::filters::http::upstream_codec::v3::UpstreamCodec;
@@ -8,25 +8,25 @@ use envoy_types::pb::google::protobuf::Any;
 
 use crate::encode::any;
 
-/// The filter that ends each such chain.
+/// The filter that ends each upstream filter chain.
 const LAST: &str = "envoy.filters.http.upstream_codec";
 
-/// What is special about HTTP towards a back end.
+/// The upstream HTTP settings of a backend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Special {
-    /// Filters that requests meet once it is known where they go, by their names.
+    /// Filters that apply once the backend is selected, by name.
     pub(crate) filters: Vec<(&'static str, Any)>,
-    /// Where the names in TLS come from.
+    /// The source of the names in TLS.
     pub(crate) names: Option<UpstreamHttpProtocolOptions>,
 }
 
 impl Special {
-    /// Is there nothing special?
+    /// Returns whether nothing is set.
     pub(crate) fn is_empty(&self) -> bool {
         self.filters.is_empty() && self.names.is_none()
     }
 
-    /// The filters, and the one that ends the chain.
+    /// Returns the filters, and the one that ends the chain.
     pub(crate) fn chain(&self) -> Vec<HttpFilter> {
         if self.filters.is_empty() {
             return Vec::new();

@@ -1,9 +1,9 @@
-//! The walls of clusters in which Envoy looks hosts up: filters that look at the address that was chosen for a request,
-//! each time that one is, before any of the request is sent.
+//! Address filters of clusters with hosts that Envoy resolves by DNS. They check the address that was selected for a
+//! request, each time one is selected, before any of the request is sent.
 //!
-//! Hosts by names have [`chosen`], which holds for every request: those of clients, questions of filters, and copies.
-//! Where requests choose the host there is [`filter`], which holds for requests of clients only, and no others go there.
-//! Health checks meet no filter at all, which is why they are refused where hosts are looked up
+//! Clusters of hosts by name have [`chosen`], which applies to every request: requests of clients, calls of filters,
+//! and mirrored requests. Forward proxies have [`filter`], which applies to requests of clients only; no others go
+//! there. Health checks pass no filter at all, so they are refused where hosts are resolved by DNS
 //! ([`super::hosts::Hosts::fits`]).
 
 mod chosen;
@@ -25,38 +25,38 @@ use super::upstream_filters::Special;
 use crate::check::ranges::{self, Range};
 use crate::encode::any;
 
-/// The filter that looks at what was chosen.
+/// The filter that checks the selected address.
 const FILTER: &str = "envoy.filters.http.upstream_rbac";
 
-/// How Envoy looks up the hosts of a cluster.
+/// The discovery type of a cluster with hosts that Envoy resolves by DNS.
 const LOOKED_UP: ClusterDiscoveryType = ClusterDiscoveryType::Type(DiscoveryType::StrictDns as i32);
 
-/// Makes Envoy look up the hosts of a cluster, which must have the settings of [`special`]. No other cluster but that of
-/// a forward proxy looks names up. Each address is a host of its own, so that the one that was looked at is the one
-/// that is connected to.
+/// Sets up DNS resolution of the cluster's hosts; the cluster must have the settings of [`special`]. Except for
+/// clusters of a forward proxy, no other cluster resolves names. Each address is a host of its own, so that Envoy
+/// connects to the address that was checked.
 pub(crate) fn look_up(cluster: &mut envoy::Cluster, family: DnsLookupFamily) {
     cluster.cluster_discovery_type = Some(LOOKED_UP);
     cluster.dns_lookup_family = family.into();
-    // A name that does not resolve must not keep other clusters waiting.
+    // A name that does not resolve must not delay other clusters.
     cluster.wait_for_warm_on_init = Some(BoolValue { value: false });
 }
 
-/// Does Envoy look up the hosts of a cluster?
+/// Returns whether Envoy resolves the hosts of the cluster by DNS.
 pub(super) fn is_looked_up(cluster: &envoy::Cluster) -> bool {
     cluster.cluster_discovery_type == Some(LOOKED_UP)
 }
 
-/// The HTTP settings of a cluster with hosts that Envoy looks up.
+/// Returns the upstream HTTP settings of a cluster with hosts that Envoy resolves by DNS.
 pub(crate) fn special(allow_loopback: bool) -> Special {
     Special { filters: vec![chosen::filter(allow_loopback)], names: None }
 }
 
-/// The filter for requests of clients, by its name. Loopback passes where operators allow it.
+/// Returns the filter for requests of clients, with its name. It allows loopback where operators allow that.
 pub(crate) fn filter(allow_loopback: bool) -> (&'static str, Any) {
     (FILTER, any(&rules(allow_loopback)))
 }
 
-/// Only what has an address, and none of those that are refused.
+/// Returns rules that allow a request only if its address is known and not refused.
 fn rules(allow_loopback: bool) -> Rbac {
     let anywhere = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
     let known = anywhere.map(|network| chosen(&Range { network, bits: 0 }));
@@ -86,7 +86,7 @@ fn any_of(rules: Vec<Permission>) -> Permission {
     rule(Rule::OrRules(Set { rules }))
 }
 
-/// An address that was chosen, in a range.
+/// Matches a selected address in the range.
 fn chosen(range: &Range) -> Permission {
     let matcher = UpstreamIpPortMatcher {
         upstream_ip: Some(CidrRange {

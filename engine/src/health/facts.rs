@@ -1,4 +1,4 @@
-//! What health is computed from, as data.
+//! Facts: the inputs of the health computation, as data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::time::Moment;
 /// The reason of a finding about a Service without endpoints.
 pub const NO_ENDPOINTS: &str = "NoEndpoints";
 
-/// What the engine cannot know by itself.
+/// Facts from outside the engine.
 #[derive(Clone, Debug)]
 pub struct Outside {
-    /// Where objects come from.
+    /// The source of objects.
     pub input: Input,
-    /// Where objects are written.
+    /// The positions of objects in manifests.
     pub places: imbl::HashMap<ObjectKey, Source>,
-    /// Streams of Envoys that are open, by Gateway (`namespace/name`).
+    /// The number of open streams of Envoys, by Gateway (`namespace/name`).
     pub connected: BTreeMap<Arc<str>, usize>,
-    /// Of those Envoys the nodes that do not answer, by Gateway.
+    /// The nodes of connected Envoys that do not answer, by Gateway.
     pub not_answering: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Since when objects are at fault.
     pub ledger: Arc<Ledger>,
-    /// Why nothing can be stored; unset while it can.
+    /// Why nothing can be stored; unset while storing works.
     pub store: Option<String>,
-    /// Why no Envoy can connect; unset while they can.
+    /// Why no Envoy can connect; unset while connecting works.
     pub unreachable: Option<String>,
     /// Managed Envoys, by Gateway.
     pub managed: BTreeMap<Arc<str>, Managed>,
-    /// Does this replica lead? Another one does not know of the Envoys of all.
+    /// Whether this replica leads. Followers do not know the Envoys of all replicas.
     pub leads: bool,
 }
 
@@ -58,94 +58,95 @@ impl Default for Outside {
 /// A managed Envoy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managed {
-    /// `running`, or what else it is.
+    /// `running`, or another state.
     pub state: String,
-    /// Has this process what it serves? It was connected, or is one of an earlier run. One that was started and never
-    /// connected serves nothing.
+    /// Whether the process has a configuration to serve: it was connected, or comes from an earlier run. A process that
+    /// was started and never connected serves nothing.
     pub serves: bool,
 }
 
-/// Everything that health is computed from.
+/// All inputs of the health computation.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// What was found.
+    /// The findings.
     pub found: Vec<Found>,
-    /// What clients get instead of what is desired.
+    /// What clients get instead of the desired configuration.
     pub effects: Vec<Effect>,
     /// The Gateways.
     pub gateways: Vec<GatewayFacts>,
-    /// The rest.
+    /// Facts from outside the engine.
     pub outside: Outside,
 }
 
-/// One thing that is wrong with one object.
+/// One problem of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Which object.
+    /// The object.
     pub object: Identity,
-    /// Its generation.
+    /// The generation of the object.
     pub generation: Option<i64>,
     /// The field.
     pub field: String,
-    /// What sort of fault it is.
+    /// The class of the fault.
     pub class: Class,
-    /// One word.
+    /// The reason, one word.
     pub reason: String,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// Who found it.
+    /// How the problem was detected.
     pub detected: Detected,
-    /// At which Gateways.
+    /// The affected Gateways.
     pub gateways: BTreeSet<Arc<str>>,
-    /// Since when, where the finding itself knows it.
+    /// Since when, where the finding itself knows.
     pub since: Option<Moment>,
-    /// Does anything that is served depend on the object? Of what nothing depends on no client notices.
+    /// Whether the served configuration depends on the object; otherwise no client is affected.
     pub used: bool,
 }
 
-/// What clients get of an object, or of a part of it, instead of what is desired.
+/// What clients get of an object, or of a part of it, instead of the desired version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// Which object.
+    /// The object.
     pub object: Identity,
     /// The Gateway.
     pub gateway: Arc<str>,
-    /// The part of it.
+    /// The part of the object.
     pub section: Arc<str>,
-    /// What they get.
+    /// What clients get.
     pub gets: Gets,
     /// The hosts of the requests.
     pub hosts: BTreeSet<Arc<str>>,
-    /// Their paths.
+    /// The paths of the requests.
     pub paths: BTreeSet<Arc<str>>,
-    /// The objects behind it.
+    /// The objects that cause the effect.
     pub causes: BTreeSet<ObjectKey>,
-    /// Why, where nothing else says so.
+    /// The cause, where no finding explains the effect.
     pub message: String,
-    /// The generation that it is about, where that is the last valid version and not the desired one.
+    /// The generation that is served, where that is the last valid version and not the desired one.
     pub version: Option<i64>,
 }
 
-/// An Envoy that refuses what others of its build take.
+/// An Envoy that refuses what other Envoys of its build accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusing {
-    /// Its words.
+    /// Envoy's message.
     pub words: String,
-    /// Has it an earlier form of everything that it refused? Without one it answers 404, or refuses connections.
+    /// Whether the Envoy has an earlier version of every resource that it refused. Without one it answers 404, or
+    /// refuses connections.
     pub serves: bool,
 }
 
 /// A Gateway with its Envoys.
 #[derive(Clone, Debug)]
 pub struct GatewayFacts {
-    /// Which object; the Gateway that HTTPProxies have of their own is none that is written anywhere.
+    /// The Gateway. For HTTPProxies with separate listeners, it is not an existing object.
     pub object: Identity,
-    /// What its Envoys are served, and how they stand.
+    /// The state of its configuration and its Envoys.
     pub state: GatewayState,
-    /// Listeners that are to be served, with address and port.
+    /// The listeners that should be served, with address and port.
     pub listeners: Vec<String>,
-    /// What single Envoys refuse, by node.
+    /// Refusals of single Envoys, by node.
     pub refusing: BTreeMap<Arc<str>, Refusing>,
-    /// Why its data plane cannot be made.
+    /// Why the data plane cannot be created.
     pub provisioning: Option<String>,
 }

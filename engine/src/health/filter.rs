@@ -1,12 +1,12 @@
-//! Health of one namespace, or of one Gateway.
+//! Health of one namespace or of one Gateway.
 
 use std::collections::BTreeSet;
 
 use super::view::{Detected, Finding, Health};
 
 impl Health {
-    /// What concerns a namespace: findings of its objects, those by which its objects are affected, and what is wrong
-    /// with the Envoys of the Gateways at which it has routes. Inputs concern everyone.
+    /// Keeps what concerns a namespace: findings about its objects, findings that affect its objects, and problems of
+    /// the Envoys of Gateways with routes of the namespace. Problems of inputs are always kept.
     pub fn of_namespace(mut self, namespace: &str) -> Self {
         let at = self.namespaces.get(namespace).cloned().unwrap_or_default();
         let own = |finding: &Finding| {
@@ -18,14 +18,14 @@ impl Health {
         self.judged()
     }
 
-    /// What concerns a Gateway (`namespace/name`). What is known to concern no Gateway may concern it.
+    /// Keeps what concerns a Gateway (`namespace/name`), including findings with unknown Gateways.
     pub fn of_gateway(mut self, gateway: &str) -> Self {
         self.gateways.retain(|known| &*known.name == gateway);
         self.retain(|finding| finding.gateways.is_empty() || finding.gateways.contains(gateway));
         self.judged()
     }
 
-    /// The namespaces of which anything is known: those with objects, and those of objects that cannot be read.
+    /// Returns the known namespaces: those with objects, and those of objects that cannot be read.
     pub fn known_namespaces(&self) -> BTreeSet<&str> {
         let subjects = self.findings().flat_map(|finding| &finding.objects).map(|subject| &subject.object);
         let served = self.findings().flat_map(|finding| &finding.served).map(|served| &served.object);
@@ -33,7 +33,7 @@ impl Health {
         named.chain(self.namespaces.keys().map(|namespace| &**namespace)).collect()
     }
 
-    /// The Gateways (`namespace/name`) of which anything is known: those with Envoys, and those with a finding.
+    /// Returns the known Gateways (`namespace/name`): those with Envoys, and those with a finding.
     pub fn known_gateways(&self) -> BTreeSet<String> {
         let subjects = self.findings().flat_map(|finding| &finding.objects).map(|subject| &subject.object);
         let subjects =

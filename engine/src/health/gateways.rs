@@ -1,4 +1,4 @@
-//! Gateways: whether an Envoy serves each of them, and has everything that it should have.
+//! Health of Gateways: whether an Envoy serves each of them, and whether all Envoys have the current configuration.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::view::{Finding, GatewayHealth, Gets, Served, Severity};
 use crate::fallback::view::ServedState;
 use crate::provision::GATEWAY_LABEL;
 
-/// A Gateway as it is shown.
+/// Returns the health of a Gateway.
 pub(super) fn shown(gateway: &GatewayFacts, outside: &Outside) -> GatewayHealth {
     let state = &gateway.state;
-    // The engine counts an Envoy as one of those that acknowledged where another one of its build did.
+    // The engine counts an Envoy as acknowledged where another Envoy of its build acknowledged.
     let silent = not_answering(gateway, outside).len();
     let mut envoys = state.envoys;
     let pending = envoys.pending.max(silent.min(envoys.acknowledged + envoys.pending));
@@ -27,7 +27,7 @@ pub(super) fn shown(gateway: &GatewayFacts, outside: &Outside) -> GatewayHealth 
     }
 }
 
-/// What is wrong with the Envoys of a Gateway.
+/// Returns the problems of a Gateway's Envoys.
 pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severity, Finding)> {
     let (state, counts) = (&gateway.state, &gateway.state.envoys);
     let answering = counts.acknowledged + counts.refused + counts.pending;
@@ -36,7 +36,7 @@ pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severi
     let mut add = |severity, reason: &str, message: String| {
         findings.push((severity, of_gateway(&gateway.object, &state.name, reason, message, None)));
     };
-    // Listeners that no Gateway asks for need no Envoy; and the Envoys of other replicas are known to the leader alone.
+    // A Gateway without listeners needs no Envoy, and only the leader knows the Envoys of other replicas.
     if answering + connected == 0 && !gateway.listeners.is_empty() && outside.leads {
         let at = gateway.listeners.join(", ");
         match outside.managed.get(&state.name) {
@@ -100,7 +100,7 @@ pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severi
     findings
 }
 
-/// The connected Envoys of a Gateway that do not answer.
+/// Returns the connected Envoys of a Gateway that do not answer.
 fn not_answering<'a>(gateway: &GatewayFacts, outside: &'a Outside) -> Vec<&'a Arc<str>> {
     outside.not_answering.get(&gateway.state.name).into_iter().flatten().collect()
 }

@@ -1,4 +1,4 @@
-//! Inputs: whether all of them are read and live.
+//! Health of inputs: whether all of them were read, and are live.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::view::{InputProblem, Inputs, Source};
 use crate::time::Moment;
 use crate::watching::{Trouble, Why};
 
-/// The API groups of which at least one must be there with all of these kinds, or nothing can be served.
+/// API groups of which at least one must be installed with all of these kinds; otherwise nothing can be served.
 const NEEDED: [&[&str]; 2] = [
     &[
         "gateway.networking.k8s.io/GatewayClass",
@@ -17,18 +17,18 @@ const NEEDED: [&[&str]; 2] = [
     &["projectcontour.io/HTTPProxy"],
 ];
 
-/// Where objects come from, as it was observed.
+/// The observed state of the source of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    /// Is it an API server? Folders of manifests else.
+    /// Whether the source is an API server; otherwise it is folders of manifests.
     pub kubernetes: bool,
     /// The folders, or the address of the API server.
     pub name: Arc<str>,
-    /// Was everything read once, and what came of it translated?
+    /// Whether everything was read once, and translated.
     pub read: bool,
-    /// How many objects there are.
+    /// The number of objects.
     pub objects: usize,
-    /// Seconds since the source was read, or answered, last.
+    /// Seconds since the source was last read, or last answered.
     pub seen_seconds_ago: Option<u64>,
     /// Why the source does not answer; unset while it does.
     pub failing: Option<String>,
@@ -36,16 +36,16 @@ pub struct Input {
     pub files: Vec<(Arc<str>, String)>,
     /// Kinds that could not be read.
     pub kinds: Vec<Trouble>,
-    /// Since when each of these problems is there, by what it is about.
+    /// Since when each of these problems exists, by the name of the input.
     pub since: BTreeMap<Arc<str>, Moment>,
 }
 
-/// What there is a problem with, each once.
+/// Returns the names of inputs with a problem, without duplicates.
 pub fn problems(input: &Input) -> BTreeSet<Arc<str>> {
     inputs(input).problems.into_iter().map(|problem| problem.of).collect()
 }
 
-/// The inputs as they are shown.
+/// Returns the health of the inputs.
 pub(super) fn inputs(input: &Input) -> Inputs {
     let name: Arc<str> = match (input.kubernetes, &*input.name) {
         (true, _) => "the API server".into(),
@@ -90,7 +90,7 @@ pub(super) fn inputs(input: &Input) -> Inputs {
     for kind in &input.kinds {
         match kind.why {
             Why::NotServed => {}
-            // What is not listed or watched for want of an API server is said of the API server.
+            // While the API server does not answer, that problem covers kinds that cannot be listed or watched.
             Why::Unlisted | Why::Failing if input.failing.is_some() => {}
             why => problem(&kind.of, why.name(), kind.message.clone(), next_of(kind)),
         }

@@ -1,4 +1,4 @@
-//! From facts to health: which finding explains what clients get, how bad it is, and which findings are one cause.
+//! Health from facts: which finding explains each effect on clients, its severity, and which findings share one cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::fallback::view::Identity;
 use crate::fault::Class;
 use crate::time::Moment;
 
-/// The reason of what clients get without any finding that says why.
+/// The reason of an effect on clients that no finding explains.
 const CLOSED: &str = "Closed";
 
 /// Computes health.
@@ -55,7 +55,7 @@ pub fn judge(facts: &Facts) -> Health {
     health.judged()
 }
 
-/// What the ledger has to date.
+/// Returns the findings that the ledger has to date.
 pub fn present(facts: &Facts) -> Vec<Present> {
     let of = |found: &Found| Present {
         id: id(found),
@@ -66,13 +66,14 @@ pub fn present(facts: &Facts) -> Vec<Present> {
     facts.found.iter().map(of).collect()
 }
 
-/// By what a finding is dated: the object, the part of it that is at fault, and whether it is served all the same.
+/// Returns the identifier of a finding in the ledger: the object, the part of it at fault, and whether it is an error
+/// or a warning.
 fn id(found: &Found) -> String {
     let sort = if found.class == Class::Ignored { "warning" } else { "error" };
     format!("{} {} {sort}", found.object.key(), unit(&found.field))
 }
 
-/// A finding with what it explains.
+/// A finding with the effects that it explains.
 struct Case {
     found: Found,
     effects: Vec<Effect>,
@@ -91,8 +92,8 @@ impl Case {
     }
 }
 
-/// Gives each effect to the findings that explain it. One that nothing explains becomes a finding of its own: what
-/// clients get is reported in any case.
+/// Assigns each effect to the findings that explain it. An effect without an explanation becomes a finding of its own:
+/// effects on clients are always reported.
 fn explain(cases: &mut Vec<Case>, effects: &[Effect]) {
     let mut of: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
     for (index, case) in cases.iter().enumerate() {
@@ -126,7 +127,7 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, cases: &[Case]
         here.retain(|index| at(index) == &*effect.section);
     }
     if here.is_empty() && others.is_empty() {
-        // Of a rule without back ends no more than a warning is found.
+        // A rule without backends has a warning only.
         let own = of.get(&own).into_iter().flatten().copied();
         let says_so = |found: &Found| !found.message.is_empty() && effect.message.contains(&found.message);
         here = own.filter(|index| found(index).is_some_and(says_so)).collect();
@@ -163,13 +164,13 @@ fn unexplained(effect: &Effect) -> Found {
     }
 }
 
-/// The part of an object that a field is in: `rules[1]` of `spec.rules[1].matches[0]`.
+/// Returns the part of an object that contains a field: `rules[1]` of `spec.rules[1].matches[0]`.
 pub(crate) fn unit(field: &str) -> &str {
     let below = field.strip_prefix("spec.").unwrap_or(field);
     below.split('.').next().unwrap_or_default()
 }
 
-/// A message without the field that it begins with.
+/// Returns a message without the field that it begins with.
 pub(crate) fn without_field<'a>(message: &'a str, field: &str) -> &'a str {
     if field.is_empty() {
         return message;
@@ -177,7 +178,7 @@ pub(crate) fn without_field<'a>(message: &'a str, field: &str) -> &'a str {
     message.strip_prefix(field).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message)
 }
 
-/// Cases of one cause together, by severity.
+/// Groups cases with the same cause, by severity.
 fn grouped(cases: Vec<Case>) -> Vec<(Severity, Vec<Case>)> {
     let mut groups: BTreeMap<(Severity, String, Detected, String), Vec<Case>> = BTreeMap::new();
     for case in cases {
@@ -188,7 +189,7 @@ fn grouped(cases: Vec<Case>) -> Vec<(Severity, Vec<Case>)> {
     groups.into_iter().map(|((severity, ..), cases)| (severity, cases)).collect()
 }
 
-/// One cause, as it is shown. `cases` is not empty.
+/// Returns the finding of one cause. `cases` must not be empty.
 fn finding(mut cases: Vec<Case>, outside: &Outside) -> Finding {
     let place = |case: &Case| (case.found.object.clone(), case.found.field.clone());
     cases.sort_by_cached_key(place);
@@ -231,7 +232,7 @@ fn finding(mut cases: Vec<Case>, outside: &Outside) -> Finding {
     finding
 }
 
-/// A finding about a Gateway as a whole.
+/// Returns a finding about a Gateway as a whole.
 pub(super) fn of_gateway(
     object: &Identity,
     name: &Arc<str>,

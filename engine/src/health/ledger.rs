@@ -1,4 +1,4 @@
-//! Since when objects are at fault, over edits, retries and restarts.
+//! Ledger of faults: since when objects are at fault, across edits, retries and restarts.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Moment;
 
-/// Objects whose faults are dated; those beyond are dated from when they are shown.
+/// Maximum number of dated objects; faults of further objects are dated from when they are shown.
 pub const LEDGER_ENTRIES_MAX: usize = 50_000;
-/// How long after its end a fault of the same object, in the same generation, is the same fault (seconds): what was
-/// refused is tried again after up to 30 seconds, and is not at fault meanwhile.
+/// Time after the end of a fault in which a fault of the same object, in the same generation, is the same fault
+/// (seconds). A refused version is tried again after up to 30 seconds, and is not at fault meanwhile.
 pub const SAME_FAULT_SECONDS: i64 = 60;
 
-/// The dates.
+/// The dates of faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     entries: BTreeMap<String, Entry>,
@@ -24,32 +24,32 @@ struct Entry {
     uid: String,
     generation: Option<i64>,
     since: i64,
-    /// When it was seen last; unset while it is there.
+    /// When the entry was last present; unset while it is present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<i64>,
 }
 
-/// Something that is there now.
+/// A fault or problem that is present now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// What: an object with the part of it that is at fault, or an input.
+    /// The identifier: an object with the part of it at fault, or an input.
     pub id: String,
     /// The object's UID; empty where there is none.
     pub uid: String,
-    /// Its generation.
+    /// The object's generation.
     pub generation: Option<i64>,
-    /// Since when, where that is known otherwise.
+    /// Since when, where another source knows.
     pub since: Option<Moment>,
 }
 
 impl Ledger {
-    /// Since when something is there.
+    /// Returns since when an entry is present.
     pub fn since(&self, id: &str) -> Option<Moment> {
         self.entries.get(id).filter(|entry| entry.until.is_none()).map(|entry| Moment(entry.since))
     }
 
-    /// Since when an object is at fault that is found to be so now (seconds of Unix time): since then, unless it is the
-    /// same fault that ended a moment ago.
+    /// Returns since when an object is at fault that is now found to be so (seconds of Unix time): `now`, unless it is
+    /// the same fault that ended a moment ago.
     pub fn began(&self, key: &ObjectKey, generation: Option<i64>, now: i64) -> i64 {
         let own = format!("{key} ");
         let entries = self.entries.range(own.clone()..).take_while(|(id, _)| id.starts_with(&own));
@@ -58,13 +58,13 @@ impl Ledger {
         same.map(|entry| entry.since).min().unwrap_or(now)
     }
 
-    /// These are there now, and nothing else is; true where that is to be stored.
+    /// Records the entries that are present now; all others are not. Returns whether the ledger needs to be stored.
     pub fn observe(&mut self, present: impl IntoIterator<Item = Present>, now: Moment) -> bool {
         let mut changed = false;
         let mut before = std::mem::take(&mut self.entries);
         for Present { id, uid, generation, since } in present {
             if let Some(kept) = self.entries.get_mut(&id) {
-                // Of several findings of one part the oldest counts.
+                // Of several findings about one part the oldest counts.
                 kept.since = since.map_or(kept.since, |since| since.0.min(kept.since));
                 continue;
             }
@@ -114,7 +114,7 @@ mod tests {
         assert!(!ledger.observe([present("a", 2)], Moment(120)), "an edit that is broken too");
         assert_eq!(ledger.since("a"), Some(Moment(100)));
 
-        // It is tried again, and is refused again.
+        // The version is tried again, and refused again.
         assert!(ledger.observe([], Moment(150)));
         assert_eq!(ledger.since("a"), None);
         ledger.observe([present("a", 2)], Moment(180));
@@ -125,7 +125,7 @@ mod tests {
         ledger.observe([present("a", 2)], Moment(200));
         assert_eq!(ledger.since("a"), Some(Moment(100)));
 
-        // It heals, and breaks in another generation, or much later.
+        // The fault ends, and returns in another generation, or much later.
         ledger.observe([], Moment(210));
         ledger.observe([present("a", 3)], Moment(215));
         assert_eq!(ledger.since("a"), Some(Moment(215)));

@@ -1,8 +1,9 @@
-//! One notion of health: what is not served as it is desired, how bad that is for clients, and what to do next.
+//! Health: what is not served as desired, how severe that is for clients, and what to do next.
 //!
-//! [`judge`](judge::judge) computes a [`Health`] from [`Facts`]: faults, the fallback, what clients get, Envoys, inputs.
-//! `holdfast status`, `/debug/health`, `/readyz?verbose`, the summary of `/debug/config/fallback` and the metrics read
-//! this one value. Pure: time is part of the facts, and the order of everything is always the same.
+//! [`judge`](judge::judge) computes a [`Health`] from [`Facts`]: faults, the fallback, effects on clients, Envoys,
+//! inputs. `holdfast status`, `/debug/health`, `/readyz?verbose`, the summary of `/debug/config/fallback` and the
+//! metrics all use this one value. The computation is pure: time is part of the facts, and all results have a fixed
+//! order.
 
 pub mod facts;
 pub mod filter;

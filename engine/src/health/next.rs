@@ -1,10 +1,10 @@
-//! The next command to type.
+//! The next command to type for a finding.
 
 use super::facts::{Found, NO_ENDPOINTS};
 use super::view::{Detected, Place};
 use crate::apis::core::endpoint_slice::SERVICE_LABEL;
 
-/// What to do about a finding: an edit in standalone mode, a look at the object in Kubernetes.
+/// Returns the next step for a finding: an edit in standalone mode, a command that shows the object in Kubernetes.
 pub(super) fn next(found: &Found, place: Option<&Place>, kubernetes: bool) -> String {
     match found.detected {
         Detected::Nack | Detected::Probe | Detected::Suspected => return "/debug/config/raw-error".to_owned(),
@@ -31,7 +31,7 @@ pub(super) fn next(found: &Found, place: Option<&Place>, kubernetes: bool) -> St
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%=:,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

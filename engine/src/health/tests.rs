@@ -1,4 +1,4 @@
-//! Health of situations, as data.
+//! Tests of health.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn effect(object: Identity, section: &str, gets: Gets, causes: &[&Identity]) -> 
     }
 }
 
-/// A Gateway with one Envoy that has everything, and everything was read.
+/// Facts of a Gateway with one up-to-date Envoy, and with all inputs read.
 pub(crate) fn facts() -> Facts {
     let json = r#"{"name":"infra/public","state":"current","generation":3,
         "envoys":{"acknowledged":1,"refused":0,"pending":0}}"#;
@@ -78,7 +78,7 @@ pub(crate) fn facts() -> Facts {
     facts
 }
 
-/// Two routes of a Service that is missing, one that Envoy refuses and that is backfilled, and a misspelt target.
+/// Facts of two routes of a missing Service, one backfilled route that Envoy refuses, and a misspelt target.
 pub(crate) fn broken_shop() -> Facts {
     let mut facts = facts();
     facts.gateways[0].state.state = ServedState::Fallback;
@@ -133,7 +133,7 @@ fn equal_causes_are_one_finding_in_whatever_order_they_come() {
     assert_eq!(judge(&facts), health);
 }
 
-/// One fact that alone makes the difference to a healthy Gateway.
+/// Judges the health of a healthy Gateway after one change of its facts.
 fn with(change: impl Fn(&mut Facts)) -> (Verdict, [usize; 4]) {
     let mut facts = facts();
     change(&mut facts);

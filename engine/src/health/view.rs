@@ -1,5 +1,5 @@
-//! Health as data: `GET /debug/health`. Serialisable, without times of its own, in an order that is always the same.
-//! Never holds a Secret's content.
+//! Health as data: `GET /debug/health`. Serializable, without a clock of its own, in a fixed order. Never contains a
+//! Secret's content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,53 +13,53 @@ use crate::time::Moment;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
-    /// The worst of all that follows.
+    /// The overall verdict, the worst of the following fields.
     pub verdict: Verdict,
     /// The Gateways, in the order of their names.
     pub gateways: Vec<GatewayHealth>,
-    /// Causes for which clients get errors, or reach nothing.
+    /// Causes of errors or unreachable services for clients.
     pub outages: Vec<Finding>,
-    /// Causes for which something older than desired is served, or not every Envoy has what is desired.
+    /// Causes for which an older version than desired is served, or not every Envoy has the desired version.
     pub degraded: Vec<Finding>,
-    /// Mistakes that no client notices, as far as Holdfast can know.
+    /// Mistakes that affect no client, as far as Holdfast can know.
     pub warnings: Vec<Finding>,
-    /// Where objects come from, and what could not be read.
+    /// The sources of objects, and what could not be read.
     pub inputs: Inputs,
-    /// Namespaces with objects, each with the Gateways (`namespace/name`) at which there are routes of it.
+    /// Namespaces with objects, each with the Gateways (`namespace/name`) that have routes of the namespace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
-/// One word for all of it.
+/// The overall verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Everything is served as it is desired.
+    /// Everything is served as desired.
     #[default]
     Healthy,
-    /// Something is not, and no client is known to get an error for it.
+    /// Something is not served as desired, and no client is known to get an error.
     Degraded,
     /// Some clients get errors, or reach nothing.
     Down,
 }
 
-/// How bad a finding is for clients.
+/// The severity of a finding for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Clients get errors, or reach nothing.
     Outage,
-    /// Something older than desired is served, or it is not known to every Envoy.
+    /// An older version than desired is served, or not every Envoy has the desired version.
     Degraded,
-    /// No client is known to notice.
+    /// No client is known to be affected.
     Warning,
 }
 
 impl Severity {
-    /// Every severity, the worst first.
+    /// All severities, the worst first.
     pub const ALL: [Severity; 3] = [Severity::Outage, Severity::Degraded, Severity::Warning];
 
-    /// As it is serialized.
+    /// Returns the serialized name.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Outage => "outage",
@@ -69,19 +69,19 @@ impl Severity {
     }
 }
 
-/// Who found it, or how.
+/// How a problem was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Detected {
-    /// An Envoy of the fleet refused it.
+    /// A NACK of an Envoy of the fleet.
     Nack,
-    /// The probe Envoy refused it.
+    /// A NACK of the probe.
     Probe,
-    /// Translation found it.
+    /// A finding of translation.
     Translation,
-    /// One of several that may have been refused.
+    /// One of several suspects of a refusal.
     Suspected,
-    /// Observed of Envoys: none is connected, or an answer is missing.
+    /// Observation of Envoys: none is connected, or an answer is missing.
     Envoys,
 }
 
@@ -89,21 +89,22 @@ pub enum Detected {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// One word in CamelCase, as in a condition's reason.
+    /// The reason: one word in CamelCase, as in a condition.
     pub reason: String,
-    /// What is wrong, in Envoy's or in Holdfast's words.
+    /// The message of Envoy or of Holdfast.
     pub message: String,
-    /// Who found it.
+    /// How the problem was detected.
     pub detected_by: Detected,
     /// The objects that have this cause, in order; never empty.
     pub objects: Vec<Subject>,
-    /// What clients get instead of what is desired, by object and section; empty where they get what is desired.
+    /// What clients get instead of the desired version, by object and section; empty where they get the desired
+    /// version.
     pub served: Vec<Served>,
-    /// The Gateways that are concerned; empty where it is not known.
+    /// The affected Gateways; empty where unknown.
     pub gateways: BTreeSet<Arc<str>>,
-    /// Since when the first of the objects has it.
+    /// Since when the first of the objects has this cause.
     pub since: Option<Moment>,
-    /// What to do next: a command, or the path of a diagnostics page.
+    /// The next step: a command, or the path of a diagnostics page.
     pub next: String,
 }
 
@@ -111,21 +112,21 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
-    /// Which object.
+    /// The object.
     #[serde(flatten)]
     pub object: Identity,
-    /// Its generation; unset where nothing of it can be read.
+    /// The generation; unset where the object cannot be read at all.
     pub generation: Option<i64>,
-    /// The field, as a path; empty where the object as a whole is meant.
+    /// The field, as a path; empty for the object as a whole.
     pub field: String,
     /// File and line, in standalone mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// Since when.
+    /// Since when the object is at fault.
     pub since: Option<Moment>,
 }
 
-/// Where an object is written.
+/// The position of an object in a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// The file, as the operator named its folder.
@@ -134,23 +135,23 @@ pub struct Place {
     pub line: u32,
 }
 
-/// What clients get of an object, or of a part of it, instead of what is desired.
+/// What clients get of an object, or of a part of it, instead of the desired version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Served {
-    /// Which object.
+    /// The object.
     #[serde(flatten)]
     pub object: Identity,
     /// The Gateway, as `namespace/name`.
     pub gateway: Arc<str>,
-    /// The part of the object, as in `rules[1]`; empty for all of it.
+    /// The part of the object, as in `rules[1]`; empty for the whole object.
     pub section: Arc<str>,
     /// What clients get.
     pub gets: Gets,
     /// The hosts of the requests.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hosts: BTreeSet<Arc<str>>,
-    /// Their paths: `/a` exactly, `/a/*` with all below, `~` before a regular expression.
+    /// The paths of the requests: `/a` is an exact path, `/a/*` a prefix, and `~` precedes a regular expression.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub paths: BTreeSet<Arc<str>>,
 }
@@ -169,32 +170,32 @@ pub enum Gets {
         /// The HTTP status.
         status: u16,
     },
-    /// Connections are refused or ended.
+    /// Connections are refused or closed.
     Refused,
-    /// It is left out: another route of the host answers, or 404.
+    /// The part is excluded: another route of the host answers, or 404.
     Nothing,
     /// An earlier version.
     LastValid {
-        /// Its generation.
+        /// The generation of that version.
         generation: i64,
-        /// Since when it is known to be good.
+        /// Since when the version is known to be valid.
         since: Moment,
     },
-    /// It is served as desired, with the last valid version of an object that it needs.
+    /// The object is served as desired, with the last valid version of an object that it needs.
     LastValidOf {
-        /// Which object.
+        /// The needed object.
         of: Identity,
-        /// The generation of that object.
+        /// The generation of that object's version.
         generation: i64,
-        /// Since when that is known to be good.
+        /// Since when that version is known to be valid.
         since: Moment,
     },
-    /// What Envoys acknowledged before.
+    /// The configuration that Envoys acknowledged before.
     AsBefore,
 }
 
 impl Gets {
-    /// Do clients get an error, or nothing?
+    /// Returns the severity: whether clients get an error, or nothing.
     pub fn severity(&self) -> Severity {
         match self {
             Gets::Status { .. } | Gets::Share { .. } | Gets::Refused | Gets::Nothing => Severity::Outage,
@@ -203,25 +204,25 @@ impl Gets {
     }
 }
 
-/// A Gateway.
+/// The health of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayHealth {
     /// `namespace/name`.
     pub name: Arc<str>,
-    /// What its Envoys are served.
+    /// The state of its configuration.
     pub state: ServedState,
-    /// How many configurations were published for it in this run.
+    /// The number of configurations that were published for it in this run.
     pub generation: u64,
-    /// Envoys by their answers.
+    /// The number of Envoys by their answers.
     pub envoys: EnvoyCounts,
-    /// Streams that are open to this replica.
+    /// The number of open streams to this replica.
     pub connected: usize,
-    /// Listeners that are to be served.
+    /// The number of listeners that should be served.
     pub listeners: usize,
 }
 
-/// Where objects come from.
+/// The sources of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Inputs {
@@ -229,7 +230,7 @@ pub struct Inputs {
     pub sources: Vec<Source>,
     /// What could not be read, in order.
     pub problems: Vec<InputProblem>,
-    /// Kinds that the API server does not have and that nothing needs.
+    /// Kinds that the API server does not have and that are not needed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_installed: Vec<Arc<str>>,
 }
@@ -240,31 +241,31 @@ pub struct Inputs {
 pub struct Source {
     /// `the API server`, or the folders.
     pub name: Arc<str>,
-    /// Is it read now?
+    /// Whether the source is currently read.
     pub live: bool,
-    /// How long ago it was read, or answered, last (seconds); unset where it never did.
+    /// Seconds since the source was last read, or last answered; unset where it never did.
     pub seen_seconds_ago: Option<u64>,
-    /// How many objects it has.
+    /// The number of objects.
     pub objects: usize,
 }
 
-/// Something that could not be read.
+/// An input that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputProblem {
     /// The file with line and column, the kind, or the source.
     pub of: Arc<str>,
-    /// One word in CamelCase.
+    /// The reason: one word in CamelCase.
     pub reason: String,
     /// A sentence.
     pub message: String,
-    /// Since when.
+    /// Since when the problem exists.
     pub since: Option<Moment>,
-    /// What to do next.
+    /// The next step.
     pub next: String,
 }
 
-/// How many findings there are of each sort: what pages, metrics and one-line texts show.
+/// The number of findings by severity, as shown by pages, metrics and one-line texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -281,12 +282,12 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// In a sentence.
+    /// Returns the summary as a sentence.
     pub fn sentence(&self) -> String {
         self.sentence_about("")
     }
 
-    /// In a sentence about a part of everything, as in ` of namespace shop`; empty for all of it.
+    /// Returns the summary of a part as a sentence, as in ` of namespace shop`; empty for everything.
     pub fn sentence_about(&self, part: &str) -> String {
         let Self { verdict, outages, degraded, warnings, inputs } = self;
         if *verdict == Verdict::Healthy {
@@ -303,7 +304,7 @@ impl Summary {
 }
 
 impl Health {
-    /// The findings of a severity.
+    /// Returns the findings of a severity.
     pub fn of(&self, severity: Severity) -> &[Finding] {
         match severity {
             Severity::Outage => &self.outages,
@@ -312,7 +313,7 @@ impl Health {
         }
     }
 
-    /// How many findings there are of each sort.
+    /// Returns the number of findings by severity.
     pub fn summary(&self) -> Summary {
         Summary {
             verdict: self.verdict,
@@ -323,8 +324,8 @@ impl Health {
         }
     }
 
-    /// How many objects have a finding, by severity and namespace (empty for objects of no namespace): an object with
-    /// several findings counts with its worst one.
+    /// Returns the number of objects with a finding, by severity and namespace (empty for cluster-scoped objects). An
+    /// object with several findings counts with its worst one.
     pub fn objects_by_namespace(&self) -> BTreeMap<(Severity, Arc<str>), usize> {
         let mut seen = BTreeSet::new();
         let mut counts = BTreeMap::new();
@@ -338,7 +339,7 @@ impl Health {
         counts
     }
 
-    /// The verdict that the findings ask for.
+    /// Sets the verdict that follows from the findings.
     pub(super) fn judged(mut self) -> Self {
         let clean = self.degraded.is_empty() && self.warnings.is_empty() && self.inputs.problems.is_empty();
         self.verdict = match (self.outages.is_empty(), clean) {

@@ -1,6 +1,8 @@
-//! Refusals for a reason of an Envoy's host: no verdict about anything, sent again with backoff, over with an ACK.
+//! Refusals for a reason of an Envoy's host: they are no verdict about any object. The resource is sent again with
+//! backoff, and the refusal ends with an ACK.
 //!
-//! Kept by Envoy, since the next one may have the port free, and never stored: another run sends everything anyway.
+//! They are recorded for each Envoy, since the port may be free at the next one, and never stored: a new run sends all
+//! resources anyway.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,16 +12,17 @@ use holdfast_xds::{Again, ResourceType, Snapshot, Version};
 use super::{Refusal, Slot};
 use crate::refusal::Class;
 
-/// After how many milliseconds a content is sent again first; each further time after twice as long.
+/// Wait before the first retry, in milliseconds; each further wait is twice as long.
 pub const RETRY_FIRST_MS: u64 = 1_000;
-/// The longest such wait (ms).
+/// The longest wait before a retry, in milliseconds.
 pub const RETRY_MS_MAX: u64 = 30_000;
-/// How often a refusal without a reason is tried again before it counts as one of content.
+/// Number of retries of a refusal without a message before it counts as a refusal of content.
 pub const UNKNOWN_TRIES_MAX: u32 = 3;
-/// Refusals that are kept for one Gateway and build; what is beyond is not sent again before it changes.
+/// Maximum number of recorded refusals of one Gateway and build; a content beyond it is not sent again before it
+/// changes.
 pub const UNAVAILABLE_MAX: usize = 1_000;
 
-/// The refusals of one Gateway's Envoys that are not for content.
+/// The refusals of one Gateway's Envoys that are not about content.
 #[derive(Debug, Default)]
 pub(crate) struct Unavailable {
     kept: BTreeMap<(Arc<str>, Slot), Kept>,
@@ -30,16 +33,16 @@ pub(crate) struct Unavailable {
 struct Kept {
     refusal: Refusal,
     version: Version,
-    /// How often it was sent again.
+    /// Number of retries.
     tries: u32,
     retry_at: u64,
-    /// Is it on its way again, so that an answer is another answer?
+    /// Whether the content was sent again, so that the next answer is a new one.
     is_sent: bool,
     again: Option<Again>,
 }
 
 impl Unavailable {
-    /// An Envoy refused a content; true where that is the answer to another try, or the first.
+    /// Records that an Envoy refused a content; returns whether this is the first answer, or the answer to a retry.
     pub(crate) fn note(&mut self, slot: Slot, version: Version, refusal: Refusal, now_ms: u64) -> bool {
         let id = (refusal.node.clone(), slot);
         let before = self.kept.get(&id).filter(|kept| kept.version == version);
@@ -55,13 +58,13 @@ impl Unavailable {
         true
     }
 
-    /// How often a content was sent again to an Envoy.
+    /// Returns the number of retries of a content to an Envoy.
     pub(crate) fn tries(&self, node: &Arc<str>, slot: &Slot, version: Version) -> u32 {
         let kept = self.kept.get(&(node.clone(), slot.clone()));
         kept.filter(|kept| kept.version == version).map_or(0, |kept| kept.tries)
     }
 
-    /// An Envoy took a content.
+    /// Records that an Envoy accepted a content.
     pub(crate) fn taken(&mut self, node: &Arc<str>, slot: &Slot, version: Version) {
         let id = (node.clone(), slot.clone());
         if self.kept.get(&id).is_some_and(|kept| kept.version == version) {
@@ -69,29 +72,29 @@ impl Unavailable {
         }
     }
 
-    /// What is kept of a content is given up: it is refused for what it is.
+    /// Forgets a refusal, which now counts as a refusal of content.
     pub(crate) fn forget(&mut self, node: &Arc<str>, slot: &Slot) {
         self.kept.remove(&(node.clone(), slot.clone()));
     }
 
-    /// An Envoy is gone: whichever comes is sent everything.
+    /// Forgets the refusals of an Envoy that disconnected: each Envoy that connects is sent all resources.
     pub(crate) fn gone(&mut self, node: &str) {
         self.kept.retain(|(of, _), _| **of != *node);
     }
 
-    /// What is not wanted any more in the refused form is of no interest.
+    /// Forgets refusals of versions that are no longer desired.
     pub(crate) fn retain_wanted(&mut self, slot: &Slot, wanted: Option<Version>) {
         self.kept.retain(|(_, of), kept| of != slot || wanted == Some(kept.version));
     }
 
-    /// Was a content read by an Envoy, and only a resource of its host was missing?
+    /// Returns whether an Envoy read a content as valid, and only a resource of its host was missing.
     pub(crate) fn excuses(&self, kind: ResourceType, name: &str, version: Version) -> bool {
         self.kept.iter().any(|((_, slot), kept)| {
             slot.0 == kind && *slot.1 == *name && kept.version == version && kept.refusal.class == Class::Host
         })
     }
 
-    /// Does an Envoy lack this content, because a resource of its host was missing?
+    /// Returns whether an Envoy lacks this content because a resource of its host was missing.
     pub(crate) fn lacks(&self, node: &str, kind: ResourceType, name: &str, version: Version) -> bool {
         self.kept.iter().any(|((of, slot), kept)| {
             **of == *node
@@ -102,7 +105,7 @@ impl Unavailable {
         })
     }
 
-    /// Sends again what has waited long enough, of Envoys that are there; true where there is any.
+    /// Sends due contents again to connected Envoys; returns whether there are any.
     pub(crate) fn take_due(&mut self, now_ms: u64, is_there: impl Fn(&Arc<str>) -> bool) -> bool {
         let mut any = false;
         for ((node, _), kept) in &mut self.kept {
@@ -112,7 +115,7 @@ impl Unavailable {
             self.turn += 1;
             kept.tries = kept.tries.saturating_add(1);
             kept.again = Some(Again { version: kept.version, turn: self.turn });
-            // Where no answer comes it is sent again all the same.
+            // Without an answer, the content is sent again all the same.
             kept.retry_at = now_ms.saturating_add(backoff(kept.tries));
             kept.is_sent = true;
             any = true;
@@ -120,12 +123,12 @@ impl Unavailable {
         any
     }
 
-    /// What Envoys are sent once more.
+    /// Returns the contents that Envoys are sent again.
     pub(crate) fn again(&self) -> impl Iterator<Item = (&Arc<str>, &Slot, Again)> {
         self.kept.iter().filter_map(|((node, slot), kept)| Some((node, slot, kept.again?)))
     }
 
-    /// All refusals of contents that are wanted.
+    /// Returns all refusals of desired contents.
     pub(crate) fn refusals<'a>(&'a self, wanted: &'a Snapshot) -> impl Iterator<Item = &'a Refusal> {
         let is_wanted = |slot: &Slot, kept: &Kept| {
             wanted.get(slot.0, &slot.1).is_some_and(|resource| resource.version == kept.version)

@@ -1,6 +1,6 @@
-//! The Gateway that a client's certificate is for.
+//! Client certificates: the Gateway that a certificate belongs to.
 //!
-//! Whether the certificate can be trusted is asked elsewhere, before this.
+//! The chain of trust of the certificate is verified before, in another module.
 
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
@@ -8,10 +8,9 @@ use x509_parser::prelude::FromDer;
 
 use super::{Proof, Unproven, names};
 
-/// What a certificate proves that is trusted: the Gateway of its one URI. Its other names mean nothing here.
+/// Returns the Gateway that a trusted certificate names in its only URI. Other subject alternative names are ignored.
 ///
-/// # Errors
-/// Where it names no Gateway, or several URIs.
+/// # Errors If the certificate names no Gateway, or has several URIs.
 pub fn proof(der: &[u8], trust_domain: &str) -> Result<Proof, Unproven> {
     let unreadable = Unproven::Unreadable("certificate");
     let Ok(([], certificate)) = X509Certificate::from_der(der) else { return Err(unreadable) };

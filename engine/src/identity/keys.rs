@@ -1,4 +1,4 @@
-//! The public keys by which tokens are checked: a JSON Web Key Set (RFC 7517).
+//! Public keys for the verification of tokens: a JSON Web Key Set (RFC 7517).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,19 +6,20 @@ use serde::Deserialize;
 
 use super::signature::{Algorithm, sequence};
 
-/// Bytes of a key set.
+/// Maximum size of a key set, in bytes.
 pub const KEY_SET_BYTES_MAX: usize = 256 << 10;
-/// Keys of a key set that are read.
+/// Maximum number of keys that are read from a key set.
 pub const KEYS_MAX: usize = 64;
 
-/// The keys of one issuer.
+/// Public keys of one issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys(Vec<Key>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     id: Option<String>,
-    /// The only algorithm that it is for, where it says so.
+    /// The `alg` of the key: the only algorithm that the key may be used with. `None` if the key set does not specify
+    /// it.
     only: Option<String>,
     material: Material,
 }
@@ -30,16 +31,16 @@ enum Material {
     P384(Vec<u8>),
 }
 
-/// Why a key set cannot be used.
+/// Reason why a key set cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeysFault {
-    /// Larger than its limit.
+    /// The key set exceeds [`KEY_SET_BYTES_MAX`].
     #[error("a key set has at most {KEY_SET_BYTES_MAX} bytes")]
     Large,
-    /// No key set.
+    /// The content is not a JSON Web Key Set.
     #[error("no JSON Web Key Set: {0}")]
     Unreadable(String),
-    /// No key in it can be used.
+    /// The key set contains no usable key.
     #[error("no key in the key set can be used: RSA, P-256 and P-384 keys for signatures can")]
     Empty,
 }
@@ -64,10 +65,9 @@ struct Entry {
 }
 
 impl Keys {
-    /// Those of a key set. Keys of other kinds, or for other purposes, are passed over.
+    /// Parses a key set. Keys of other types or for other purposes are ignored.
     ///
-    /// # Errors
-    /// Where it is no key set, or has no key that can be used.
+    /// # Errors If the content is not a key set, or contains no usable key.
     pub fn parse(json: &[u8]) -> Result<Self, KeysFault> {
         if json.len() > KEY_SET_BYTES_MAX {
             return Err(KeysFault::Large);
@@ -78,12 +78,12 @@ impl Keys {
         if keys.is_empty() { Err(KeysFault::Empty) } else { Ok(Self(keys)) }
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Did one of them sign the message? A token that names a key is signed by that one, or by none.
+    /// Checks that one of the keys signed the message. If the token names a key (`kid`), only this key is used.
     pub(super) fn signed(&self, id: Option<&str>, name: &str, algorithm: Algorithm, message: &[u8], by: &[u8]) -> bool {
         let fits = |key: &&Key| {
             (id.is_none() || key.id.as_deref() == id) && key.only.as_deref().is_none_or(|only| only == name)
@@ -105,7 +105,7 @@ impl Key {
         let bytes = |text: Option<String>| URL_SAFE_NO_PAD.decode(text?).ok();
         let point = |length: usize| {
             let (x, y) = (bytes(entry.x.clone())?, bytes(entry.y.clone())?);
-            // Uncompressed, as SEC 1 has it.
+            // Uncompressed form of a point (SEC 1).
             (x.len() == length && y.len() == length).then(|| [&[4], &*x, &*y].concat())
         };
         let material = match (entry.kty.as_str(), entry.crv.as_deref()) {

@@ -1,10 +1,11 @@
-//! Which Gateway an Envoy may read, told from what it proves and from nothing else.
+//! Identity of Envoys: the Gateway that an Envoy may read, derived from its credentials only.
 //!
-//! An Envoy proves it by a certificate with the Gateway's URI ([`certificate`]) or by a token of the ServiceAccount that
-//! is named after the Gateway ([`token`]); the names are in [`names`]. Everything here is a pure function of bytes, keys
-//! and the time. What is unclear is a refusal: nothing here has a default that lets somebody in.
+//! The credential is a certificate with the URI of the Gateway ([`certificate`]) or a token of the ServiceAccount that
+//! is named after the Gateway ([`token`]); [`names`] defines the names. All functions are pure functions of bytes, keys
+//! and the time. Ambiguous credentials are refused; no default grants access.
 //!
-//! Not in this room: files, clocks, connections. And nothing in an error comes from a token or a key but names.
+//! This module contains no files, clocks or connections. Errors contain names from a token or a key, and no other
+//! content.
 
 pub mod certificate;
 pub mod keys;
@@ -14,41 +15,41 @@ pub mod token;
 
 use std::sync::Arc;
 
-/// What a certificate or a token proves.
+/// The result of a successful verification of a certificate or token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// `namespace/name` of the Gateway.
     pub gateway: Arc<str>,
-    /// The end of its validity, in seconds since 1970.
+    /// End of the validity of the credential, in seconds since 1970.
     pub until: u64,
 }
 
-/// Why something proves nothing.
+/// Reason why a credential is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproven {
-    /// It cannot be read.
+    /// The credential cannot be parsed.
     #[error("the {0} cannot be read")]
     Unreadable(&'static str),
-    /// The certificate has no URI of a Gateway, or several.
+    /// The certificate has no URI of a Gateway, or several URIs.
     #[error(
         "the certificate must name one Gateway by a URI such as spiffe://{trust_domain}/gateway/<namespace>/<name>"
     )]
     NotOneGateway {
-        /// The trust domain that is asked for.
+        /// The required trust domain.
         trust_domain: String,
     },
-    /// A claim of the token is not as it must be.
+    /// A claim of the token is invalid.
     #[error("the token's `{claim}` {wrong}")]
     Claim {
-        /// The claim.
+        /// Name of the claim.
         claim: &'static str,
-        /// What is wrong with it.
+        /// Description of the problem.
         wrong: &'static str,
     },
-    /// No key of those that are known signed it.
+    /// None of the known keys signed the token.
     #[error("the token is not signed by a key that is known")]
     NotSigned,
-    /// Its algorithm is not taken.
+    /// The signature algorithm is not supported.
     #[error("the token is signed by an algorithm that is not taken; RS256, RS384, RS512, ES256 and ES384 are")]
     Algorithm,
 }

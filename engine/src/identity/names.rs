@@ -1,36 +1,36 @@
-//! The names by which a Gateway is known in certificates and tokens.
+//! Names of a Gateway in certificates and tokens.
 
 use std::sync::Arc;
 
-/// The trust domain of certificates where none is set.
+/// Default trust domain of certificates.
 pub const TRUST_DOMAIN: &str = "holdfast.dev";
-/// What the names of Gateways' ServiceAccounts end with.
+/// Suffix of the names of Gateways' ServiceAccounts.
 const ACCOUNT_SUFFIX: &str = "-holdfast";
-/// Bytes of a name or namespace; Kubernetes' own limit.
+/// Maximum length of a name or namespace, in bytes; the limit of Kubernetes.
 const NAME_BYTES_MAX: usize = 253;
 
-/// The URI in the certificates of a Gateway's Envoys.
+/// Returns the URI in the certificates of a Gateway's Envoys.
 pub fn gateway_uri(trust_domain: &str, namespace: &str, name: &str) -> String {
     format!("spiffe://{trust_domain}/gateway/{namespace}/{name}")
 }
 
-/// `namespace/name` of the Gateway with this URI.
+/// Returns `namespace/name` of the Gateway with this URI.
 pub(super) fn gateway_of_uri(uri: &str, trust_domain: &str) -> Option<Arc<str>> {
     let path = uri.strip_prefix("spiffe://")?.strip_prefix(trust_domain)?.strip_prefix("/gateway/")?;
     let (namespace, name) = path.split_once('/')?;
     gateway(namespace, name)
 }
 
-/// The ServiceAccount of a Gateway's Envoys, in the Gateway's namespace.
+/// Returns the name of the ServiceAccount of a Gateway's Envoys, in the Gateway's namespace.
 ///
-/// Names of ServiceAccounts may have dots and be long, so that the Gateway's own name stands in it as it is. `None` where it
-/// would be too long: from a name that is cut or changed no Gateway could be told.
+/// Names of ServiceAccounts may be long and may contain dots, so this name contains the Gateway's name unchanged.
+/// `None` if the name would be too long: a shortened or changed name does not identify a Gateway.
 pub fn service_account(gateway: &str) -> Option<String> {
     let name = format!("{gateway}{ACCOUNT_SUFFIX}");
     (!gateway.is_empty() && is_name(&name)).then_some(name)
 }
 
-/// `namespace/name` of the Gateway with this ServiceAccount.
+/// Returns `namespace/name` of the Gateway with this ServiceAccount.
 pub(super) fn gateway_of_service_account(namespace: &str, account: &str) -> Option<Arc<str>> {
     let name = account.strip_suffix(ACCOUNT_SUFFIX)?;
     if service_account(name)? == account { gateway(namespace, name) } else { None }
@@ -40,7 +40,7 @@ fn gateway(namespace: &str, name: &str) -> Option<Arc<str>> {
     (is_name(namespace) && is_name(name)).then(|| format!("{namespace}/{name}").into())
 }
 
-/// As Kubernetes has them: nothing in it can be taken for a separator.
+/// Checks that a name has the form of a Kubernetes name, so that it contains no separator.
 fn is_name(text: &str) -> bool {
     let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
     (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_legal)

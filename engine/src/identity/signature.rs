@@ -1,8 +1,8 @@
-//! Signatures of tokens: the algorithms of RFC 7518 in the terms of X.509, in which rustls checks them.
+//! Signatures of tokens: the algorithms of RFC 7518, mapped to the X.509 identifiers that rustls verifies.
 
 use rustls_pki_types::{AlgorithmIdentifier, SignatureVerificationAlgorithm, alg_id};
 
-/// How a token may be signed.
+/// Supported signature algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
@@ -13,7 +13,8 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// By its name. Those that need no key, or a secret, are not among them.
+    /// Returns the algorithm with this name. Algorithms without a key (`none`) or with a shared secret are not
+    /// supported.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "RS256" => Self::Rs256,
@@ -25,7 +26,7 @@ impl Algorithm {
         })
     }
 
-    /// Bytes of one of the two numbers of a signature of elliptic curves.
+    /// Length of one of the two numbers of an elliptic curve signature, in bytes; `None` for RSA.
     pub(super) fn coordinate(self) -> Option<usize> {
         match self {
             Self::Rs256 | Self::Rs384 | Self::Rs512 => None,
@@ -44,7 +45,7 @@ impl Algorithm {
         }
     }
 
-    /// Did the owner of this public key sign the message?
+    /// Checks that the owner of the public key signed the message.
     pub(super) fn is_signed(self, public_key: &[u8], message: &[u8], signature: &[u8]) -> bool {
         let (key, how) = self.ids();
         let all = rustls::crypto::ring::default_provider().signature_verification_algorithms.all;
@@ -63,7 +64,7 @@ impl Algorithm {
     }
 }
 
-/// DER of a sequence of positive integers, each given by its bytes.
+/// Encodes a sequence of positive integers in DER; each integer is given by its bytes.
 pub(super) fn sequence(integers: &[&[u8]]) -> Vec<u8> {
     let content: Vec<u8> = integers.iter().flat_map(|integer| integer_der(integer)).collect();
     element(0x30, &content)
@@ -72,7 +73,7 @@ pub(super) fn sequence(integers: &[&[u8]]) -> Vec<u8> {
 fn integer_der(bytes: &[u8]) -> Vec<u8> {
     let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
     let significant = bytes.get(first..).unwrap_or_default();
-    // A leading one would mean that it is negative; and zero is one byte.
+    // A leading one bit would mark the integer as negative, and zero needs one byte.
     let needs_zero = significant.first().is_none_or(|byte| byte & 0x80 != 0);
     let content: Vec<u8> = needs_zero.then_some(0).into_iter().chain(significant.iter().copied()).collect();
     element(0x02, &content)
@@ -85,7 +86,7 @@ fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut der = vec![tag];
     match length {
         [short] if *short < 0x80 => der.push(*short),
-        // Eight bytes at most.
+        // The length has eight bytes at most.
         long => {
             der.push(0x80 | u8::try_from(long.len()).unwrap_or(8));
             der.extend(long);

@@ -1,7 +1,7 @@
-//! Tokens of ServiceAccounts (JSON Web Tokens, RFC 7519), checked without asking anybody.
+//! ServiceAccount tokens (JSON Web Tokens, RFC 7519), verified without a request to the API server.
 //!
-//! Only tokens that were made for this server are taken: they have its audience, an end, and a life as short as those
-//! that Pods are given. Tokens for the API server, and those of the old kind that never end, are refused.
+//! Only tokens that were issued for this server are accepted: the audience matches, and the token expires within the
+//! lifetime of projected Pod tokens. Tokens for the API server and legacy tokens without expiry are refused.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,19 +11,19 @@ use super::keys::Keys;
 use super::signature::Algorithm;
 use super::{Proof, Unproven, names};
 
-/// Bytes of a token.
+/// Maximum size of a token, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 8 << 10;
-/// The longest life of a token, in seconds.
+/// Maximum lifetime of a token, in seconds.
 pub const TOKEN_LIFE_MAX: u64 = 24 * 3600;
-/// By how much clocks may differ where a token is not good yet, in seconds.
+/// Tolerated clock skew for tokens that are not valid yet, in seconds.
 const CLOCKS_DIFFER: u64 = 60;
 
-/// What a token must say.
+/// Required claims of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Whom it was made for.
+    /// Required audience (`aud`).
     pub audience: String,
-    /// Who made it.
+    /// Required issuer (`iss`).
     pub issuer: String,
 }
 
@@ -31,7 +31,7 @@ pub struct Rules {
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Extensions that whoever reads it must understand; none are.
+    /// Extensions that a verifier must support (RFC 7515, section 4.1.11). None is supported.
     crit: Option<serde::de::IgnoredAny>,
 }
 
@@ -65,10 +65,9 @@ struct ServiceAccount {
     name: String,
 }
 
-/// What a token proves at a time (seconds since 1970): the Gateway that its ServiceAccount is named after.
+/// Returns the Gateway of the ServiceAccount that a token was issued for, at a time in seconds since 1970.
 ///
-/// # Errors
-/// Where it is not signed by one of the keys, or not good for this.
+/// # Errors If no key signed the token, or if its claims do not match the rules.
 pub fn proof(token: &str, keys: &Keys, rules: &Rules, now: u64) -> Result<Proof, Unproven> {
     let unreadable = || Unproven::Unreadable("token");
     if token.len() > TOKEN_BYTES_MAX {
@@ -85,7 +84,7 @@ pub fn proof(token: &str, keys: &Keys, rules: &Rules, now: u64) -> Result<Proof,
     {
         return Err(Unproven::NotSigned);
     }
-    // Only now is anything of it believed.
+    // The claims are read only after the verification of the signature.
     let claims: Claims = serde_json::from_slice(&decode(claims)?).map_err(|_| unreadable())?;
     claims.check(rules, now)?;
     Ok(Proof { gateway: claims.gateway()?, until: claims.exp })

@@ -1,4 +1,4 @@
-//! Tokens that are good, and every way in which one is not.
+//! Tests of tokens: valid tokens, and each reason for a refusal.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The two numbers of a signature in DER, each in so many bytes.
+/// Converts a signature from DER to its two numbers, each padded to `length` bytes.
 fn raw(der: &[u8], length: usize) -> Vec<u8> {
     let mut rest = &der[if der[1] == 0x81 { 3 } else { 2 }..];
     let mut all = Vec::new();
@@ -28,7 +28,7 @@ fn raw(der: &[u8], length: usize) -> Vec<u8> {
     all
 }
 
-/// Somebody who makes tokens.
+/// An issuer of tokens.
 struct Issuer {
     key: KeyPair,
     name: &'static str,
@@ -146,7 +146,7 @@ fn what_is_not_signed_by_a_key_that_is_known_proves_nothing() {
     for algorithm in ["none", "HS256", "", "es256"] {
         assert_eq!(header(json!({ "alg": algorithm })), Err(Unproven::Algorithm), "{algorithm}");
     }
-    // Every bit counts.
+    // A change of any part of the token invalidates the signature.
     let parts: Vec<&str> = good.split('.').collect();
     let other_claims = encode(with("sub", json!("system:serviceaccount:infra:other-holdfast")).to_string());
     assert_eq!(told(&format!("{}.{other_claims}.{}", parts[0], parts[2])), Err(Unproven::NotSigned));
@@ -170,7 +170,7 @@ fn what_is_no_token_is_told_so() {
     }
 }
 
-/// Made with openssl: an RSA key of 2048 bits, and a token that it signed.
+/// Test data made with openssl: an RSA key of 2048 bits and a token that it signed.
 #[test]
 fn rsa_signatures_are_checked_too() {
     let keys = Keys::parse(include_bytes!("testdata/rsa.jwks.json")).unwrap();

@@ -1,4 +1,4 @@
-//! What policies say about the way to the back end: filled in where nothing more specific has said it.
+//! Policy settings for the forwarding of requests: defaults where nothing more specific is configured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,36 +10,36 @@ use crate::features::rewrite::PathRewrite;
 use crate::features::tracing::Tracing;
 use crate::model::{Action, Route};
 
-/// What is said; unset where nothing is.
+/// Settings; unset where no policy configures them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ActionSettings {
-    /// For the whole request.
+    /// Timeout of the whole request.
     pub(crate) request_timeout: Option<Duration>,
-    /// For a stream on which nothing happens.
+    /// Idle timeout of a stream.
     pub(crate) idle_timeout: Option<Duration>,
-    /// When requests are tried again.
+    /// Retry policy.
     pub(crate) retry: Option<Retry>,
-    /// Redirects of back ends that are followed.
+    /// Internal redirects: redirects of backends that Envoy follows.
     pub(crate) internal_redirect: Option<InternalRedirect>,
-    /// How copies are sent.
+    /// Settings of mirrored requests.
     pub(crate) mirroring: Option<Mirroring>,
-    /// The path that back ends see.
+    /// Path rewrite.
     pub(crate) path: Option<PathRewrite>,
-    /// Back ends see their own name as the host.
+    /// Host rewrite to the name of the backend.
     pub(crate) auto_host: bool,
-    /// What the names of statistics begin with.
+    /// Prefix of statistics.
     pub(crate) stat_prefix: Option<Arc<str>>,
-    /// What is recorded.
+    /// Tracing.
     pub(crate) tracing: Option<Tracing>,
 }
 
 impl ActionSettings {
-    /// Is nothing said?
+    /// Checks whether no setting is configured.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Fills in what the route does not say itself.
+    /// Applies the settings that the route does not configure itself.
     pub(crate) fn apply(&self, route: &mut Route) {
         if route.stat_prefix.is_none() {
             route.stat_prefix.clone_from(&self.stat_prefix);
@@ -51,7 +51,7 @@ impl ActionSettings {
         let timeouts = &mut forward.timeouts;
         timeouts.request = timeouts.request.or(self.request_timeout);
         timeouts.idle = timeouts.idle.or(self.idle_timeout);
-        // What the route says of one try is a retry policy to Envoy, and stays.
+        // The route's timeout of one try is a retry policy in Envoy, and stays.
         if forward.retry.is_none()
             && let Some(retry) = &self.retry
         {

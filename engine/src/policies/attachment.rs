@@ -1,4 +1,4 @@
-//! Where a policy is attached.
+//! Attachment of policies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::apis::kgateway::policy::Targets;
 /// The part of an object that a policy is attached to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Section {
-    /// All of it.
+    /// The whole object.
     Whole,
     /// A listener of a Gateway, or a rule of a route, by name.
     Named(Arc<str>),
@@ -22,7 +22,7 @@ impl Section {
     }
 }
 
-/// The parts of an object that these targets name; empty where they do not name the object. Targets stand in the
+/// Returns the parts of an object that these targets name; empty if they do not name the object. Targets are in the
 /// namespace of the policy.
 pub(crate) fn sections(
     targets: &Targets,
@@ -39,7 +39,7 @@ pub(crate) fn sections(
     let by_name = by_name.map(|target| Section::new(target.section_name.as_ref()));
     let by_labels = targets.selectors.iter().map(|(_, target)| target).filter(|target| {
         (&*target.group, &*target.kind) == (&*object.group, &*object.kind)
-            // No label at all would mean every object.
+            // A selector without labels would match every object.
             && !target.match_labels.is_empty()
             && target.match_labels.iter().all(|(name, value)| labels.get(name) == Some(value))
     });

@@ -1,5 +1,5 @@
-//! Policies of one scope merged, field by field: of each field the first policy that says something counts, and it is
-//! kept who that was. Access lists are joined, unless they contradict each other.
+//! Merge of the policies of one scope, field by field: the first policy that sets a field wins, and the policy is
+//! recorded. Access lists are joined, unless they contradict each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::features::filters::{Filter, Filters, Setting};
 use crate::features::guards::{Guards, Kind};
 use crate::features::rewrite::PathRewrite;
 
-/// Policies merged.
+/// Merged policies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Merged {
     pieces: Settings,
-    /// Who said what.
+    /// The policies that set each field.
     pub(crate) origins: Origins,
 }
 
-/// Who said what: policies by field.
+/// Policies by field.
 pub(crate) type Origins = BTreeMap<Field, Vec<ObjectKey>>;
 
-/// Merges policies, the most specific first, and in each level in the order of their ranks.
+/// Merges policies, the most specific first, within each level in the order of their ranks.
 pub(crate) fn merge<'a>(policies: impl Iterator<Item = (&'a ObjectKey, &'a Settings)>) -> Merged {
     let mut merged = Merged::default();
     for (key, settings) in policies {
@@ -47,14 +47,14 @@ pub(crate) fn merge<'a>(policies: impl Iterator<Item = (&'a ObjectKey, &'a Setti
 }
 
 impl Merged {
-    /// What it says to filters.
+    /// Returns the settings of filters.
     pub(crate) fn filters(&self) -> Filters {
         let mut filters = Filters::new();
         for piece in self.pieces.values() {
             match piece {
                 Piece::Filters(settings) => filters.extend(settings.iter().cloned()),
                 Piece::Acl(acl) => {
-                    // An answer belongs to its list: one of a list further away would not.
+                    // A response belongs to its access list: the response of a less specific list would not match.
                     let answer = acl.response.clone().map_or(Setting::Off, Setting::DenyResponse);
                     filters.insert(Filter::DenyResponse, Arc::new(answer));
                     filters.insert(Filter::Acl, Arc::new(Setting::Acl(acl.clone())));
@@ -65,7 +65,7 @@ impl Merged {
         filters
     }
 
-    /// What it says about whom to ask.
+    /// Returns the guards: settings that need a filter in the chain.
     pub(crate) fn guards(&self) -> Guards {
         let mut guards = Guards::default();
         for piece in self.pieces.values() {
@@ -84,7 +84,7 @@ impl Merged {
         guards
     }
 
-    /// What it says to the listener.
+    /// Returns the settings of the listener.
     pub(crate) fn connection(&self) -> BTreeMap<Field, Part> {
         let parts = self.pieces.iter().filter_map(|(field, piece)| match piece {
             Piece::Connection(part) => Some((*field, part.clone())),
@@ -93,7 +93,7 @@ impl Merged {
         parts.collect()
     }
 
-    /// What it says about the way to the back end.
+    /// Returns the settings for the forwarding of requests.
     pub(crate) fn action(&self) -> ActionSettings {
         let mut action = ActionSettings::default();
         for piece in self.pieces.values() {

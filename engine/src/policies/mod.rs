@@ -1,7 +1,6 @@
-//! What policies mean together: where each is attached, which comes first, and what is left when they are merged.
+//! Semantics of policies: attachment, precedence and merge.
 //!
-//! Pure: no objects are looked up here, and nothing here knows Envoy's messages. How a policy's fields are read is in
-//! `translate/policy/`.
+//! Pure functions: no object look-ups and no Envoy messages. `translate/policy/` reads the fields of policies.
 
 pub(crate) mod action;
 pub(crate) mod attachment;

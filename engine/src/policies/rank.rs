@@ -1,4 +1,4 @@
-//! Which of two policies of one level comes first.
+//! Precedence of policies of one level.
 
 use std::cmp::Reverse;
 
@@ -6,10 +6,10 @@ use holdfast_graph::ObjectKey;
 
 use crate::object::{Age, Object};
 
-/// The annotation by which a policy comes before others of its level.
+/// Annotation with the weight of a policy among the policies of its level.
 pub(crate) const WEIGHT_ANNOTATION: &str = "kgateway.dev/policy-weight";
 
-/// The order of policies: heavier ones first, then older ones, then by name.
+/// Precedence of policies: by higher weight, then by age (older first), then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     weight: Reverse<i32>,
@@ -17,7 +17,7 @@ pub(crate) struct Rank {
     key: ObjectKey,
 }
 
-/// The rank of a policy, and what is wrong with the weight that it is given.
+/// Returns the rank of a policy, and a message if its weight is invalid.
 pub(crate) fn rank(object: &Object) -> (Rank, Option<String>) {
     let written = object.metadata.annotations.get(WEIGHT_ANNOTATION);
     let (weight, wrong) = match written.map(|text| text.trim().parse::<i32>()) {

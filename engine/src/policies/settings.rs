@@ -1,4 +1,4 @@
-//! What a policy says, field by field.
+//! Settings of a policy, field by field.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,53 +21,53 @@ use crate::features::tracing::Tracing;
 /// A field that is merged as a whole, by its path below `spec`.
 pub(crate) type Field = &'static str;
 
-/// The field of access lists, which are the only ones that are joined.
+/// Field of access lists, the only field that is joined.
 pub(crate) const ACL: Field = "acl";
-/// The field of services that see requests on their way.
+/// Field of external processing.
 pub(crate) const EXT_PROC: Field = "extProc";
-/// The field of users who log in elsewhere.
+/// Field of OAuth2 logins.
 pub(crate) const OAUTH2: Field = "oauth2";
 
-/// What a field says.
+/// Value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Piece {
-    /// To filters.
+    /// Settings of filters.
     Filters(Vec<(Filter, Arc<Setting>)>),
     /// An access list.
     Acl(Acl),
-    /// Time limits: for the request, and for a stream on which nothing happens.
+    /// Timeouts: of the request, and of an idle stream.
     Timeouts(Option<Duration>, Option<Duration>),
-    /// When requests are tried again.
+    /// Retry policy.
     Retry(Retry),
-    /// Redirects of back ends that are followed.
+    /// Internal redirects: redirects of backends that Envoy follows.
     InternalRedirect(InternalRedirect),
-    /// How copies are sent.
+    /// Settings of mirrored requests.
     Mirroring(Mirroring),
-    /// The path that back ends see.
+    /// Path rewrite.
     Path(PathRewrite),
-    /// Do back ends see their own name as the host?
+    /// Host rewrite to the name of the backend.
     AutoHost(bool),
-    /// What the names of statistics begin with.
+    /// Prefix of statistics.
     StatPrefix(Arc<str>),
-    /// What is recorded.
+    /// Tracing.
     Tracing(Tracing),
-    /// Who is asked; nobody where unset.
+    /// External authorization; disabled if unset.
     ExtAuth(Option<ExtAuth>),
-    /// Which token a request must have; none where unset.
+    /// JWT authentication; disabled if unset.
     Jwt(Option<Jwt>),
-    /// How often requests may come to all Envoys.
+    /// Global rate limit, shared by all Envoys.
     GlobalLimit(GlobalLimit),
-    /// Who sees requests on their way; nobody where unset.
+    /// External processing; disabled if unset.
     ExtProc(Option<ExtProc>),
-    /// Where users log in.
+    /// OAuth2 login.
     OAuth2(Arc<OAuth2>),
-    /// To the listener.
+    /// Setting of the listener.
     Connection(Part),
 }
 
 impl Piece {
-    /// Does it only observe requests? Access logs, tracing and names of statistics protect no request: what of them cannot
-    /// be used is left out and reported, and closes nothing.
+    /// Checks whether the value only observes requests. Access logs, tracing and prefixes of statistics protect no
+    /// request: if they are invalid, they are left out and reported, and nothing is closed.
     pub(crate) fn only_observes(&self) -> bool {
         match self {
             Piece::StatPrefix(_) | Piece::Tracing(_) => true,
@@ -88,7 +88,8 @@ impl Piece {
         }
     }
 
-    /// Does it protect requests or back ends? What does not may be left out where it cannot be served as it is new.
+    /// Checks whether the value protects requests or backends. Other values may be left out if their new form cannot
+    /// be served.
     pub(crate) fn protects(&self) -> bool {
         match self {
             Piece::Filters(filters) => filters.iter().any(|(filter, setting)| filter.protects(setting)),
@@ -110,7 +111,7 @@ impl Piece {
         }
     }
 
-    /// Does it decide who may come in, or how much?
+    /// Checks whether the value restricts access or request rates.
     pub(crate) fn guards(&self) -> bool {
         match self {
             Piece::Filters(filters) => filters.iter().any(|(filter, _)| filter.guards()),
@@ -133,5 +134,5 @@ impl Piece {
     }
 }
 
-/// What a policy says; each field at most once.
+/// Settings of a policy; each field at most once.
 pub(crate) type Settings = BTreeMap<Field, Piece>;

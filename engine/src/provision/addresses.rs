@@ -1,14 +1,14 @@
-//! The addresses of a Gateway: those of its Service, as clients can use them.
+//! Addresses of a Gateway: the addresses of its Service, for clients.
 
 use std::net::IpAddr;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Addresses of one Gateway; the CRD allows as many.
+/// Maximum number of addresses of one Gateway; the limit of the CRD.
 pub const ADDRESSES_MAX: usize = 16;
 
-/// An address as a Gateway's status has it.
+/// An address in the status of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Address {
     /// `IPAddress` or `Hostname`.
@@ -19,15 +19,15 @@ pub struct Address {
 }
 
 impl Address {
-    /// What a text is an address of.
+    /// Returns the address of a text, with its type.
     pub fn of(text: &str) -> Self {
         let kind = if text.parse::<IpAddr>().is_ok() { "IPAddress" } else { "Hostname" };
         Self { kind, value: text.to_owned() }
     }
 }
 
-/// The addresses at which a Service is reached: those of its load balancer, else those that it was given from outside,
-/// else those in the cluster. A load balancer that is not there yet has none.
+/// Returns the addresses of a Service: those of its load balancer, else its external IPs, else its cluster IPs. A load
+/// balancer that is not provisioned yet has no address.
 pub fn of_service(service: &Value) -> Vec<Address> {
     let texts = |at: &str| -> Vec<Address> {
         let all = service.pointer(at).and_then(Value::as_array).into_iter().flatten();

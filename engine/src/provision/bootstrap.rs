@@ -1,35 +1,36 @@
-//! What an Envoy in a Pod has beside the bootstrap that every Envoy has: where it says that it is ready, and its figures.
+//! Bootstrap of an Envoy in a Pod: readiness endpoint and metrics, in addition to the common bootstrap.
 //!
-//! The admin interface stands at a socket that only the Pod reaches. One listener answers from outside: `/ready` without
-//! asking anybody, and exactly `/stats/prometheus` from the admin interface; nothing else gets through.
+//! The admin interface listens on a socket that only the Pod can reach. One listener is reachable from outside. It
+//! answers `/ready` by itself, and forwards exactly `/stats/prometheus` to the admin interface; all other requests are
+//! rejected.
 
 use serde_json::{Value, json};
 
 use super::parameters::Parameters;
 use super::quantity;
 
-/// The port at which a Pod says whether it is ready, and gives its figures. No listener of a Gateway can have it.
+/// The port of the readiness endpoint and of the metrics of a Pod. No listener of a Gateway can use it.
 pub const READY_PORT: u16 = 19_001;
-/// Where the admin interface stands.
+/// Path of the socket of the admin interface.
 pub(super) const ADMIN_SOCKET: &str = "/run/holdfast/admin.sock";
-/// The bootstrap's file.
+/// File name of the bootstrap.
 pub(super) const BOOTSTRAP_FILE: &str = "bootstrap.json";
-/// The cluster of the admin interface. No cluster that is served is named so.
+/// Name of the cluster of the admin interface. No served cluster has this name.
 const ADMIN_CLUSTER: &str = "holdfast-admin";
-/// The memory limit of a Pod of which nothing is said.
+/// Default memory limit of a Pod.
 pub(super) const MEMORY_LIMIT: &str = "1Gi";
-/// The share of the memory limit at which Envoy turns requests away.
+/// Share of the memory limit at which Envoy rejects requests.
 const HEAP_SHARE: f64 = 0.8;
 
-/// The bootstrap of a Pod.
+/// Returns the bootstrap of a Pod.
 pub(super) fn provisioned(mut bootstrap: Value, parameters: &Parameters) -> Value {
     if let Some(node) = bootstrap.get_mut("node").and_then(Value::as_object_mut) {
-        // Each Pod says its own on the command line.
+        // Each Pod sets its own node ID on the command line.
         node.remove("id");
     }
     let admin = json!({ "pipe": { "path": ADMIN_SOCKET, "mode": 0o600 } });
     put(&mut bootstrap, "", "admin", json!({ "address": admin }));
-    // Nothing is served before the first configuration, and nobody is sent here before.
+    // Envoy is not ready, and receives no connections, before its first configuration.
     for source in ["lds_config", "cds_config"] {
         put(&mut bootstrap, &format!("/dynamic_resources/{source}"), "initial_fetch_timeout", json!("0s"));
     }
@@ -51,7 +52,7 @@ fn put(all: &mut Value, at: &str, name: &str, value: Value) {
     }
 }
 
-/// What Envoy may use before it turns requests away; `None` where its memory has no limit.
+/// Heap size at which Envoy rejects requests, in bytes; `None` if the memory has no limit.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -80,7 +81,7 @@ fn ready_listener() -> Value {
     json!({
         "name": "holdfast-ready",
         "address": { "socket_address": { "address": "0.0.0.0", "port_value": READY_PORT } },
-        // Whoever is busy is still ready.
+        // An overloaded Envoy is still ready.
         "ignore_global_conn_limit": true,
         "bypass_overload_manager": true,
         "per_connection_buffer_limit_bytes": 32 * 1024,

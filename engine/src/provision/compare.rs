@@ -1,12 +1,12 @@
-//! Is an object as it should be?
+//! Comparison of existing objects with the desired objects.
 
 use serde_json::Value;
 
 use super::OWNED_LABEL;
 
-/// Does an object have all that is desired? What others added to it is theirs.
+/// Checks that an object has all desired fields. Fields that other controllers added are ignored.
 ///
-/// Entries of lists are found wherever they stand: the API server keeps lists by keys of its own.
+/// The order of list entries is ignored: the API server orders lists by keys.
 pub fn has(object: &Value, desired: &Value) -> bool {
     match (object, desired) {
         (Value::Object(object), Value::Object(desired)) => desired
@@ -19,7 +19,7 @@ pub fn has(object: &Value, desired: &Value) -> bool {
     }
 }
 
-/// Empty maps and lists are left out by the API server.
+/// Checks that a value is empty: the API server omits empty maps and lists.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -29,12 +29,12 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Was the object made for the Gateway of this UID, by us?
+/// Checks that Holdfast created the object for the Gateway with this UID.
 pub fn is_ours(object: &Value, uid: &str) -> bool {
     owner(object).is_some_and(|owner| owner == uid)
 }
 
-/// The UID of the Gateway for which an object was made.
+/// Returns the UID of the Gateway that an object was created for.
 pub fn owner(object: &Value) -> Option<&str> {
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
     let text = |owner: &Value, name: &str| owner.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -45,7 +45,7 @@ pub fn owner(object: &Value) -> Option<&str> {
     owners.iter().find(is_gateway).and_then(|owner| owner.get("uid")).and_then(Value::as_str)
 }
 
-/// Does the object say that it is one of ours?
+/// Checks that the object has the label of Holdfast's objects.
 pub fn has_label(object: &Value) -> bool {
     let (name, value) = OWNED_LABEL;
     let labels = object.pointer("/metadata/labels").and_then(|labels| labels.get(name));

@@ -1,7 +1,8 @@
-//! The Deployment of a Gateway's Envoys: as little as they need, and nothing that a Pod of the strictest profile may not.
+//! Deployment of a Gateway's Envoys, with minimal permissions: it satisfies the strictest Pod security profile.
 //!
-//! Listeners bind the ports that are written: a setting of the Pod's network lets anybody bind those below 1024, which
-//! needs no privilege. A Pod that is to end goes on for a while, since nobody who sends it connections knows at once.
+//! Listeners bind the ports of the Gateway: a sysctl of the Pod's network namespace allows ports below 1024 without
+//! privileges. A Pod that terminates continues to serve for a while, since clients learn of the termination with a
+//! delay.
 
 use serde_json::{Value, json};
 
@@ -9,19 +10,19 @@ use super::bootstrap::{ADMIN_SOCKET, BOOTSTRAP_FILE, MEMORY_LIMIT, READY_PORT};
 use super::parameters::{LogLevel, Parameters, PodParameters};
 use super::{DataPlane, Operator, QUIET, names, object, own_labels, put, selector, with};
 
-/// Who Envoy runs as: nobody.
+/// User ID of Envoy: `nobody`.
 const USER: i64 = 65_532;
-/// Seconds for which a Pod that is to end goes on serving, where nothing else is said.
+/// Default time for which a terminating Pod continues to serve, in seconds.
 const DRAIN_SECONDS: u32 = 30;
-/// Seconds that Envoy has to end after that.
+/// Time that Envoy has to exit after that, in seconds.
 const END_SECONDS: u32 = 15;
-/// Where the bootstrap is.
+/// Folder of the bootstrap.
 pub(super) const BOOTSTRAP_FOLDER: &str = "/etc/envoy";
-/// Where the admin socket is.
+/// Folder of the admin socket.
 const RUN_FOLDER: &str = "/run/holdfast";
-/// Where the token is by which the xDS server knows who asks.
+/// Folder of the token that authenticates the Envoy at the xDS server.
 pub(super) const TOKEN_FOLDER: &str = "/var/run/secrets/holdfast.dev";
-/// Seconds for which a token is good; it is replaced long before.
+/// Lifetime of the token, in seconds; it is renewed long before.
 const TOKEN_SECONDS: u32 = 3600;
 
 pub(super) fn deployment(plane: &DataPlane, operator: &Operator, parameters: &Parameters, bootstrap: &str) -> Value {
@@ -107,13 +108,13 @@ fn envoy(operator: &Operator, parameters: &Parameters, drain: u32) -> Value {
     if !matches!(parameters.log_level, Some(LogLevel::Trace | LogLevel::Debug)) {
         args.extend(["--component-log-level".into(), QUIET.into()]);
     }
-    // Ports of listeners are not named here: they need not be, and Pods would begin anew whenever one comes.
+    // Ports of listeners are not declared here: the declaration is optional, and each new port would restart the Pods.
     let ready = json!({ "name": "ready", "containerPort": READY_PORT, "protocol": "TCP" });
     let said = || json!({ "requests": { "cpu": "100m", "memory": "128Mi" }, "limits": { "memory": MEMORY_LIMIT } });
     let mut container = json!({
         "name": "envoy",
         "image": parameters.image.as_ref().unwrap_or(&operator.image),
-        // Both forms of Envoy's image have it in the path; one of them begins with a script otherwise.
+        // Both variants of Envoy's image have `envoy` in the path; one of them starts a script by default.
         "command": ["envoy"],
         "args": args,
         "env": [{ "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }],
@@ -138,7 +139,8 @@ fn envoy(operator: &Operator, parameters: &Parameters, drain: u32) -> Value {
     container
 }
 
-/// Tells Envoy to end connections as soon as the Pod is to end: Envoy itself is told so when the pause is over.
+/// Container that makes Envoy drain connections as soon as the Pod terminates: Kubernetes signals Envoy itself only
+/// after the `preStop` pause.
 fn drainer(image: &str) -> Value {
     json!({
         "name": "drain",

@@ -1,4 +1,5 @@
-//! The smaller objects of a data plane: ServiceAccount, bootstrap, PodDisruptionBudget, HorizontalPodAutoscaler.
+//! Smaller objects of a data plane: ServiceAccount, ConfigMap of the bootstrap, PodDisruptionBudget,
+//! HorizontalPodAutoscaler.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use super::bootstrap::BOOTSTRAP_FILE;
 use super::parameters::{Autoscaling, Parameters};
 use super::{DataPlane, Operator, hash, names, object, put, secure, selector, with};
 
-/// Who Envoys are; what they may ask the API server for is nothing.
+/// ServiceAccount of the Envoys; it has no permission at the API server.
 pub(super) fn service_account(plane: &DataPlane) -> Value {
     let mut account = with(object(plane, "v1", "ServiceAccount"), [("automountServiceAccountToken", json!(false))]);
     if let Some(metadata) = account.get_mut("metadata") {
@@ -17,10 +18,10 @@ pub(super) fn service_account(plane: &DataPlane) -> Value {
     account
 }
 
-/// What Envoys begin with, and the hash of it: they begin anew where it is another.
+/// ConfigMap with the bootstrap and its files, and the hash of the bootstrap. Envoys restart when the hash changes.
 pub(super) fn config_map(plane: &DataPlane, operator: &Operator, bootstrap: &Value) -> (Value, String) {
     let text = serde_json::to_string_pretty(bootstrap).unwrap_or_default();
-    // The other files are read anew by themselves.
+    // Envoy reloads the other files by itself.
     let version = hash(&text);
     let mut data: BTreeMap<&str, String> = secure::files(operator);
     data.insert(BOOTSTRAP_FILE, text);

@@ -1,8 +1,8 @@
-//! The data plane of a Gateway: which Deployment, Service, ServiceAccount and bootstrap it should have.
+//! The data plane of a Gateway: its desired Deployment, Service, ServiceAccount and bootstrap.
 //!
-//! Pure functions from a [`DataPlane`] (a Gateway, its class, its ports and the [`Parameters`] that both name) and an
-//! [`Operator`]'s settings to the objects as the API server takes them. Whether they are there, who writes them and when
-//! is a matter of `run/kubernetes`; which listeners are served is one of `translate`.
+//! Pure functions from a [`DataPlane`] (a Gateway, its class, its ports and the [`Parameters`] of both) and the
+//! settings of an [`Operator`] to objects in the form of the API server. `run/kubernetes` compares and applies them;
+//! `translate` decides which listeners are served.
 
 pub mod addresses;
 mod bootstrap;
@@ -26,76 +26,78 @@ pub use parameters::{Flaw, KEY, Parameters};
 
 use crate::apis::gateway::GROUP;
 
-/// Who owns what is applied.
+/// Field manager of applied objects.
 pub const FIELD_OWNER: &str = "holdfast";
-/// The label of everything that is ours.
+/// Label of all objects that Holdfast manages.
 pub const OWNED_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "holdfast");
-/// The label that names the Gateway, as Gateway API has it for objects made for one.
+/// Label with the name of the Gateway, as Gateway API defines it for generated objects.
 pub const GATEWAY_LABEL: &str = "gateway.networking.k8s.io/gateway-name";
-/// The annotation with the hash of an object as it was applied: what is no longer said differs by it.
+/// Annotation with the hash of the applied object: a removed field changes the hash.
 pub const APPLIED_ANNOTATION: &str = "holdfast.dev/applied";
 
-/// The levels of single loggers of Envoy. The one of `misc` warns at each start that a filter of every chain,
-/// `api_key_auth`, is marked as work in progress; nothing else that it warns of is for operators.
+/// Log levels of single loggers of Envoy. The logger `misc` warns at each start that a filter of every chain,
+/// `api_key_auth`, is work in progress; its other warnings are not relevant for operators.
 pub const QUIET: &str = "misc:error";
 
 /// A port of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// As clients know it.
+    /// Port number for clients.
     pub port: u16,
-    /// As Envoy binds it.
+    /// Port number that Envoy binds.
     pub bound: u16,
-    /// Is TLS spoken there?
+    /// The port speaks TLS.
     pub tls: bool,
 }
 
-/// What is wanted for one Gateway.
+/// Desired data plane of one Gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataPlane {
     /// The Gateway.
     pub gateway: ObjectKey,
-    /// Its UID: who is deleted with it.
+    /// UID of the Gateway: the owner of the generated objects, which are deleted with it.
     pub uid: Arc<str>,
     /// `spec.infrastructure.labels`.
     pub labels: BTreeMap<String, String>,
     /// `spec.infrastructure.annotations`.
     pub annotations: BTreeMap<String, String>,
-    /// Its ports, in order, each once.
+    /// Ports of the Gateway, sorted and without duplicates.
     pub ports: Vec<Port>,
-    /// What its class and itself say; `None` where that cannot be used, so that what runs stays as it is.
+    /// Parameters of the class and the Gateway; `None` if they are invalid, so that the existing data plane stays
+    /// unchanged.
     pub parameters: Option<Arc<Parameters>>,
 }
 
-/// How the data plane of a Gateway stands.
+/// Observed state of the data plane of a Gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provisioned {
-    /// Where clients reach it.
+    /// Addresses for clients.
     pub addresses: Vec<addresses::Address>,
-    /// Why it is not as it should be.
+    /// Reason why the data plane differs from the desired state.
     pub trouble: Option<String>,
 }
 
-/// What is the same for all data planes.
+/// Settings that all data planes share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// The image of Envoy where parameters name none.
+    /// Default image of Envoy.
     pub image: String,
-    /// The image of Holdfast, whose `drain` ends connections in good time; without one they are cut at the end.
+    /// Image of Holdfast. Its command `drain` makes Envoy drain connections early; without it, connections are cut at
+    /// the end.
     pub drain_image: Option<String>,
-    /// The audience of the token by which an Envoy is known to the xDS server.
+    /// Audience of the token that authenticates an Envoy at the xDS server.
     pub token_audience: String,
-    /// Whom Envoys trust to be the xDS server (PEM), where that is told to them.
+    /// Certificate authorities (PEM) that Envoys trust for the xDS server, if set.
     pub authorities: Option<String>,
-    /// The name in the certificate of the xDS server.
+    /// Name in the certificate of the xDS server.
     pub server_name: String,
 }
 
-/// The objects of a data plane, in the order in which they are applied; none where nothing can be said of it.
+/// Returns the objects of a data plane, in the order in which they are applied; none if they cannot be determined.
 ///
-/// `bootstrap` is how an Envoy of the Gateway finds its xDS server.
+/// `bootstrap` is the bootstrap by which an Envoy of the Gateway connects to its xDS server.
 pub fn desired(plane: &DataPlane, operator: &Operator, bootstrap: &Value) -> Vec<Value> {
-    // Without a port there is nothing to serve, nor a Service that the API server would take; what is there stays.
+    // Without a port there is no listener to serve, and the API server would reject the Service; existing objects stay.
     let Some(parameters) = plane.parameters.as_ref().filter(|_| !plane.ports.is_empty()) else { return Vec::new() };
     let mut bootstrap = bootstrap::provisioned(bootstrap.clone(), parameters);
     secure::secure(&mut bootstrap, operator);
@@ -120,17 +122,17 @@ fn seal(object: &mut Value) {
     }
 }
 
-/// A short hash of a text.
+/// Returns a short hash of a text.
 fn hash(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().chars().take(16).collect()
 }
 
-/// An object of the data plane without its content.
+/// Returns an object of the data plane with metadata only.
 fn object(plane: &DataPlane, api_version: &str, kind: &str) -> Map<String, Value> {
     metadata(plane, api_version, kind, &BTreeMap::new(), &BTreeMap::new())
 }
 
-/// The same with further labels and annotations, which go before those of the Gateway.
+/// Returns an object with metadata only, with additional labels and annotations that override those of the Gateway.
 fn metadata(
     plane: &DataPlane,
     api_version: &str,
@@ -168,7 +170,7 @@ fn metadata(
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The labels by which Pods are selected; they never change.
+/// Labels that select the Pods; they never change.
 fn selector(plane: &DataPlane) -> BTreeMap<String, String> {
     let (name, value) = OWNED_LABEL;
     [(name.to_owned(), value.to_owned()), (GATEWAY_LABEL.to_owned(), names::label(&plane.gateway.name))].into()
@@ -181,7 +183,7 @@ fn own_labels(plane: &DataPlane) -> BTreeMap<String, String> {
     labels
 }
 
-/// Puts fields into an object.
+/// Adds fields to an object.
 fn with(mut object: Map<String, Value>, fields: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
     object.extend(fields.into_iter().map(|(name, value)| (name.to_owned(), value)));
     let mut value = Value::Object(object);
@@ -189,7 +191,7 @@ fn with(mut object: Map<String, Value>, fields: impl IntoIterator<Item = (&'stat
     value
 }
 
-/// Adds what is said at all.
+/// Adds a field if it has a value.
 fn put<T: serde::Serialize>(fields: &mut Value, name: &str, said: Option<T>) {
     if let (Some(fields), Some(said)) = (fields.as_object_mut(), said) {
         fields.insert(name.to_owned(), json!(said));

@@ -1,20 +1,21 @@
-//! Names of objects of a data plane: made from the Gateway's identity only, so that they stay whatever it says.
+//! Names of the objects of a data plane. They depend on the Gateway's identity only, so that a change of its spec keeps
+//! them.
 
 use holdfast_graph::ObjectKey;
 
-/// Characters of a name, and of a label's value.
+/// Maximum length of a name and of a label's value.
 const NAME_CHARS_MAX: usize = 63;
-/// Characters of a ServiceAccount's name.
+/// Maximum length of a ServiceAccount's name.
 const ACCOUNT_CHARS_MAX: usize = 253;
-/// How names end.
+/// Suffix of all names.
 const SUFFIX: &str = "-holdfast";
-/// Characters of a hash that tells names apart that were changed or cut.
+/// Length of the hash that distinguishes changed or shortened names.
 const HASH_CHARS: usize = 8;
 
-/// The name of every object of a Gateway's data plane: `public-holdfast`.
+/// Returns the name of every object of a Gateway's data plane: `public-holdfast`.
 ///
-/// A name that could not be a Service's (too long, with a dot, beginning with a digit) is changed, and told from others
-/// by a hash.
+/// A name that is invalid for a Service (too long, with a dot, or with a digit first) is changed, and a hash
+/// distinguishes it.
 pub fn name(gateway: &ObjectKey) -> String {
     let written = &*gateway.name;
     let first_is_letter = written.starts_with(|first: char| first.is_ascii_lowercase());
@@ -27,8 +28,8 @@ pub fn name(gateway: &ObjectKey) -> String {
     format!("{prefix}{}-{}{SUFFIX}", stem.trim_end_matches('-'), short_hash(written))
 }
 
-/// The name of its ServiceAccount. It says whose Envoys these are, so that it is the Gateway's own name wherever that
-/// can be: names of ServiceAccounts may be long, and have dots.
+/// Returns the name of the ServiceAccount. It identifies the Gateway of an Envoy, so it contains the Gateway's name
+/// unchanged wherever possible: names of ServiceAccounts may be long and may contain dots.
 pub fn account(gateway: &ObjectKey) -> String {
     if gateway.name.len() + SUFFIX.len() <= ACCOUNT_CHARS_MAX {
         format!("{}{SUFFIX}", gateway.name)
@@ -37,7 +38,7 @@ pub fn account(gateway: &ObjectKey) -> String {
     }
 }
 
-/// A name as the value of a label.
+/// Returns a name in the form of a label's value.
 pub fn label(name: &str) -> String {
     if name.len() <= NAME_CHARS_MAX {
         return name.to_owned();
@@ -73,7 +74,7 @@ mod tests {
         assert_ne!(named("a.b"), named("a-b"));
         assert!(named("1st").starts_with("gw-1st-"));
         let account = |name: &str| super::account(&ObjectKey::new("g", "Gateway", "infra", name));
-        // By its account it is known which Gateway an Envoy is of.
+        // The ServiceAccount identifies the Gateway of an Envoy.
         for name in ["1.st", "public", "public.web", "a-holdfast", &"a".repeat(244)] {
             assert_eq!(crate::identity::names::service_account(name), Some(account(name)), "{name}");
         }

@@ -1,6 +1,6 @@
-//! What operators say of a data plane: the text under [`KEY`] of a ConfigMap, which a GatewayClass or a Gateway names.
+//! Parameters of a data plane: the text under [`KEY`] of a ConfigMap that a GatewayClass or a Gateway references.
 //!
-//! What a Gateway says goes before what its class says, field by field; `null` takes back what the class says.
+//! Fields of the Gateway override fields of the class; `null` removes a field of the class.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use serde_json::Value;
 
 use super::quantity;
 
-/// Where in a ConfigMap parameters stand, as YAML or JSON.
+/// Key of the parameters in a ConfigMap; the format is YAML or JSON.
 pub const KEY: &str = "parameters.yaml";
-/// Bytes of parameters.
+/// Maximum size of parameters, in bytes.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// Replicas of one data plane.
+/// Maximum number of replicas of one data plane.
 pub const REPLICAS_MAX: i32 = 1000;
-/// Worker threads of one Envoy.
+/// Maximum number of worker threads of one Envoy.
 pub const CONCURRENCY_MAX: u32 = 256;
-/// Seconds for which an Envoy that is to end lets its connections end first.
+/// Maximum time for which a terminating Envoy drains its connections, in seconds.
 pub const DRAIN_SECONDS_MAX: u32 = 3600;
-/// Characters of an error that are told.
+/// Maximum length of a reported error, in characters.
 const ERROR_CHARS_MAX: usize = 300;
 
-/// What is wrong with parameters.
+/// A problem of parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
-    /// The field, as in `service.type`; empty where they are meant as a whole.
+    /// The field, as in `service.type`; empty for the parameters as a whole.
     pub field: String,
-    /// A sentence.
+    /// A sentence for users.
     pub message: String,
 }
 
@@ -39,7 +39,7 @@ impl Flaw {
     }
 }
 
-/// `service.type: message`.
+/// Format: `service.type: message`.
 impl std::fmt::Display for Flaw {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.field.is_empty() {
@@ -49,56 +49,56 @@ impl std::fmt::Display for Flaw {
     }
 }
 
-/// What is said of a data plane. Everything may be left out.
+/// Parameters of a data plane. All fields are optional.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Parameters {
-    /// How many Pods; not where they are scaled.
+    /// Number of Pods; ignored with autoscaling.
     pub replicas: Option<i32>,
-    /// The image of Envoy.
+    /// Image of Envoy.
     pub image: Option<String>,
-    /// When it is pulled.
+    /// Pull policy of the image.
     pub image_pull_policy: Option<PullPolicy>,
-    /// Names of the Secrets with which it is pulled.
+    /// Names of the Secrets for pulling the image.
     pub image_pull_secrets: Vec<String>,
-    /// What Envoy is given to run with.
+    /// Resource requests and limits of Envoy.
     pub resources: Option<ResourceRequirements>,
-    /// Worker threads; as many as there are processors where unset.
+    /// Number of worker threads; by default the number of processors.
     pub concurrency: Option<u32>,
-    /// How much Envoy logs.
+    /// Log level of Envoy.
     pub log_level: Option<LogLevel>,
-    /// Seconds for which an Envoy that is to end goes on serving.
+    /// Time for which a terminating Envoy continues to serve, in seconds.
     pub drain_seconds: Option<u32>,
-    /// The Service.
+    /// Parameters of the Service.
     pub service: ServiceParameters,
-    /// The Pods.
+    /// Parameters of the Pods.
     pub pod: PodParameters,
-    /// How many Pods may be away at a time.
+    /// PodDisruptionBudget.
     pub pod_disruption_budget: Option<Budget>,
-    /// Pods as many as there is work for.
+    /// HorizontalPodAutoscaler.
     pub autoscaling: Option<Autoscaling>,
 }
 
-/// What is said of the Service.
+/// Parameters of the Service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceParameters {
-    /// Its type.
+    /// Type of the Service.
     #[serde(rename = "type")]
     pub kind: Option<ServiceType>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Annotations, by which cloud providers are told what to make.
+    /// Annotations, which cloud providers read as settings of load balancers.
     pub annotations: BTreeMap<String, String>,
-    /// Do nodes without a Pod pass connections on?
+    /// Forwarding of connections by nodes without a Pod.
     pub external_traffic_policy: Option<TrafficPolicy>,
-    /// Who makes the load balancer.
+    /// Class of the load balancer.
     pub load_balancer_class: Option<String>,
-    /// Whose connections the load balancer takes.
+    /// Client address ranges that the load balancer accepts.
     pub load_balancer_source_ranges: Vec<String>,
 }
 
-/// What is said of Pods.
+/// Parameters of Pods.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodParameters {
@@ -106,40 +106,40 @@ pub struct PodParameters {
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Labels of the nodes on which they run.
+    /// Labels of the nodes on which Pods run.
     pub node_selector: BTreeMap<String, String>,
-    /// Taints that they tolerate.
+    /// Taints that Pods tolerate.
     pub tolerations: Vec<Toleration>,
-    /// Where they run rather than elsewhere.
+    /// Affinity of Pods to nodes and to other Pods.
     pub affinity: Option<Affinity>,
-    /// How they are spread.
+    /// Spread of Pods over nodes and zones.
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
-    /// Who gives way to whom.
+    /// PriorityClass of Pods.
     pub priority_class_name: Option<String>,
 }
 
 /// Types of Services.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum ServiceType {
-    /// Has an address of its own, which somebody outside gives.
+    /// An external load balancer provides the address.
     #[default]
     LoadBalancer,
-    /// Is reached at a port of each node.
+    /// The Service is reachable at a port of each node.
     NodePort,
-    /// Is reached from the cluster only.
+    /// The Service is reachable from the cluster only.
     ClusterIP,
 }
 
-/// What nodes without a Pod do.
+/// External traffic policy: behavior of nodes without a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum TrafficPolicy {
-    /// Connections are passed on.
+    /// Nodes without a Pod forward connections.
     Cluster,
-    /// They are not, so that Envoy sees the client's address.
+    /// Nodes without a Pod do not forward connections, so that Envoy receives the client's address.
     Local,
 }
 
-/// When images are pulled.
+/// Pull policies of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[allow(missing_docs, reason = "the words are those of Kubernetes")]
 pub enum PullPolicy {
@@ -148,7 +148,7 @@ pub enum PullPolicy {
     Never,
 }
 
-/// How much Envoy logs.
+/// Log levels of Envoy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the words are those of Envoy")]
@@ -162,26 +162,26 @@ pub enum LogLevel {
     Off,
 }
 
-/// How many Pods may be away at a time: one of both.
+/// PodDisruptionBudget: exactly one of the two fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Budget {
-    /// As many stay, or such a share.
+    /// Minimum number or share of available Pods.
     pub min_available: Option<IntOrString>,
-    /// As many may be away, or such a share.
+    /// Maximum number or share of unavailable Pods.
     pub max_unavailable: Option<IntOrString>,
 }
 
-/// Pods as many as there is work for.
+/// Autoscaling of Pods by CPU usage.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Autoscaling {
-    /// At least as many.
+    /// Minimum number of Pods.
     #[serde(default = "one")]
     pub min_replicas: i32,
-    /// At most as many.
+    /// Maximum number of Pods.
     pub max_replicas: i32,
-    /// The share of the requested CPU (percent) that is aimed at.
+    /// Target CPU usage, in percent of the requested CPU.
     #[serde(default = "target", rename = "targetCPUUtilizationPercentage")]
     pub target_cpu_utilization_percentage: i32,
 }
@@ -194,10 +194,9 @@ fn target() -> i32 {
     80
 }
 
-/// Reads the text of a ConfigMap, and whether it can be used on its own.
+/// Parses the text of a ConfigMap and checks that it is valid on its own.
 ///
-/// # Errors
-/// Where it cannot.
+/// # Errors If the text cannot be parsed or is invalid.
 pub fn read(text: &str) -> Result<Value, Flaw> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Flaw::new("", format!("more than {TEXT_BYTES_MAX} bytes")));
@@ -211,10 +210,9 @@ pub fn read(text: &str) -> Result<Value, Flaw> {
     Ok(value)
 }
 
-/// What both say together; each can be used on its own.
+/// Merges the parameters of a class and a Gateway, each of which is valid on its own.
 ///
-/// # Errors
-/// Where they cannot be used together.
+/// # Errors If the merged parameters are invalid.
 pub fn together(class: Option<&Value>, gateway: Option<&Value>) -> Result<Parameters, Flaw> {
     let mut all = class.cloned().unwrap_or_else(|| Value::Object(Default::default()));
     if let Some(own) = gateway {
@@ -223,7 +221,7 @@ pub fn together(class: Option<&Value>, gateway: Option<&Value>) -> Result<Parame
     typed(&all)
 }
 
-/// RFC 7396.
+/// JSON merge patch (RFC 7396).
 fn merge(under: &mut Value, over: &Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
@@ -264,7 +262,7 @@ fn typed(value: &Value) -> Result<Parameters, Flaw> {
     Ok(parameters)
 }
 
-/// A field that is null is one that is left out.
+/// Removes fields that are `null`: they count as unset.
 fn without_nulls(value: &mut Value) {
     if let Value::Object(fields) = value {
         fields.retain(|_, value| !value.is_null());
@@ -343,7 +341,10 @@ fn check_labels(field: &str, labels: &BTreeMap<String, String>) -> Result<(), Fl
         };
         if !is_word(word) || !(value.is_empty() || is_word(value)) {
             let shown: String = name.chars().take(64).collect();
-            return Err(Flaw::new(field, format!("{shown:?} is no label, or what it says is no value of one")));
+            return Err(Flaw::new(
+                field,
+                format!("{shown:?} is not a valid label, or its value is not a valid label value"),
+            ));
         }
     }
     Ok(())

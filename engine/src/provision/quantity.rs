@@ -1,6 +1,6 @@
-//! Quantities of Kubernetes: `500m`, `1.5`, `256Mi`.
+//! Kubernetes quantities: `500m`, `1.5`, `256Mi`.
 
-/// What a suffix stands for.
+/// Factor of each suffix.
 const SUFFIXES: [(&str, f64); 14] = [
     ("Ki", 1024.0),
     ("Mi", 1_048_576.0),
@@ -18,7 +18,7 @@ const SUFFIXES: [(&str, f64); 14] = [
     ("P", 1e15),
 ];
 
-/// The number that a quantity stands for; `None` for what is none, or less than nothing.
+/// Returns the number that a quantity denotes; `None` if the text is not a quantity or is negative.
 pub(super) fn read(text: &str) -> Option<f64> {
     let found = SUFFIXES.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)));
     let (digits, unit) = found.unwrap_or((text, 1.0));

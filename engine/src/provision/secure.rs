@@ -1,5 +1,5 @@
-//! How an Envoy in a Pod speaks with the xDS server where that is trusted by name: TLS, and the token of its
-//! ServiceAccount with every call. Both are files that are read again when they change.
+//! Connection of an Envoy in a Pod to an xDS server with authentication: TLS, and the token of the ServiceAccount on
+//! every call. Certificate authorities and token are files that Envoy reloads when they change.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 use super::Operator;
 use super::deployment::{BOOTSTRAP_FOLDER, TOKEN_FOLDER};
 
-/// The file of those who are trusted to be the xDS server.
+/// File of the certificate authorities that are trusted for the xDS server.
 const AUTHORITIES: &str = "ca.crt";
-/// The files that tell Envoy of them, and of the token, in the form of a response of SDS.
+/// Files with the certificate authorities and the token, as SDS responses.
 const SDS_AUTHORITIES: &str = "sds-authorities.json";
 const SDS_TOKEN: &str = "sds-token.json";
-/// The names of both in SDS.
+/// Names of both in SDS.
 const AUTHORITIES_NAME: &str = "holdfast-xds-authorities";
 const TOKEN_NAME: &str = "holdfast-xds-token";
-/// The cluster of the xDS server is the first of a bootstrap.
+/// The cluster of the xDS server is the first cluster of a bootstrap.
 const CLUSTER: &str = "/static_resources/clusters/0";
 const OPTIONS: &str = "/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 const TYPES: &str = "type.googleapis.com/envoy";
 
-/// The files beside the bootstrap; none where nobody is trusted, which means that no TLS is spoken.
+/// Files beside the bootstrap; none if no certificate authority is set, which means that the connection has no TLS.
 pub(super) fn files(operator: &Operator) -> BTreeMap<&'static str, String> {
     let Some(pem) = &operator.authorities else { return BTreeMap::new() };
-    // Envoy compares an address with the addresses of a certificate only, and in the shortest form of IPv6.
+    // Envoy compares an IP address with the IP addresses of a certificate only, and in the shortest form of IPv6.
     let san = match address(operator) {
         Some(address) => json!({ "san_type": "IP_ADDRESS", "matcher": { "exact": address.to_string() } }),
         None => json!({ "san_type": "DNS", "matcher": { "exact": operator.server_name } }),
@@ -44,7 +44,7 @@ pub(super) fn files(operator: &Operator) -> BTreeMap<&'static str, String> {
     [(AUTHORITIES, pem.clone()), (SDS_AUTHORITIES, response(authorities)), (SDS_TOKEN, response(token))].into()
 }
 
-/// The address by which Envoys reach the xDS server, where they have no name for it.
+/// IP address of the xDS server, if Envoys do not reach it by a name.
 fn address(operator: &Operator) -> Option<IpAddr> {
     operator.server_name.trim_matches(['[', ']']).parse().ok()
 }
@@ -56,7 +56,7 @@ fn response(mut secret: Value) -> String {
     json!({ "resources": [secret] }).to_string()
 }
 
-/// Makes the cluster of the xDS server speak TLS, and show the token.
+/// Configures TLS and the token in the cluster of the xDS server.
 pub(super) fn secure(bootstrap: &mut Value, operator: &Operator) {
     if operator.authorities.is_none() {
         return;
@@ -64,7 +64,7 @@ pub(super) fn secure(bootstrap: &mut Value, operator: &Operator) {
     let Some(cluster) = bootstrap.pointer_mut(CLUSTER) else { return };
     let sds = |name: &str, file: &str, folder: &str| {
         let path = format!("{BOOTSTRAP_FOLDER}/{file}");
-        // A volume is changed by giving its folder another one to point at.
+        // Kubernetes updates a volume by a change of the symbolic link to its folder.
         let source = json!({ "path": path, "watched_directory": { "path": folder } });
         json!({ "name": name, "sds_config": { "path_config_source": source, "resource_api_version": "V3" } })
     };
@@ -79,7 +79,7 @@ pub(super) fn secure(bootstrap: &mut Value, operator: &Operator) {
             },
         },
     });
-    // TLS has server names for names only.
+    // TLS allows a name as server name (SNI), but not an IP address.
     if address(operator).is_none()
         && let Some(context) = socket.pointer_mut("/typed_config")
     {
@@ -91,8 +91,7 @@ pub(super) fn secure(bootstrap: &mut Value, operator: &Operator) {
     }
 }
 
-/// The filters by which the cluster of the xDS server shows a token with every call; where the token is, is said in the
-/// form of SDS.
+/// HTTP filters that add the token to every call to the xDS server; `token` is the SDS configuration of the token.
 pub(crate) fn injecting(token: &Value) -> Value {
     json!([
         {

@@ -1,4 +1,4 @@
-//! The Service in front of a Gateway's Envoys: a port for each port of its listeners.
+//! Service in front of a Gateway's Envoys, with a port for each port of its listeners.
 
 use serde_json::{Value, json};
 

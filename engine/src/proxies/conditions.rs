@@ -1,4 +1,4 @@
-//! Conditions: read, judged, and merged along the includes.
+//! Conditions of HTTPProxies: parsing, validation, and merge along the includes.
 
 mod left;
 
@@ -14,21 +14,21 @@ use crate::check;
 use crate::check::re2::Regexes;
 use crate::model::{Like, NamedMatch, Part, ValueMatch};
 
-/// Header and query conditions of one route, those of its includes among them.
+/// Maximum number of header conditions and of query conditions of one route, including those of its includes.
 pub(crate) const CONDITIONS_MAX: usize = 64;
-/// Bytes of a condition that a message shows as they are written.
+/// Maximum length of a condition that a message contains in full, in bytes.
 const SHOWN_BYTES_MAX: usize = 256;
 
-/// What includes say, on the way down.
+/// Conditions of the includes above a proxy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Inherited {
-    /// Empty where no include names one.
+    /// Path prefix; empty if no include sets one.
     pub(crate) prefix: String,
     headers: Vec<HeaderCondition>,
     query: Vec<QueryCondition>,
 }
 
-/// The conditions of a route, of which no two of a host may be equal.
+/// Conditions of a route; no two routes of a host may have equal conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Conditions {
     /// The path.
@@ -39,35 +39,35 @@ pub(crate) struct Conditions {
     pub(crate) query: BTreeSet<NamedMatch>,
 }
 
-/// Pseudo headers that a condition can be about, as in Contour.
+/// Pseudo headers that conditions may use, as in Contour.
 const PSEUDO_HEADERS: [&str; 4] = [":authority", ":method", ":path", ":scheme"];
 
-/// Why conditions cannot be used.
+/// Reason why conditions cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unusable {
-    /// The reason of the sub-condition.
+    /// Reason of the sub-condition.
     pub(crate) reason: &'static str,
-    /// A sentence.
+    /// A sentence for users.
     pub(crate) message: String,
 }
 
-/// What is wrong with paths.
+/// Reason for invalid paths.
 const PATH: &str = "PathMatchConditionsNotValid";
-/// What is wrong with headers.
+/// Reason for invalid headers.
 const HEADER: &str = "HeaderMatchConditionsNotValid";
-/// What is wrong with query parameters.
+/// Reason for invalid query parameters.
 const QUERY: &str = "QueryParameterMatchConditionsNotValid";
 
 impl Unusable {
-    /// The type of the sub-condition about an include with such conditions, as Contour has it.
+    /// Returns the type of the sub-condition about an include with these conditions, as in Contour.
     pub(crate) fn kind_of_include(&self) -> &'static str {
         if self.reason == PATH { "IncludeError" } else { "RouteError" }
     }
 }
 
 impl Inherited {
-    /// With the conditions of one more include. They are judged here, since they are a field of the proxy that includes,
-    /// and not of those below it.
+    /// Adds the conditions of one more include. They are validated here, since they are a field of the including proxy
+    /// and not of the proxies below it.
     pub(crate) fn under(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Result<Self, Unusable> {
         let unusable = |message: String| Unusable { reason: PATH, message: format!("include: {message}") };
         let own = own_path(conditions, None).map_err(unusable)?;
@@ -87,13 +87,12 @@ impl Inherited {
         Ok(all)
     }
 
-    /// As much of an include as can be told where it cannot be used: its requests are still known to be below the
-    /// prefix.
+    /// Adds the usable part of an include that cannot be used: its requests are still known to be below the prefix.
     pub(crate) fn narrowed(&self, conditions: &[MatchCondition]) -> Self {
         let usable = |prefix: &&Arc<str>| check::path::matched(prefix).is_ok();
         let texts = conditions.iter().filter_map(|condition| condition.prefix.as_ref().or(condition.exact.as_ref()));
         let mut texts = texts.filter(usable);
-        // Of two paths nobody knows which was meant.
+        // With two paths, it is unknown which one is intended.
         let prefix = match (texts.next(), texts.next()) {
             (Some(only), None) => path::join(&self.prefix, only),
             _ => self.prefix.clone(),
@@ -108,7 +107,7 @@ impl Inherited {
         all
     }
 
-    /// The conditions of a route below.
+    /// Returns the conditions of a route below the includes.
     pub(crate) fn route(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Result<Conditions, Unusable> {
         let path = self.path(conditions, regexes)?;
         let all = self.with_values(conditions);
@@ -137,7 +136,7 @@ impl Inherited {
         Ok(path)
     }
 
-    /// What is left of a route's conditions that cannot be used, and how it ranks.
+    /// Narrows the conditions of a route that cannot be used, and returns the rank of the placeholder.
     pub(crate) fn salvaged(&self, conditions: &[MatchCondition], regexes: &Regexes) -> (Conditions, Standing) {
         let narrow = self.narrowed(conditions);
         let known = if narrow.prefix.is_empty() { Standing::Last } else { Standing::Placeholder };
@@ -149,14 +148,14 @@ impl Inherited {
                 .unwrap_or_else(|| (Path::Prefix(path::or_root(&narrow.prefix)), known)),
         };
         let (headers, query) = (left::headers(&narrow.headers, regexes), left::query(&narrow.query, regexes));
-        // Of its path nothing is told, but of the rest: it comes before what asks for less.
+        // The path is unknown, but not the other conditions: the placeholder comes before broader routes.
         if standing == Standing::Last && !(headers.is_empty() && query.is_empty()) {
             standing = Standing::Placeholder;
         }
         (Conditions { path, headers, query }, standing)
     }
 
-    /// What is left of a path regex: its literal beginning, or as much of it as can be read.
+    /// Narrows a path regex: returns its literal prefix, or the part of it that can be parsed.
     fn left_of_regex(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Option<(Path, Standing)> {
         let pattern = conditions.iter().find_map(|condition| some(condition.regex.as_ref()))?;
         let literal = check::re2::literal_prefix(pattern);
@@ -170,7 +169,7 @@ impl Inherited {
     }
 }
 
-/// An exact path below a prefix: unlike a prefix, a slash alone says which path is meant.
+/// Joins a prefix and an exact path: unlike with a prefix, the exact path `/` adds a slash.
 fn below(prefix: &str, exact: &str) -> Arc<str> {
     match (prefix, exact) {
         ("" | "/", exact) => path::or_root(&path::join("", exact)),
@@ -179,7 +178,7 @@ fn below(prefix: &str, exact: &str) -> Arc<str> {
     }
 }
 
-/// A text as Contour shows it, or an excerpt of a long one.
+/// Returns a text as Contour shows it, or an excerpt of a long text.
 fn shown(text: &str) -> Cow<'_, str> {
     if text.len() <= SHOWN_BYTES_MAX { text.into() } else { check::Excerpt::new(text).to_string().into() }
 }
@@ -190,7 +189,7 @@ enum Own<'a> {
     Regex(&'a str),
 }
 
-/// The path that a block of conditions names itself.
+/// Returns the path in a block of conditions.
 fn own_path<'a>(conditions: &'a [MatchCondition], regexes: Option<&Regexes>) -> Result<Option<Own<'a>>, String> {
     let mut own = None;
     let mut count = 0;
@@ -232,7 +231,7 @@ fn like(part: Part, text: &Arc<str>, ignore_case: bool) -> ValueMatch {
     }
 }
 
-/// What headers must be, beside any path; the error is a sentence.
+/// Parses conditions on headers, independent of a path; the error is a sentence.
 pub(crate) fn read_headers(written: &[HeaderCondition], regexes: &Regexes) -> Result<Vec<NamedMatch>, String> {
     let read = headers(written, regexes).map_err(|unusable| unusable.message)?;
     Ok(read.into_iter().collect())
@@ -268,7 +267,7 @@ fn headers(written: &[HeaderCondition], regexes: &Regexes) -> Result<BTreeSet<Na
                 .map_err(|_| unusable("invalid regular expression specified for 'regex' condition"))?;
             ("regex", ValueMatch::Regex(pattern.clone()), false)
         } else {
-            // Without a word about the value there is no condition at all in Contour either.
+            // A condition without a value is ignored, as in Contour.
             continue;
         };
         if let ValueMatch::Exact(text) | ValueMatch::Like(Like { text, .. }) = &value {
@@ -358,7 +357,7 @@ impl QueryCondition {
     }
 }
 
-/// `path prefix: "/foo", header "x-a" exact "1", query parameter "q" present`.
+/// Format: `path prefix: "/foo", header "x-a" exact "1", query parameter "q" present`.
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.fmt(f)?;

@@ -1,6 +1,7 @@
-//! Duplicates: of routes with equal conditions in a host the first is served.
+//! Duplicates: of routes with equal conditions in a host, the first route is served.
 //!
-//! Judged at the leaves of the tree, on everything that a route asks for: its own conditions and those of its includes.
+//! The comparison is made at the leaves of the include tree, on all conditions of a route: its own conditions and those
+//! of its includes.
 
 use std::collections::HashMap;
 
@@ -9,14 +10,14 @@ use super::order::Standing;
 use super::tree::{Leaf, What};
 use crate::fault::Class;
 
-/// The routes that are served, in the order in which they were read, and what is told of the others.
+/// Returns the served routes, in the order in which they were read, and findings about the other routes.
 ///
-/// `is_claimed` says of a route whether its conditions are claimed today: those of a proxy that is served in an earlier
-/// version need not be, and lose to all that are.
+/// `is_claimed` checks whether the conditions of a route are claimed today: an HTTPProxy that is served in an earlier
+/// version may have conditions that are not claimed today; these lose to all claimed conditions.
 pub(crate) fn judge(leaves: Vec<Leaf>, is_claimed: impl Fn(&Leaf) -> bool) -> (Vec<Leaf>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut first = HashMap::new();
-    // Whoever wrote conditions has them; what stands for something broken takes what is left.
+    // Written conditions come first; placeholders of broken routes use the remaining conditions.
     let standing = |leaf: &Leaf| match (leaf.standing == Standing::Written, is_claimed(leaf)) {
         (true, true) => 0,
         (true, false) => 1,

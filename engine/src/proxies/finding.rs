@@ -1,11 +1,11 @@
-//! What is told of a proxy: a sub-condition of its status and a fault, in one.
+//! Findings about an HTTPProxy: a sub-condition of its status and a fault in one.
 
 use holdfast_graph::ObjectKey;
 use serde::Serialize;
 
 use crate::fault::{Class, Fault};
 
-/// A sub-condition of `Valid`, as it stands in a status.
+/// A sub-condition of the condition `Valid`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct SubCondition {
     /// For example `RouteError`.
@@ -15,43 +15,43 @@ pub(crate) struct SubCondition {
     pub(crate) status: &'static str,
     /// For example `DuplicateMatchConditions`.
     pub(crate) reason: &'static str,
-    /// A sentence.
+    /// A sentence for users.
     pub(crate) message: String,
 }
 
-/// The reason of what decoding has told as a fault already.
+/// Reason of findings that decoding has reported as faults already.
 pub(crate) const NOT_READABLE: &str = "NotReadable";
 
-/// Does a finding make its proxy invalid?
+/// Level of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// Yes.
+    /// The finding makes the HTTPProxy invalid.
     Error,
-    /// No.
+    /// The HTTPProxy stays valid.
     Warning,
 }
 
-/// Something found out about a proxy.
+/// A finding about an HTTPProxy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
-    /// The proxy.
+    /// The HTTPProxy.
     pub(crate) object: ObjectKey,
-    /// Does it make the proxy invalid?
+    /// Level of the finding.
     pub(crate) level: Level,
-    /// Where in the proxy.
+    /// Field in the HTTPProxy.
     pub(crate) field: String,
-    /// What sort of trouble it is.
+    /// Class of the fault.
     pub(crate) class: Class,
     /// Type of the sub-condition.
     pub(crate) kind: &'static str,
     /// Reason of the sub-condition.
     pub(crate) reason: &'static str,
-    /// A sentence.
+    /// A sentence for users.
     pub(crate) message: String,
 }
 
 impl Finding {
-    /// An error of content.
+    /// Creates an error of class `Invalid`.
     pub(crate) fn error(
         object: &ObjectKey,
         field: impl Into<String>,
@@ -63,7 +63,7 @@ impl Finding {
         Self { object: object.clone(), level: Level::Error, field, class: Class::Invalid, kind, reason, message }
     }
 
-    /// Something that does not make the proxy invalid.
+    /// Creates a warning, which does not make the HTTPProxy invalid.
     pub(crate) fn warning(
         object: &ObjectKey,
         field: impl Into<String>,
@@ -75,17 +75,17 @@ impl Finding {
         Self { level: Level::Warning, class: Class::Ignored, ..found }
     }
 
-    /// The same of another class.
+    /// Returns the finding with another class.
     pub(crate) fn of_class(self, class: Class) -> Self {
         Self { class, ..self }
     }
 
-    /// As a fault.
+    /// Converts the finding to a fault.
     pub(crate) fn fault(&self) -> Fault {
         Fault::new(&self.object, self.class, &self.field, self.reason, &self.message)
     }
 
-    /// As a sub-condition.
+    /// Converts the finding to a sub-condition.
     pub(crate) fn sub_condition(&self) -> SubCondition {
         SubCondition { kind: self.kind, status: "True", reason: self.reason, message: self.message.clone() }
     }

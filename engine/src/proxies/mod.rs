@@ -1,8 +1,8 @@
-//! What HTTPProxies mean, apart from everything around them: trees of includes, merged conditions, duplicates, prefix
-//! rewriting, the order of routes, and the status that each proxy gets.
+//! Semantics of HTTPProxies: include trees, merged conditions, duplicates, prefix rewriting, order of routes, and
+//! status.
 //!
-//! Pure functions over proxies as they were decoded. Who reads objects, resolves Services and makes routes of all this
-//! is `translate/proxy/`; nothing here knows Envoy.
+//! Pure functions over decoded HTTPProxies. `translate/proxy/` looks up objects, resolves Services and makes routes of
+//! the results; this module does not know Envoy.
 
 pub(crate) mod budgets;
 pub(crate) mod conditions;

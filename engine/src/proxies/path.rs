@@ -1,4 +1,4 @@
-//! Paths of conditions, and how those of includes and routes are put together.
+//! Paths of conditions, and the join of the paths of includes and routes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 pub(crate) enum Path {
     /// The whole path.
     Exact(Arc<str>),
-    /// RE2 on the whole path.
+    /// RE2 regex for the whole path.
     Regex(Arc<str>),
-    /// Paths that begin with this text.
+    /// Prefix of the path, as a text.
     Prefix(Arc<str>),
 }
 
 impl Path {
-    /// The text of it.
+    /// Returns the text of the path.
     pub(crate) fn text(&self) -> &Arc<str> {
         match self {
             Path::Exact(text) | Path::Regex(text) | Path::Prefix(text) => text,
@@ -23,7 +23,7 @@ impl Path {
     }
 }
 
-/// `path prefix: "/foo"`.
+/// Format: `path prefix: "/foo"`.
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self {
@@ -35,9 +35,9 @@ impl fmt::Display for Path {
     }
 }
 
-/// A path below a prefix; both begin with a slash or are empty. A path that is only a slash adds nothing.
+/// Joins a prefix and a path; both begin with a slash or are empty. The path `/` adds nothing.
 ///
-/// Contour joins the texts, so that `/foo` and `/` are `/foo/` there. `/foo/` that somebody wrote stays what it is.
+/// Contour joins the texts, so that `/foo` and `/` become `/foo/` there. A written `/foo/` is kept.
 pub(crate) fn join(prefix: &str, path: &str) -> String {
     let all = match (prefix, path) {
         ("" | "/", path) => path.to_owned(),
@@ -47,12 +47,12 @@ pub(crate) fn join(prefix: &str, path: &str) -> String {
     single_slashes(&all)
 }
 
-/// A regular expression below a prefix, of which every character means itself.
+/// Joins a prefix and a regular expression; the prefix is escaped.
 pub(crate) fn join_regex(prefix: &str, pattern: &str) -> String {
     format!("{}{pattern}", regex_syntax::escape(prefix.trim_end_matches('/')))
 }
 
-/// The prefix that a route has where neither it nor its includes name one.
+/// Returns the prefix, or `/` if neither the route nor its includes set one.
 pub(crate) fn or_root(prefix: &str) -> Arc<str> {
     if prefix.is_empty() { "/".into() } else { prefix.into() }
 }

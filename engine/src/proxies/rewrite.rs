@@ -1,4 +1,4 @@
-//! Replacing of prefixes: which replacement is meant, and the two routes that trailing slashes take.
+//! Prefix rewriting: selection of the replacement, and the two routes that trailing slashes require.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use super::tree::Leaf;
 use crate::apis::contour::policy::ReplacePrefix;
 use crate::check;
 
-/// Replacements of one route that are read.
+/// Maximum number of replacements of one route.
 pub(crate) const REPLACEMENTS_MAX: usize = 256;
 
-/// Which replacement a route gets.
+/// The replacement of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Selected {
-    /// None: nothing is to be replaced.
+    /// The route has no replacements.
     Nothing,
-    /// None of those that are there is for this prefix.
+    /// No replacement is for this prefix.
     NoneMatches,
-    /// This one.
+    /// The selected replacement.
     Replacement(Arc<str>),
 }
 
-/// Why replacements cannot be used: the reason of the sub-condition, and a sentence.
+/// Reason why replacements cannot be used: the reason of the sub-condition, and a sentence.
 pub(crate) type Refused = (&'static str, String);
 
-/// Chooses the replacement for the prefix that the includes render.
+/// Selects the replacement for the prefix that results from the includes.
 pub(crate) fn select(entries: &[ReplacePrefix], path: &Path) -> Result<Selected, Refused> {
     if entries.is_empty() {
         return Ok(Selected::Nothing);
@@ -68,26 +68,26 @@ pub(crate) fn select(entries: &[ReplacePrefix], path: &Path) -> Result<Selected,
     })
 }
 
-/// A route as it is to be served.
+/// A route after the expansion of rewrites.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Served<'a> {
-    /// What was read.
+    /// The leaf that the route was made from.
     pub(crate) leaf: &'a Leaf,
-    /// Its place among what was read.
+    /// Index of the leaf.
     pub(crate) index: usize,
-    /// Which requests it is for.
+    /// Conditions of the route.
     pub(crate) conditions: Conditions,
-    /// How it ranks.
+    /// Rank among routes with the same path.
     pub(crate) standing: Standing,
-    /// What stands in the place of the path that it matched.
+    /// Replacement of the matched prefix.
     pub(crate) replacement: Option<Arc<str>>,
 }
 
-/// The routes to be served for those that were written. `replacements` has one entry a leaf.
+/// Expands written routes to served routes. `replacements` has one entry for each leaf.
 ///
-/// A prefix without a slash at its end would lose or double the slash between it and the rest. So a route on `/foo` or
-/// `/foo/` alone becomes two, `/foo/` with a replacement that ends with a slash and `/foo` with one that does not. Where
-/// somebody wrote both, both stay as they are.
+/// The replacement of a prefix without trailing slash would remove or double the slash between the prefix and the rest
+/// of the path. So a route for only one of `/foo` and `/foo/` becomes two routes: `/foo/` with a replacement that ends
+/// with a slash, and `/foo` with a replacement that does not. If both are written, both are kept.
 pub(crate) fn expand<'a>(leaves: &'a [Leaf], replacements: &[Option<Arc<str>>]) -> Vec<Served<'a>> {
     let written: std::collections::HashSet<&Conditions> = leaves.iter().map(|leaf| &leaf.conditions).collect();
     let mut served = Vec::new();

@@ -1,4 +1,4 @@
-//! The status of a proxy: `Valid` with what is wrong, and the words that stand beside it.
+//! Status of an HTTPProxy: the condition `Valid` with its errors and warnings, and a description.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::finding::{Finding, Level, SubCondition};
 use crate::status::{Condition, MESSAGE_CHARS_MAX};
 
-/// What is said of a proxy that no root includes.
+/// Description of an HTTPProxy that no root includes.
 pub(crate) const ORPHANED: &str = "this HTTPProxy is not part of a delegation chain from a root HTTPProxy";
 
-/// Sub-conditions of one level that a status has; the rest stands in the report.
+/// Maximum number of sub-conditions of one level in a status; the report has all of them.
 pub(crate) const SUB_CONDITIONS_MAX: usize = 64;
 
-/// The status of a proxy of this generation of which this was found out; `fallback` says what is served instead of it.
+/// Returns the status of an HTTPProxy with these findings; `fallback` is the condition about what is served instead.
 pub(crate) fn status<'a>(
     findings: impl Iterator<Item = &'a Finding>,
     fallback: Option<&Condition>,
@@ -31,15 +31,15 @@ pub(crate) fn status<'a>(
     json!({ "conditions": conditions, "currentStatus": current, "description": description })
 }
 
-/// The status of an ExtensionService of this generation of which this was found out.
+/// Returns the status of an ExtensionService with these findings.
 pub(crate) fn of_extension<'a>(findings: impl Iterator<Item = &'a Finding>, generation: i64) -> Value {
     json!({ "conditions": [Told::of(findings).condition("Valid ExtensionService", generation)] })
 }
 
-/// What `Valid` says where there are errors.
+/// Message of `Valid` if there are errors.
 const ERRORS: &str = "At least one error present, see Errors for details";
 
-/// What was found out, by level.
+/// Findings by level.
 struct Told {
     errors: BTreeSet<SubCondition>,
     warnings: BTreeSet<SubCondition>,

@@ -1,4 +1,4 @@
-//! Trees of includes: from a root down to the routes, depth first, includes before a proxy's own routes.
+//! Include trees: from a root to its routes, depth first, includes before the routes of a proxy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::check::re2::Regexes;
 use crate::fault::Class;
 
-/// How deep includes may go.
+/// Maximum depth of includes.
 pub(crate) const DEPTH_MAX: usize = 64;
-/// Routes of one root, those of its includes among them; one that is included twice counts twice.
+/// Maximum number of routes of one root, including those of its includes; a route that is included twice counts twice.
 pub(crate) const LEAVES_MAX: usize = 20_000;
-/// Includes that are followed for one root.
+/// Maximum number of includes that are followed for one root.
 pub(crate) const VISITS_MAX: usize = 20_000;
 
-/// What a leaf stands for.
+/// Origin of a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A route.
     Route {
-        /// Its place in `spec.routes`.
+        /// Index in `spec.routes`.
         index: usize,
-        /// Why it cannot be served, where its conditions say so.
+        /// Reason why the route cannot be served, if its conditions are the reason.
         broken: Option<Arc<str>>,
     },
-    /// An include that leads nowhere.
+    /// An include without a usable target.
     Include {
-        /// Its place in `spec.includes`.
+        /// Index in `spec.includes`.
         index: usize,
-        /// Why.
+        /// The reason.
         message: Arc<str>,
-        /// Is what it names not there?
+        /// Class of the fault: invalid or referential.
         class: Class,
     },
 }
@@ -46,41 +46,41 @@ pub(crate) enum What {
 /// A route at the end of a chain of includes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leaf {
-    /// The proxy that it is a route of.
+    /// The HTTPProxy that contains the route.
     pub(crate) owner: ObjectKey,
-    /// What it stands for.
+    /// Origin of the leaf.
     pub(crate) what: What,
-    /// Which requests it is for.
+    /// Conditions of the route.
     pub(crate) conditions: Conditions,
-    /// Did somebody write it?
+    /// Origin of the conditions: written or placeholder.
     pub(crate) standing: Standing,
-    /// The proxies that include it, the root first.
+    /// The including HTTPProxies, the root first.
     pub(crate) ancestors: Arc<[ObjectKey]>,
-    /// How often its proxy came before in the tree.
+    /// Number of earlier occurrences of the HTTPProxy in the tree.
     pub(crate) instance: usize,
 }
 
-/// What a root leads to.
+/// Result of the traversal of a root.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    /// The routes, in the order in which they are read.
+    /// Routes, in the order in which they are read.
     pub(crate) leaves: Vec<Leaf>,
-    /// What is wrong.
+    /// Findings.
     pub(crate) findings: Vec<Finding>,
-    /// The proxies that take part.
+    /// HTTPProxies that are part of the tree.
     pub(crate) members: BTreeSet<ObjectKey>,
-    /// Who includes whom: includer, place of the include, included.
+    /// Includes: including HTTPProxy, index of the include, included HTTPProxy.
     pub(crate) includes: BTreeSet<(ObjectKey, usize, ObjectKey)>,
     visits: BTreeMap<ObjectKey, usize>,
     followed: usize,
 }
 
-/// The identity of an HTTPProxy.
+/// Returns the key of an HTTPProxy.
 pub(crate) fn key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(GROUP, "HTTPProxy", namespace, name)
 }
 
-/// Reads a tree from its root, within what is left of the budgets; `find` gives the proxies that may be included.
+/// Reads a tree from its root, within the remaining budgets; `find` returns the HTTPProxies that may be included.
 pub(crate) fn read(
     root: &ObjectKey,
     proxy: &Arc<HttpProxy>,
@@ -228,7 +228,7 @@ impl Walk<'_> {
         self.nowhere(key, index, &below, message, class, (instance, regexes));
     }
 
-    /// The proxy that an include names.
+    /// Returns the HTTPProxy that an include references.
     fn target(&mut self, key: &ObjectKey, field: &str, target: &ObjectKey) -> Result<Arc<HttpProxy>, Box<Finding>> {
         let error = |reason: &'static str, class: Class, message: String| {
             Err(Box::new(Finding::error(key, field, "IncludeError", reason, message).of_class(class)))
@@ -244,7 +244,7 @@ impl Walk<'_> {
         if self.chain.contains(target) {
             let names: Vec<String> = self.chain.iter().chain([target]).map(ObjectKey::namespaced_name).collect();
             let message = format!("include creates an include cycle: {}", names.join(" -> "));
-            // Contour tells it of the proxy that comes a second time only.
+            // Contour reports the cycle only at the proxy that occurs a second time.
             if target != key {
                 let (field, message) = ("spec.includes", message.as_str());
                 let found = Finding::error(target, field, "IncludeError", "IncludeCreatesCycle", message);
@@ -260,7 +260,7 @@ impl Walk<'_> {
         Ok(child)
     }
 
-    /// An include that leads nowhere is answered at all that it was meant for, and at nothing else.
+    /// Adds a leaf for an include without a usable target; the leaf covers all requests of the include, and no others.
     fn nowhere(
         &mut self,
         key: &ObjectKey,

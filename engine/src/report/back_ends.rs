@@ -1,4 +1,4 @@
-//! What people are told of policies of back ends, and of Backends.
+//! Statuses of policies of backends, and of Backends.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::status::{Condition, FALLBACK_CONDITION};
 use crate::translate::cluster_policy::plan::BackEndPlan;
 use crate::translate::cluster_policy::standing::Standing;
 
-/// What is said of back ends that are closed.
-const CLOSED: &str = "requests to the back ends that the policy is for are answered with status 500";
+/// Effect of backends that are closed.
+const CLOSED: &str = "requests to the backends that the policy is for are answered with status 500";
 
 impl Engine {
-    /// The status of a policy of back ends.
+    /// Returns the status of a policy of backends.
     pub(super) fn back_end_policy_status(&self, object: &Object) -> Option<Value> {
         let plan = self.translator.back_end(&object.key)?;
         let standings = self.translator.standings(&object.key, self.objects());
@@ -24,7 +24,7 @@ impl Engine {
             .into_iter()
             .map(|(gateway, standing)| (reference(&gateway, None), conditions(object, plan, standing)))
             .collect();
-        // Where it holds nowhere, the target itself has to tell.
+        // A target without an effective ancestor is the ancestor itself.
         for target in &plan.targets {
             let Some(why) = &target.missing else { continue };
             let told = match &object.body {
@@ -47,7 +47,7 @@ impl Engine {
         Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
     }
 
-    /// The status of a Backend.
+    /// Returns the status of a Backend.
     pub(super) fn backend_status(&self, object: &Object) -> Option<Value> {
         let plan = self.translator.back_end(&object.key)?;
         let accepted = match &plan.unenforceable {
@@ -60,7 +60,7 @@ impl Engine {
         Some(json!({ "conditions": [accepted.of_generation(object.metadata.generation)] }))
     }
 
-    /// Which policy says what of which back end.
+    /// Returns the policies that configure each backend.
     pub(super) fn back_end_origins(&self) -> Value {
         let mut origins: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for plan in self.translator.routes().into_values() {
@@ -89,7 +89,7 @@ fn conditions(object: &Object, plan: &BackEndPlan, standing: Standing) -> Vec<Co
         _ => vec![accepted(plan), attached(plan, standing)],
     };
     if standing.tls_overridden {
-        let message = "a BackendTLSPolicy for the same back end comes before spec.tls";
+        let message = "a BackendTLSPolicy for the same backend comes before spec.tls";
         conditions.push(Condition::new("Overridden", true, "ConflictedWithBackendTLSPolicy", message));
     }
     if plan.unenforceable.is_some() && plan.conflicted.is_none() {
@@ -120,7 +120,7 @@ fn attached(plan: &BackEndPlan, standing: Standing) -> Condition {
     }
 }
 
-/// With the reasons of Gateway API.
+/// Returns `Accepted` with the reasons of Gateway API.
 fn accepted_as_upstream(plan: &BackEndPlan) -> Condition {
     match &plan.unenforceable {
         None => Condition::new("Accepted", true, "Accepted", "the policy is enforced"),

@@ -1,4 +1,4 @@
-//! Data planes: what is wanted for each Gateway, and what of it is told in the Gateway's status.
+//! Data planes: the desired data plane of each Gateway, and its part of the Gateway's status.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::status::Condition;
 use crate::translate::gateway::{GatewayPlan, class_key};
 
 impl Engine {
-    /// What is wanted for each Gateway of ours, in order. The listeners that HTTPProxies have of their own belong to no
-    /// object that could own it.
+    /// Returns the desired data plane of each managed Gateway, in order. The separate listeners of HTTPProxies have
+    /// none, since no object could own it.
     pub fn data_planes(&self) -> Vec<DataPlane> {
         let plans = self.translator.plans().into_iter();
         let plane = |(key, plan): (&ObjectKey, &GatewayPlan)| {
@@ -30,7 +30,7 @@ impl Engine {
         plans.filter_map(plane).collect()
     }
 
-    /// The UIDs of Gateways that are another controller's: what was made for them is not wanted any more.
+    /// Returns the UIDs of Gateways of other controllers: objects that were created for them are no longer desired.
     pub fn others_gateways(&self) -> Vec<Arc<str>> {
         let is_anothers = |class: &str| match self.objects().get(&class_key(class)).map(|object| &object.body) {
             Some(Body::GatewayClass(class)) => class.controller_name != self.settings().controller_name,
@@ -45,23 +45,23 @@ impl Engine {
         all
     }
 
-    /// The addresses in the status of a Gateway.
+    /// Returns the addresses in the status of a Gateway.
     pub(super) fn addresses(&self, key: &ObjectKey, plan: &GatewayPlan) -> Vec<Address> {
         if self.settings().provision {
             return self.provisioned.get(key).map(|standing| standing.addresses.clone()).unwrap_or_default();
         }
-        // All addresses of a machine or Pod are none that a client could be told.
+        // An unspecified address (`0.0.0.0`) is not an address for clients.
         let bound = (!plan.address.is_unspecified()).then(|| Address::of(&plan.address.to_string()));
         let told = self.settings().addresses.iter().map(|address| Address::of(address));
         if self.settings().addresses.is_empty() { bound.into_iter().collect() } else { told.collect() }
     }
 
-    /// Is any Envoy of a Gateway connected?
+    /// Checks whether an Envoy of a Gateway is connected.
     fn has_envoys(&self, gateway: &str) -> bool {
         self.lines.of(gateway).iter().any(|line| !line.envoys.is_empty())
     }
 
-    /// `Programmed` of a Gateway: a Gateway whose data plane is missing, or that nobody can reach, is not.
+    /// Returns `Programmed` of a Gateway: a Gateway without data plane or without address is not programmed.
     pub(super) fn provisioned_or(&self, key: &ObjectKey, plan: &GatewayPlan, programmed: Condition) -> Condition {
         if !self.settings().provision || programmed.reason == "Invalid" || self.objects().get(key).is_none() {
             return programmed;
@@ -83,8 +83,7 @@ impl Engine {
             Some(_) if programmed.reason == "Pending" && !self.has_envoys(&plan.name) => {
                 let (namespace, name) = (&key.namespace, names::name(key));
                 let message = format!(
-                    "its Envoys are made, and none has connected to Holdfast: `kubectl logs -n {namespace} deployment/{name} \
-                     -c envoy` says why, once its Pods run"
+                    "its Deployment exists, and no Envoy of it has connected to Holdfast: when its Pods run, see `kubectl logs -n {namespace} deployment/{name} -c envoy`"
                 );
                 Condition::unknown("Programmed", "Pending", message)
             }
@@ -109,7 +108,7 @@ mod tests {
         {apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: g, namespace: infra}, spec: \
         {gatewayClassName: c, listeners: [{name: http, port: 80, protocol: HTTP}]}}\n";
 
-    /// Reason of `Programmed`, and the addresses.
+    /// Returns the reason of `Programmed`, and the addresses.
     fn told(engine: &Engine) -> (String, Vec<String>) {
         let statuses = engine.statuses();
         let status = &statuses.iter().find(|status| &*status.object.kind == "Gateway").unwrap().status;
@@ -131,7 +130,7 @@ mod tests {
         };
         assert_eq!(stands(&[], None), ("AddressNotAssigned".into(), vec![]));
         assert_eq!(stands(&["192.0.2.1"], Some("a stranger")), ("NoResources".into(), vec!["192.0.2.1".into()]));
-        // What is left is what Envoys say, of which there is none here.
+        // The remaining reason depends on Envoys, and no Envoy is connected here.
         assert_eq!(stands(&["192.0.2.1"], None), ("Pending".into(), vec!["192.0.2.1".into()]));
         let status = engine.statuses().into_iter().find(|status| &*status.object.kind == "Gateway").unwrap().status;
         assert!(status.to_string().contains("`kubectl logs -n infra deployment/g-holdfast -c envoy`"), "{status}");

@@ -1,4 +1,4 @@
-//! What people are told of objects that policies and rules name: answers and extensions.
+//! Statuses of objects that policies and rules reference: DirectResponses and GatewayExtensions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::fault::Class;
 use crate::status::{Condition, FALLBACK_CONDITION};
 
 impl Engine {
-    /// The status of a DirectResponse: of each Gateway at which a route names it.
+    /// Returns the status of a DirectResponse, for each Gateway with a route that references it.
     pub(super) fn answer_status(&self, key: &ObjectKey, generation: i64) -> Option<Value> {
         let mut gateways: BTreeMap<&ObjectKey, BTreeSet<&str>> = BTreeMap::new();
         for route in self.translator.routes_reading(key) {
@@ -51,7 +51,7 @@ impl Engine {
         Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
     }
 
-    /// The status of a GatewayExtension: whether what it says can be used, as far as policies use it.
+    /// Returns the status of a GatewayExtension: whether the policies that reference it can use it.
     pub(super) fn extension_status(&self, key: &ObjectKey, extension: &GatewayExtension, generation: i64) -> Value {
         let unread = extension.unread.iter().map(|unread| format!("{}: {}", unread.field, unread.message));
         let mut wrong: BTreeSet<String> = unread.collect();
@@ -65,7 +65,7 @@ impl Engine {
             true => Condition::new("Accepted", true, "Accepted", "policies can use it"),
             false => {
                 let told = wrong.into_iter().collect::<Vec<_>>().join("; ");
-                let message = format!("what policies guard that use it is closed: {told}");
+                let message = format!("routes of policies that use it are closed: {told}");
                 Condition::new("Accepted", false, if invalid { "Invalid" } else { "Pending" }, message)
             }
         };

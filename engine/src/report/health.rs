@@ -1,4 +1,4 @@
-//! The facts that health is computed from: what is wrong with objects, what clients get instead, and the Gateways.
+//! Facts that health is computed from: problems of objects, effects on clients, and the Gateways.
 
 mod endpoints;
 mod listeners;
@@ -27,22 +27,22 @@ use crate::time::Moment;
 use crate::translate::listener::Standing;
 use crate::translate::route::RoutePlan;
 
-/// The kinds that are served themselves: a fault of one is noticed by clients, whatever refers to it.
+/// Kinds that are served themselves: clients notice a fault of these kinds, independent of references to the object.
 const SERVED: [&str; 6] = ["GatewayClass", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "HTTPProxy"];
 
-/// What Envoys of a held Gateway answer by themselves, by the names of their routes; unset where they forward.
+/// Answers of Envoys of a held Gateway, by route name: the status of a direct response, or unset if the route forwards.
 type Answers = BTreeMap<String, Option<u16>>;
 
-/// The same by Gateway, for those that hold a route configuration at what was acknowledged.
+/// Answers by Gateway, for Gateways that hold a route configuration at its acknowledged version.
 type Holds<'a> = BTreeMap<&'a str, Answers>;
 
 impl Engine {
-    /// Health of everything that is served.
+    /// Returns the health of all served objects.
     pub fn health(&self, outside: Outside) -> Health {
         Health { namespaces: self.namespaces(), ..judge(&self.facts(outside)) }
     }
 
-    /// The namespaces of objects, each with the Gateways at which there are routes of it.
+    /// Returns the namespaces of objects, each with the Gateways that serve routes of the namespace.
     fn namespaces(&self) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
         let mut namespaces = BTreeMap::<Arc<str>, BTreeSet<Arc<str>>>::new();
         let keys = self.objects().iter().map(|object| &object.key).chain(self.unreadable().map(|(key, ..)| key));
@@ -58,7 +58,7 @@ impl Engine {
         namespaces
     }
 
-    /// What health is computed from.
+    /// Returns the facts that health is computed from.
     pub fn facts(&self, outside: Outside) -> Facts {
         let report = self.fallback();
         let mut found = Collected::default().of(self, &report);
@@ -85,13 +85,14 @@ impl Engine {
         Facts { found, effects, gateways, outside }
     }
 
-    /// A line that speaks for a Gateway; of several, one that is served something else than what is desired.
+    /// Returns a scope of a Gateway with connected Envoys, preferably one with an overlay; any scope if no Envoy is
+    /// connected.
     fn line_of(&self, gateway: &str) -> Option<&Line> {
         let lines = || speaking(self.lines.of(gateway));
         lines().find(|line| !line.derived.overlay.is_empty()).or_else(|| lines().next())
     }
 
-    /// A rule that something else is served instead of.
+    /// Returns the effect of a rule that was replaced.
     fn replaced(&self, view: ReplacementView, holds: &Holds<'_>) -> Option<Effect> {
         let ReplacementView { gateway, object, section, response, message, policy, .. } = view;
         let line = self.line_of(&gateway);
@@ -121,7 +122,7 @@ impl Engine {
         })
     }
 
-    /// What the fallback does.
+    /// Adds the effects of the fallback's steps.
     fn steps(&self, report: &FallbackReport, state: &GatewayState, holds: &Holds<'_>, effects: &mut Vec<Effect>) {
         let line = self.line_of(&state.name);
         let here = effects.iter().enumerate().filter(|(_, effect)| effect.gateway == state.name);
@@ -133,7 +134,7 @@ impl Engine {
             let object = self.identity(&node.key, line);
             let plan = line.and_then(|line| self.translator.served_share(&line.fleet, &node.key));
             let plan = plan.or_else(|| self.translator.route(&node.key).cloned());
-            // What has no place here is noticed by no client of this Gateway.
+            // A route without a host at this Gateway has no effect on clients of the Gateway.
             let desired = self.translator.route(&node.key);
             if plan.is_some() && !plan.iter().chain(desired).any(|plan| has_place(plan, &state.name)) {
                 continue;
@@ -146,7 +147,7 @@ impl Engine {
                 }
                 Step::Replaced => Gets::Status { status: u16::try_from(*number).unwrap_or_default() },
                 Step::Excluded | Step::Current if is_listener => Gets::Refused,
-                // What answers for a policy, a Secret or a Service that is left out are the routes that need it.
+                // For a policy, a Secret or a Service that is left out, the routes that need it report the effect.
                 Step::Excluded | Step::Current if !SERVED.contains(&&*node.key.kind) => continue,
                 Step::Excluded | Step::Current => Gets::Nothing,
             };
@@ -159,7 +160,7 @@ impl Engine {
             let Some(gets) = gets else { continue };
             let (hosts, paths) = plan.map(|plan| requests(&plan, &state.name, &node.section)).unwrap_or_default();
             let causes = causes(line, node);
-            // The same is known of translation, with its reason.
+            // Translation reports the same effect, with its reason.
             if let Some(known) = known.get(node).and_then(|index| effects.get_mut(*index)) {
                 known.causes.extend(causes);
                 continue;
@@ -170,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// The place of a listener in its object, as faults have it.
+    /// Returns the field of a listener in its object, in the form of faults.
     fn listener_field(&self, line: Option<&Line>, node: &Node) -> Arc<str> {
         let plan = line.and_then(|line| Some((&line.gateway, self.translator.gateway(&line.gateway)?)));
         let place = plan.and_then(|(gateway, plan)| {
@@ -180,7 +181,7 @@ impl Engine {
         place.unwrap_or_else(|| node.section.clone())
     }
 
-    /// What is held at what was acknowledged before, or cannot be served because nothing was.
+    /// Adds objects that are held at their acknowledged version, or not served since no version was acknowledged.
     fn held_back(&self, state: &GatewayState, effects: &mut Vec<Effect>) {
         for line in speaking(self.lines.of(&state.name)) {
             for (key, refusal) in line.held() {
@@ -201,7 +202,7 @@ impl Engine {
         }
     }
 
-    /// Objects of which nothing can be read, and of which no earlier version is served.
+    /// Adds unreadable objects without an earlier version that could be served.
     fn without_any_version(&self, report: &FallbackReport, effects: &mut Vec<Effect>) {
         let known: BTreeSet<ObjectKey> = effects.iter().map(|effect| effect.object.key()).collect();
         for excluded in report.excluded_objects.iter().filter(|excluded| excluded.section.is_empty()) {
@@ -223,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// Routes that policies above them close at some listener.
+    /// Adds routes that policies of their Gateway or listener close.
     fn closed_by_policies(&self, effects: &mut Vec<Effect>) {
         for (name, lines) in self.lines.gateways() {
             let Some(line) = speaking(lines).next() else { continue };
@@ -273,7 +274,7 @@ impl Engine {
     }
 }
 
-/// The objects behind what is done with a node.
+/// Returns the objects that caused the decisions about a node.
 fn causes(line: Option<&Line>, node: &Node) -> BTreeSet<ObjectKey> {
     let Some(line) = line else { return BTreeSet::new() };
     let own = line.derived.plan.decisions.range(Node::whole(node.key.clone())..);
@@ -283,24 +284,24 @@ fn causes(line: Option<&Line>, node: &Node) -> BTreeSet<ObjectKey> {
     decided.flat_map(|(_, decision)| decision.causes.iter().cloned()).collect()
 }
 
-/// The generation of an object that is served instead of the one that is desired.
+/// Returns the generation of an object that is served instead of the desired generation.
 fn served_version(line: &Line, object: &ObjectKey) -> Option<i64> {
     let decision = line.derived.plan.decisions.get(&Node::whole(object.clone()))?;
     let served = line.derived.served.get(object).filter(|_| decision.step == Step::Backfilled)?;
     Some(served.0)
 }
 
-/// Does a route object have a place at a Gateway?
+/// Checks whether a Gateway serves a host of a route object.
 fn has_place(plan: &RoutePlan, gateway: &str) -> bool {
     plan.places.iter().any(|(at, _, _)| at.namespaced_name() == gateway)
 }
 
-/// The routes of a part of a plan.
+/// Returns the routes of a section of a plan; all routes if the section is empty.
 fn own<'a>(plan: &'a RoutePlan, section: &'a str) -> impl Iterator<Item = &'a Arc<crate::translate::route::Rendered>> {
     plan.routes.iter().filter(move |rendered| section.is_empty() || *rendered.route.section == *section)
 }
 
-/// The hosts and paths of the requests of a part of a plan at a Gateway.
+/// Returns the hosts and paths of the requests of a section of a plan at a Gateway.
 fn requests(plan: &RoutePlan, gateway: &str, section: &str) -> (BTreeSet<Arc<str>>, BTreeSet<Arc<str>>) {
     let here = plan.places.iter().filter(|(at, _, _)| at.namespaced_name() == gateway);
     let hosts = here.map(|(_, _, host)| host.domain().into()).collect();
@@ -314,12 +315,12 @@ fn requests(plan: &RoutePlan, gateway: &str, section: &str) -> (BTreeSet<Arc<str
     (hosts, own(plan, section).map(|rendered| path(&rendered.route.matches.path).into()).collect())
 }
 
-/// What clients get of a part of a plan at a Gateway that is held: what its published route configurations say counts.
-/// None where they are served as they were.
+/// Returns the effect on the requests of a section of a plan at a held Gateway, according to its published route
+/// configurations. None if the requests are forwarded as before.
 fn in_a_hold(answers: &Answers, plan: &RoutePlan, section: &str, gets: Gets) -> Option<Gets> {
     let mut known = own(plan, section).filter_map(|rendered| answers.get(&*rendered.route.name)).peekable();
     if known.peek().is_none() {
-        // Nothing of it is published: it is not there for clients.
+        // No route of the section is published.
         return Some(Gets::Nothing);
     }
     let statuses: BTreeSet<u16> = known.filter_map(|answer| *answer).collect();
@@ -330,7 +331,7 @@ fn in_a_hold(answers: &Answers, plan: &RoutePlan, section: &str, gets: Gets) -> 
     }
 }
 
-/// What the Envoys of a line answer by themselves.
+/// Returns the direct responses of a scope's published route configurations.
 fn published(line: &Line) -> Answers {
     let resources = line.everyone.iter().flat_map(|everyone| everyone.of(ResourceType::Route).values());
     let tables = resources.filter_map(|resource| RouteConfiguration::decode(resource.body.clone()).ok());
@@ -342,12 +343,12 @@ fn published(line: &Line) -> Answers {
     routes.map(|route| (route.name, answer(route.action))).collect()
 }
 
-/// What an Envoy refused, in its words.
+/// Returns the refused resource with Envoy's message.
 fn refused(refusal: &Refusal) -> String {
     format!("{} {}: {}", refusal.kind.short_name(), refusal.resource, refusal.message)
 }
 
-/// Findings, each once.
+/// Findings without duplicates.
 #[derive(Default)]
 struct Collected {
     found: BTreeMap<(ObjectKey, String, String), Found>,
@@ -363,7 +364,7 @@ impl Collected {
                 self.line(engine, line);
             }
         }
-        // Of what nothing can be read, and nowhere is known where it would be served.
+        // Objects that cannot be read, and that are not known to any scope.
         for broken in &report.broken_objects {
             let key = broken.object.key();
             if !self.has_error(&key, "") {
@@ -461,7 +462,7 @@ impl Collected {
     }
 }
 
-/// Does anything that is served depend on the object?
+/// Checks whether a served object depends on the object.
 fn is_used(engine: &Engine, key: &ObjectKey) -> bool {
     if SERVED.contains(&&*key.kind) {
         return true;
@@ -474,7 +475,7 @@ fn is_used(engine: &Engine, key: &ObjectKey) -> bool {
         || !translator.routes_using(key).is_empty()
 }
 
-/// The identity of an object that is gone by now is its key.
+/// Identities of objects. The identity of a deleted object is its key.
 impl Engine {
     fn generation_of(&self, key: &ObjectKey) -> Option<i64> {
         if self.is_unreadable(key) {
@@ -483,7 +484,7 @@ impl Engine {
         self.objects().get(key).map(|object| object.metadata.generation)
     }
 
-    /// Which object a key means; of one that is gone as far as `line` remembers it.
+    /// Returns the identity of an object by its key; for a deleted object, as far as the scope `line` recorded it.
     pub(crate) fn identity(&self, key: &ObjectKey, line: Option<&Line>) -> Identity {
         crate::fallback::survey::identity(self, key, line)
     }

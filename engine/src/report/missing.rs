@@ -1,16 +1,16 @@
-//! Back ends that are missing: references of routes that are answered with an error.
+//! Missing backends: references of routes that are answered with an error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fault::{Class, Fault};
 
-/// Reasons that speak of back ends wherever they are found.
+/// Reasons that concern backends in any field.
 const OF_BACK_ENDS: [&str; 2] = ["BackendNotFound", "ServiceUnresolvedReference"];
-/// Reasons that speak of back ends where the field is one.
+/// Reasons that concern backends if the field is a reference to a backend.
 const OF_REFERENCES: [&str; 3] = ["InvalidKind", "RefNotPermitted", "UnsupportedProtocol"];
 
-/// How many references to back ends that do not exist, or may not be used, objects of each namespace have.
+/// Returns the number of references to missing or forbidden backends, by namespace of the referencing objects.
 pub fn missing_back_ends(faults: &[Fault]) -> BTreeMap<Arc<str>, usize> {
     let is_missing = |fault: &&Fault| {
         let of_reference = OF_REFERENCES.contains(&fault.reason) && fault.field.contains("backendRefs[");

@@ -1,4 +1,4 @@
-//! What people are told of policies: their own statuses, what they closed, and who said what.
+//! Reports about policies: their statuses, the listeners that they close, and the origins of merged settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,22 +19,22 @@ use crate::translate::listener::ListenerPlan;
 use crate::translate::policy::level::{ClosedListener, LevelPlan};
 use crate::translate::policy::{PolicyPlan, Unenforceable};
 
-/// Ancestors in the status of one policy; the API takes no more.
+/// Maximum number of ancestors in the status of a policy; the limit of the API.
 pub(super) const ANCESTORS_MAX: usize = 16;
 
-/// What a policy is overridden in.
+/// Extent in which a policy is overridden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// In nothing.
+    /// No field is overridden.
     Whole,
-    /// In some fields.
+    /// Some fields are overridden.
     Merged,
-    /// In all of them.
+    /// All fields are overridden.
     Overridden,
 }
 
 impl Engine {
-    /// The status of a policy.
+    /// Returns the status of a policy.
     pub(super) fn policy_status(&self, report: &FallbackReport, key: &ObjectKey, generation: i64) -> Option<Value> {
         let plan = self.translator.policy(key)?;
         let accepted = match &plan.unenforceable {
@@ -64,7 +64,7 @@ impl Engine {
             let conflict = self.translator.levels(&gateway).and_then(|levels| levels.connections.conflicts.get(key));
             let conflict = conflict.filter(|_| plan.unenforceable.is_none());
             let accepted = match (&fallback, is_closed, conflict) {
-                // Only parts that protect nothing are left out.
+                // Only parts without protection are left out.
                 (Some(left_out), ..) if left_out.reason == "Excluded" && plan.unenforceable.is_none() => {
                     let message = format!("the policy is enforced but for what is left out: {}", left_out.message);
                     Condition::new("Accepted", true, "Valid", message)
@@ -87,7 +87,7 @@ impl Engine {
             let conditions = [accepted, attached].into_iter().chain(fallback).chain(closed).collect();
             ancestors.push((reference(&gateway, None), conditions));
         }
-        // Where it holds nowhere, the target itself has to tell.
+        // A target without an effective ancestor is the ancestor itself.
         for target in &plan.targets {
             let Some(why) = &target.missing else { continue };
             let attached = Condition::new("Attached", false, "TargetNotFound", &**why);
@@ -104,7 +104,7 @@ impl Engine {
         Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
     }
 
-    /// The Gateways that serve an ancestor: itself, or those that a ListenerSet joined.
+    /// Returns the Gateways that serve an ancestor: the Gateway itself, or the Gateways that a ListenerSet joined.
     fn gateways_of(&self, ancestor: &ObjectKey) -> Vec<ObjectKey> {
         if &*ancestor.kind == "Gateway" {
             return vec![ancestor.clone()];
@@ -113,7 +113,7 @@ impl Engine {
         joined.map(|(gateway, _)| gateway.clone()).collect()
     }
 
-    /// Why Envoys of a Gateway do not take what a policy says.
+    /// Returns the reason why Envoys of a Gateway refuse a policy.
     fn refused_policy(&self, key: &ObjectKey, gateway: &ObjectKey) -> Option<String> {
         let node = Node::whole(key.clone());
         let lines = speaking(self.lines.of(&gateway.namespaced_name()));
@@ -126,7 +126,7 @@ impl Engine {
             };
             Some(format!("{}: {said}: {}", field(&node, broken), broken.message))
         };
-        // It is closed on account of an extension that it uses.
+        // The policy is closed because of an extension that it uses.
         let by_others = |line: &Line| {
             let why = line.derived.overlay.policies.get(key)?.unenforceable.as_ref()?;
             Some(why.message.to_string())
@@ -135,7 +135,7 @@ impl Engine {
         (!refused.is_empty()).then(|| refused.into_iter().collect::<Vec<_>>().join("; "))
     }
 
-    /// The Gateways and ListenerSets at which a policy says something, and how much of it counts.
+    /// Returns the Gateways and ListenerSets at which a policy is effective, and the extent in which it is overridden.
     fn ancestors(&self, key: &ObjectKey) -> BTreeMap<ObjectKey, Standing> {
         let (routes, gateways) = self.translator.governed_by(key);
         let mut ancestors: BTreeMap<ObjectKey, Standing> = BTreeMap::new();
@@ -166,7 +166,8 @@ impl Engine {
         ancestors
     }
 
-    /// Who said what where a policy takes part that is attached to a Gateway, or to a ListenerSet that joined it.
+    /// Returns the origins of merged settings that a policy of a Gateway, or of a ListenerSet that joined it, takes
+    /// part in.
     fn said_at<'l>(
         &self,
         gateway: &ObjectKey,
@@ -186,7 +187,7 @@ impl Engine {
         origins
     }
 
-    /// What policies closed as a whole, in order.
+    /// Returns the listeners that policies closed as a whole, in order.
     pub(super) fn level_replacements(&self) -> Vec<ReplacementView> {
         let mut views = Vec::new();
         for (gateway, plan) in self.translator.plans() {
@@ -207,7 +208,7 @@ impl Engine {
         views
     }
 
-    /// What closes a listener as it is served: the scope, the policy and why.
+    /// Returns the reason why a listener is closed in its served state: the scope, the policy and the message.
     fn closed_at(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<ClosedListener> {
         let lines = self.lines.of(&gateway.namespaced_name());
         let varied = speaking(lines).find(|line| !line.derived.overlay.policies.is_empty());
@@ -215,13 +216,13 @@ impl Engine {
         served.or_else(|| self.translator.levels(gateway))?.closing(listener)
     }
 
-    /// `Accepted` of a listener that a policy closed.
+    /// Returns `Accepted` of a listener that a policy closed.
     pub(super) fn listener_closed(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<Condition> {
         let ClosedListener { policy, why, .. } = self.closed_at(gateway, listener)?;
         Some(Condition::new("Accepted", false, "ListenerReplaced", told(&policy, &why)))
     }
 
-    /// `Accepted` of a Gateway, or of a ListenerSet that joined it, all of whose listeners policies closed.
+    /// Returns `Accepted` of a Gateway, or of a ListenerSet that joined it, if policies closed all of its listeners.
     pub(super) fn all_closed(
         &self,
         gateway: &ObjectKey,
@@ -238,7 +239,7 @@ impl Engine {
         Some(Condition::new("Accepted", false, reason, message))
     }
 
-    /// That listeners of a route are closed.
+    /// Returns a message about the closed listeners of a route.
     pub(super) fn closed_above(&self, listeners: &BTreeSet<ListenerId>) -> Option<String> {
         let plans = self.translator.plans();
         let closed: BTreeSet<String> = listeners
@@ -255,7 +256,7 @@ impl Engine {
         (!closed.is_empty()).then(|| closed.into_iter().collect::<Vec<_>>().join("; "))
     }
 
-    /// Which policy said what: of routes by rule, of Gateways by route configuration and listener.
+    /// Returns the policies that set each field: of routes by rule, of Gateways by route configuration and listener.
     pub(crate) fn merge_origins(&self) -> Value {
         let names = |origins: &crate::policies::merge::Origins| -> Value {
             let of = |keys: &Vec<ObjectKey>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -287,7 +288,7 @@ impl Engine {
     }
 }
 
-/// That a policy is enforced, and what of it has no effect.
+/// Returns the message that a policy is enforced, with its ineffective fields.
 fn enforced(plan: &PolicyPlan) -> String {
     let ignored = plan.faults.iter().filter(|fault| fault.class == Class::Ignored && fault.reason == "Invalid");
     let ignored: Vec<String> = ignored.map(|fault| format!("{}: {}", fault.field, fault.message)).collect();

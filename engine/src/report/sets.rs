@@ -1,4 +1,4 @@
-//! Statuses of listeners, and of the ListenerSets that add some to a Gateway.
+//! Statuses of listeners, and of the ListenerSets that add listeners to a Gateway.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::translate::gateway::GatewayPlan;
 use crate::translate::sets::join::SetPlan;
 
 impl Engine {
-    /// The statuses of the listeners that are written in a Gateway, or in a ListenerSet that joined it.
+    /// Returns the statuses of the listeners of a Gateway, or of a ListenerSet that joined the Gateway.
     pub(super) fn listener_statuses(
         &self,
         gateway: &ObjectKey,
@@ -44,7 +44,7 @@ impl Engine {
         status.collect()
     }
 
-    /// How many ListenerSets have joined a Gateway.
+    /// Returns the number of ListenerSets that joined a Gateway.
     pub(super) fn attached_sets(&self, gateway: &ObjectKey, plan: &GatewayPlan) -> usize {
         let accepted =
             |(set, known): &(&ObjectKey, &SetPlan)| self.set_accepted(gateway, plan, set, known).status == "True";
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     fn set_accepted(&self, gateway: &ObjectKey, plan: &GatewayPlan, set: &ObjectKey, known: &SetPlan) -> Condition {
-        // With earlier versions of certificates it may be served where it is not as desired.
+        // With earlier versions of certificates, the served state may differ from the desired state.
         let served = self.seen(gateway, plan).served.into_iter().filter_map(|plan| plan.sets.get(set));
         let mut accepted: Vec<&Condition> = served.map(|set| &set.accepted).collect();
         accepted.sort_by_key(|condition| condition.status == "True");
@@ -61,7 +61,7 @@ impl Engine {
         closed.unwrap_or_else(|| accepted.clone())
     }
 
-    /// The status of a ListenerSet; none where its Gateway is not one of ours.
+    /// Returns the status of a ListenerSet; none if its Gateway belongs to another controller.
     pub(super) fn set_status(
         &self,
         report: &FallbackReport,

@@ -1,17 +1,18 @@
-//! What the GatewayClass says of kinds that are not read as they should be.
+//! Condition of the GatewayClass about kinds that cannot be read.
 
 use crate::engine::Engine;
 use crate::status::Condition;
 use crate::watching::{Trouble, Why};
 
-/// The condition.
+/// Type of the condition.
 const CONDITION: &str = "holdfast.dev/ObjectsRead";
 
 impl Engine {
-    /// Are the objects of every kind read? Nothing is said where no API server is asked.
+    /// Returns the condition that the objects of every kind are read; none without an API server.
     pub(super) fn objects_read(&self) -> Option<Condition> {
         let troubles = self.troubles.as_ref()?;
-        // What fails for a moment is no state of affairs, and while the API server is away nothing can be told.
+        // A temporary failure is not reported in a condition, and while the API server is away, no status can be
+        // written.
         let lasting = |trouble: &&Trouble| !matches!(trouble.why, Why::Failing | Why::NotServed | Why::Unlisted);
         let wrong: Vec<&Trouble> = troubles.iter().filter(lasting).collect();
         if let Some(worst) = wrong.iter().map(|trouble| trouble.why).max() {

@@ -1,7 +1,7 @@
-//! Statuses of objects of which nothing can be read: what is wrong is told, in as much of a status as can be known.
+//! Statuses of unreadable objects: the problem is reported in the part of the status that can be determined.
 //!
-//! Which parents a route asks for is known of the version that stands in for it, where one does. No generation is told:
-//! nobody knows which one it is.
+//! The parents of a route are those of its stand-in version, if there is one. No generation is reported, since the
+//! generation is unknown.
 
 use holdfast_graph::ObjectKey;
 use serde_json::{Value, json};
@@ -14,12 +14,12 @@ use crate::fallback::view::FallbackReport;
 use crate::fault::Fault;
 use crate::status::{Condition, ObjectStatus};
 
-/// The reason that is given.
+/// Reason of the condition.
 const REASON: &str = "Invalid";
 
 impl Engine {
-    /// Puts them in their places among the others. Of a Gateway, ListenerSet or class that stays as it was read last the
-    /// status is there already, and says so.
+    /// Adds the statuses of unreadable objects to the other statuses. A Gateway, ListenerSet or GatewayClass that is
+    /// served in its last readable version has a status already; the problem is added to it.
     pub(super) fn tell_of_unreadable(&self, report: &FallbackReport, statuses: &mut Vec<ObjectStatus>) {
         for (key, _, fault) in self.unreadable() {
             let message = message(fault);
@@ -48,7 +48,7 @@ impl Engine {
                     })
                 });
                 let parents: Vec<Value> = parents.collect();
-                // Whom it would be told for is not known: it is told all the same.
+                // The parents are unknown: the condition is reported without a parent.
                 Some(match parents.is_empty() {
                     true => json!({ "parents": [], "conditions": [accepted] }),
                     false => json!({ "parents": parents }),
@@ -59,7 +59,7 @@ impl Engine {
                 let valid = Condition::new("Valid", false, "ErrorPresent", message);
                 Some(json!({ "conditions": [valid], "currentStatus": "invalid", "description": message }))
             }
-            // Whose a class is that nobody has read is not known, and other kinds have no status.
+            // The controller of an unreadable GatewayClass is unknown, and other kinds have no status.
             _ => None,
         }
     }

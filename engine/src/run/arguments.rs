@@ -1,4 +1,4 @@
-//! The values that flags take: each with its form, and what is said where it does not fit.
+//! Types of flag values: their form, parsing and error messages.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,21 +13,21 @@ use crate::apis::gateway::GROUP;
 use crate::apis::scheme;
 use crate::check::duration;
 
-/// Bytes of a direct response's body that Envoy takes.
+/// Maximum size of a direct response body that Envoy accepts, in bytes.
 pub const RESPONSE_BODY_BYTES_MAX: usize = 4096;
-/// Bytes of a unix socket's path that every system takes.
+/// Maximum length of a unix socket path that every operating system accepts, in bytes.
 pub const SOCKET_PATH_BYTES_MAX: usize = 103;
-/// The shortest and the longest time that the probe may be told to be waited for.
+/// Bounds of the probe timeout.
 const PROBE_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(600);
-/// The gate of the direct responses in the place of invalid rules.
+/// The feature gate of direct responses that replace invalid rules.
 pub const INVALID_ROUTE_REPLACEMENT: &str = "InvalidRouteReplacement";
-/// The gate of last valid versions where back ends do not exist.
+/// The feature gate of last valid versions for references to missing backends.
 pub const BACKFILL_UNRESOLVED_REFERENCES: &str = "BackfillUnresolvedReferences";
-/// The gate of isolating what is broken.
+/// The feature gate of the fallback, which isolates broken objects.
 pub const FALLBACK_CONFIGURATION: &str = "FallbackConfiguration";
 
-/// A gate that is known.
+/// A known feature gate.
 struct Gate {
     name: &'static str,
     default: bool,
@@ -39,12 +39,12 @@ const GATES: &[Gate] = &[
     Gate { name: INVALID_ROUTE_REPLACEMENT, default: true },
 ];
 
-/// Every gate with its default.
+/// All feature gates with their defaults.
 pub fn gates() -> impl Iterator<Item = (&'static str, bool)> {
     GATES.iter().map(|gate| (gate.name, gate.default))
 }
 
-/// One `GATE=BOOL`.
+/// The setting of a feature gate, `GATE=BOOL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateSetting {
     name: &'static str,
@@ -69,18 +69,18 @@ impl FromStr for GateSetting {
     }
 }
 
-/// Is a gate on? The last setting of it counts, else its default.
+/// Returns whether a feature gate is on: its last setting, or its default.
 pub fn gate(settings: &[GateSetting], name: &str) -> bool {
     let set = settings.iter().rev().find(|setting| setting.name == name).map(|setting| setting.on);
     set.unwrap_or_else(|| GATES.iter().any(|gate| gate.name == name && gate.default))
 }
 
-/// Where a server listens.
+/// The listen address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// A unix socket.
     Unix(PathBuf),
-    /// An address and port of this host's loopback.
+    /// A loopback address and port of this host.
     Tcp(SocketAddr),
 }
 
@@ -110,10 +110,10 @@ impl fmt::Display for Listen {
     }
 }
 
-/// The path of a unix socket.
+/// Parses the path of a unix socket.
 ///
 /// # Errors
-/// Where it is empty or longer than systems take.
+/// Returns an error if the path is empty or longer than [`SOCKET_PATH_BYTES_MAX`].
 pub fn socket_path(path: &str) -> Result<PathBuf, String> {
     if path.is_empty() {
         return Err("unix: is followed by a path".into());
@@ -151,12 +151,12 @@ impl FromStr for Switchable<Listen> {
     }
 }
 
-/// A server to connect to.
+/// The address of a server to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A unix socket.
     Unix(PathBuf),
-    /// A host, by name or address, and a port.
+    /// A host, by name or IP address, and a port.
     Tcp(String, u16),
 }
 
@@ -193,7 +193,7 @@ impl From<Listen> for Target {
 pub struct GatewayName(pub String);
 
 impl GatewayName {
-    /// Its identity.
+    /// The object key of the Gateway.
     pub fn key(&self) -> ObjectKey {
         let (namespace, name) = self.0.split_once('/').unwrap_or_default();
         ObjectKey::new(GROUP, "Gateway", namespace, name)
@@ -214,7 +214,7 @@ impl FromStr for GatewayName {
 pub struct SecretName(ObjectKey);
 
 impl SecretName {
-    /// Its identity.
+    /// The object key of the Secret.
     pub fn key(&self) -> ObjectKey {
         self.0.clone()
     }
@@ -229,7 +229,7 @@ impl FromStr for SecretName {
     }
 }
 
-/// Namespace and name of `namespace/name`.
+/// Splits `namespace/name` and checks both parts.
 fn namespaced(text: &str) -> Option<(&str, &str)> {
     let good = |part: &str| {
         let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
@@ -238,7 +238,7 @@ fn namespaced(text: &str) -> Option<(&str, &str)> {
     text.split_once('/').filter(|(namespace, name)| good(namespace) && good(name))
 }
 
-/// A body that Envoy takes.
+/// Parses a response body of a size that Envoy accepts.
 pub(super) fn response_body(text: &str) -> Result<String, String> {
     if text.len() > RESPONSE_BODY_BYTES_MAX {
         return Err(format!("at most {RESPONSE_BODY_BYTES_MAX} bytes, these are {}", text.len()));
@@ -246,7 +246,7 @@ pub(super) fn response_body(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// How long the probe may be silent.
+/// Parses the timeout of the probe.
 pub(super) fn probe_timeout(text: &str) -> Result<Duration, String> {
     let timeout = duration::duration(text).map_err(|fault| fault.to_string())?;
     if (PROBE_TIMEOUT_MIN..=PROBE_TIMEOUT_MAX).contains(&timeout) {
@@ -255,13 +255,13 @@ pub(super) fn probe_timeout(text: &str) -> Result<Duration, String> {
     Err(format!("from {PROBE_TIMEOUT_MIN:?} to {PROBE_TIMEOUT_MAX:?}"))
 }
 
-/// How long something may last: more than nothing.
+/// Parses a maximum age, which must be longer than zero.
 pub(super) fn age(text: &str) -> Result<Duration, String> {
     let age = duration::duration(text).map_err(|fault| fault.to_string())?;
     if age.is_zero() { Err("longer than nothing".into()) } else { Ok(age) }
 }
 
-/// A log level or directives.
+/// Parses a log level or log directives.
 pub(super) fn log_level(text: &str) -> Result<String, String> {
     let word = |text: &str| matches!(text, "off" | "error" | "warn" | "info" | "debug" | "trace");
     let directive =

@@ -1,6 +1,6 @@
-//! The bootstrap configuration with which an Envoy joins a Gateway: where its xDS is, and what hardens its edge.
+//! Envoy bootstrap configuration: the connection to the xDS server, and edge hardening.
 //!
-//! The limits follow Envoy's page on edge proxies; what belongs to listeners stands in the listeners that are served.
+//! The limits follow Envoy's best practices for edge proxies; settings of listeners are part of the served listeners.
 //! <https://www.envoyproxy.io/docs/envoy/latest/configuration/best_practices/edge>
 
 use holdfast_xds::identity::FLAGS_FIELD;
@@ -12,41 +12,41 @@ use super::failure::Failure;
 use super::xds::credentials::Credentials;
 use crate::settings::RE2_PROGRAM_SIZE_MAX;
 
-/// Heap (bytes) at which an Envoy turns requests away where nothing else is said: 2 GiB.
+/// Default maximum heap size, in bytes (2 GiB), near which Envoy rejects requests.
 pub const MAX_HEAP_BYTES: u64 = 2 * 1024 * 1024 * 1024;
-/// Connections from clients at which an Envoy takes no more, where nothing else is said.
+/// Default limit in downstream connections, above which Envoy accepts no more.
 pub const MAX_CONNECTIONS: u32 = 50_000;
-/// Where the options of HTTP stand in a cluster.
+/// JSON pointer to the HTTP protocol options of a cluster.
 const HTTP_OPTIONS: &str = "/typed_extension_protocol_options/envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
-/// The cluster of the xDS server. No cluster that is served is named so.
+/// The name of the cluster of the xDS server. No served cluster has this name.
 const XDS_CLUSTER: &str = "holdfast-xds";
 
-/// What a bootstrap is made from.
+/// The inputs of a bootstrap configuration.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     /// `namespace/name` of the Gateway; becomes `node.cluster`.
     pub gateway: String,
     /// `node.id`.
     pub node_id: String,
-    /// Where the xDS server is.
+    /// The address of the xDS server.
     pub xds: Target,
-    /// What it shows there; nothing where no TLS is spoken.
+    /// The credentials that Envoy presents to the xDS server; `None` without TLS.
     pub credentials: Option<Credentials>,
-    /// Where the admin interface listens.
+    /// The listen address of the admin interface.
     pub admin: Option<Listen>,
-    /// Variant of the protocol.
+    /// The variant of the xDS protocol.
     pub mode: XdsMode,
-    /// Heap limit (bytes).
+    /// Maximum heap size, in bytes.
     pub max_heap_bytes: u64,
-    /// Limit of downstream connections.
+    /// Limit in downstream connections.
     pub max_connections: u32,
 }
 
 impl Bootstrap {
-    /// The one that a command line asks for.
+    /// The bootstrap that the command line describes.
     ///
     /// # Errors
-    /// Where it is not clear how the Envoy proves which Gateway it is of.
+    /// Returns an error if it is unclear how the Envoy proves which Gateway it belongs to.
     pub fn named(args: BootstrapArgs) -> Result<Self, Failure> {
         let gateway = args.gateway.0;
         Ok(Self {
@@ -63,13 +63,13 @@ impl Bootstrap {
 }
 
 impl Bootstrap {
-    /// The configuration, as Envoy reads it from JSON and YAML.
+    /// The configuration in the form that Envoy reads from JSON and YAML.
     pub fn to_json(&self) -> Value {
         let mut all = json!({
             "node": {
                 "cluster": self.gateway,
                 "id": self.node_id,
-                // An Envoy of the same version that takes other expressions is another build.
+                // An Envoy of the same version that accepts other regexes is another build.
                 "metadata": { FLAGS_FIELD: format!("re2={RE2_PROGRAM_SIZE_MAX}") },
             },
             "dynamic_resources": self.dynamic_resources(),
@@ -122,7 +122,8 @@ impl Bootstrap {
                 "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
                     "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
                     "explicit_http_config": {
-                        // A server that is gone without a word is noticed, and reconnected to.
+                        // Keepalive detects a server that is gone without closing the connection; Envoy then
+                        // reconnects.
                         "http2_protocol_options": { "connection_keepalive": { "interval": "10s", "timeout": "5s" } },
                     },
                 },
@@ -181,11 +182,11 @@ fn layered_runtime() -> Value {
             {
                 "name": "holdfast",
                 "static_layer": {
-                    // Everyday expressions are larger than Envoy's own limit of 100; larger ones are refused before they
-                    // are sent.
+                    // Common regexes exceed Envoy's default limit of 100; regexes above this limit are rejected before
+                    // they are sent.
                     "re2.max_program_size.error_level": RE2_PROGRAM_SIZE_MAX,
                     "re2.max_program_size.warn_level": RE2_PROGRAM_SIZE_MAX,
-                    // Clients that open and reset streams in a loop (CVE-2023-44487) are cut off.
+                    // Disconnects clients that open and reset streams in a loop (CVE-2023-44487).
                     "overload.premature_reset_total_stream_count": 500,
                     "overload.premature_reset_min_stream_lifetime_seconds": 1,
                 },

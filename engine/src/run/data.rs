@@ -1,4 +1,4 @@
-//! The folder where data is kept, held by one process at a time.
+//! Data folder, locked by one process at a time.
 
 use std::env;
 use std::fs::{self, File, TryLockError};
@@ -10,22 +10,22 @@ use anyhow::{Context, Result, bail};
 use super::arguments;
 use super::failure::Failure;
 
-/// The file whose lock says that a process uses the folder.
+/// The lock file, which marks the folder as used.
 const LOCK: &str = "lock";
 
 /// The data folder, locked.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// Released by the system when the process ends, however it ends.
+    /// Released by the operating system when the process ends, in whatever way.
     _lock: File,
 }
 
 impl DataDir {
-    /// Makes the folder where it is not there, and locks it.
+    /// Creates the folder if it does not exist, and locks it.
     ///
     /// # Errors
-    /// Where another process holds it, or the file system does not allow it.
+    /// Returns an error if another process holds the lock, or the file system does not allow it.
     pub fn open(path: &Path) -> Result<Self> {
         let flag = || format!("--data-dir {}", path.display());
         create_private(path).with_context(flag)?;
@@ -55,13 +55,13 @@ impl DataDir {
         Ok(Self { path, _lock: lock })
     }
 
-    /// The folder.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder as it was opened, with its lock and a file in it that this process keeps open: the inode of an open file
-    /// is given to no other one.
+    /// The folder with the identities of its lock and of `file`, which this process keeps open: the operating system
+    /// does not reuse the inode of an open file.
     pub fn opened(&self, file: &Path) -> OpenedFolder {
         let files = [Path::new(LOCK), file].map(|name| self.path.join(name));
         let files = files.into_iter().filter_map(|file| identity(&file).map(|identity| (file, identity)));
@@ -71,7 +71,7 @@ impl DataDir {
     /// A path in the folder for a unix socket.
     ///
     /// # Errors
-    /// Where the path is longer than systems take.
+    /// Returns an error if the path is longer than operating systems accept.
     pub fn socket(&self, name: &str) -> Result<PathBuf, Failure> {
         let path = self.path.join(name);
         arguments::socket_path(&path.to_string_lossy())
@@ -79,17 +79,17 @@ impl DataDir {
     }
 }
 
-/// The data folder of this process, as it was opened. Files that were removed with it are written to as before, and no
-/// later run finds them.
+/// The data folder of this process, as it was opened. If its files are removed, writes still succeed, but no later run
+/// finds the data.
 #[derive(Clone, Debug)]
 pub struct OpenedFolder {
     path: PathBuf,
-    /// What is opened, with device and inode; none where the system has no such numbers.
+    /// The open files with device and inode; empty on systems without these numbers.
     files: Vec<(PathBuf, (u64, u64))>,
 }
 
 impl OpenedFolder {
-    /// Why a later run will not find what is stored; unset while it will.
+    /// The reason why a later run will not find the stored data; `None` if it will.
     pub fn problem(&self) -> Option<String> {
         let gone = self.files.iter().find(|(file, then)| identity(file) != Some(*then))?;
         let within = gone.0.strip_prefix(&self.path).ok().and_then(|file| file.iter().next());
@@ -115,10 +115,10 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 /// `$XDG_DATA_HOME/holdfast`, else `~/.local/share/holdfast`.
 ///
 /// # Errors
-/// Where the environment names neither.
+/// Returns an error if neither variable is set.
 pub fn default_path() -> Result<PathBuf, Failure> {
     below_home("XDG_DATA_HOME", ".local/share")
-        .ok_or_else(|| Failure::usage("neither XDG_DATA_HOME nor HOME is set: say --data-dir DIR"))
+        .ok_or_else(|| Failure::usage("neither XDG_DATA_HOME nor HOME is set: set --data-dir DIR"))
 }
 
 /// `$XDG_CACHE_HOME/holdfast`, else `~/.cache/holdfast`.
@@ -132,7 +132,7 @@ fn below_home(variable: &str, otherwise: &str) -> Option<PathBuf> {
     Some(base.join("holdfast"))
 }
 
-/// Makes a folder that only this user may look into.
+/// Creates a folder that only this user can read.
 pub(super) fn create_private(path: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -141,7 +141,7 @@ pub(super) fn create_private(path: &Path) -> std::io::Result<()> {
     builder.create(path)
 }
 
-/// Writes a file that only this user may read: the whole of it, or nothing.
+/// Writes a file that only this user can read: completely, or not at all.
 pub(super) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let new = path.with_extension("new");
     let mut options = File::options();
@@ -167,7 +167,8 @@ mod tests {
         let error = DataDir::open(&path).unwrap_err().to_string();
         assert!(error.contains("--data-dir") && error.contains(&std::process::id().to_string()), "{error}");
         drop(held);
-        // A process that another test starts right now has the lock's descriptor until it runs its own program.
+        // A process that another test is starting inherits the descriptor of the lock until it executes its own
+        // program.
         while let Err(error) = DataDir::open(&path) {
             assert!(error.to_string().contains("another Holdfast"), "{error:#}");
             std::thread::yield_now();

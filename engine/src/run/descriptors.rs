@@ -1,29 +1,29 @@
-//! File descriptors: how many this process may have, and who gets how many of them.
+//! File descriptors: the limit of this process, and its shares.
 //!
-//! Connections get shares, so that the rest is always there for the product's own work: manifests, the store, the probe
-//! and the Envoys that it starts.
+//! Connections have fixed shares, so that the remaining descriptors are always available for the product's own work:
+//! manifests, the store, the probe and the Envoys that it starts.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::admin::Places;
 
-/// Most connections at a time to one listener of pages.
+/// Limit in connections of one listener of pages.
 pub(crate) const PAGES_CONNECTIONS_MAX: usize = 256;
-/// What is reckoned with where there is no limit, or none that can be read.
+/// The number of descriptors that is assumed if there is no limit, or it cannot be read.
 const UNLIMITED: u64 = 1 << 20;
 
-/// Who gets how many descriptors.
+/// The shares of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
-    /// Connections to each listener of pages.
+    /// Connections of each listener of pages.
     pub pages: Places,
-    /// Connections to the xDS server.
+    /// Connections of the xDS server.
     pub xds: usize,
 }
 
 impl Shares {
-    /// Of so many descriptors: a sixteenth for each of the two listeners of pages, half of all for the xDS server, and
-    /// what is left for the product itself, three eighths at least.
+    /// Divides a number of descriptors: a sixteenth for each of the two listeners of pages, half for the xDS server,
+    /// and the rest, at least three eighths, for the product itself.
     pub(crate) fn of(descriptors: u64) -> Self {
         let all = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let pages = (all / 16).clamp(1, PAGES_CONNECTIONS_MAX);
@@ -31,7 +31,7 @@ impl Shares {
     }
 }
 
-/// Takes as many descriptors as this process may have, and divides them.
+/// Raises the limit of this process as far as allowed, and divides the descriptors.
 pub(crate) fn divided() -> Shares {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_err() {

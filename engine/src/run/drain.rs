@@ -1,6 +1,6 @@
-//! `holdfast drain`: waits until its Pod is to end, and tells the Envoy beside it to let its connections end.
+//! `holdfast drain`: waits until its Pod is terminated, then drains the connections of the Envoy in the Pod.
 //!
-//! Envoy itself is asked to end only after a pause, and knows of nothing before.
+//! Envoy itself receives SIGTERM only after a pause, and has no notice of it before.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::envoy::admin;
 use super::failure::Failure;
 
-/// The Envoy that is to be drained.
+/// The Envoy to drain.
 #[derive(Debug, Args)]
 pub struct DrainArgs {
-    /// The unix socket of Envoy's admin interface
+    /// Unix socket of Envoy's admin interface
     #[arg(long, env = "CONTROLLER_ADMIN_SOCKET", value_name = "PATH")]
     pub admin_socket: PathBuf,
-    /// The longest time (seconds) for which requests that are under way are waited for
+    /// Maximum time (seconds) to wait for requests in progress
     #[arg(long, env = "CONTROLLER_DRAIN_SECONDS", value_name = "SECONDS", default_value_t = 30)]
     pub drain_seconds: u32,
 }
@@ -26,7 +26,7 @@ pub struct DrainArgs {
 /// Waits for SIGTERM, then drains.
 ///
 /// # Errors
-/// Where signals cannot be waited for.
+/// Returns an error if the process cannot wait for signals.
 pub fn run(args: &DrainArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {

@@ -1,17 +1,17 @@
-//! Who is told what happened to objects and Gateways: in standalone mode the log.
+//! Recording of events about objects and Gateways: in standalone mode to the log.
 
 use crate::fallback::events::{FallbackEvent, Reason, Regarding};
 
-/// Lines that are logged for one change; the rest is counted.
+/// Limit in log lines for one change; further events are only counted.
 const LINES_MAX: usize = 50;
 
-/// Takes events to people. Each change comes once.
+/// Recorder of events. Each change is recorded once.
 pub trait EventRecorder: Send {
-    /// These are new.
+    /// Records new events.
     fn record(&mut self, events: &[FallbackEvent]);
 }
 
-/// Writes events to the log: one line where an object enters a step, and one where it leaves.
+/// Writes events to the log: one line when an object enters a step, and one when it leaves it.
 #[derive(Debug, Default)]
 pub struct LogRecorder;
 
@@ -30,8 +30,8 @@ impl EventRecorder for LogRecorder {
     }
 }
 
-/// What is at fault is in the log already, with its file and line, or with the step that follows from it; and what is
-/// recorded of a Gateway is recorded of the controller too.
+/// Returns whether an event gets a line at its own level. Faults of objects are already in the log, with file and line,
+/// or with the step that follows; events of a Gateway are also recorded for the controller.
 fn has_a_line(event: &FallbackEvent) -> bool {
     let of_object = !matches!(event.regarding, Regarding::Controller);
     let is_there_already = matches!(

@@ -1,28 +1,28 @@
-//! How a command ends.
+//! Failures of commands, with their exit codes.
 
 use std::process::ExitCode;
 
-/// Why a command did not do what it was asked.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The command line asks for something that cannot be.
+    /// The command line is invalid.
     #[error("{0}")]
     Usage(String),
-    /// What it was asked cannot be found out.
+    /// The requested state cannot be determined.
     #[error("{0}")]
     CannotTell(String),
-    /// It failed while running.
+    /// The command failed while running.
     #[error("{0:#}")]
     Runtime(#[from] anyhow::Error),
 }
 
 impl Failure {
-    /// What is wrong with the command line.
+    /// An error in the command line.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::Usage(message.into())
     }
 
-    /// The exit code: 2 for usage, 3 where nothing can be found out, 1 for the rest.
+    /// The exit code: 2 for usage, 3 if the state cannot be determined, 1 otherwise.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),

@@ -1,5 +1,5 @@
-//! Gates and the settings that belong to them, from the command line to data. A setting without its gate is an error
-//! that names it: whoever sets it believes that it does something.
+//! Feature gates and their settings, from the command line to data. A setting that needs a gate is an error while the
+//! gate is off; the error names the gate, since otherwise the user would believe that the setting has an effect.
 
 use std::time::Duration;
 
@@ -9,48 +9,49 @@ use super::arguments::{self, GateSetting};
 use super::failure::Failure;
 use crate::settings::{Fallback, INVALID_ROUTE_RESPONSE_BODY, Replacement};
 
-/// Gates, and what belongs to them.
+/// Feature gates and their settings.
 #[derive(Clone, Debug, Default, Args)]
 pub struct GateArgs {
-    /// Gates, as in FallbackConfiguration=true,InvalidRouteReplacement=false. FallbackConfiguration (default false):
-    /// broken objects are isolated; without it a configuration that Envoy refuses takes the whole Gateway back to what
-    /// was last valid. InvalidRouteReplacement (default true): a rule that cannot be served is answered by a direct
-    /// response in its place. BackfillUnresolvedReferences (default false): the last valid version of a route stands in
-    /// also where a new one names a back end that does not exist
+    /// Feature gates, as in FallbackConfiguration=true,InvalidRouteReplacement=false. FallbackConfiguration (default
+    /// false): broken objects are isolated; without it, a configuration that Envoy refuses returns the whole Gateway to
+    /// its last valid configuration. InvalidRouteReplacement (default true): a rule that cannot be served is replaced
+    /// by a direct response. BackfillUnresolvedReferences (default false): the last valid version of a route is also
+    /// served if its new version refers to a missing backend
     #[arg(long, env = "CONTROLLER_FEATURE_GATES", value_name = "GATE=BOOL", value_delimiter = ',')]
     pub feature_gates: Vec<GateSetting>,
-    /// With FallbackConfiguration: broken objects go back to their last valid version before anything else [default:
+    /// With FallbackConfiguration: serve the last valid version of broken objects, before any other step [default:
     /// false]
     #[arg(long, env = "CONTROLLER_USE_LAST_VALID_CONFIG_FOR_FALLBACK", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub use_last_valid_config_for_fallback: Option<bool>,
-    /// With last valid versions: dependants go back together with what they depend on; false: the culprit alone
-    /// [default: true]
+    /// With last valid versions: return dependants to their last valid versions together with the object that they
+    /// depend on; false: only the culprit [default: true]
     #[arg(long, env = "CONTROLLER_BACKFILL_DEPENDANTS", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub backfill_dependants: Option<bool>,
-    /// With last valid versions: how long one may stand in for a broken one, as in 24h [default: no limit]
+    /// With last valid versions: maximum time that one is served instead of a broken version, as in 24h [default: no
+    /// limit]
     #[arg(long, env = "CONTROLLER_MAX_BACKFILL_AGE", value_name = "DURATION", value_parser = arguments::age)]
     pub max_backfill_age: Option<Duration>,
-    /// With InvalidRouteReplacement: status that a replaced rule answers [default: 404]
+    /// With InvalidRouteReplacement: status of the response of a replaced rule [default: 404]
     #[arg(long, env = "CONTROLLER_INVALID_ROUTE_RESPONSE_CODE", value_name = "CODE")]
     #[arg(value_parser = clap::value_parser!(u16).range(200..=599))]
     pub invalid_route_response_code: Option<u16>,
-    /// With InvalidRouteReplacement: body that a replaced rule answers (at most 4096 bytes)
+    /// With InvalidRouteReplacement: body of the response of a replaced rule (at most 4096 bytes)
     #[arg(long, env = "CONTROLLER_INVALID_ROUTE_RESPONSE_BODY", value_name = "TEXT")]
     #[arg(value_parser = arguments::response_body)]
     pub invalid_route_response_body: Option<String>,
-    /// Status that a host or a whole route configuration answers where it must not be served [default: 500]
+    /// Status of the response of a host or a whole route configuration that must not be served [default: 500]
     #[arg(long, env = "CONTROLLER_INVALID_POLICY_RESPONSE_CODE", value_name = "CODE")]
     #[arg(value_parser = clap::value_parser!(u16).range(400..=599))]
     pub invalid_policy_response_code: Option<u16>,
 }
 
 impl GateArgs {
-    /// What stands in the place of an invalid rule; nothing where that is switched off.
+    /// The response that replaces an invalid rule; `None` if replacement is switched off.
     ///
     /// # Errors
-    /// Where something is set that belongs to a gate that is off.
+    /// Returns an error if a setting belongs to a gate that is off.
     pub fn replacement(&self) -> Result<Option<Replacement>, Failure> {
         let gate = arguments::INVALID_ROUTE_REPLACEMENT;
         let on = arguments::gate(&self.feature_gates, gate);
@@ -61,10 +62,10 @@ impl GateArgs {
         Ok(on.then(|| Replacement { code, body: body.into() }))
     }
 
-    /// What is done about what is broken.
+    /// The settings of the fallback.
     ///
     /// # Errors
-    /// Where something is set that belongs to a gate that is off.
+    /// Returns an error if a setting belongs to a gate that is off.
     pub fn fallback(&self) -> Result<Fallback, Failure> {
         let isolate = arguments::gate(&self.feature_gates, arguments::FALLBACK_CONFIGURATION);
         let use_last_valid = self.use_last_valid_config_for_fallback.unwrap_or(false);

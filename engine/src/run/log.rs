@@ -1,4 +1,4 @@
-//! The log: structured, on standard error.
+//! Structured log on standard error.
 
 use std::io::Write;
 
@@ -8,10 +8,10 @@ use tracing_subscriber::EnvFilter;
 use super::cli::LogFormat;
 use super::printable::printable;
 
-/// Starts logging. `level` is a level or directives, as `--log-level` takes them.
+/// Starts logging. `level` is a level or directives, as in `--log-level`.
 ///
 /// # Errors
-/// Where the directives do not parse, or logging was started before.
+/// Returns an error if the directives do not parse, or logging was started before.
 pub fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(directives(level)).with_context(|| format!("--log-level {level}"))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter);
@@ -28,15 +28,15 @@ pub fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
     started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
 }
 
-/// Writes each event as one line: what an event shows comes from outside, and must look like no other event.
+/// Writes each log event as one line, since its fields may contain external text that must not imitate other events.
 struct OneLine<W> {
     to: W,
-    /// Escape sequences are those of the formatter, which escapes others itself.
+    /// Escape characters come only from the formatter, which escapes all others itself.
     colors: bool,
 }
 
 impl<W: Write> Write for OneLine<W> {
-    /// Each event comes as a whole.
+    /// Writes a log event, which always arrives completely.
     fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let line = text.strip_suffix('\n').unwrap_or(&text);
@@ -50,10 +50,10 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-/// What clients of the API server say of each request that fails, is told in words of our own, once.
+/// Disables the logs of the Kubernetes client about failed requests; Holdfast logs each failure once itself.
 const CLIENTS: &str = "kube_client=off,kube_runtime=off";
 
-/// A level alone is meant for the product, not for every frame of the protocols below it.
+/// Applies a plain level to the product only, and not to each frame of the protocols below it.
 fn directives(level: &str) -> String {
     match level {
         "debug" | "trace" => {

@@ -1,5 +1,5 @@
-//! All input and output of the product: files, sockets, processes and the clock live in this room and nowhere else in
-//! the engine. What is decided is decided outside of it.
+//! Input and output of the product: files, sockets, processes and the clock are used in this module and nowhere else in
+//! the engine. Decisions are made outside of it.
 
 pub mod admin;
 pub mod arguments;
@@ -42,12 +42,12 @@ use self::failure::Failure;
 use self::manifests::Root;
 use self::xds::credentials::{Credentials, Printed};
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // There is nobody to tell where even this cannot be printed.
+            // If the error cannot be printed, it cannot be reported at all.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -84,7 +84,7 @@ fn bootstrap(args: cli::BootstrapArgs) -> Result<ExitCode, Failure> {
     output::print(&output::format(&value, cli::DataFormat::Yaml)?)
 }
 
-/// The roots that a flag names; each must be there.
+/// The roots that a flag names; each must exist.
 fn manifest_roots(flag: &str, paths: &[PathBuf]) -> Result<Vec<Root>, Failure> {
     let root = |path: &PathBuf| match std::fs::metadata(path) {
         Ok(_) => Ok(Root { path: path.clone() }),

@@ -1,4 +1,4 @@
-//! What would come of manifests, without serving anything.
+//! Offline translation of manifests, without serving.
 
 use std::path::PathBuf;
 
@@ -9,28 +9,29 @@ use crate::settings::Settings;
 
 /// Manifests that were read and translated once.
 pub struct Offline {
-    /// The files and their objects, with the places of all fields.
+    /// The files and their objects, with the positions of all fields.
     pub manifests: Manifests,
-    /// What reading found.
+    /// The result of the reading.
     pub reading: Reading,
-    /// What is decided.
+    /// The engine after the translation.
     pub engine: Engine,
-    /// What would be done.
+    /// The actions of the engine.
     pub actions: Vec<Action>,
 }
 
 /// Reads and translates the manifests at paths.
 ///
 /// # Errors
-/// Where a path is not there, or there is no manifest at any of them.
+/// Returns an error if a path does not exist, or no path contains a manifest.
 pub fn translate(paths: &[PathBuf], settings: Settings) -> Result<Offline, Failure> {
     translate_after(paths, settings, Incarnations::in_memory(), Vec::new())
 }
 
-/// The same with an engine to which something happened before, and objects that are known.
+/// Reads and translates manifests with the identities of known objects, and an engine that has processed earlier
+/// events.
 ///
 /// # Errors
-/// As [`translate`].
+/// As for [`translate`].
 pub fn translate_after(
     paths: &[PathBuf],
     settings: Settings,

@@ -1,4 +1,4 @@
-//! Standard output: what commands print there, and in which form.
+//! Standard output of commands, and the forms of data.
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::cli::DataFormat;
 use super::failure::Failure;
 
-/// Prints text. A reader that has gone away is no failure.
+/// Prints text. A closed reader is no failure.
 ///
 /// # Errors
-/// Where it cannot be printed.
+/// Returns an error if the text cannot be printed.
 pub fn print(text: &str) -> Result<ExitCode, Failure> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -21,14 +21,14 @@ pub fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A value as text, keys in order, ending with a line break.
+/// A value as text, with its keys in order and a final line break.
 ///
 /// # Errors
-/// Never, in practice: every JSON value can be written.
+/// Returns no error in practice: every JSON value can be written.
 pub fn format(value: &Value, form: DataFormat) -> anyhow::Result<String> {
     let mut text = match form {
         DataFormat::Yaml => {
-            // Each value on its line, however long: what is looked for is found.
+            // Each value is on one line, whatever its length, so that a text search finds it.
             let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
             serde_saphyr::to_string_with_options(value, options).context("cannot write YAML")?
         }

@@ -1,9 +1,9 @@
-//! Text from outside, made safe for terminals and logs: the one function that everything printed goes through.
+//! Escaping of external text for terminals and logs: all printed text passes through this function.
 
 use std::borrow::Cow;
 
-/// A text in which every character is escaped that moves the cursor, ends the line, colours, hides or reorders, but for
-/// those that are kept.
+/// Escapes every character that moves the cursor, ends the line, colours, hides or reorders text, except the characters
+/// for which `kept` is true.
 pub(crate) fn printable(text: &str, kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     let acts = |character: char| acts(character) && !kept(character);
     if !text.chars().any(acts) {
@@ -20,13 +20,13 @@ pub(crate) fn printable(text: &str, kept: impl Fn(char) -> bool) -> Cow<'_, str>
     Cow::Owned(shown)
 }
 
-/// A text of one line, of which nothing is kept.
+/// Escapes a text of one line, without exceptions.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     printable(text, |_| false)
 }
 
-/// Does a character do something where it is printed? Control characters do, and those that turn the direction of what
-/// follows or have no width.
+/// Returns whether a character has an effect when printed: control characters, and characters that change the direction
+/// of text or have no width.
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(character,

@@ -1,4 +1,4 @@
-//! Flags about limits that all Envoys share.
+//! Flags of global rate limits.
 
 use std::time::Duration;
 
@@ -11,38 +11,38 @@ use crate::apis::scheme;
 use crate::check::duration;
 use crate::settings::RateLimits;
 
-/// Whose limits are meant where nothing is set.
+/// The default domain of limits.
 const DOMAIN_DEFAULT: &str = "contour";
-/// How long an answer may take where nothing is set.
+/// The default timeout of the service.
 const TIMEOUT_DEFAULT: Duration = Duration::from_millis(100);
-/// The shortest and the longest time that an answer may take.
+/// Bounds of the timeout.
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
-/// Who keeps limits that all Envoys share.
+/// Flags of the global rate limit service.
 #[derive(Clone, Debug, Args)]
 pub struct RateLimitArgs {
-    /// The ExtensionService that keeps rate limits for all Envoys together; routes of HTTPProxies with such limits stay
-    /// closed without it
+    /// ExtensionService with the global rate limits of all Envoys; without it, routes of HTTPProxies with global rate
+    /// limits stay closed
     #[arg(long, env = "CONTROLLER_RATE_LIMIT_SERVICE", value_name = "NAMESPACE/NAME")]
     #[arg(value_parser = extension_service)]
     pub rate_limit_service: Option<ObjectKey>,
-    /// The domain that it is told, of which its limits are [default: contour]
+    /// Domain of the limits, sent to the service [default: contour]
     #[arg(long, env = "CONTROLLER_RATE_LIMIT_DOMAIN", value_name = "NAME")]
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub rate_limit_domain: Option<String>,
-    /// How long it may take to answer, unless its timeoutPolicy says so [default: 100ms]
+    /// Timeout of the service, unless its timeoutPolicy sets one [default: 100ms]
     #[arg(long, env = "CONTROLLER_RATE_LIMIT_TIMEOUT", value_name = "DURATION", value_parser = answer_timeout)]
     pub rate_limit_timeout: Option<Duration>,
-    /// Let requests pass where it does not answer
+    /// Allow requests while the service does not answer
     #[arg(long, env = "CONTROLLER_RATE_LIMIT_FAIL_OPEN", value_name = "BOOL", default_value_t = false)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub rate_limit_fail_open: bool,
-    /// Tell clients how much is left, in X-RateLimit headers
+    /// Add X-RateLimit headers with the remaining quota to responses
     #[arg(long, env = "CONTROLLER_RATE_LIMIT_HEADERS", value_name = "BOOL", default_value_t = false)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub rate_limit_headers: bool,
-    /// Answer gRPC calls over the limit with RESOURCE_EXHAUSTED and not with UNAVAILABLE
+    /// Answer gRPC calls over the limit with RESOURCE_EXHAUSTED instead of UNAVAILABLE
     #[arg(long, env = "CONTROLLER_RATE_LIMIT_RESOURCE_EXHAUSTED", value_name = "BOOL", default_value_t = false)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub rate_limit_resource_exhausted: bool,
@@ -62,10 +62,10 @@ fn answer_timeout(text: &str) -> Result<Duration, String> {
 }
 
 impl RateLimitArgs {
-    /// The settings; none without a service.
+    /// The settings; `None` without a service.
     ///
     /// # Errors
-    /// Where something else is set without it.
+    /// Returns an error if another flag is set without a service.
     pub fn settings(&self) -> Result<Option<RateLimits>, Failure> {
         let others = [
             ("--rate-limit-domain", self.rate_limit_domain.is_some()),

@@ -11,10 +11,10 @@ use super::printable::plain;
 use super::{offline, output};
 use crate::engine::Action;
 
-/// Prints the resources of each Gateway, in an order that is always the same. Problems go to standard error.
+/// Prints the resources of each Gateway, in a deterministic order. Problems are printed to standard error.
 ///
 /// # Errors
-/// Where there is nothing to translate, or the Gateway that is asked for is not among the manifests.
+/// Returns an error if there is nothing to translate, or the requested Gateway is not among the manifests.
 pub fn run(args: TranslateArgs) -> Result<ExitCode, Failure> {
     let offline = offline::translate(&args.paths, args.translation.settings()?)?;
     for problem in &offline.reading.problems {

@@ -1,9 +1,9 @@
-//! The features of Gateway API that are served, as `GatewayClass.status.supportedFeatures` names them.
+//! Supported features of Gateway API, as listed in `GatewayClass.status.supportedFeatures`.
 //!
-//! Each is one that conformance tests of Gateway API look at; their manifests stand in `tests/golden/upstream`, with what
-//! is served of them.
+//! Each has conformance tests in Gateway API; their manifests are in `tests/golden/upstream`, with the resulting
+//! configuration.
 
-/// What is served, in order.
+/// Supported features, in order.
 const SUPPORTED: [&str; 34] = [
     "BackendTLSPolicy",
     "BackendTLSPolicySANValidation",
@@ -40,10 +40,10 @@ const SUPPORTED: [&str; 34] = [
     "ListenerSet",
     "ReferenceGrant",
 ];
-/// What is served beside that where Envoys are made for Gateways.
+/// Further features where Holdfast creates Envoys for Gateways.
 const WITH_DATA_PLANES: [&str; 2] = ["GatewayAddressEmpty", "GatewayInfrastructurePropagation"];
 
-/// What is served, in order; `provision`: are Envoys made for Gateways?
+/// Returns the supported features, in order. `provision`: whether Holdfast creates Envoys for Gateways.
 pub fn supported(provision: bool) -> Vec<&'static str> {
     let mut all = SUPPORTED.to_vec();
     if provision {
@@ -57,7 +57,7 @@ pub fn supported(provision: bool) -> Vec<&'static str> {
 mod tests {
     use super::*;
 
-    /// The names of all features in Gateway API 1.6.1: a name that it does not know tells nothing to anybody.
+    /// The names of all features in Gateway API 1.6.1; any other name is meaningless to readers.
     const KNOWN: &str = "BackendTLSPolicy BackendTLSPolicySANValidation GRPCRoute GRPCRouteNamedRouteRule Gateway \
         GatewayAddressEmpty GatewayBackendClientCertificate GatewayFrontendClientCertificateValidation \
         GatewayFrontendClientCertificateValidationInsecureFallback GatewayHTTPListenerIsolation \

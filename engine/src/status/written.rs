@@ -1,17 +1,18 @@
-//! What is written over a status that stands there: our own entries anew, those of other controllers as they are, and of
-//! each condition the time at which it last changed.
+//! Merging of a status with the existing one: own entries are replaced, entries of other controllers are kept
+//! unchanged, and each condition has the time of its last transition.
 
 use serde_json::{Map, Value, json};
 
-/// Lists in which several controllers have entries, and which are written as a whole: their names, and the field that
-/// says of what an entry is.
+/// Lists with entries of several controllers that are written as a whole: their names, and the field that identifies
+/// the subject of an entry.
 const SHARED: [(&str, &str); 2] = [("parents", "parentRef"), ("ancestors", "ancestorRef")];
-/// How many entries such lists take.
+/// Maximum number of entries of these lists.
 const ENTRIES_MAX: [usize; 2] = [32, 16];
 
-/// The status to write; `None` where what stands there says the same. `now` is RFC 3339.
+/// Returns the status to write; `None` where the existing one is equivalent. `now` is RFC 3339.
 ///
-/// Entries of other controllers come first, as they are: where there is no room for all, ours are told to fewer.
+/// Entries of other controllers come first, unchanged; where the list has no room for all entries, own entries are
+/// dropped.
 pub fn written(current: &Value, wanted: &Value, controller: &str, now: &str) -> Option<Value> {
     let mut new = wanted.clone();
     timed(&mut new, current, now);
@@ -26,7 +27,7 @@ pub fn written(current: &Value, wanted: &Value, controller: &str, now: &str) -> 
     (!says(current, &new)).then_some(new)
 }
 
-/// Our entries taken away; `None` where there are none.
+/// Returns the status without own entries; `None` where there are none.
 pub fn withdrawn(current: &Value, controller: &str) -> Option<Value> {
     let (list, _) =
         SHARED.into_iter().find(|(list, _)| entries(current, list).any(|entry| is_of(entry, controller)))?;
@@ -42,7 +43,7 @@ fn is_of(entry: &Value, controller: &str) -> bool {
     entry.get("controllerName").and_then(Value::as_str) == Some(controller)
 }
 
-/// Gives each condition its time: that of an equal one that stands at the same place, else now.
+/// Sets the time of each condition: that of an equal condition at the same position, else `now`.
 fn timed(new: &mut Value, old: &Value, now: &str) {
     match new {
         Value::Object(fields) => {
@@ -69,14 +70,14 @@ fn timed(new: &mut Value, old: &Value, now: &str) {
     }
 }
 
-/// Since when a condition has stood as it does.
+/// Returns since when a condition has its current status.
 fn since(condition: &Map<String, Value>, before: &Value) -> Option<String> {
     let same = |old: &&Value| ["type", "status"].iter().all(|field| old.get(*field) == condition.get(*field));
     let old = before.as_array()?.iter().find(same)?;
     old.get("lastTransitionTime").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The entry of a list that speaks of the same: by what it refers to, or by its name.
+/// Returns the entry of a list with the same subject: by its reference, or by its name.
 fn same_place<'a>(entry: &Value, list: &'a Value) -> Option<&'a Value> {
     let fields = ["parentRef", "ancestorRef", "controllerName", "name"];
     let known: Vec<&str> = fields.into_iter().filter(|field| entry.get(*field).is_some()).collect();
@@ -84,16 +85,16 @@ fn same_place<'a>(entry: &Value, list: &'a Value) -> Option<&'a Value> {
     list.as_array()?.iter().find(same)
 }
 
-/// Does a status say all of this already? Fields that others wrote beside ours count for nothing.
+/// Returns whether a status already contains all of the new one. Additional fields of other controllers are ignored.
 fn says(current: &Value, new: &Value) -> bool {
     match (current, new) {
         (Value::Object(current), Value::Object(new)) => new.iter().all(|(name, value)| {
             let there = current.get(name);
-            // The API server leaves out what is empty.
+            // The API server omits empty fields.
             there.is_some_and(|there| says(there, value)) || (there.is_none() && is_empty(value))
         }),
         (Value::Array(there), Value::Array(wanted)) if wanted.iter().all(|entry| entry.get("type").is_some()) => {
-            // Conditions: those of others may stand among them.
+            // A list of conditions may also contain those of other controllers.
             let of = |entry: &Value| there.iter().find(|known| known.get("type") == entry.get("type")).cloned();
             wanted.iter().all(|entry| of(entry).is_some_and(|known| says(&known, entry)))
         }

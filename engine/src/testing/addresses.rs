@@ -1,10 +1,10 @@
-//! Random IP addresses for the tests of what may be a back end.
+//! Random IP addresses for tests of the restrictions on backends.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-/// IPv4 and IPv6 addresses, of which many may not be back ends.
+/// IPv4 and IPv6 addresses, many of which are not allowed as backends.
 pub(crate) fn addresses() -> impl Strategy<Value = IpAddr> {
     let first =
         prop_oneof![Just(127u8), Just(0), Just(10), Just(169), Just(224), Just(239), Just(255), Just(100), Just(168)];

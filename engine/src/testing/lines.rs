@@ -1,4 +1,4 @@
-//! What the fallback knows and has decided, for tests: as plain data, so that nothing else is opened to them.
+//! State and decisions of the fallback as plain data, so that tests need no access to its internals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,44 +10,44 @@ use crate::engine::Engine;
 /// A decision about an object or a section of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// What is done.
+    /// The step.
     pub step: Step,
-    /// Because of whom.
+    /// The objects that caused the decision.
     pub causes: BTreeSet<ObjectKey>,
-    /// Of what is backfilled: the generation that is served.
+    /// Served generation of a backfilled object.
     pub generation: Option<i64>,
 }
 
-/// One Gateway's Envoys of one build.
+/// State of one scope: one Gateway's Envoys of one build.
 #[derive(Clone, Debug)]
 pub struct LineSeen {
     /// `namespace/name` of the Gateway.
     pub gateway: Arc<str>,
     /// The build.
     pub build: Arc<str>,
-    /// What is broken, and who found it.
+    /// Broken parts, with the method of detection and the message.
     pub broken: BTreeMap<Node, (Detected, Arc<str>)>,
-    /// What is done about it.
+    /// Decisions about broken parts.
     pub decided: BTreeMap<Node, Decided>,
-    /// Verdicts, whether or not they are about what is desired.
+    /// Number of verdicts, including those on content that is no longer desired.
     pub verdicts: usize,
-    /// The generation of each object that is last valid.
+    /// Generation of the last valid version of each object.
     pub last_valid: BTreeMap<ObjectKey, i64>,
-    /// The UID of each of them.
+    /// UID of the last valid version of each object.
     pub last_valid_uids: BTreeMap<ObjectKey, Arc<str>>,
-    /// Resources that are held at what was acknowledged.
+    /// Resources that are held at their acknowledged version.
     pub held: BTreeSet<String>,
-    /// Is everything held?
+    /// The Gateway is held as a whole.
     pub held_as_a_whole: bool,
-    /// Envoys that refuse what others of their build take.
+    /// Outlier Envoys: they refuse resources that others of their build accept.
     pub alone: BTreeSet<Arc<str>>,
-    /// Is anything still under way?
+    /// A rollout, a trial or a search is in progress.
     pub busy: bool,
-    /// What is waited for, and until when at most, in milliseconds of Unix time.
+    /// Conditions that are waited for, each with its deadline in milliseconds of Unix time.
     pub waits: Vec<(&'static str, u64)>,
 }
 
-/// Every line, in order.
+/// Returns the state of every scope, in order.
 pub fn lines(engine: &Engine) -> Vec<LineSeen> {
     let seen = engine.lines.iter().map(|line| {
         let decided = line.derived.plan.decisions.iter().map(|(node, decision)| {
@@ -58,7 +58,7 @@ pub fn lines(engine: &Engine) -> Vec<LineSeen> {
         let broken = line.derived.broken.iter();
         let (mut last_valid, mut last_valid_uids) = (BTreeMap::new(), BTreeMap::new());
         for version in line.last_valid.iter() {
-            // The newest comes last.
+            // The newest version is the last.
             last_valid.insert(version.object.key.clone(), version.object.metadata.generation);
             last_valid_uids.insert(version.object.key.clone(), version.object.metadata.uid.clone());
         }

@@ -1,8 +1,9 @@
-//! Mistakes that translation takes and Envoy refuses: what blame is tested with, now that translation knows most of them.
+//! Mistakes that translation accepts and Envoy refuses: test data for attribution, since translation detects most other
+//! mistakes.
 //!
-//! A route is spoilt where its answers are to have the header [`HEADER`], a certificate where the text [`KEY`] stands before
-//! it, a cluster and a filter chain where [`NAME`] stands in a name. The mistake is part of the content, so that it comes and goes with an edit as those of people do. It is put in while
-//! the resource is encoded, after everything was checked.
+//! A route is spoilt if it sets the response header [`HEADER`]; a certificate if the text [`KEY`] precedes it; a
+//! cluster and a filter chain if [`NAME`] is part of a name. The mistake is part of the content, so that an edit adds
+//! or removes it, as with mistakes of users. It is added during encoding, after all checks.
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
@@ -18,25 +19,26 @@ use envoy_types::pb::google::protobuf::{Any, Duration};
 
 use crate::features::headers::HeaderEdits;
 
-/// The header that an answer is to have where its route is to be spoilt; its value is the mistake's name.
+/// Response header that marks a route as spoilt; its value is the name of the mistake.
 pub const HEADER: &str = "x-holdfast-testing-mistake";
-/// The mistakes of one route alone: an expression that is none; a time below zero; a header with a line break, which Envoy
-/// checks before it applies anything; a rewrite by an expression that is none; back ends without one.
+/// Mistakes of one route: an invalid regex; a negative timeout; a header with a line break, which Envoy detects before
+/// it applies anything; a rewrite by an invalid regex; weighted clusters without a cluster.
 pub const ALONE: [&str; 5] = ["regex", "duration", "header", "rewrite", "weights"];
-/// Two routes of one host that have this are each fine and are refused together: the host's name is there twice, then.
+/// Mistake of a pair: each of two routes of one host is valid, and both together are refused, since the host's name is
+/// added twice.
 pub const PAIR: &str = "pair";
-/// Text before a certificate that gets a key that is not its own.
+/// Text before a certificate that gets the key of another certificate.
 pub const KEY: &str = "holdfast-testing-mistake: key";
 
-/// In the name of a Service: its cluster is refused where it is spoken to in HTTP/2. In the name of a listener with TLS:
-/// its filter chain is refused. Anywhere in a filter that asks somebody: the filter is refused.
+/// In the name of a Service: its cluster is refused with HTTP/2. In the name of a listener with TLS: its filter chain
+/// is refused. In a filter that calls an external service: the filter is refused.
 pub const NAME: &str = "testing-mistake";
 
-/// How the bytes of a route end that is one of a pair.
+/// End of the bytes of a route that is one of a pair.
 const PAIR_END: &str = "holdfast-testing-pair";
 const OTHER_KEY: &[u8] = include_bytes!("../check/certificate/fixtures/p521.key");
 
-/// Puts a route's mistake in.
+/// Adds a route's mistake.
 pub(crate) fn spoil_route(route: &mut Route, edits: &HeaderEdits) {
     let Some((_, mistake)) = edits.set.iter().find(|(name, _)| &**name == HEADER) else { return };
     let (Some(matches), Some(Action::Route(action))) = (&mut route.r#match, &mut route.action) else { return };
@@ -58,14 +60,14 @@ pub(crate) fn spoil_route(route: &mut Route, edits: &HeaderEdits) {
     }
 }
 
-/// Puts a host's mistake in: a pair is in it.
+/// Adds a host's mistake if the host contains a pair.
 pub(crate) fn spoil_host<'a>(host: &mut VirtualHost, routes: impl Iterator<Item = &'a Bytes>) {
     if routes.filter(|route| route.ends_with(PAIR_END.as_bytes())).count() > 1 {
         host.domains.extend_from_within(..);
     }
 }
 
-/// The key that a certificate gets: its own, or another one's.
+/// Returns the key for a certificate: its own, or that of another certificate.
 pub(crate) fn spoilt_key(chain: &Bytes, key: &Bytes) -> Bytes {
     if chain.windows(KEY.len()).any(|window| window == KEY.as_bytes()) {
         return Bytes::from_static(OTHER_KEY);
@@ -73,21 +75,21 @@ pub(crate) fn spoilt_key(chain: &Bytes, key: &Bytes) -> Bytes {
     key.clone()
 }
 
-/// Puts a cluster's mistake in: two ways to choose an endpoint that exclude each other.
+/// Adds a cluster's mistake: two settings of load balancing that exclude each other.
 pub(crate) fn spoil_cluster(cluster: &mut Cluster) {
     if cluster.name.contains(NAME) && cluster.name.contains("/h2c") {
         cluster.lb_policy = LbPolicy::ClusterProvided.into();
     }
 }
 
-/// Puts the mistake of a filter in that asks somebody: what is no message.
+/// Adds the mistake of a filter that calls an external service: invalid bytes.
 pub(crate) fn spoil_filter(filter: &mut Any) {
     if filter.value.windows(NAME.len()).any(|window| window == NAME.as_bytes()) {
         filter.value = vec![u8::MAX];
     }
 }
 
-/// Puts a filter chain's mistake in: a name of which only a part is open.
+/// Adds a filter chain's mistake: a server name with a partial wildcard.
 pub(crate) fn spoil_chain(chain: &mut FilterChain) {
     let spoilt = chain.name.starts_with("https/") && chain.name.contains(NAME);
     if let Some(matches) = chain.filter_chain_match.as_mut().filter(|_| spoilt) {

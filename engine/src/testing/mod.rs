@@ -1,4 +1,4 @@
-//! For tests of this and other packages: YAML text to events, and an engine that has read it.
+//! Test support for this and other packages: YAML text to events, and an engine that has processed them.
 
 #[cfg(test)]
 pub(crate) mod addresses;
@@ -18,10 +18,9 @@ use crate::apis::{Decoded, decode};
 use crate::engine::{Engine, Event};
 use crate::settings::Settings;
 
-/// The documents of a YAML text as JSON.
+/// Parses the documents of a YAML text as JSON.
 ///
-/// # Panics
-/// Where the text is no YAML: tests write it themselves.
+/// # Panics If the text is not YAML: tests provide it themselves.
 #[allow(clippy::panic, reason = "a test's own input")]
 pub fn documents(yaml: &str) -> Vec<Value> {
     match serde_saphyr::from_multiple::<Value>(yaml) {
@@ -30,12 +29,13 @@ pub fn documents(yaml: &str) -> Vec<Value> {
     }
 }
 
-/// An event for each object of a YAML text. Objects without a UID get one made from their identity.
+/// Returns an event for each object of a YAML text. Objects without a UID get a UID that is derived from their
+/// identity.
 pub fn events(yaml: &str) -> Vec<Event> {
     documents(yaml).into_iter().filter_map(event).collect()
 }
 
-/// The event of one document; `None` for what is no object of ours.
+/// Returns the event of one document; `None` if the document is not an object of a supported kind.
 pub fn event(document: Value) -> Option<Event> {
     match decode(document, None) {
         Decoded::Object(mut object, faults) => {
@@ -49,14 +49,14 @@ pub fn event(document: Value) -> Option<Event> {
     }
 }
 
-/// An engine that has read a YAML text.
+/// Returns an engine that has processed a YAML text.
 pub fn engine(yaml: &str, settings: Settings) -> Engine {
     let mut engine = Engine::new(settings);
     engine.handle(events(yaml));
     engine
 }
 
-/// What the Envoys of every Gateway should have: Gateway, type, name, version and origins of each resource, in order.
+/// Returns the resources of every Gateway: Gateway, type, name, version and origins of each resource, in order.
 pub fn served(engine: &Engine) -> Vec<(String, ResourceType, String, String, Vec<String>)> {
     let mut served = Vec::new();
     for gateway in engine.gateways() {
@@ -71,7 +71,7 @@ pub fn served(engine: &Engine) -> Vec<(String, ResourceType, String, String, Vec
     served
 }
 
-/// What is not served as written and of which no fault tells; always empty where translation keeps its promise.
+/// Returns deviations from the written objects that no fault reports; always empty if translation is correct.
 pub fn untold(engine: &Engine) -> Vec<String> {
     let faults = engine.faults();
     let told = |object: &ObjectKey, field: &str| {
@@ -80,12 +80,12 @@ pub fn untold(engine: &Engine) -> Vec<String> {
     let mut untold = Vec::new();
     for replaced in engine.replacements() {
         let field = format!("spec.{}", replaced.section);
-        // A host as a whole is closed for whatever is wrong with its proxy.
+        // A host as a whole is closed for any fault of its HTTPProxy.
         let whole = replaced.section == "virtualhost" && told(&replaced.object, "");
-        // A list that is none.
+        // The field must be a list and is not: the fault names the list.
         let list = field.split('[').next().unwrap_or_default();
         let whole = whole || faults.iter().any(|fault| fault.object == replaced.object && fault.field == list);
-        // Of a root that was read before, and cannot be any more, that alone is told.
+        // For a root that could be read before and cannot be read now, only this problem is reported.
         let whole = whole || engine.is_unreadable(&replaced.object);
         if !whole && !told(&replaced.object, &field) && !told(&replaced.object, "spec.rules") {
             untold.push(format!("{} {field} is replaced", replaced.object));
@@ -94,7 +94,7 @@ pub fn untold(engine: &Engine) -> Vec<String> {
     for status in engine.statuses() {
         let mut bad = Vec::new();
         conditions(&status.status, &mut bad);
-        // A Gateway that nobody has acknowledged yet is not at fault.
+        // A Gateway without acknowledgement is not at fault.
         bad.retain(|kind| kind != "Programmed");
         if !bad.is_empty() && !told(&status.object, "") {
             untold.push(format!("{} is not {}", status.object, bad.join(", ")));
@@ -103,7 +103,7 @@ pub fn untold(engine: &Engine) -> Vec<String> {
     untold
 }
 
-/// Types of conditions that say that something is wrong.
+/// Collects the types of conditions that report a problem.
 fn conditions(status: &Value, bad: &mut Vec<String>) {
     match status {
         Value::Object(fields) => {
@@ -123,6 +123,6 @@ fn conditions(status: &Value, bad: &mut Vec<String>) {
     }
 }
 
-/// A Gateway with two listeners, a Service with an endpoint, an HTTPRoute (one rule good, one with a broken regex, one
-/// without back end) and a GRPCRoute: good to start from.
+/// A Gateway with two listeners, a Service with an endpoint, an HTTPRoute (one valid rule, one with a broken regex, one
+/// without backend) and a GRPCRoute: a valid base for tests.
 pub const SAMPLE: &str = include_str!("sample.yaml");

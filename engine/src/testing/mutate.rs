@@ -1,20 +1,20 @@
-//! Broken input, made from good input: a value somewhere in a document is replaced, removed or doubled.
+//! Broken input, derived from valid input: a value in a document is replaced, removed or repeated.
 //!
-//! What is done is chosen by numbers from outside, so that a fuzzer and a seeded test can share it.
+//! Numbers from the caller select the change, so that a fuzzer and a seeded test share the code.
 
 use serde_json::{Value, json};
 
-/// Chooses a number below its argument; 0 where the argument is 0.
+/// Returns a number below its argument; 0 if the argument is 0.
 pub type Choose<'a> = dyn FnMut(usize) -> usize + 'a;
 
-/// One of the documents with up to three values broken.
+/// Returns one of the documents with up to three broken values.
 pub fn mutated(documents: &[Value], choose: &mut Choose<'_>) -> Value {
     let Some(document) = documents.get(choose(documents.len())) else { return Value::Null };
     let mut document = document.clone();
     for _ in 0..=choose(3) {
         let mut paths = Vec::new();
         gather(&document, String::new(), &mut paths);
-        // Identity stays as it is most of the time: otherwise the document is another object or none.
+        // The identity mostly stays unchanged: otherwise the document is another object or no object.
         paths.retain(|path| !path.starts_with("/apiVersion") && !path.starts_with("/kind") && path != "/metadata");
         let Some(path) = paths.get(choose(paths.len())) else { break };
         breakage(&mut document, path, choose);

@@ -1,4 +1,4 @@
-//! Envoys as a test plays them: each takes what it is offered, but for what holds words that it refuses.
+//! Simulated Envoys for tests: each acknowledges its offers, except resources that contain a text that it refuses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use holdfast_xds::{Answer, EnvoyId, Offers, Outcome, ResourceType, Version};
 
 use crate::engine::{Action, Engine, Event};
 
-/// How often Envoys may answer until nothing is published any more.
+/// Maximum number of rounds of answers until nothing is published any more.
 const ROUNDS_MAX: usize = 100;
 
-/// One Envoy.
+/// A simulated Envoy.
 #[derive(Clone, Debug)]
 pub struct PlayedEnvoy {
-    /// Who it is.
+    /// Identity of the Envoy.
     pub id: EnvoyId,
-    /// Words that it does not take, and what it says of them.
+    /// Texts that the Envoy refuses, each with the message of the refusal.
     pub refuses: Vec<(String, String)>,
     has: BTreeMap<(ResourceType, Arc<str>), Version>,
 }
 
 impl PlayedEnvoy {
-    /// An Envoy of a Gateway (`namespace/name`) that takes everything.
+    /// Creates an Envoy of a Gateway (`namespace/name`) that acknowledges everything.
     pub fn new(gateway: &str, node: &str) -> Self {
         let id = EnvoyId { fleet: gateway.into(), node: node.into(), build: "1.40.0".into() };
         Self { id, refuses: Vec::new(), has: BTreeMap::new() }
     }
 
-    /// It refuses what holds these words, with this message.
+    /// Makes the Envoy refuse resources that contain `words`, with this message.
     pub fn refusing(mut self, words: &str, message: &str) -> Self {
         self.refuses.push((words.to_owned(), message.to_owned()));
         self
     }
 
-    /// What it answers to what it has not been offered yet, resource by resource.
+    /// Returns the answers to new offers, resource by resource.
     pub fn answers(&mut self, offers: &Offers) -> Vec<Event> {
         let mut answers = Vec::new();
         if offers.waits(&self.id.build, &self.id.node) {
@@ -64,10 +64,10 @@ impl PlayedEnvoy {
     }
 }
 
-/// Lets Envoys answer until nothing is published any more; gives back what is to be stored. Nothing is tried on a probe.
+/// Lets Envoys answer until nothing is published any more, and returns the records to be stored. Nothing is tried on a
+/// probe.
 ///
-/// # Panics
-/// Where that never comes.
+/// # Panics If publishing does not end.
 #[allow(clippy::panic, reason = "a test that would never end")]
 pub fn settle(engine: &mut Engine, envoys: &mut [PlayedEnvoy], mut actions: Vec<Action>) -> Batch {
     let mut batch = Batch::default();

@@ -1,4 +1,4 @@
-//! What is there after a sequence of events, as the shortest sequence that leads to the same.
+//! The state after a sequence of events, as the shortest sequence that leads to the same state.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use holdfast_graph::ObjectKey;
 
 use crate::engine::Event;
 
-/// Objects that are there, each with the events that matter for it.
+/// Existing objects, each with its relevant events.
 #[derive(Clone, Debug, Default)]
 pub struct Present(BTreeMap<ObjectKey, Vec<Event>>);
 
 impl Present {
-    /// Takes in an event; those that are not about objects are passed over.
+    /// Processes an event; events that do not concern objects are ignored.
     pub fn note(&mut self, event: &Event) {
         match event {
             Event::Applied(object, _) => {
                 let events = self.0.entry(object.key.clone()).or_default();
-                // A policy that lost targets stays attached to those that it had.
+                // A policy that lost targets stays attached to its earlier targets.
                 events.retain(|before| object.body.lost_targets() && matches!(before, Event::Applied(..)));
                 events.push(event.clone());
             }
             Event::Unusable(key, _) => {
                 let events = self.0.entry(key.clone()).or_default();
-                // What others hang on is served as it was read last.
+                // An object that other objects depend on is served in its last readable version.
                 events.retain(|event| matches!(event, Event::Applied(object, _) if object.body.is_anchor()));
                 events.push(event.clone());
             }
@@ -34,12 +34,12 @@ impl Present {
         }
     }
 
-    /// The objects, in order.
+    /// Returns the keys of the objects, sorted.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.0.keys().cloned().collect()
     }
 
-    /// Events that lead from nothing to what is there.
+    /// Returns the events that lead from an empty state to this state.
     pub fn events(self) -> Vec<Event> {
         self.0.into_values().flatten().collect()
     }

@@ -1,6 +1,6 @@
-//! Texts of which the work could grow faster than the text: regexes, conditions in CEL, formats, templates. They are made
-//! of the pieces of each grammar; what is done is chosen by numbers from outside, so that a fuzzer and a seeded test can
-//! share it.
+//! Texts that could cost more than linear work: regexes, conditions in CEL, formats, templates. A text consists of
+//! pieces of its grammar. Numbers from the caller select the pieces, so that a fuzzer and a seeded test share the
+//! generator.
 
 use super::mutate::Choose;
 use crate::check::meter::{OutOfSteps, STEPS_PER_BYTE_MAX};
@@ -10,22 +10,23 @@ use crate::check::re2::{
 use crate::check::{cel, format, log_format, template};
 use crate::features::rbac::{self, Conditions};
 
-/// How often a piece is repeated.
+/// Numbers of repetitions of a piece.
 const TIMES: [usize; 8] = [1, 1, 2, 3, 17, 90, 400, 3000];
-/// Bytes of a text; a little more than any grammar takes.
+/// Maximum size of a text in bytes; slightly above the limit of every grammar.
 const BYTES_MAX: usize = 18_000;
-/// Steps of regexes beside those of one: its beginning is looked for, in shorter and shorter pieces.
+/// Steps for the beginning of a regex, in addition to the steps of its check: the beginning is searched in shorter and
+/// shorter pieces.
 const BEGINNING_STEPS_MAX: usize = 2 * STEPS_MAX + 20 * PATTERN_BYTES_MAX;
 
-/// A grammar, and what must hold for each text.
+/// A grammar and the check of its texts.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar {
-    /// Its name.
+    /// Name of the grammar.
     pub name: &'static str,
     pieces: &'static [&'static str],
-    /// What opens, and what closes.
+    /// Opening and closing pieces.
     pairs: &'static [(&'static str, &'static str)],
-    /// Checks a text; the error names what does not hold.
+    /// Checks a text; the error names the violated property.
     pub check: fn(&str) -> Result<(), String>,
 }
 
@@ -181,7 +182,7 @@ pub const GRAMMARS: [Grammar; 4] = [
 ];
 
 impl Grammar {
-    /// A text: runs of pieces, within each other, cut off somewhere or not.
+    /// Generates a text: sequences of pieces, nested, possibly truncated.
     pub fn text(&self, choose: &mut Choose<'_>) -> String {
         let mut text = String::new();
         for _ in 0..=choose(4) {
@@ -195,14 +196,14 @@ impl Grammar {
                 text.push_str(&self.run(choose));
             }
         }
-        // A regex is looked at as a whole up to its limit only: most are below it.
+        // A regex above its limit is not checked as a whole, so most regexes are kept below the limit.
         let most = if self.name == "regex" && choose(4) > 0 { PATTERN_BYTES_MAX } else { BYTES_MAX };
         let cut = if choose(4) == 0 { choose(text.len() + 1) } else { text.len() };
         text.truncate(text.floor_char_boundary(cut.min(most)));
         text
     }
 
-    /// Some pieces, some of them many times.
+    /// Generates a sequence of pieces, possibly repeated.
     fn run(&self, choose: &mut Choose<'_>) -> String {
         let pieces: String = (0..=choose(4)).map(|_| pick(self.pieces, choose)).collect();
         pieces.repeat(pick(&TIMES, choose))
@@ -213,7 +214,7 @@ fn pick<T: Copy + Default>(all: &[T], choose: &mut Choose<'_>) -> T {
     all.get(choose(all.len())).copied().unwrap_or_default()
 }
 
-/// A regex: steps are bounded, and the results for it agree.
+/// Checks a regex: the number of steps is bounded, and repeated checks agree.
 fn regex(pattern: &str) -> Result<(), String> {
     let regexes = Regexes::of_object(Limits::default());
     let verdict = regexes.check(pattern);
@@ -239,7 +240,8 @@ fn regex(pattern: &str) -> Result<(), String> {
     }
 }
 
-/// A condition: steps grow with the text and not faster; and so do those of a policy with many.
+/// Checks a condition: the steps grow linearly with the text, and the limit of a policy applies to the sum of its
+/// conditions.
 fn condition(text: &str) -> Result<(), String> {
     let regexes = Regexes::of_object(Limits::default());
     let (verdict, steps) = cel::counted(text, &regexes);
@@ -258,7 +260,7 @@ fn condition(text: &str) -> Result<(), String> {
     }
 }
 
-/// Names that are filled in.
+/// Checks the substitution of names.
 fn filled(text: &str) -> Result<(), String> {
     let known = |word: &str| ["NAME", "route_name", "rule_name"].contains(&word).then(|| "name".to_owned());
     linear(text, template::counted_braces(text, known).1)?;
@@ -267,7 +269,7 @@ fn filled(text: &str) -> Result<(), String> {
     linear(text, steps)
 }
 
-/// Formats of headers and of logs.
+/// Checks formats of headers and of access logs.
 fn formats(text: &str) -> Result<(), String> {
     for (verdict, steps) in [format::counted(text), log_format::counted(text)] {
         linear(text, steps)?;

@@ -1,4 +1,5 @@
-//! What is asked of translation beside its outcome: what something would be, and who looked at what.
+//! Queries to translation other than its outcome: desired and served plans, plans under an overlay, and the readers of
+//! an object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,12 +19,12 @@ use crate::object::Object;
 use crate::snapshot::ObjectSnapshot;
 
 impl Translator {
-    /// The desired plan of a Gateway; `None` for one that is not ours.
+    /// Returns the desired plan of a Gateway; `None` for a Gateway of another controller.
     pub(crate) fn gateway(&self, key: &ObjectKey) -> Option<&Arc<GatewayPlan>> {
         self.plans.get(key)
     }
 
-    /// What a Gateway would be under an overlay, without putting it into force.
+    /// Returns the plan of a Gateway under an overlay, without applying the overlay.
     pub(crate) fn try_gateway(&self, key: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<GatewayPlan> {
         match gateway::plan(key, &self.settings, &mut self.reader(Some(over), objects)) {
             Outcome::Served(mut plan) => {
@@ -34,35 +35,35 @@ impl Translator {
         }
     }
 
-    /// What policies of a Gateway say today to the filters that protect a host.
+    /// Returns the guard settings that the policies of a Gateway currently apply to a host.
     pub(crate) fn guards(&self, gateway: &ObjectKey, configuration: &str, domain: &str) -> GatewayGuards {
         let fleet = self.fleets.get(&FleetId::main(gateway));
         fleet.map(|fleet| fleet.guards(configuration, domain)).unwrap_or_default()
     }
 
-    /// Is it a policy on which something hangs that is served?
+    /// Returns whether the object is a policy that applies to anything served.
     pub(crate) fn is_guard(&self, key: &ObjectKey) -> bool {
         let readers = self.readers.get(&Input::Policy(key.clone()));
         let governs = || readers.into_iter().flatten().any(|unit| *unit != Unit::Policy(key.clone()));
         (self.policies.contains_key(key) && governs()) || self.guards_back_ends(key)
     }
 
-    /// A Gateway as a fleet is served it.
+    /// Returns the plan of a Gateway as served to a fleet.
     pub(crate) fn served_gateway(&self, fleet: &FleetId) -> Option<&GatewayPlan> {
         self.fleets.get(fleet).map(Fleet::plan)
     }
 
-    /// What policies say to a Gateway, where they say something.
+    /// Returns the policy settings of a Gateway; `None` where no policy applies.
     pub(crate) fn levels(&self, gateway: &ObjectKey) -> Option<&Arc<LevelPlan>> {
         self.levels.get(gateway)
     }
 
-    /// What policies say to a Gateway as a fleet is served it.
+    /// Returns the policy settings of a Gateway as served to a fleet.
     pub(crate) fn served_levels(&self, fleet: &FleetId) -> Option<&Arc<LevelPlan>> {
         self.fleets.get(fleet).map(Fleet::levels)
     }
 
-    /// Does a policy close every place of a route in a fleet, above the route itself?
+    /// Returns whether policies of the Gateway or its listeners close every place of a route in a fleet.
     pub(crate) fn is_closed_above(&self, fleet: &FleetId, route: &ObjectKey) -> bool {
         let (Some(served), Some(plan)) = (self.fleets.get(fleet), self.served_route(fleet, route)) else {
             return false;
@@ -71,7 +72,8 @@ impl Translator {
         places.peek().is_some() && places.all(|(_, table, host)| served.is_closed(table, host))
     }
 
-    /// The hosts of routes that policies above them close in a fleet, each with the policy that does.
+    /// Returns the hosts of routes that policies of the Gateway or its listeners close in a fleet, each with the
+    /// closing policy.
     pub(crate) fn closed_hosts(&self, fleet: &FleetId) -> Vec<(&ObjectKey, Arc<str>, &ObjectKey)> {
         let served = self.fleets.get(fleet);
         let Some(served) = served.filter(|served| served.levels().each().any(|(_, level)| level.closed.is_some()))
@@ -88,18 +90,19 @@ impl Translator {
         self.routes.keys().filter_map(of).flatten().collect()
     }
 
-    /// What policies say to a route configuration of a fleet and to its hosts.
+    /// Returns the policy fields that apply to a route configuration of a fleet and to its hosts.
     pub(crate) fn said_at(&self, fleet: &FleetId, resource: &str) -> BTreeSet<Said> {
         self.fleets.get(fleet).map(|fleet| fleet.said(resource)).unwrap_or_default()
     }
 
-    /// What policies would say to a Gateway under an overlay, without putting it into force.
+    /// Returns the policy settings of a Gateway under an overlay, without applying the overlay.
     pub(crate) fn try_levels(&self, gateway: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> LevelPlan {
         let mut reader = self.reader(Some(over), objects);
         policy::level::plan(gateway, &mut reader)
     }
 
-    /// The routes of a Gateway that policies above them close where these are what they say, each with one that does.
+    /// Returns the routes of a Gateway that the given policy settings close at every place, each with one closing
+    /// policy.
     pub(crate) fn closed_routes<'l>(
         &self,
         gateway: &ObjectKey,
@@ -109,7 +112,7 @@ impl Translator {
         self.routes.iter().filter_map(|(key, plan)| Some((key, fleet.closed_by(plan, levels)?))).collect()
     }
 
-    /// What would become of a policy in this version, without putting it into force.
+    /// Returns the plan of a policy in the given version, without applying this version.
     pub(crate) fn try_policy(&self, object: &Arc<Object>, objects: &ObjectSnapshot) -> Option<PolicyPlan> {
         let stand_in = BTreeMap::from([(object.key.clone(), object.clone())]);
         let over = Overlay { objects: stand_in, ..Overlay::default() };
@@ -117,7 +120,7 @@ impl Translator {
         guard::guarded(|| policy::plan(&object.key, &self.settings, &mut reader)).flatten()
     }
 
-    /// What would become of a policy under an overlay, without putting it into force.
+    /// Returns the plan of a policy under an overlay, without applying the overlay.
     pub(crate) fn try_policy_under(
         &self,
         key: &ObjectKey,
@@ -128,7 +131,7 @@ impl Translator {
         guard::guarded(|| policy::plan(key, &self.settings, &mut reader)).flatten()
     }
 
-    /// What would become of a policy of back ends, or of a Backend, in this version, without putting it into force.
+    /// Returns the report on a backend policy or Backend in the given version, without applying this version.
     pub(crate) fn try_back_end(&self, object: &Arc<Object>, objects: &ObjectSnapshot) -> Option<BackEndPlan> {
         let stand_in = BTreeMap::from([(object.key.clone(), object.clone())]);
         let over = Overlay { objects: stand_in, ..Overlay::default() };
@@ -136,7 +139,7 @@ impl Translator {
         guard::guarded(|| cluster_policy::plan::plan(&object.key, &mut reader)).flatten()
     }
 
-    /// The policies that are read from an object: an extension, or a back end that one asks.
+    /// Returns the policies that read an object in translation: an extension, or a backend that an extension calls.
     pub(crate) fn policies_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
         let readers = self.readers.get(&Input::Object(key.clone())).into_iter().flatten();
         let policies = readers.filter_map(|unit| match unit {
@@ -146,12 +149,12 @@ impl Translator {
         policies.collect()
     }
 
-    /// Backends that cannot be served by their own content.
+    /// Returns the Backends that cannot be served because of their own content.
     pub(crate) fn unusable_back_ends(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<BackEndPlan>)> {
         self.back_ends.iter().filter(|(key, plan)| &*key.kind == "Backend" && plan.unenforceable.is_some())
     }
 
-    /// Backends that cannot be used and that a route of a Gateway uses, each with why.
+    /// Returns the unusable Backends that routes of a Gateway use, each with the reason.
     pub(crate) fn unusable_back_ends_of(&self, gateway: &ObjectKey) -> impl Iterator<Item = (&ObjectKey, &str)> {
         let is_used = move |key: &ObjectKey| {
             let plans = self.routes_reading(key).into_iter().filter_map(|route| self.routes.get(&route));
@@ -162,17 +165,17 @@ impl Translator {
         unusable.filter(move |(key, _)| is_used(key))
     }
 
-    /// Every policy.
+    /// Returns all policies.
     pub(crate) fn policies(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<PolicyPlan>)> {
         self.policies.iter()
     }
 
-    /// Policies that cannot be enforced, wherever they are attached.
+    /// Returns the policies that cannot be enforced, independent of their targets.
     pub(crate) fn unenforceable(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<PolicyPlan>)> {
         self.policies.iter().filter(|(_, plan)| plan.unenforceable.is_some())
     }
 
-    /// Does a policy say something at a Gateway?
+    /// Returns whether a policy applies to a Gateway or to one of its routes.
     pub(crate) fn governs(&self, policy: &ObjectKey, gateway: &ObjectKey) -> bool {
         let readers = self.readers.get(&Input::Policy(policy.clone()));
         readers.into_iter().flatten().any(|unit| match unit {
@@ -185,12 +188,12 @@ impl Translator {
         })
     }
 
-    /// What became of a policy.
+    /// Returns the plan of a policy.
     pub(crate) fn policy(&self, key: &ObjectKey) -> Option<&Arc<PolicyPlan>> {
         self.policies.get(key)
     }
 
-    /// The routes and Gateways that a policy says something to.
+    /// Returns the routes and Gateways that a policy applies to.
     pub(crate) fn governed_by(&self, policy: &ObjectKey) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) {
         let readers = self.readers.get(&Input::Policy(policy.clone()));
         let (mut routes, mut gateways) = (BTreeSet::new(), BTreeSet::new());
@@ -208,17 +211,17 @@ impl Translator {
         (routes, gateways)
     }
 
-    /// The ReferenceGrants of a namespace: where to look, not what they allow.
+    /// Returns the ReferenceGrants of a namespace, without evaluating what they allow.
     pub(crate) fn grants_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
         self.indexes.grants_in(namespace)
     }
 
-    /// The TLSCertificateDelegations of a namespace: where to look, not what they allow.
+    /// Returns the TLSCertificateDelegations of a namespace, without evaluating what they allow.
     pub(crate) fn delegations_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
         self.indexes.delegations_in(namespace)
     }
 
-    /// The HTTPProxies that name a host: where to look, not which of them has it.
+    /// Returns the HTTPProxies that name a host, without deciding which of them owns the host.
     pub(crate) fn roots_of_host(&self, fqdn: &str) -> impl Iterator<Item = &ObjectKey> {
         self.indexes.roots_of_host(fqdn)
     }

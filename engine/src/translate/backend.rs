@@ -1,4 +1,4 @@
-//! References to back ends, resolved: existence, grants, ports and protocols.
+//! Resolution of backend references: existence, grants, ports and protocols.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::fault::{Class, Fault};
 use crate::model::{Backend, Place, Protocol, ServicePort};
 use crate::object::Object;
 
-/// Values of `appProtocol` that ask for TLS: without a policy nobody says whom to trust.
+/// Values of `appProtocol` that require TLS. Without a policy, the certificate authorities of the backend are unknown.
 const TLS_PROTOCOLS: [&str; 2] = ["https", "kubernetes.io/wss"];
 
-/// A reference to a back end as a route writes it.
+/// A backend reference as a route writes it.
 pub(super) struct Reference<'a> {
     pub(super) group: Option<&'a str>,
     pub(super) kind: Option<&'a str>,
@@ -28,34 +28,35 @@ pub(super) struct Reference<'a> {
     pub(super) port: Option<i32>,
 }
 
-/// Who refers: the route, the rule (`rules[1]`), the field of the reference, and the protocol that its kind asks for.
+/// The origin of a reference: the route, the rule (`rules[1]`), the field of the reference, and its role in the graph.
 pub(super) struct Referrer<'a> {
     pub(super) route: &'a ObjectKey,
     pub(super) section: &'a str,
     pub(super) field: &'a str,
     pub(super) role: Role,
-    /// What is sent there.
+    /// The kind of traffic that is sent to the backend.
     pub(super) sent: Sent,
 }
 
-/// What is sent to a back end.
+/// Kind of traffic that is sent to a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// The requests of clients.
+    /// Client requests.
     Requests,
-    /// Copies of them, or questions that Envoy asks itself. Envoy does not look where these go.
+    /// Mirrored requests, or requests that Envoy itself makes. Envoy does not check where these go.
     Others,
 }
 
-/// A back end that is not used.
+/// A backend that cannot be used.
 pub(super) struct Refused {
-    /// What is told of it.
+    /// The fault to report.
     pub(super) fault: Fault,
-    /// The policy that closes it, where it is one.
+    /// The policy that closes the backend, if a policy is the reason.
     pub(super) policy: Option<ObjectKey>,
 }
 
-/// Finds a back end. A fault of class `Referential` means a back end that is not there: requests get 500.
+/// Resolves a backend reference. A fault of class `Referential` means that the backend is missing: requests get status
+/// 500.
 ///
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#httpbackendref>
 pub(super) fn resolve(
@@ -69,7 +70,7 @@ pub(super) fn resolve(
         (GROUP, "Backend") => ObjectKey::new(GROUP, "Backend", namespace, reference.name),
         (group, kind) => {
             let group = if group.is_empty() { "core" } else { group };
-            let message = format!("back ends of kind {group}/{kind} are not served; Services are");
+            let message = format!("backends of kind {group}/{kind} are not served; Services are");
             return Err(refused(referrer, ".kind", "InvalidKind", message));
         }
     };
@@ -81,7 +82,7 @@ pub(super) fn resolve(
     }
 }
 
-/// The object that is referred to, where that is granted.
+/// Returns the referenced object if the reference is granted.
 fn found<'a>(
     referrer: &Referrer<'_>,
     key: &ObjectKey,
@@ -101,7 +102,7 @@ fn found<'a>(
     reader.object(key).ok_or_else(missing)
 }
 
-/// Finds a port of a Service.
+/// Resolves a reference to a port of a Service.
 fn port_of_service(
     referrer: &Referrer<'_>,
     reference: &Reference<'_>,
@@ -141,8 +142,7 @@ fn port_of_service(
     };
     if TLS_PROTOCOLS.contains(&&*port.app_protocol) && upstream.tls.is_none() {
         let message = format!(
-            "port {number} of Service {} has appProtocol {:?}, and no policy says whom to trust behind it: attach a \
-             BackendTLSPolicy",
+            "port {number} of Service {} has appProtocol {:?}, and no policy states which certificates are trusted: attach a BackendTLSPolicy",
             key.namespaced_name(),
             port.app_protocol
         );
@@ -152,7 +152,7 @@ fn port_of_service(
     Ok(Backend { place, protocol, tuned: upstream.tuned() })
 }
 
-/// Finds what a Backend names.
+/// Resolves a reference to a Backend.
 fn named_otherwise(
     referrer: &Referrer<'_>,
     reference: &Reference<'_>,

@@ -1,4 +1,4 @@
-//! Which filter chain is whose: the unit of each, and the content that it has as it is desired.
+//! Filter chains and their units: the unit that owns each filter chain, and the desired content of the chain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::{Translator, ports};
 use crate::encode;
 use crate::snapshot::ObjectSnapshot;
 
-/// The unit of a root HTTPProxy that its filter chain is made of.
+/// The section of a root HTTPProxy that its filter chain belongs to.
 pub(crate) const HOST_UNIT: &str = "virtualhost";
 
 impl Translator {
-    /// The unit whose filter chain a listener's is. The port without TLS of HTTPProxies is nobody's.
+    /// Returns the unit that owns the filter chain of a listener. The plain HTTP port of HTTPProxies has no owner.
     fn unit_of(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<Node> {
-        // What is written in a Gateway or ListenerSet has a place there.
+        // A listener that is written in a Gateway or ListenerSet has a field path there.
         if !listener.field.is_empty() {
             return Some(listener.unit(gateway));
         }
@@ -32,7 +32,7 @@ impl Translator {
         roots.next().map(|(root, _)| Node::section(root.clone(), HOST_UNIT))
     }
 
-    /// The units of a Gateway's filter chains by the names of these, whether they serve or refuse.
+    /// Returns the units of a Gateway's filter chains by chain name, for serving chains and refusing chains.
     pub(crate) fn chain_units(&self, gateway: &ObjectKey) -> BTreeMap<String, Node> {
         let Some(plan) = self.plans.get(gateway) else { return BTreeMap::new() };
         let mut units = BTreeMap::new();
@@ -46,8 +46,8 @@ impl Translator {
         units
     }
 
-    /// The filter chains of a Gateway as they are desired, for each unit that they are made of; where a certificate cannot
-    /// be used, also as they are with an earlier version of it.
+    /// Returns the desired filter chains of a Gateway, each with the unit that owns it. Where a certificate is
+    /// unusable, the result also contains the chain with the earlier version of the certificate.
     pub(crate) fn chains(&self, gateway: &ObjectKey) -> Vec<(Content, Node)> {
         let Some(plan) = self.plans.get(gateway) else { return Vec::new() };
         let mut contents = self.chains_of(gateway, plan);
@@ -58,7 +58,7 @@ impl Translator {
 
     fn chains_of(&self, gateway: &ObjectKey, plan: &GatewayPlan) -> Vec<(Content, Node)> {
         let mut chains = BTreeMap::new();
-        // What is a chain's own has nothing to do with what routes ask for.
+        // The content of a chain itself does not depend on the filters that routes require.
         let connections = self.connections(gateway);
         for (port, _) in ports::ports(gateway, plan, &connections, |_| Vec::new()) {
             let parts = encode::chain_parts::parts(&encode::listener::encode(&port));
@@ -73,7 +73,8 @@ impl Translator {
         contents.collect()
     }
 
-    /// A Gateway as it is where earlier versions of unusable certificates are served; none where all are usable.
+    /// Returns the plan of a Gateway with the earlier versions of its unusable certificates; `None` where all are
+    /// usable.
     fn with_earlier_certificates(plan: &GatewayPlan) -> Option<GatewayPlan> {
         let earlier: Vec<_> = plan.listeners.iter().map(ListenerPlan::with_earlier_certificates).collect();
         earlier.iter().any(Option::is_some).then(|| {
@@ -83,17 +84,17 @@ impl Translator {
         })
     }
 
-    /// What ListenerPolicies say to a Gateway.
+    /// Returns the settings that ListenerPolicies apply to a Gateway.
     fn connections(&self, gateway: &ObjectKey) -> Connections {
         self.levels.get(gateway).map(|levels| levels.connections.clone()).unwrap_or_default()
     }
 
-    /// What policies say to a listener of a fleet.
+    /// Returns the policy settings of a listener of a fleet.
     pub(crate) fn told_listener(&self, fleet: &FleetId, name: &str) -> ToldListener {
         self.fleets.get(fleet).map(|fleet| fleet.told_listener(name)).unwrap_or_default()
     }
 
-    /// What a listener of a fleet would be under an overlay of policies, without putting it into force.
+    /// Returns the bytes of a listener of a fleet under an overlay of policies, without applying the overlay.
     pub(crate) fn try_listener(
         &self,
         fleet: &FleetId,
@@ -105,11 +106,11 @@ impl Translator {
         self.fleets.get(fleet)?.listener_with(name, &levels.connections)
     }
 
-    /// The listeners that an overlay closes, by name, and why.
+    /// Returns the listeners that an overlay closes, by name, each with the reason.
     pub(crate) fn refused_listeners(&self, gateway: &ObjectKey, overlay: &Overlay) -> BTreeMap<Arc<str>, Arc<str>> {
         let plan = self.plans.get(gateway).filter(|_| !overlay.closed.is_empty());
         let listeners = plan.iter().flat_map(|plan| plan.all());
-        // One that is closed as desired may be served with an earlier version of its certificate.
+        // A listener that is closed as desired may be served with an earlier version of its certificate.
         let placed = listeners.filter(|listener| listener.has_place());
         let refused = placed.filter_map(|listener| {
             let unit = self.unit_of(gateway, listener)?;
@@ -119,7 +120,7 @@ impl Translator {
         refused.collect()
     }
 
-    /// Closes the listeners that an overlay closes.
+    /// Closes the listeners of a plan that an overlay closes.
     pub(super) fn close_listeners(&self, gateway: &ObjectKey, plan: &mut GatewayPlan, overlay: &Overlay) {
         let refused = self.refused_listeners(gateway, overlay);
         for listener in

@@ -1,4 +1,4 @@
-//! Filter chains of listeners with TLS: which one a listener is, and whose hosts it would answer for.
+//! Filter chains of TLS listeners: the chain of each listener, and the hosts that the listener would answer for.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::encode::listener::{Chain, ChainTls};
 use crate::features::chain::ChainFilter;
 use crate::features::connection::ListenerSettings;
 
-/// The filter chain of a listener that is served; `filters` are those that its routes ask for.
+/// Returns the filter chain of a served listener. `filters` are the filters that its routes require.
 pub(super) fn chain(listener: &ListenerPlan, filters: Vec<ChainFilter>, settings: Arc<ListenerSettings>) -> Chain {
     let host = listener.hostname.clone();
     let tls = (!listener.certificates.is_empty()).then(|| ChainTls {
@@ -26,7 +26,7 @@ pub(super) fn chain(listener: &ListenerPlan, filters: Vec<ChainFilter>, settings
     }
 }
 
-/// The wildcards whose hosts a listener would answer for.
+/// Returns the wildcards that match the hosts a listener would answer for.
 pub(super) fn wildcards(listener: &ListenerPlan, plan: &GatewayPlan) -> Vec<Host> {
     let own = |listener: &ListenerPlan| Some(listener.host()).filter(Host::is_wildcard);
     match listener.is_for_nameless() {
@@ -35,7 +35,7 @@ pub(super) fn wildcards(listener: &ListenerPlan, plan: &GatewayPlan) -> Vec<Host
     }
 }
 
-/// Is there a chain that refuses this host already? Envoy takes no two chains with equal matches.
+/// Returns whether a chain already refuses this host. Envoy rejects two chains with equal matches.
 pub(super) fn refuses(chains: &[Chain], host: Option<&Arc<str>>) -> bool {
     chains.iter().any(|chain| matches!(chain, Chain::Refuse { host: refused, .. } if refused.as_ref() == host))
 }

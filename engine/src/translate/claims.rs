@@ -1,4 +1,4 @@
-//! What a route claims: at which listeners it stands, and for which hosts.
+//! Claims of a route: the listeners that the route attaches to, and the hosts that it serves there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::object::Object;
 use crate::settings::Settings;
 use crate::status::Condition;
 
-/// The label of every namespace that is its name.
+/// The label of a namespace that contains its name; every namespace has it.
 ///
 /// <https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-metadata-name>
 const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
-/// Where a route's hostnames stand.
+/// The field path of a route's hostnames.
 const HOSTNAMES: &str = "spec.hostnames";
 
 /// A listener of a Gateway.
@@ -37,62 +37,62 @@ pub(crate) struct ListenerId {
     pub(crate) name: Arc<str>,
 }
 
-/// A place where a route stands.
+/// An attachment of a route to a listener.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Attachment {
     /// The listener.
     pub(crate) listener: ListenerId,
     /// The table of the listener.
     pub(crate) table: TableName,
-    /// What of the listener shows in routes.
+    /// The properties of the listener that routes depend on.
     pub(crate) context: ListenerContext,
     /// Hosts that both the listener and the route name.
     pub(crate) hosts: Vec<Host>,
-    /// Those of them that are the listener's own: a more specific listener of the port owns the others.
+    /// The hosts among `hosts` that the listener owns: a more specific listener of the port owns the others.
     pub(crate) owned: Vec<Host>,
-    /// Those of them that only an earlier version of the route names, which stands in: they give way to what others
-    /// claim today.
+    /// The hosts among `hosts` that only the stand-in version of the route names, an earlier version: they yield to
+    /// hosts that other objects claim today.
     pub(crate) lent: Vec<Host>,
 }
 
-/// What became of one parentRef.
+/// The outcome of one parentRef.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Parent {
-    /// As written.
+    /// The parentRef as written.
     pub(crate) reference: ParentRef,
-    /// Its place in `spec.parentRefs`.
+    /// The index in `spec.parentRefs`.
     pub(crate) index: usize,
-    /// The Gateway, one of ours.
+    /// The Gateway, one that Holdfast serves.
     pub(crate) gateway: ObjectKey,
-    /// The ListenerSet of that Gateway whose listeners are meant; the Gateway's own where unset.
+    /// The ListenerSet of that Gateway that the parentRef names; unset for the Gateway's own listeners.
     pub(crate) set: Option<ObjectKey>,
-    /// `Accepted`.
+    /// The condition `Accepted`.
     pub(crate) accepted: Condition,
-    /// Where the route stands; empty where it was not accepted.
+    /// The attachments of the route; empty where the route is not accepted.
     pub(crate) attachments: Vec<Attachment>,
 }
 
-/// What a route claims.
+/// The claims of a route.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Claims {
-    /// Its parents among our Gateways.
+    /// The parents of the route among the Gateways that Holdfast serves.
     pub(crate) parents: Vec<Parent>,
-    /// What is wrong with the claims.
+    /// The faults of the claims.
     pub(crate) faults: Vec<Fault>,
-    /// The references that were read.
+    /// The references that were read, as edges.
     pub(crate) edges: Vec<Edge>,
-    /// Are all its parents other controllers' business?
+    /// Whether all parents belong to other controllers.
     pub(crate) anothers: bool,
 }
 
 impl Claims {
-    /// Every place where the route stands.
+    /// Returns every attachment of the route.
     pub(crate) fn attachments(&self) -> impl Iterator<Item = &Attachment> {
         self.parents.iter().flat_map(|parent| &parent.attachments)
     }
 }
 
-/// The parents and hostnames of a route of either kind.
+/// Returns the parents and hostnames of an HTTPRoute or GRPCRoute.
 pub(super) fn written(object: &Object) -> Option<(&[ParentRef], &[Arc<str>])> {
     match &object.body {
         Body::HttpRoute(route) => Some((&route.parents, &route.hostnames)),
@@ -101,7 +101,7 @@ pub(super) fn written(object: &Object) -> Option<(&[ParentRef], &[Arc<str>])> {
     }
 }
 
-/// Works out what a route claims; `None` where it is gone.
+/// Computes the claims of a route; `None` where the route is deleted.
 pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Claims> {
     let object = reader.object(key)?;
     let (parents, hostnames) = written(object)?;
@@ -149,7 +149,7 @@ pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     Some(claims)
 }
 
-/// The claims of a route on which translation failed are those of before.
+/// Returns the claims of a route after failed translation: the previous claims and a fault.
 pub(super) fn failed(key: &ObjectKey, before: Option<&Claims>) -> Claims {
     let mut claims = before.cloned().unwrap_or_default();
     claims.faults.push(guard::fault(key));
@@ -158,8 +158,8 @@ pub(super) fn failed(key: &ObjectKey, before: Option<&Claims>) -> Claims {
     claims
 }
 
-/// Tells of hosts that the route asks for and gets nowhere: at each of its listeners a more specific one of the port
-/// owns them, which it isn't attached to.
+/// Reports hosts that the route requests and gets nowhere: at each of its listeners, a more specific listener of the
+/// port owns the host, and the route is not attached to that listener.
 fn hidden(key: &ObjectKey, hostnames: &[Arc<str>], claims: &mut Claims, reader: &mut Reader<'_>) {
     let (mut wanted, mut got) = (BTreeSet::new(), BTreeSet::new());
     for attachment in claims.attachments() {
@@ -182,7 +182,7 @@ fn hidden(key: &ObjectKey, hostnames: &[Arc<str>], claims: &mut Claims, reader: 
     }
 }
 
-/// Is it about a hostname that cannot be used?
+/// Returns whether a fault concerns an unusable hostname.
 pub(crate) fn is_unusable_hostname(fault: &Fault) -> bool {
     fault.class == Class::Invalid && fault.field.starts_with(HOSTNAMES)
 }
@@ -191,9 +191,9 @@ fn is_about_parents(fault: &Fault) -> bool {
     fault.field.starts_with("spec.parentRefs")
 }
 
-/// The hostnames that can be used; `None` where the route asks for none in particular.
+/// Returns the usable hostnames; `None` where the route names no host and thus requests all.
 ///
-/// A route all of whose hostnames are unusable claims nothing: it must not become one for every host.
+/// A route with only unusable hostnames claims nothing: it must not become a route for every host.
 fn usable_hosts(key: &ObjectKey, hostnames: &[Arc<str>], faults: &mut Vec<Fault>) -> Option<Vec<Host>> {
     if hostnames.is_empty() {
         return None;
@@ -211,16 +211,16 @@ fn usable_hosts(key: &ObjectKey, hostnames: &[Arc<str>], faults: &mut Vec<Fault>
     Some(hosts)
 }
 
-/// The hosts that a route asks for; `None` stands for all.
+/// The hosts that a route requests; `None` means all hosts.
 #[derive(Clone, Copy)]
 struct Hosts<'a> {
-    /// Those of the version that is read.
+    /// The hosts of the version that is read.
     all: Option<&'a [Host]>,
-    /// Where an earlier version is read: those of the desired one.
+    /// The hosts of the desired version, set only where an earlier version is read.
     own: Option<Option<&'a [Host]>>,
 }
 
-/// What hosts have in common with those of a listener.
+/// Returns the hosts that the route and the listener have in common.
 fn shared(own: &Host, hosts: Option<&[Host]>) -> Vec<Host> {
     let mut shared: Vec<Host> = match hosts {
         None => vec![own.clone()],
@@ -261,7 +261,7 @@ fn attach(
         .collect();
     if allowed.is_empty() {
         let message =
-            format!("no listener of {whose} lets in {} of namespace {}: see allowedRoutes", key.kind, key.namespace);
+            format!("no listener of {whose} allows {} of namespace {}: see allowedRoutes", key.kind, key.namespace);
         return Err(("NotAllowedByListeners", message));
     }
     let attachments: Vec<Attachment> =
@@ -273,7 +273,7 @@ fn attach(
     Ok(attachments)
 }
 
-/// Does a listener let in routes of a namespace?
+/// Returns whether a listener allows routes of the route's namespace.
 pub(super) fn lets_in(
     listener: &ListenerPlan,
     gateway: &ObjectKey,
@@ -284,7 +284,7 @@ pub(super) fn lets_in(
     is_among(&listener.namespaces, &listener.owner(gateway).namespace, &route.namespace, settings, reader)
 }
 
-/// Is a namespace among those that are let in? `own` is that of who lets in.
+/// Returns whether a namespace is allowed. `own` is the namespace of the object with the `allowed` field.
 pub(super) fn is_among(
     allowed: &Namespaces,
     own: &str,
@@ -299,12 +299,13 @@ pub(super) fn is_among(
         Namespaces::Selected(selector) => {
             let mut labels = match reader.object(&scheme::namespace_key(namespace)) {
                 Some(namespace) => namespace.metadata.labels.clone(),
-                // In files nobody writes every namespace down. In a cluster every namespace is there, and one that is
-                // not known yet is not let in for labels that it may turn out to have.
+                // Manifest files need not contain every namespace, so in standalone mode a missing namespace has no
+                // labels. In a cluster every namespace exists, and a namespace that is not known yet is not allowed by
+                // labels that it may have.
                 None if settings.listen_address.is_some() => BTreeMap::new(),
                 None => return false,
             };
-            // The API server sets it on every namespace.
+            // The API server sets this label on every namespace.
             labels.entry(NAMESPACE_LABEL.to_owned()).or_insert_with(|| namespace.to_owned());
             selects(selector, &labels)
         }
@@ -324,7 +325,7 @@ fn attachment(
     }
     let claimed = hosts.own.map(|hosts| shared(&own, hosts));
     let lent = hosts_here.iter().filter(|host| claimed.as_ref().is_some_and(|claimed| !claimed.contains(host)));
-    // A request goes to the most specific listener of its port, and to no other.
+    // A request goes only to the most specific listener of its port.
     let others: Vec<Host> = plan
         .on_port(listener.port)
         .filter(|other| other.name != listener.name)

@@ -1,4 +1,4 @@
-//! Conditions of a match on headers and query parameters, the same for every kind of route.
+//! Header and query parameter conditions of a match, common to all kinds of routes.
 
 use crate::check;
 use crate::check::header::HeaderFault;
@@ -6,13 +6,13 @@ use crate::check::re2::Regexes;
 use crate::fault::at;
 use crate::model::{NamedMatch, ValueMatch};
 
-/// Headers or query parameters of one match; the CRD allows as many.
+/// Headers or query parameters of one match; same limit as in the CRD.
 pub(super) const CONDITIONS_MAX: usize = 16;
 
-/// What the conditions are on.
+/// The part of a request that conditions apply to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
-    /// Headers: names are in any case.
+    /// Headers; names are case-insensitive.
     Headers,
     /// Query parameters.
     QueryParams,
@@ -48,7 +48,7 @@ pub(super) struct Written<'a> {
     pub(super) regex: bool,
 }
 
-/// Reads the conditions of a match; what cannot be used is told to `flaw` with its field.
+/// Reads the conditions of a match. Reports each unusable condition to `flaw` with its field.
 pub(super) fn read<'a>(
     of: Of,
     written: impl Iterator<Item = Written<'a>>,
@@ -69,7 +69,7 @@ pub(super) fn read<'a>(
                 continue;
             }
         };
-        // Of entries with equal names only the first counts.
+        // Of several entries with equal names, only the first is used.
         if conditions.iter().any(|known| *known.name == *name) {
             continue;
         }
@@ -79,7 +79,7 @@ pub(super) fn read<'a>(
     conditions
 }
 
-/// A value; one that cannot be used is narrowed to presence.
+/// Reads a value; an unusable value is narrowed to a check for presence.
 fn value(of: Of, written: &Written<'_>, regexes: &Regexes, flaw: impl FnOnce(String)) -> ValueMatch {
     let checked = match written.regex {
         true => regexes.check(written.value).err().map(|fault| fault.to_string()),

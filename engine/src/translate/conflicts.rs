@@ -1,4 +1,4 @@
-//! Listeners that claim the same: within a Gateway or ListenerSet, of several such objects at one Gateway, and in
+//! Conflicts between listeners: within a Gateway or ListenerSet, between several such objects at one Gateway, and in
 //! standalone mode between Gateways of one host.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,21 +17,22 @@ use crate::object::Object;
 use crate::settings::Settings;
 use crate::status::Condition;
 
-/// Two listeners of one port speak different protocols.
+/// Two listeners of one port have different protocols.
 const PROTOCOL_CONFLICT: &str = "ProtocolConflict";
-/// Two listeners of one port have one host.
+/// Two listeners of one port have the same host.
 const HOSTNAME_CONFLICT: &str = "HostnameConflict";
 
-/// What those who come first claim of a port.
+/// Claims of earlier objects on one port.
 #[derive(Default)]
 struct Taken {
-    /// The protocols: is it TLS?
+    /// The protocols of the port: `true` is TLS.
     protocols: BTreeSet<bool>,
     hosts: BTreeSet<Host>,
 }
 
-/// Judges all listeners of a Gateway: its own, then those of ListenerSets in the order of precedence. What an earlier
-/// object claims is not to be had for a later one; within an object nobody wins.
+/// Resolves conflicts among all listeners of a Gateway: its own, then those of ListenerSets in the order of precedence.
+/// A claim of an earlier object excludes the claim of a later object; within one object, all conflicting listeners
+/// lose.
 pub(super) fn among(gateway: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
     let mut taken: BTreeMap<u16, Taken> = BTreeMap::new();
     let same = |one: &ListenerPlan, other: &ListenerPlan| one.owner(gateway) == other.owner(gateway);
@@ -41,7 +42,7 @@ pub(super) fn among(gateway: &ObjectKey, listeners: &mut [ListenerPlan], faults:
         within(&owner, own, faults);
         for (_, listener) in own.iter().enumerate().filter(|(index, _)| !lost.contains(index)) {
             let takes_part = listener.standing != Standing::Out;
-            // A port that is claimed for two protocols is nobody else's either.
+            // A port that is claimed for two protocols is not available to later objects either.
             if takes_part || listener.conflicted.reason == PROTOCOL_CONFLICT {
                 let port = taken.entry(listener.port).or_default();
                 port.protocols.insert(listener.https);
@@ -51,8 +52,8 @@ pub(super) fn among(gateway: &ObjectKey, listeners: &mut [ListenerPlan], faults:
     }
 }
 
-/// Throws out those that claim what somebody before them has; says which. They are not told whose it is: the others may
-/// be other people's.
+/// Rejects the listeners of an object that claim what an earlier object has, and returns their indexes. The message
+/// does not name the earlier object, since that object may belong to another user.
 fn behind(
     owner: &ObjectKey,
     listeners: &mut [ListenerPlan],
@@ -79,10 +80,11 @@ fn behind(
     lost
 }
 
-/// Judges the listeners of one Gateway or ListenerSet: a port has one protocol, a host on a port one listener, a name one listener.
+/// Resolves conflicts among the listeners of one Gateway or ListenerSet: a port has one protocol, a host on a port has
+/// one listener, and a name has one listener.
 ///
-/// The specification lets nobody win: all that conflict are thrown out. Their hosts stay closed, so that a broader
-/// listener does not answer in their place.
+/// As the specification requires, all conflicting listeners are rejected. Their hosts stay closed, so that no broader
+/// listener answers for them.
 ///
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#gatewayspec> (Distinct Listeners)
 fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
@@ -111,14 +113,15 @@ fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Faul
     for (index, standing, reason, message) in found {
         let Some(listener) = listeners.get_mut(index) else { continue };
         listener.conflicted = Condition::new("Conflicted", true, reason, &message);
-        // A listener that was thrown out for one reason is not let in for another.
+        // A listener that is rejected for one reason is not accepted again for another.
         let standing = if listener.standing == Standing::Out { Standing::Out } else { standing };
         listener.reject(standing, reason, &message);
         faults.push(Fault::new(key, Class::Conflict, &listener.field, reason, message));
     }
 }
 
-/// A listener with a hostname that only an earlier version claims takes no part where another one claims the same today.
+/// Rejects each listener with a hostname that only an earlier version claims, if another listener of the port claims
+/// this hostname today or has another protocol.
 pub(super) fn give_way(listeners: &mut [ListenerPlan]) {
     let takes_part = |listener: &&ListenerPlan| listener.standing != Standing::Out;
     let today = listeners.iter().filter(takes_part).filter(|listener| !listener.is_lent());
@@ -132,7 +135,7 @@ pub(super) fn give_way(listeners: &mut [ListenerPlan]) {
     }
 }
 
-/// Listeners by what they claim, as far as they claim it.
+/// Returns the indexes of the listeners by their claims; listeners without a claim are omitted.
 fn claimants<K: Ord>(
     listeners: &[ListenerPlan],
     claim: impl Fn(&ListenerPlan) -> Option<K>,
@@ -146,7 +149,8 @@ fn claimants<K: Ord>(
     claimants
 }
 
-/// In standalone mode all Gateways share one host: of two that want a port the older has it.
+/// Resolves conflicts about ports in standalone mode, where all Gateways share one host: the older Gateway gets the
+/// port. Ports that other processes use are unavailable.
 pub(super) fn between(
     object: &Object,
     address: IpAddr,
@@ -182,7 +186,7 @@ pub(super) fn between(
     }
 }
 
-/// Why a port is not to be had that another process has.
+/// Returns the message about a port that another process uses.
 pub(super) fn taken_by(address: IpAddr, port: u16, process: &str) -> String {
     format!(
         "port {port} of {address} is in use by {process}, which is not an Envoy of this Holdfast: requests reach that \
@@ -190,7 +194,7 @@ pub(super) fn taken_by(address: IpAddr, port: u16, process: &str) -> String {
     )
 }
 
-/// The other Gateways of ours that bind the address as well.
+/// Returns the other Gateways of this controller that bind the same address.
 pub(super) fn neighbours(
     object: &Object,
     address: IpAddr,

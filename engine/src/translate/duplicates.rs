@@ -1,6 +1,7 @@
-//! Matches that two route objects make at one host: the older object has them, the other one is reported with its winner.
+//! Duplicate matches: matches of two route objects at one host. The older object gets the requests; the other object is
+//! reported with the winner.
 //!
-//! Worked out when asked, for reports: what is served follows from the order of routes alone.
+//! Duplicates are computed on request, for reports: serving depends only on the order of routes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,30 +14,30 @@ use super::route::Rendered;
 use crate::fault::{Class, Fault};
 use crate::model::{Match, NamedMatch, PathMatch};
 
-/// Hosts that a report names; of more it says how many.
+/// Hosts that a report names; further hosts are only counted.
 const HOSTS_SHOWN: usize = 3;
 
-/// What of a route object an older one has.
+/// A match of a route object that an older object also has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Duplicate {
     /// The match, as in `rules[0].matches[1]`.
     pub(crate) section: String,
-    /// The object that has it.
+    /// The object that gets the requests.
     pub(crate) winner: ObjectKey,
-    /// The hosts.
+    /// The affected hosts.
     pub(crate) hosts: BTreeSet<String>,
 }
 
-/// What of the route objects of one Gateway others have.
+/// Duplicate matches of the route objects of one Gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Duplicates {
-    /// By the object that lost.
+    /// The duplicates, by the object that lost.
     pub(crate) lost: BTreeMap<ObjectKey, Vec<Duplicate>>,
-    /// Objects that lost everything.
+    /// The objects that lost all their matches.
     pub(crate) wholly: BTreeSet<ObjectKey>,
 }
 
-/// The conditions of a route, in one order.
+/// The conditions of a route in a canonical order.
 #[derive(PartialEq, Eq, Hash)]
 struct Asked<'a> {
     path: &'a PathMatch,
@@ -59,7 +60,7 @@ impl<'a> Asked<'a> {
 }
 
 impl Duplicate {
-    /// In a sentence.
+    /// Returns the duplicate as a sentence.
     pub(crate) fn message(&self) -> String {
         let shown = self.hosts.iter().take(HOSTS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
         let more = match self.hosts.len().saturating_sub(HOSTS_SHOWN) {
@@ -73,7 +74,7 @@ impl Duplicate {
 }
 
 impl Fleet {
-    /// What of its route objects others have.
+    /// Returns the duplicate matches of the fleet's route objects.
     pub(super) fn duplicates(&self) -> Duplicates {
         let mut found: BTreeMap<(&ObjectKey, String, &ObjectKey), BTreeSet<String>> = BTreeMap::new();
         let mut placed: HashMap<&ObjectKey, (usize, usize)> = HashMap::new();
@@ -108,14 +109,14 @@ fn section(rendered: &Rendered) -> String {
 }
 
 impl Translator {
-    /// What of the route objects of each Gateway others have, as they are desired.
+    /// Returns the duplicate matches of each Gateway's desired route objects.
     pub(crate) fn duplicates(&self) -> BTreeMap<&ObjectKey, Duplicates> {
         let main = self.fleets.iter().filter(|(id, _)| **id == FleetId::main(&id.gateway));
         let all = main.map(|(id, fleet)| (&id.gateway, fleet.duplicates()));
         all.filter(|(_, duplicates)| !duplicates.lost.is_empty()).collect()
     }
 
-    /// The same as faults.
+    /// Returns the duplicate matches as faults.
     pub(super) fn duplicate_faults(&self) -> Vec<Fault> {
         let all = self.duplicates().into_values().flat_map(|duplicates| duplicates.lost);
         let faults = all.flat_map(|(key, lost)| {

@@ -1,4 +1,4 @@
-//! The leaves: endpoints of Services and certificates, each on its own quick path.
+//! Leaf resources: endpoints of Services, and certificates. Each has a short update path of its own.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,10 +14,11 @@ use crate::fault::{Class, Fault};
 use crate::model::ServicePort;
 use crate::settings::Settings;
 
-/// Endpoints of one Service's port that are served; the rest is left out and told.
+/// Served endpoints of one Service port; further endpoints are left out and reported.
 pub(super) const ENDPOINTS_MAX: usize = 10_000;
 
-/// The endpoints of a Service's port, from all its slices. Addresses that may not be back ends are left out and told.
+/// Returns the endpoints of a Service's port from all its EndpointSlices. Addresses that are not allowed as backends
+/// are left out and reported.
 pub(super) fn endpoints(service: &ServicePort, settings: &Settings, reader: &mut Reader<'_>) -> (Resource, Vec<Fault>) {
     let mut faults = Vec::new();
     let mut addresses = BTreeSet::new();
@@ -62,7 +63,8 @@ pub(super) fn endpoints(service: &ServicePort, settings: &Settings, reader: &mut
     (Resource::new(names::endpoints(service), body, origins.into_iter().collect::<Origins>()), faults)
 }
 
-/// A certificate; `None` where the Secret is gone or lacks its parts. That it is usable was checked with its listener.
+/// Returns a certificate as a resource; `None` where the Secret is missing or incomplete. The listener has already
+/// checked that the certificate is usable.
 pub(super) fn secret(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Resource> {
     let object = reader.object(key)?;
     let Body::Secret(secret) = &object.body else { return None };

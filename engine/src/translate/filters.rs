@@ -1,6 +1,6 @@
-//! The filters of a rule, from Gateway API's form to the features.
+//! Filters of HTTPRoute and GRPCRoute rules: conversion from Gateway API types to features.
 //!
-//! A filter that cannot be used is a flaw of its rule, never skipped: requests must not pass without it.
+//! An unusable filter is a flaw of its rule and is never skipped: requests must not pass without the filter.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ use crate::features::redirect::{Redirect, Scheme};
 use crate::features::rewrite::{PathRewrite, Rewrite};
 use crate::model::PathMatch;
 
-/// Kinds of kgateway's that filters may name.
+/// kgateway kinds that filters may name.
 const EXTENSIONS: [&str; 2] = ["TrafficPolicy", "DirectResponse"];
-/// Filters of one rule or back end; the CRD allows as many.
+/// Filters of one rule or backend; same limit as in the CRD.
 const FILTERS_MAX: usize = 16;
 
-/// The filters of a rule. Mirrors are resolved later, since a mirror that is not there does not break its rule.
+/// The filters of a rule. Mirrors are resolved later, since a mirror with a missing backend does not break its rule.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filters {
     pub(super) request_headers: HeaderEdits,
@@ -40,12 +40,12 @@ pub(super) struct Filters {
     pub(super) rewrite: Rewrite,
     pub(super) cors: Option<Cors>,
     mirrors: Vec<(usize, HttpRouteRulesFiltersRequestMirror, Share)>,
-    /// Policies and answers that it names: place, group, kind and name.
+    /// Policies and direct responses that the rule names: index, group, kind and name.
     pub(super) extensions: Vec<(usize, String, String, String)>,
 }
 
 impl Filters {
-    /// Resolves the mirrors; one that is not there is dropped and told, as Gateway API asks.
+    /// Resolves the mirrors. A mirror with a missing backend is dropped and reported, as Gateway API requires.
     pub(super) fn mirrors(
         &self,
         route: &ObjectKey,
@@ -74,16 +74,16 @@ impl Filters {
     }
 }
 
-/// Which filters a kind of route may have.
+/// Filters that a kind of route supports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Allowed {
-    /// All of HTTPRoute's.
+    /// All filters of HTTPRoute.
     Http,
-    /// Those of GRPCRoute.
+    /// The filters of GRPCRoute.
     Grpc,
 }
 
-/// Reads the filters of a rule. `paths` are the rule's path matches, `has_backends` tells of backendRefs.
+/// Reads the filters of a rule. `paths` are the rule's path matches; `has_backends` is whether it has backendRefs.
 pub(super) fn of_rule(
     written: &[Filter],
     allowed: Allowed,
@@ -103,7 +103,7 @@ pub(super) fn of_rule(
         if repeats {
             flaws.push(Flaw::new(
                 format!("{field}.type"),
-                format!("a filter of type {} stands there already", type_name(&filter.r#type)),
+                format!("another filter of type {} is before it", type_name(&filter.r#type)),
             ));
             continue;
         }
@@ -121,7 +121,7 @@ pub(super) fn of_rule(
         flaws.extend(found.into_iter().map(|flaw| Flaw::new(prefix(&flaw.field), flaw.message)));
     }
     if filters.redirect.is_some() && filters.rewrite != Rewrite::default() {
-        flaws.push(Flaw::new("filters", "RequestRedirect and URLRewrite cannot stand in one rule"));
+        flaws.push(Flaw::new("filters", "RequestRedirect and URLRewrite cannot be in one rule"));
     }
     if filters.redirect.is_some() && has_backends {
         flaws.push(Flaw::new(
@@ -132,7 +132,7 @@ pub(super) fn of_rule(
     filters
 }
 
-/// Fields that belong to another type of filter than the one that is named: which of them was meant?
+/// Returns a flaw for each field that belongs to another type of filter than the named type: the intent is unclear.
 fn strangers(filter: &Filter) -> Vec<Flaw> {
     let fields = [
         ("requestHeaderModifier", Type::RequestHeaderModifier, filter.request_header_modifier.is_some()),
@@ -258,14 +258,14 @@ fn redirect(
     status.filter(|_| usable).map(|status| Redirect { scheme, host, port, path, status })
 }
 
-/// The change of a path: of the two fields exactly the one that the type names must be set.
+/// Reads the change of a path. Of the two fields, exactly the one that the type names must be set.
 fn path_rewrite(is_full: bool, full: Option<&str>, prefix: Option<&str>, flaws: &mut Vec<Flaw>) -> Option<PathRewrite> {
     match (is_full, full, prefix) {
         (true, Some(full), None) => Some(PathRewrite::Full(full.into())),
         (false, None, Some(prefix)) => Some(PathRewrite::Prefix(prefix.into())),
         _ => {
             let name = if is_full { "replaceFullPath" } else { "replacePrefixMatch" };
-            flaws.push(Flaw::new("path", format!("{name} must be set, as type says, and nothing else")));
+            flaws.push(Flaw::new("path", format!("{name} must be set, as type requires, and nothing else")));
             None
         }
     }
@@ -303,7 +303,7 @@ fn cors(written: &HttpRouteRulesFiltersCors, flaws: &mut Vec<Flaw>) -> Cors {
     }
 }
 
-/// Reads the filters of a back end: changes of headers are all that can be done for one back end alone.
+/// Reads the filters of a backend reference. For a single backend, only header changes are supported.
 pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Flaw>) -> (HeaderEdits, HeaderEdits) {
     let (mut request, mut response) = (HeaderEdits::default(), HeaderEdits::default());
     let written = reference.filters.as_deref().unwrap_or_default();
@@ -315,10 +315,7 @@ pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Fl
         let field = format!("{field}.filters[{index}]");
         let mut found = strangers(filter);
         if seen.contains(&&filter.r#type) {
-            found.push(Flaw::new(
-                "type",
-                format!("a filter of type {} stands there already", type_name(&filter.r#type)),
-            ));
+            found.push(Flaw::new("type", format!("another filter of type {} is before it", type_name(&filter.r#type))));
         }
         seen.push(&filter.r#type);
         match filter.r#type {
@@ -332,7 +329,7 @@ pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Fl
             Type::ResponseHeaderModifier => found.push(missing("responseHeaderModifier")),
             ref other => {
                 let message =
-                    format!("filters of type {} are served on rules, not on single back ends", type_name(other));
+                    format!("filters of type {} are served on rules, not on single backends", type_name(other));
                 found.push(Flaw::new("type", message));
             }
         }
@@ -341,7 +338,7 @@ pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Fl
     (request, response)
 }
 
-/// The type as users write it.
+/// Returns the filter type as written in a manifest.
 fn type_name(kind: &Type) -> &'static str {
     match kind {
         Type::RequestHeaderModifier => "RequestHeaderModifier",
@@ -355,5 +352,5 @@ fn type_name(kind: &Type) -> &'static str {
 }
 
 fn missing(name: &str) -> Flaw {
-    Flaw::new(name, format!("{name} must be set, as type says"))
+    Flaw::new(name, format!("{name} must be set, as type requires"))
 }

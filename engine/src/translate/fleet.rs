@@ -1,5 +1,5 @@
-//! What the Envoys of one Gateway should have, kept up to date piece by piece: a change of one route costs that route,
-//! its hosts and the tables they stand in.
+//! Resources of one Gateway's Envoys, updated in parts: a change of one route costs only that route, its hosts and
+//! their tables.
 
 pub(crate) mod connections;
 mod levels;
@@ -35,58 +35,59 @@ use crate::model::{Backend, HostSettings, Precedence, Response, ServicePort};
 pub(crate) use levels::GatewayGuards;
 use levels::{speaks, told};
 
-/// The status of a request for a host that another listener has: the connection is not for it.
+/// The status of a request for a host of another listener: the connection does not serve that host.
 ///
 /// <https://www.rfc-editor.org/rfc/rfc9110#name-421-misdirected-request>
 const MISDIRECTED: u16 = 421;
 
-/// One of the configurations that a Gateway's Envoys may be given: they differ in what is served in another version.
+/// Identity of one of the configurations that a Gateway's Envoys may get. They differ in the versions of objects that
+/// are served.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FleetId {
     /// The Gateway.
     pub(crate) gateway: ObjectKey,
-    /// Empty for the one that every Gateway has.
+    /// The label of the configuration; empty for the main one, which every Gateway has.
     pub(crate) label: Arc<str>,
 }
 
 impl FleetId {
-    /// The one that every Gateway has.
+    /// Returns the main configuration, which every Gateway has.
     pub(crate) fn main(gateway: &ObjectKey) -> Self {
         Self { gateway: gateway.clone(), label: "".into() }
     }
 }
 
-/// The routes of a host, each with the hash of its bytes, in order.
+/// The routes of a host in order, each with the hash of its bytes.
 pub(crate) type Parts = Arc<[(Content, Arc<Rendered>)]>;
 
-/// What a route configuration is made of, by host. Cloning costs nothing; comparing costs what differs.
+/// The parts of a route configuration, by host. Cloning is cheap; the cost of a comparison depends on the differences.
 pub(crate) type Composition = OrdMap<Host, Parts>;
 
 /// A host of a table.
 #[derive(Clone, Debug, Default)]
 struct HostState {
-    /// Is it there by itself, and not only because of its routes?
+    /// Why the host exists even without routes; unset where only its routes require it.
     base: Option<Base>,
     routes: BTreeMap<Precedence, Arc<Rendered>>,
-    /// Routes to which policies of listeners and Gateways say something: as they are desired, and as they are served.
+    /// Routes with settings of listener and Gateway policies: the desired route and the served route.
     told: BTreeMap<Precedence, (Arc<Rendered>, Arc<Rendered>)>,
-    /// What these policies said to it then, the more specific first.
+    /// The policy levels that `told` was computed from, the more specific first.
     told_by: [Option<Arc<Level>>; 2],
-    /// What holds for it as a whole.
+    /// The settings of the whole host.
     settings: HostSettings,
-    /// The filters that its routes ask for.
+    /// The filters that its routes require.
     filters: BTreeSet<ChainFilter>,
     bytes: Bytes,
     version: Option<Version>,
     origins: Origins,
 }
 
-/// Why a host is there without routes.
+/// Reason for a host without routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
-    /// A listener owns it.
+    /// A listener owns the host.
     Owned,
-    /// Another listener of the port owns it.
+    /// Another listener of the port owns the host.
     Misdirected,
 }
 
@@ -104,23 +105,23 @@ pub(super) struct Fleet {
     key: ObjectKey,
     plan: Arc<GatewayPlan>,
     levels: Arc<LevelPlan>,
-    /// Whom the filters ask that policies of the Gateway and its listeners need.
+    /// External services that the filters of Gateway and listener policies call.
     level_remotes: BTreeSet<Remote>,
-    /// The answer of what must not be served.
+    /// The response for everything that must not be served.
     closed: Response,
     tables: BTreeMap<TableName, Table>,
     backends: BTreeMap<Backend, usize>,
-    /// Whom filters ask, beside back ends of routes, and for which route objects.
+    /// External services that filters call, other than backends of routes, with the route objects that require each.
     remotes: BTreeMap<Remote, BTreeSet<ObjectKey>>,
     services: BTreeMap<ServicePort, usize>,
     certificates: BTreeSet<ObjectKey>,
-    /// Those that back ends are shown, each with how many clusters do so.
+    /// Client certificates that are presented to backends, each with the number of clusters that use it.
     shown: BTreeMap<ObjectKey, usize>,
-    /// What certificates of clients are checked against.
+    /// CA certificates for the validation of client certificates.
     trusts: BTreeMap<Arc<str>, Arc<Resource>>,
-    /// What filters of its chains need to know in secret.
+    /// Secrets of the filters in its chains.
     filter_secrets: BTreeMap<Arc<str>, Arc<Resource>>,
-    /// Certificates that are served in another version than the one that is desired.
+    /// Certificates that are served in another version than the desired one.
     held_certificates: BTreeMap<ObjectKey, Arc<Resource>>,
     routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
     dirty_hosts: BTreeSet<(TableName, Host)>,
@@ -137,7 +138,7 @@ impl Table {
 }
 
 impl Fleet {
-    /// The Gateway as it is served.
+    /// Returns the Gateway as served.
     pub(super) fn plan(&self) -> &GatewayPlan {
         &self.plan
     }
@@ -169,40 +170,40 @@ impl Fleet {
         fleet
     }
 
-    /// What its Envoys should have.
+    /// Returns the snapshot for its Envoys.
     pub(super) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Was anything changed since this was last asked?
+    /// Returns whether anything changed since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// What the route configuration of this name is made of, and the listeners' part in its bytes.
+    /// Returns the parts of the named route configuration, and the listener context of their bytes.
     pub(super) fn composition(&self, resource: &str) -> Option<(&Composition, ListenerContext)> {
         let table = self.tables.iter().find(|(name, _)| names::route_configuration(name) == resource);
         table.map(|(_, table)| (&table.parts, table.context))
     }
 
-    /// Its hosts, each with its routes in order.
+    /// Returns its hosts, each with its routes in order.
     pub(super) fn hosts_in_order(&self) -> impl Iterator<Item = (&Host, impl Iterator<Item = &Rendered>)> {
         let hosts = self.tables.values().flat_map(|table| &table.hosts);
         hosts.map(|(host, state)| (host, state.routes.values().map(|rendered| &**rendered)))
     }
 
-    /// The parts of a route object wherever it stands.
+    /// Returns the contents of a route object at all its places.
     pub(super) fn contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
         self.contents_of(plan, |_| true)
     }
 
-    /// Those of its parts that are of some sort.
+    /// Returns the contents of the routes that a predicate selects.
     fn contents_of(&self, plan: &RoutePlan, wanted: impl Fn(&Rendered) -> bool) -> Vec<(Content, Node)> {
         let wanted = |served: &Rendered, _| wanted(served);
         self.parts_of(plan, wanted)
     }
 
-    /// Those of its parts, as policies of the Gateway speak to them, that are of some sort.
+    /// Returns the contents of the routes that a predicate selects, with the settings of Gateway and listener policies.
     pub(super) fn parts_of(
         &self,
         plan: &RoutePlan,
@@ -216,7 +217,7 @@ impl Fleet {
         contents
     }
 
-    /// The parts of a route's plan at every place, as they are served there.
+    /// Returns the routes of a plan at every place, as served there.
     pub(super) fn placed(
         &self,
         plan: &RoutePlan,
@@ -231,7 +232,7 @@ impl Fleet {
         })
     }
 
-    /// Who is behind a cluster, and the parts of routes that use it. Looks at all routes: for questions that are rare.
+    /// Returns the service behind a cluster, and the routes that use it. Scans all routes: for rare queries only.
     pub(super) fn users(&self, cluster: &str) -> Option<(Remote, Vec<(Content, Node)>)> {
         let backends = self.backends.keys().cloned().map(Remote::Backend);
         let remote = backends.chain(self.remotes.keys().cloned()).find(|remote| names::remote(remote) == cluster)?;
@@ -240,7 +241,7 @@ impl Fleet {
         Some((remote, users))
     }
 
-    /// Does a route have this content?
+    /// Returns whether a served route has this content.
     pub(super) fn has_content(&self, content: &Content) -> bool {
         let parts = self.tables.values().flat_map(|table| table.parts.values());
         parts.flat_map(|parts| parts.iter()).any(|(known, _)| known == content)
@@ -251,26 +252,26 @@ impl Fleet {
         self.held_certificates = held;
     }
 
-    /// Certificates that its listeners use, and those that back ends are shown.
+    /// Returns the certificates of its listeners and the client certificates that are presented to backends.
     pub(super) fn certificates(&self) -> BTreeSet<ObjectKey> {
         self.certificates.iter().chain(self.shown.keys()).cloned().collect()
     }
 
-    /// Does it use this certificate?
+    /// Returns whether the fleet uses this certificate.
     pub(super) fn uses_certificate(&self, key: &ObjectKey) -> bool {
         self.certificates.contains(key) || self.shown.contains_key(key)
     }
 
-    /// Does it use the endpoints of this Service's port?
+    /// Returns whether the fleet uses the endpoints of this Service's port.
     pub(super) fn uses(&self, service: &ServicePort) -> bool {
         self.services.contains_key(service)
     }
 
-    /// The Gateway changed.
+    /// Applies a changed plan of the Gateway.
     pub(super) fn set_plan(&mut self, plan: Arc<GatewayPlan>) {
         self.dirty_listeners = true;
         if !self.levels.listeners.is_empty() {
-            // Hosts may be another listener's from now on.
+            // A host may now belong to another listener.
             let hosts = |(name, table): (&TableName, &Table)| {
                 table.hosts.keys().map(|host| (name.clone(), host.clone())).collect::<Vec<_>>()
             };
@@ -278,15 +279,15 @@ impl Fleet {
         }
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
         let participating = || plan.all().filter(|listener| listener.standing != Standing::Out);
-        // Ports with listeners of ListenerSets, which may be many.
+        // Ports with listeners of ListenerSets, of which there may be many.
         let crowded: BTreeSet<u16> = participating().filter(|l| l.https && l.set.is_some()).map(|l| l.port).collect();
         for listener in participating().filter(|listener| listener.has_routes()) {
             let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
-            // Clients that name no host are answered by the hosts that are served to them, and by no other.
+            // Clients that name no host are answered only by the hosts that are served to them.
             let base = if listener.is_for_nameless() { Base::Misdirected } else { Base::Owned };
             hosts.insert(listener.host(), base);
-            // A connection is for the hosts of one listener. Those of HTTPProxies and ListenerSets are many: all other
-            // hosts are one, and those that a wildcard would cover.
+            // A connection serves the hosts of one listener. HTTPProxies and ListenerSets may have many listeners, so
+            // that one entry (`*`) covers all other hosts, besides the hosts that match a wildcard of the listener.
             if listener.https && (listener.proxies || crowded.contains(&listener.port)) {
                 hosts.entry(Host::any()).or_insert(Base::Misdirected);
             }
@@ -335,14 +336,14 @@ impl Fleet {
         let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
         self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
         self.plan = plan;
-        // Of a table that comes again the routes may be what they were.
+        // The routes of a table that is created again may be unchanged.
         if !fresh.is_empty() {
             let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
             routes.iter().for_each(|plan| self.put_routes(plan, |table| fresh.contains(table)));
         }
     }
 
-    /// Takes a route object's routes out and puts its new ones in.
+    /// Replaces the routes of a route object.
     pub(super) fn set_route(&mut self, route: &ObjectKey, new: Option<&Arc<RoutePlan>>) {
         let new = new.filter(|plan| plan.gateways().contains(&self.key)).cloned();
         let old = match &new {
@@ -376,7 +377,7 @@ impl Fleet {
         before.difference(&after).for_each(|backend| self.release_backend(backend));
     }
 
-    /// Does it serve this version of a route object?
+    /// Returns whether the fleet serves this version of a route object.
     pub(super) fn has(&self, route: &ObjectKey, plan: &RoutePlan) -> bool {
         let same = |known: &Arc<RoutePlan>| {
             (&known.places, &known.lent) == (&plan.places, &plan.lent)
@@ -396,7 +397,7 @@ impl Fleet {
         });
     }
 
-    /// Changes the hosts that a route object stands in, of the tables that are meant.
+    /// Changes the hosts at the places of a route object, in the tables that `at` selects.
     fn each_place(&mut self, plan: &RoutePlan, at: impl Fn(&TableName) -> bool, change: impl Fn(&mut HostState, bool)) {
         for place in plan.places.iter().filter(|(gateway, table, _)| *gateway == self.key && at(table)) {
             let (_, table_name, host) = place;
@@ -431,7 +432,7 @@ impl Fleet {
             return;
         }
         let name = names::cluster(backend);
-        // Of an object that has changed the cluster has the same name.
+        // The cluster of a changed object keeps its name.
         let is_same = |other: &&Backend| other.place.key() == backend.place.key() && names::cluster(other) == name;
         let other = self.backends.keys().filter(|_| backend.service().is_none()).find(is_same).cloned();
         match other {
@@ -451,7 +452,7 @@ impl Fleet {
         self.changed = true;
     }
 
-    /// Puts a resource in, where it is another than what is there.
+    /// Inserts a resource that differs from the current one.
     pub(super) fn put(&mut self, kind: ResourceType, resource: Arc<Resource>) {
         let same = |old: &Arc<Resource>| old.version == resource.version && old.origins == resource.origins;
         if self.snapshot.get(kind, &resource.name).is_some_and(same) {
@@ -461,7 +462,7 @@ impl Fleet {
         self.changed = true;
     }
 
-    /// Encodes what changed. `endpoints` and `secrets` are those of all Gateways.
+    /// Encodes all changes. `endpoints` and `secrets` are those of all Gateways.
     pub(super) fn finish(
         &mut self,
         endpoints: &HashMap<ServicePort, Arc<Resource>>,
@@ -539,7 +540,7 @@ impl Fleet {
             })
             .collect();
         let encoded = |rendered: Arc<Rendered>| (rendered.encoded(context), rendered);
-        // Nothing that is closed takes part: it is neither suspected nor proven.
+        // Closed routes have no parts: they are neither suspected nor proven.
         let open = served.into_iter().filter(|_| !is_closed);
         let (mut routes, parts): (Vec<Bytes>, Vec<_>) =
             open.map(encoded).map(|((bytes, content), r)| (bytes, (content, r))).unzip();
@@ -552,7 +553,7 @@ impl Fleet {
         }
         let mut settings = state.settings.clone();
         if let Some(own) = levels[0].as_ref().filter(|_| !is_closed) {
-            // What an HTTPProxy says for its host comes first.
+            // The settings of an HTTPProxy for its host take precedence.
             settings.filters.clone_from(&own.filters);
             settings.guards = own.guards.under(levels[1].iter().map(|all| &all.guards));
             if settings.rate_limit.is_some() {
@@ -573,7 +574,7 @@ impl Fleet {
             self.dirty_listeners = true;
         }
         let version = Some(Version::of(&bytes));
-        // Those of the route configuration stand there.
+        // Policies of the whole route configuration are in the origins of that resource.
         let of_policies = levels[0].iter().map(|level| &level.origins);
         let origins = Origins::union(state.routes.values().map(|rendered| &rendered.route.origins).chain(of_policies));
         if state.version != version || state.origins != origins {
@@ -635,13 +636,14 @@ impl Fleet {
     }
 }
 
-/// The precedence of a route at a place, which may be lent as the route may be.
+/// Returns the precedence of a route at a place. The place and the route may each be claimed by an earlier version
+/// only.
 fn placed(rendered: &Rendered, lent: bool) -> Precedence {
     let own = &rendered.route.precedence;
     Precedence { lent: lent || own.lent, ..own.clone() }
 }
 
-/// Counts one user less; true where that was the last.
+/// Decrements the number of users; returns true if no user is left.
 fn released<K: Ord>(users: &mut BTreeMap<K, usize>, key: &K) -> bool {
     match users.get_mut(key) {
         Some(count) if *count > 1 => {
@@ -657,7 +659,7 @@ fn misdirected() -> Bytes {
     everything(&Response::new(MISDIRECTED, "".into()))
 }
 
-/// A route that answers every request the same.
+/// Returns a route that answers every request with the same response.
 fn everything(response: &Response) -> Bytes {
     envoy::Route {
         r#match: Some(envoy::RouteMatch {

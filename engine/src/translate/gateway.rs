@@ -1,4 +1,4 @@
-//! Gateways: which listeners there are, what they own, and what keeps one from serving.
+//! Gateways: their listeners, the hosts of each listener, and the reasons that keep a listener from serving.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,51 +20,51 @@ use crate::object::Object;
 use crate::settings::Settings;
 use crate::status::Condition;
 
-/// What became of a Gateway.
+/// The outcome of a Gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GatewayPlan {
     /// `namespace/name`.
     pub(crate) name: Arc<str>,
-    /// Where its listeners bind.
+    /// The address that its listeners bind.
     pub(crate) address: IpAddr,
     /// Its own listeners as written, then those that ListenerSets add, in the order of precedence.
     pub(crate) listeners: Vec<ListenerPlan>,
-    /// The ListenerSets that ask to join it.
+    /// The ListenerSets that request to join the Gateway.
     pub(crate) sets: BTreeMap<ObjectKey, SetPlan>,
-    /// Does it say whose ListenerSets it lets in?
+    /// Whether the Gateway specifies allowed ListenerSets (`spec.allowedListeners`).
     pub(crate) says_whose_sets: bool,
-    /// Those with TLS of the HTTPProxies that stand at it, each for one host; routes know nothing of them.
+    /// TLS listeners of the HTTPProxies that are served at the Gateway, each for one host; routes do not use them.
     pub(crate) proxies: Vec<ListenerPlan>,
-    /// What its data plane is to be like.
+    /// The data plane settings.
     pub(crate) infrastructure: Infrastructure,
-    /// `Accepted`.
+    /// The condition `Accepted`.
     pub(crate) accepted: Condition,
-    /// What is wrong with it.
+    /// The faults.
     pub(crate) faults: Vec<Fault>,
 }
 
 impl GatewayPlan {
-    /// The listeners that take part in serving a port: all but those that were thrown out.
+    /// Returns the listeners that take part in serving a port: all except the rejected ones.
     pub(crate) fn on_port(&self, port: u16) -> impl Iterator<Item = &ListenerPlan> {
         self.listeners.iter().filter(move |listener| listener.port == port && listener.standing != Standing::Out)
     }
 
-    /// The listeners that are written in it.
+    /// Returns the listeners that are written in the Gateway itself.
     pub(crate) fn own(&self) -> impl Iterator<Item = &ListenerPlan> + Clone {
         self.listeners.iter().filter(|listener| listener.set.is_none())
     }
 
-    /// The listeners that are written in this object: the Gateway, or a ListenerSet.
+    /// Returns the listeners that are written in this object: a ListenerSet, or the Gateway where unset.
     pub(crate) fn of<'a>(&'a self, set: Option<&'a ObjectKey>) -> impl Iterator<Item = &'a ListenerPlan> + Clone {
         self.listeners.iter().filter(move |listener| listener.set.as_ref().map(|of| &of.key) == set)
     }
 
-    /// Its listeners and those of HTTPProxies.
+    /// Returns its listeners and those of HTTPProxies.
     pub(crate) fn all(&self) -> impl Iterator<Item = &ListenerPlan> + Clone {
         self.listeners.iter().chain(&self.proxies)
     }
 
-    /// Is it the same to everyone but the HTTPProxies that stand at it?
+    /// Returns whether two plans are equal for routes. Listeners of HTTPProxies and data plane settings do not count.
     pub(super) fn is_same_to_routes(&self, other: &Self) -> bool {
         let Self {
             name,
@@ -81,29 +81,29 @@ impl GatewayPlan {
             == (&other.name, &other.address, &other.listeners, &other.sets, &other.accepted, &other.faults)
     }
 
-    /// Where a port is bound.
+    /// Returns the address and port that a port is bound to.
     pub(crate) fn socket(&self, port: u16) -> SocketAddr {
         SocketAddr::new(self.address, port)
     }
 }
 
-/// The identity of a GatewayClass.
+/// Returns the key of a GatewayClass.
 pub(crate) fn class_key(name: &str) -> ObjectKey {
     ObjectKey::new(GROUP, "GatewayClass", "", name)
 }
 
-/// Whose a Gateway is.
+/// The controller of a Gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// Ours, by its class.
+    /// This controller, by the class.
     Us,
-    /// Another controller's.
+    /// Another controller.
     Another,
-    /// Nobody's: its class does not exist.
+    /// None: the class does not exist.
     Nobody,
 }
 
-/// Whose is the Gateway?
+/// Returns the controller of a Gateway.
 pub(super) fn owner(gateway: &Gateway, settings: &Settings, reader: &mut Reader<'_>) -> Owner {
     match reader.object(&class_key(&gateway.class)).map(|object| &object.body) {
         Some(Body::GatewayClass(class)) if class.controller_name == settings.controller_name => Owner::Us,
@@ -112,7 +112,7 @@ pub(super) fn owner(gateway: &Gateway, settings: &Settings, reader: &mut Reader<
     }
 }
 
-/// Whose is the Gateway of this identity? `None` where there is none.
+/// Returns the controller of the Gateway with this key; `None` where no such Gateway exists.
 pub(super) fn whose(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Owner> {
     match &reader.object(key)?.body {
         Body::Gateway(written) => Some(owner(written, settings, reader)),
@@ -120,13 +120,13 @@ pub(super) fn whose(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
     }
 }
 
-/// What a Gateway turned out to be.
+/// Result of translating a Gateway.
 pub(super) enum Outcome {
-    /// One of ours.
+    /// A Gateway of this controller that is served.
     Served(GatewayPlan),
-    /// One whose class does not exist.
+    /// A Gateway that is not served, with its fault: a missing class, a reserved name, or failed translation.
     Stray(Fault),
-    /// Gone, or another controller's.
+    /// A deleted Gateway, or one of another controller.
     None,
 }
 
@@ -145,19 +145,21 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
         Owner::Us => Outcome::Served(serve(object, gateway, settings, reader)),
         Owner::Another => Outcome::None,
         Owner::Nobody => {
-            let message = format!("GatewayClass {} does not exist, so that nobody serves the Gateway", gateway.class);
+            let message =
+                format!("GatewayClass {} does not exist, so that no controller serves the Gateway", gateway.class);
             Outcome::Stray(Fault::new(key, Class::Referential, "spec.gatewayClassName", "ClassNotFound", message))
         }
     }
 }
 
-/// Is it the name of the listeners that HTTPProxies have of their own?
+/// Returns whether the name is reserved for the separate listeners of HTTPProxies.
 fn is_reserved(key: &ObjectKey, settings: &Settings) -> bool {
     let named = (&*key.namespace, &*key.name) == (listeners::NAMESPACE, listeners::NAME);
     named && settings.proxies.gateway.is_none()
 }
 
-/// A Gateway on which translation failed is served as before; one that was not served yet is told of.
+/// Returns the outcome of a Gateway after failed translation: the previous plan stays in force. A Gateway without a
+/// previous plan gets a fault.
 pub(super) fn failed(key: &ObjectKey, before: Option<&GatewayPlan>) -> Outcome {
     let fault = guard::fault(key);
     match before {
@@ -195,7 +197,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     }
     let (infrastructure, flawed) = infrastructure::read(object, gateway, settings, reader, &mut faults);
     let accepted = match flawed {
-        // What runs goes on: whoever misspells how Envoys are to be run does not mean them to stop.
+        // Running Envoys stay: a mistake in data plane parameters is not a request to stop serving.
         Some(message) if address.is_some() => Condition::new("Accepted", false, "InvalidParameters", message),
         _ => accepted(address.is_some(), &listeners),
     };
@@ -204,7 +206,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
         listeners.iter_mut().for_each(|listener| listener.standing = Standing::Out);
     }
     if gateway.tls.as_ref().is_some_and(|tls| tls.backend.is_some()) {
-        let message = "back ends are not shown a client certificate by this version of Holdfast";
+        let message = "backends are not shown a client certificate by this version of Holdfast";
         faults.push(Fault::new(key, Class::Ignored, "spec.tls.backend", "NotServed", message));
     }
     if gateway.listeners.is_empty() {
@@ -228,7 +230,7 @@ fn accepted(address_is_usable: bool, listeners: &[ListenerPlan]) -> Condition {
     if !address_is_usable {
         return Condition::new("Accepted", false, "UnsupportedAddress", "none of spec.addresses can be bound");
     }
-    // What others add says nothing about the Gateway.
+    // Listeners of ListenerSets do not affect the condition of the Gateway.
     let own = listeners.iter().filter(|listener| listener.set.is_none());
     let (good, bad): (Vec<_>, Vec<_>) = own.partition(|listener| listener.accepted.status == "True");
     let names = |listeners: Vec<&ListenerPlan>| listeners.iter().map(|l| &*l.name).collect::<Vec<_>>().join(", ");
@@ -247,7 +249,8 @@ fn accepted(address_is_usable: bool, listeners: &[ListenerPlan]) -> Condition {
     }
 }
 
-/// The address that a Gateway's listeners bind; `None` where it asks only for addresses that cannot be had.
+/// Returns the address that a Gateway's listeners bind; `None` where the Gateway requests only addresses that are
+/// unavailable.
 pub(super) fn address(
     key: &ObjectKey,
     gateway: &Gateway,
@@ -265,7 +268,7 @@ pub(super) fn address(
                 (Class::Invalid, format!("the address {value:?} is not of type IPAddress; others cannot be had"))
             }
             Err(_) => (Class::Invalid, format!("{value:?} is no IP address")),
-            // In a cluster the address is that of the Service, not one that Envoy binds.
+            // In a cluster the address belongs to the Service; Envoy does not bind it.
             Ok(_) if settings.listen_address.is_none() => {
                 (Class::Invalid, format!("the address {value:?} cannot be had: addresses are given by the cluster"))
             }
@@ -283,7 +286,7 @@ pub(super) fn address(
     usable.or((!asked).then_some(default))
 }
 
-/// The ports of a Gateway's own listeners as they would be bound, without looking at anything else.
+/// Returns the ports that a Gateway's own listeners would bind, without reading any other object.
 pub(super) fn ports(object: &Object, settings: &Settings) -> Vec<u16> {
     let Body::Gateway(gateway) = &object.body else { return Vec::new() };
     let written = gateway.listeners.iter().filter_map(|entry| entry.written.as_ref());

@@ -1,4 +1,4 @@
-//! Rules of GRPCRoutes: a gRPC call is a POST to `/service/method`.
+//! GRPCRoute rules: a gRPC call is a POST to `/service/method`.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#grpcrouterule>
 
@@ -65,7 +65,8 @@ fn read_match(written: &GrpcRouteRulesMatches, field: &str, regexes: &Regexes, f
     narrow::placed(Ranked { matches, rank, narrowed, left })
 }
 
-/// The path of a call, its rank, and what is left of the path where Envoy refuses the expression in it.
+/// Returns the path of a call, its rank, and the narrowed path to use if Envoy refuses the regular expression of the
+/// path.
 fn read_method(
     written: &GrpcRouteRulesMatches,
     regexes: &Regexes,
@@ -105,7 +106,7 @@ fn read_method(
         return (path, rank, None);
     }
     if regex {
-        // Each part may match within its own segment only.
+        // Each part may match only within its own segment.
         let part =
             |text: &Option<String>| text.as_ref().map_or_else(|| "[^/]+".to_owned(), |text| format!("(?:{text})"));
         let pattern = format!("/{}/{}", part(&service), part(&call));
@@ -127,12 +128,12 @@ fn read_method(
     }
 }
 
-/// What can be told of the matches of a rule that did not decode.
+/// Reads the readable parts of the matches of a rule that did not decode.
 pub(super) fn salvage(matches: &[Value], regexes: &Regexes) -> Vec<Ranked> {
     if matches.is_empty() { vec![last_call()] } else { matches.iter().map(|value| raw(value, regexes)).collect() }
 }
 
-/// Every call of the host, after all other routes.
+/// Returns a match for every call of the host, ranked after all other routes.
 fn last_call() -> Ranked {
     Ranked { matches: Match { grpc: true, ..Match::any() }, ..Ranked::last() }
 }

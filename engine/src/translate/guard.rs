@@ -1,7 +1,6 @@
-//! A piece of translation that panics takes nothing else along: what it was about is closed, and told.
+//! Containment of panics in translation: only the affected object is closed and reported.
 //!
-//! Translation is not supposed to panic, whatever it is given. Should it do so all the same, one object must not keep
-//! those of others from being served.
+//! Translation must not panic on any input. If it does, one object must not keep other objects from being served.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,21 +10,21 @@ use holdfast_graph::ObjectKey;
 use super::Unit;
 use crate::fault::{Class, Fault};
 
-/// What is told of a piece that failed.
+/// The message about an object after failed translation.
 const MESSAGE: &str = "Holdfast itself failed on this object, which stays closed: please report it";
 
-/// Runs a piece; `None` where it panicked. What it had changed of its reader's notes stays: it was looked at.
+/// Runs a piece of translation; returns `None` if it panics. Reads that the piece recorded before the panic stay.
 pub(super) fn guarded<T>(piece: impl FnOnce() -> T) -> Option<T> {
-    // The piece only reads, and what it writes is thrown away with it.
+    // The piece only reads, and its output is dropped if it panics.
     catch_unwind(AssertUnwindSafe(piece)).ok()
 }
 
-/// What is told of an object on which translation failed.
+/// Returns the fault of an object after failed translation.
 pub(super) fn fault(key: &ObjectKey) -> Fault {
     Fault::new(key, Class::Invalid, "", "InternalError", MESSAGE)
 }
 
-/// The object that a unit is about.
+/// Returns the object that a unit translates.
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn subject(unit: &Unit) -> &ObjectKey {
     match unit {
@@ -44,11 +43,11 @@ pub(super) fn subject(unit: &Unit) -> &ObjectKey {
     }
 }
 
-/// Fails on objects that a test has marked.
+/// Panics on objects that a test has marked.
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn poison(object: Option<&crate::object::Object>) {
     assert!(
         !object.is_some_and(|object| object.metadata.annotations.contains_key("holdfast.dev/testing-poison")),
-        "a test asked for this"
+        "a test requests this panic"
     );
 }

@@ -1,4 +1,4 @@
-//! Rules of HTTPRoutes.
+//! HTTPRoute rules.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#httprouterule>
 
@@ -114,12 +114,12 @@ fn read_path(
     (path, rank)
 }
 
-/// What can be told of the matches of a rule that did not decode.
+/// Reads the readable parts of the matches of a rule that did not decode.
 pub(super) fn salvage(matches: &[Value], regexes: &Regexes) -> Vec<Ranked> {
     if matches.is_empty() { vec![Ranked::last()] } else { matches.iter().map(|value| raw(value, regexes)).collect() }
 }
 
-/// What can be told of one match. A word that is no method still tells which requests were meant.
+/// Reads the readable parts of one match. A word that is not a known method still identifies the intended requests.
 fn raw(value: &Value, regexes: &Regexes) -> Ranked {
     let decodes = |name: &str, field: &Value| {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
@@ -132,7 +132,7 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
     }
     let mut ranked = Ranked { narrowed: true, ..read_match(&written, "", regexes, &mut Vec::new()) };
     if value.get("path").is_some_and(|path| !path.is_null()) && written.path.is_none() {
-        // Whatever the path was meant to be, other routes come first.
+        // The intended path is unknown, so other routes come first.
         ranked.rank = PathRank::Last;
     }
     let method = value.get("method").and_then(Value::as_str);

@@ -1,6 +1,7 @@
-//! What a Gateway and its class say of its data plane: parameters, labels, annotations.
+//! Data plane settings of a Gateway and its class: parameters, labels, annotations.
 //!
-//! What is wrong here keeps nothing from being served: Envoys that run go on as they are, and their owner is told.
+//! Errors in these settings do not stop serving: running Envoys stay as they are, and the error is reported on the
+//! object.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,21 +24,21 @@ use crate::provision::Port;
 use crate::provision::parameters::{self, KEY, Parameters};
 use crate::settings::Settings;
 
-/// What is wrong with parameters.
+/// The reason for unusable parameters.
 const REASON: &str = "InvalidParameters";
 
-/// What the data plane of a Gateway is to be like.
+/// The data plane settings of a Gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Infrastructure {
-    /// Labels of all that is made for it.
+    /// Labels of all objects that are created for the Gateway.
     pub(crate) labels: BTreeMap<String, String>,
-    /// Annotations of all that is made for it.
+    /// Annotations of all objects that are created for the Gateway.
     pub(crate) annotations: BTreeMap<String, String>,
-    /// What its class and itself say; `None` where that cannot be used.
+    /// The merged parameters of the class and the Gateway; `None` where they are unusable.
     pub(crate) parameters: Option<Arc<Parameters>>,
 }
 
-/// What is wrong with what a class of ours says.
+/// Returns the fault in the parameters of a GatewayClass of this controller.
 pub(super) fn flawed(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Fault> {
     match &reader.object(key)?.body {
         Body::GatewayClass(class) if class.controller_name == settings.controller_name => {
@@ -86,7 +87,8 @@ fn read_map(
     parameters::read(text).map_err(|flaw| fault(Class::Invalid, format!("ConfigMap {name}: {KEY}: {flaw}")))
 }
 
-/// Reads what a Gateway of ours and its class say; and what is wrong with what the Gateway says.
+/// Reads the data plane settings of a Gateway and its class. Also returns the message about unusable parameters of the
+/// Gateway itself.
 pub(super) fn read(
     object: &Object,
     gateway: &Gateway,
@@ -117,7 +119,7 @@ pub(super) fn read(
         Some(Body::GatewayClass(class)) => class.parameters.as_ref(),
         _ => None,
     };
-    // Of what is wrong with a class its Gateways are not told: it is not theirs.
+    // Faults of a class are not reported on its Gateways: the class has another owner.
     let class = class.map(|reference| of_class(&class_key, reference, reader).ok());
     let all = match (class, own.transpose()) {
         (_, Err(fault)) => Err(Some(fault)),
@@ -138,7 +140,8 @@ pub(super) fn read(
 }
 
 impl Translator {
-    /// The ports of a Gateway as its Envoys bind them, desired or served, each once by the number that clients know.
+    /// Returns the ports of a Gateway as its Envoys bind them, desired or served, each once by the port number that
+    /// clients use.
     pub(crate) fn ports(&self, gateway: &ObjectKey) -> Vec<Port> {
         let served = self.fleets_of(gateway);
         let served = served.iter().filter_map(|id| self.fleets.get(id)).map(Fleet::plan);

@@ -1,4 +1,4 @@
-//! One listener of a Gateway: what it serves, whom it lets in, and its certificates.
+//! Listeners: what each listener serves, the routes that it allows, and its certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,125 +26,125 @@ use crate::provision::READY_PORT;
 use crate::settings::Settings;
 use crate::status::Condition;
 
-/// Certificates of one listener; the CRD allows as many.
+/// Certificates of one listener; same limit as in the CRD.
 pub(crate) const CERTIFICATES_MAX: usize = 64;
 /// The kinds of route that an HTTP or HTTPS listener can serve.
 pub(crate) const ROUTE_KINDS: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
 
-/// The operators of label selectors.
+/// The supported operators of label selectors.
 const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 
-/// How a listener takes part.
+/// The state of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It serves.
+    /// The listener serves.
     Serving,
-    /// It owns its port and host and answers nobody: a TLS listener without a usable certificate, a host that two
-    /// listeners claim. A broader listener must not answer in its place.
+    /// The listener owns its port and host but answers no request: a TLS listener without a usable certificate, or a
+    /// host that two listeners claim. A broader listener must not answer instead.
     Closed,
-    /// Envoys refuse it: it owns its port and host, and connections are refused.
+    /// Envoys refuse the listener: it owns its port and host, and connections are refused.
     Refused,
-    /// It takes no part at all.
+    /// The listener takes no part.
     Out,
 }
 
-/// The place of a listener in a ListenerSet.
+/// The origin of a listener in a ListenerSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OfSet {
     /// The set.
     pub(crate) key: ObjectKey,
-    /// The listener's name there.
+    /// The listener's name in the set.
     pub(crate) section: Arc<str>,
 }
 
-/// What became of a listener.
+/// The outcome of a listener.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ListenerPlan {
-    /// Its name among all listeners of the Gateway. Of one of a ListenerSet it is made of namespace and name of the set
-    /// and its name there.
+    /// The name among all listeners of the Gateway. For a listener of a ListenerSet, the name is composed of the set's
+    /// namespace, the set's name, and the listener's name in the set.
     pub(crate) name: Arc<str>,
-    /// The ListenerSet that adds it; unset where it is the Gateway's own.
+    /// The ListenerSet that adds the listener; unset for a listener of the Gateway itself.
     pub(crate) set: Option<OfSet>,
-    /// Its place in the Gateway or ListenerSet, as a field path.
+    /// The field path in the Gateway or ListenerSet.
     pub(crate) field: String,
-    /// The port that is bound.
+    /// The bound port.
     pub(crate) port: u16,
     /// The port as written.
     pub(crate) declared_port: i32,
-    /// The protocol as written; empty where the listener could not be read.
+    /// The protocol as written; empty where the listener could not be decoded.
     pub(crate) protocol: Arc<str>,
-    /// Is it TLS?
+    /// Whether the listener uses TLS.
     pub(crate) https: bool,
-    /// Its hostname; all hosts where unset.
+    /// The hostname; all hosts where unset.
     pub(crate) hostname: Option<Arc<str>>,
-    /// What is wrong with its hostname as it is written. Where it takes part all the same, it has that of the last valid
-    /// version, and gives way to what others claim today.
+    /// The fault of the hostname as written. A listener that takes part nevertheless has the hostname of the last valid
+    /// version, which yields to claims of other listeners today.
     pub(crate) hostname_fault: Option<String>,
     /// The kinds of route that may attach.
     pub(crate) kinds: BTreeSet<&'static str>,
-    /// The namespaces whose routes may attach.
+    /// The namespaces of routes that may attach.
     pub(crate) namespaces: Namespaces,
-    /// The port as clients know it.
+    /// The port that clients use.
     pub(crate) seen_port: u16,
-    /// The versions of TLS.
+    /// The TLS versions.
     pub(crate) tls_versions: TlsVersions,
-    /// Is it one of HTTPProxies?
+    /// Whether it is a listener of HTTPProxies.
     pub(crate) proxies: bool,
-    /// Usable certificates.
+    /// The usable certificates.
     pub(crate) certificates: Vec<ObjectKey>,
-    /// What is asked of its clients.
+    /// The validation of client certificates.
     pub(crate) clients: Option<Arc<ClientCertificates>>,
-    /// Where its connections go as they are; to its routes where unset.
+    /// The destination of connections that are forwarded as TCP; unset where routes answer.
     pub(crate) stream: Option<Arc<Stream>>,
-    /// Is it served to clients as well that name no host?
+    /// Whether clients that name no host are served, too.
     pub(crate) to_nameless: bool,
-    /// Certificates that are there and cannot be used, and why.
+    /// The certificates that exist and are unusable, each with the reason.
     pub(crate) broken_certificates: Vec<(ObjectKey, String)>,
-    /// All certificates of a Gateway's or ListenerSet's listener that are there, usable or not, in the order written.
+    /// All certificates of a Gateway's or ListenerSet's listener that exist, usable or not, in the order written.
     pub(crate) named_certificates: Vec<ObjectKey>,
-    /// How it takes part.
+    /// The state of the listener.
     pub(crate) standing: Standing,
-    /// `Accepted`.
+    /// The condition `Accepted`.
     pub(crate) accepted: Condition,
-    /// `Conflicted`.
+    /// The condition `Conflicted`.
     pub(crate) conflicted: Condition,
-    /// `ResolvedRefs`.
+    /// The condition `ResolvedRefs`.
     pub(crate) resolved_refs: Condition,
 }
 
 impl ListenerPlan {
-    /// The object that it is written in: the ListenerSet that adds it, or this Gateway.
+    /// Returns the object that the listener is written in: the ListenerSet that adds it, or this Gateway.
     pub(crate) fn owner<'a>(&'a self, gateway: &'a ObjectKey) -> &'a ObjectKey {
         self.set.as_ref().map_or(gateway, |set| &set.key)
     }
 
-    /// Its name in the object that it is written in.
+    /// Returns the name of the listener in the object that it is written in.
     pub(crate) fn section(&self) -> &Arc<str> {
         self.set.as_ref().map_or(&self.name, |set| &set.section)
     }
 
-    /// The unit that it is.
+    /// Returns the unit of the listener.
     pub(crate) fn unit(&self, gateway: &ObjectKey) -> Node {
         Node::section(self.owner(gateway).clone(), section(self.section()))
     }
 
-    /// The hosts it owns.
+    /// Returns the hosts that the listener owns.
     pub(crate) fn host(&self) -> Host {
         Host::new(self.hostname.as_ref())
     }
 
-    /// The table that its routes stand in.
+    /// Returns the table that contains its routes.
     pub(crate) fn table(&self) -> TableName {
         if self.https { TableName::Listener(self.name.clone()) } else { TableName::Port(self.port) }
     }
 
-    /// Does it stand for the clients that name no host, or one that nobody has?
+    /// Returns whether the listener serves clients that name no host, or a host that no HTTPProxy has.
     pub(crate) fn is_for_nameless(&self) -> bool {
         self.proxies && self.https && self.hostname.is_none()
     }
 
-    /// Do routes have a place at it? Also at a closed one with TLS, which is served where an earlier version of its
-    /// certificate is; while it is closed there is no table that they could be put in.
+    /// Returns whether routes have a place at the listener. This includes a closed TLS listener, which is served if an
+    /// earlier version of its certificate is; while the listener is closed, no table exists for the routes.
     pub(crate) fn has_place(&self) -> bool {
         match self.standing {
             Standing::Serving => true,
@@ -153,7 +153,7 @@ impl ListenerPlan {
         }
     }
 
-    /// The listener as it is where earlier versions of its unusable certificates are served; none where all are usable.
+    /// Returns the listener with the earlier versions of its unusable certificates; `None` where all are usable.
     pub(crate) fn with_earlier_certificates(&self) -> Option<Self> {
         let is_accepted = self.accepted.status == "True";
         let has_some = !self.broken_certificates.is_empty() && !self.named_certificates.is_empty();
@@ -164,47 +164,47 @@ impl ListenerPlan {
         })
     }
 
-    /// Does it answer by routes?
+    /// Returns whether routes answer its requests.
     pub(crate) fn has_routes(&self) -> bool {
         !self.https || (self.standing == Standing::Serving && self.stream.is_none())
     }
 
-    /// As far as routes depend on it.
+    /// Returns the properties that routes depend on.
     pub(crate) fn context(&self) -> ListenerContext {
         ListenerContext { https: self.https, port: self.seen_port }
     }
 
-    /// Does it take part by a hostname that only an earlier version claims?
+    /// Returns whether the listener takes part with a hostname that only an earlier version claims.
     pub(crate) fn is_lent(&self) -> bool {
         self.hostname_fault.is_some() && self.standing != Standing::Out
     }
 
-    /// Throws the listener out, or closes it where it has hosts to keep.
+    /// Rejects the listener: it takes no part, or stays closed if it has hosts to keep.
     pub(super) fn reject(&mut self, standing: Standing, reason: &str, message: &str) {
         self.standing = standing;
         self.accepted = Condition::new("Accepted", false, reason, message);
     }
 }
 
-/// Namespaces whose routes may attach.
+/// Namespaces of the routes that may attach.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Namespaces {
-    /// Every namespace.
+    /// All namespaces.
     All,
-    /// That of the Gateway or ListenerSet that it is written in.
+    /// The namespace of the Gateway or ListenerSet that the listener is written in.
     Same,
-    /// Those with matching labels.
+    /// The namespaces with matching labels.
     Selected(Box<Selector>),
-    /// None: the selector cannot be used, or nothing of it is known.
+    /// None: the selector is unusable, or the allowed routes are unknown.
     None,
 }
 
-/// The section of an object that a listener is.
+/// Returns the section of an object for a listener.
 pub(crate) fn section(name: &str) -> String {
     format!("listeners[{name}]")
 }
 
-/// The port that is bound for a port as written.
+/// Returns the port that is bound for a port as written.
 pub(super) fn bound_port(port: i32, settings: &Settings) -> Option<u16> {
     let port = check::number::port(port.into()).ok()?;
     if port < 1024 { port.checked_add(settings.low_port_shift) } else { Some(port) }
@@ -221,7 +221,7 @@ pub(super) fn plan(
 ) -> ListenerPlan {
     let set = (&*owner.kind == listener_set::KIND).then(|| OfSet { key: owner.clone(), section: entry.name.clone() });
     let name = match &set {
-        // Names of a Gateway's own listeners have no slash.
+        // The names of a Gateway's own listeners contain no slash.
         Some(set) => format!("{}/{}/{}", owner.namespace, owner.name, set.section).into(),
         None => entry.name.clone(),
     };
@@ -255,7 +255,7 @@ pub(super) fn plan(
         faults.push(Fault::new(owner, class, field, reason, message));
     };
     let Some(listener) = &entry.written else {
-        // Decoding has told what is wrong.
+        // Decoding has already reported the fault.
         plan.reject(Standing::Out, "Invalid", "the listener could not be read");
         return plan;
     };
@@ -282,7 +282,8 @@ pub(super) fn plan(
         fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
     }
     if settings.provision && port == Some(READY_PORT) {
-        let message = format!("port {READY_PORT} is the one at which Pods say whether they are ready; use another");
+        let message =
+            format!("port {READY_PORT} is reserved for the readiness probe of the Envoy Pods; use another port");
         plan.reject(Standing::Out, "PortUnavailable", &message);
         fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
     }
@@ -302,7 +303,7 @@ pub(super) fn plan(
         }
     }
     if !entry.whole && plan.standing == Standing::Serving {
-        // What it claims is known, whom it lets in is not.
+        // The claim of the listener is known; its allowed routes are not.
         plan.reject(Standing::Closed, "Invalid", "the listener could not be read as a whole; its hosts stay closed");
         plan.namespaces = Namespaces::None;
         return plan;
@@ -321,13 +322,14 @@ pub(super) fn plan(
     plan
 }
 
-/// What a Gateway asks of the clients of all its listeners with TLS, also of those that ListenerSets add.
+/// Checks the validation of client certificates that a Gateway requires for all its TLS listeners, including those that
+/// ListenerSets add. The validation is not served: the listeners are closed.
 pub(super) fn ask_clients(key: &ObjectKey, gateway: &Gateway, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
     if gateway.tls.as_ref().is_none_or(|tls| tls.frontend.is_none()) {
         return;
     }
     for listener in listeners.iter_mut().filter(|l| l.https && l.standing == Standing::Serving) {
-        // Serving without asking for the certificate would open what is meant to be closed.
+        // Serving without the validation would open a listener that must be protected.
         let message = "validation of client certificates (spec.tls.frontend) is not served; the listener is closed";
         listener.reject(Standing::Closed, "UnsupportedValue", message);
         faults.push(Fault::new(key, Class::Invalid, "spec.tls.frontend", "UnsupportedValue", message));
@@ -365,7 +367,7 @@ fn allowed_routes(
     };
 }
 
-/// The namespaces that a selector means, below a field; `whose` objects it is about.
+/// Returns the namespaces of a selector below a field. `whose` is the kind of object that the selector is for.
 pub(super) fn selected(
     selector: Option<&Selector>,
     field: &str,
@@ -449,7 +451,7 @@ fn tls(
             continue;
         }
         match certificate(&secret, reader) {
-            // In the order in which they are written: clients that name no host get the first.
+            // The order is that of the references: clients that name no host get the first certificate.
             Ok(()) if plan.certificates.contains(&secret) => {}
             Ok(()) => {
                 plan.named_certificates.push(secret.clone());
@@ -471,7 +473,7 @@ fn tls(
     }
 }
 
-/// Is the Secret a certificate with its key that Envoy can use?
+/// Checks that the Secret contains a certificate and a key that Envoy can use.
 pub(super) fn certificate(key: &ObjectKey, reader: &mut Reader<'_>) -> Result<(), (Class, String)> {
     let Some(object) = reader.object(key) else {
         return Err((Class::Referential, format!("Secret {} does not exist", key.namespaced_name())));
@@ -489,7 +491,7 @@ pub(super) fn certificate(key: &ObjectKey, reader: &mut Reader<'_>) -> Result<()
         .map_err(|fault| (Class::Invalid, format!("Secret {}: {fault}", key.namespaced_name())))
 }
 
-/// Do the labels match a selector? Unknown operators match nothing.
+/// Returns whether the labels match a selector. An unknown operator matches nothing.
 pub(super) fn selects(selector: &Selector, labels: &BTreeMap<String, String>) -> bool {
     let by_label = selector.match_labels.iter().flatten().all(|(name, value)| labels.get(name) == Some(value));
     let by_expression = selector.match_expressions.iter().flatten().all(|expression| {

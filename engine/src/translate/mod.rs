@@ -1,11 +1,11 @@
-//! Translation: from objects to the resources of each Gateway, incrementally.
+//! Translation of objects to the resources of each Gateway, incremental.
 //!
-//! It is made of pure functions over what they read. What each of them read is recorded, so that a change of an object
-//! does again only what looked at it, and stops where the outcome is the same as before. The outcome depends on the
-//! objects only, never on the order in which they came: a test compares with a translation from scratch.
+//! Translation consists of pure functions. Each read of a function is recorded, so a changed object repeats only the
+//! functions that read it, and the repetition stops where an outcome equals the last one. The outcome depends only on
+//! the objects, never on the order of events: a test compares it with a translation from scratch.
 //!
-//! Stages, each reading only earlier ones: Gateway → claims of routes → routes → hosts and tables of each fleet;
-//! endpoints and certificates beside them.
+//! Stages, each of which reads only earlier ones: Gateway → claims of routes → routes → hosts and tables of each fleet.
+//! Endpoints and certificates are updated beside these stages.
 
 mod asked;
 mod backend;
@@ -74,45 +74,45 @@ use route::RoutePlan;
 use sets::SetClaim;
 use variant::Variants;
 
-/// A piece of translation that is done again as a whole, in the order of stages.
+/// Unit of translation, translated as a whole; the order of the enum is that of the stages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Unit {
-    /// A policy, whatever it is attached to.
+    /// A TrafficPolicy or ListenerPolicy, independent of its targets.
     Policy(ObjectKey),
-    /// What a root HTTPProxy claims.
+    /// The claim of a root HTTPProxy.
     Host(ObjectKey),
-    /// What a ListenerSet asks for.
+    /// The claim of a ListenerSet.
     Set(ObjectKey),
     Gateway(ObjectKey),
-    /// What policies say to a Gateway and its listeners.
+    /// The policy settings of a Gateway and its listeners.
     Levels(ObjectKey),
-    /// The same as one fleet is served it, where that is not as desired.
+    /// The policy settings of a Gateway for one fleet, where they differ from the desired ones.
     LevelsVariant(FleetId),
-    /// A Gateway as one fleet is served it, where that is not as desired.
+    /// A Gateway for one fleet, where it differs from the desired one.
     GatewayVariant(FleetId),
     Claims(ObjectKey),
     Route(ObjectKey),
-    /// A route as one fleet is served it, where that is not as desired.
+    /// A route for one fleet, where it differs from the desired one.
     RouteVariant(FleetId, ObjectKey),
     Endpoints(ServicePort),
     Secret(ObjectKey),
-    /// What is wrong with an ExtensionService.
+    /// The findings about an ExtensionService.
     Extension(ObjectKey),
-    /// What is told of a policy of back ends, or of a Backend.
+    /// The report on a backend policy or Backend.
     BackEnd(ObjectKey),
-    /// What a GatewayClass says of data planes.
+    /// The data plane parameters of a GatewayClass.
     Class(ObjectKey),
 }
 
-/// All of translation's memory.
+/// State of translation.
 #[derive(Debug)]
 pub(crate) struct Translator {
     settings: Settings,
     indexes: Indexes,
     plans: HashMap<ObjectKey, Arc<GatewayPlan>>,
-    /// What is told of Gateways that nobody serves.
+    /// Faults of Gateways that are not served.
     strays: BTreeMap<ObjectKey, Fault>,
-    /// What is wrong with classes of ours.
+    /// Faults of the GatewayClasses of this controller.
     classes: BTreeMap<ObjectKey, Fault>,
     claims: HashMap<ObjectKey, Arc<Claims>>,
     routes: HashMap<ObjectKey, Arc<RoutePlan>>,
@@ -120,39 +120,39 @@ pub(crate) struct Translator {
     claimants: Claimants,
     endpoints: HashMap<ServicePort, Arc<Resource>>,
     endpoint_faults: BTreeMap<ServicePort, Vec<Fault>>,
-    /// What fleets have endpoints of that their configuration no longer uses.
+    /// Ports of Services with endpoints that are kept for a fleet although its configuration no longer uses them.
     kept: BTreeMap<FleetId, BTreeSet<ServicePort>>,
-    /// The Gateways of those of which such endpoints changed.
+    /// Gateways for which kept endpoints changed.
     kept_changed: BTreeSet<ObjectKey>,
-    /// The ports of Services that are used and have no endpoint.
+    /// Ports of Services that are used and have no endpoint.
     empty_services: BTreeSet<ServicePort>,
     secrets: HashMap<ObjectKey, Arc<Resource>>,
     fleets: BTreeMap<FleetId, Fleet>,
     variants: Variants,
-    /// What root HTTPProxies claim.
+    /// Claims of root HTTPProxies.
     hosts: BTreeMap<ObjectKey, Arc<HostClaim>>,
     policies: HashMap<ObjectKey, Arc<PolicyPlan>>,
-    /// What ListenerSets ask for, each for itself.
+    /// Claims of ListenerSets, each read on its own.
     sets: BTreeMap<ObjectKey, Arc<SetClaim>>,
-    /// What is told of policies of back ends, and of Backends.
+    /// Reports on backend policies and Backends.
     back_ends: BTreeMap<ObjectKey, Arc<BackEndPlan>>,
-    /// What policies say to Gateways, where they say something.
+    /// Policy settings of Gateways; Gateways without any are omitted.
     levels: BTreeMap<ObjectKey, Arc<LevelPlan>>,
-    /// What Gateways read themselves, and on behalf of their policies.
+    /// Edges of Gateways: those that a Gateway reads itself, and those that its policies read.
     gateway_edges: HashMap<ObjectKey, (Vec<Edge>, Vec<Edge>)>,
-    /// HTTPProxies that are no roots.
+    /// HTTPProxies that are not roots.
     children: BTreeSet<ObjectKey>,
-    /// The roots that each HTTPProxy takes part in.
+    /// Root HTTPProxies that contain each HTTPProxy in their include tree.
     included: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// What of the plans of its roots is each HTTPProxy's own.
+    /// The part of the plans of its roots that belongs to each HTTPProxy.
     shares: BTreeMap<ObjectKey, Arc<RoutePlan>>,
-    /// What was found out about each ExtensionService.
+    /// Findings about each ExtensionService.
     extensions: BTreeMap<ObjectKey, Vec<Finding>>,
-    /// Routes of which a rule is served otherwise than it is written.
+    /// Routes with at least one rule that is not served as written.
     replaced_routes: BTreeSet<ObjectKey>,
-    /// Routes with a hostname that cannot be used.
+    /// Routes with an unusable hostname.
     unclaimed_routes: BTreeSet<ObjectKey>,
-    /// Hostnames that listeners have from an earlier version, where they can.
+    /// Hostnames of last valid versions, for listeners with an unusable hostname as written.
     lent: HashMap<ObjectKey, LentHostnames>,
     readers: HashMap<Input, HashSet<Unit>>,
     reads: HashMap<Unit, Vec<Input>>,
@@ -160,23 +160,23 @@ pub(crate) struct Translator {
     touched: BTreeSet<FleetId>,
 }
 
-/// What a translation changed.
+/// Changes of one translation.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Gateways with something new for their Envoys.
+    /// Fleets with new snapshots.
     pub(crate) fleets: Vec<(FleetId, Snapshot)>,
-    /// Gateways that are gone.
+    /// Gateways that are no longer served.
     pub(crate) withdrawn: Vec<ObjectKey>,
     /// Gateways that were translated again, and those that a route has left.
     pub(crate) gateways: BTreeSet<ObjectKey>,
-    /// Routes that were translated again, whether or not that changed anything.
+    /// Routes that were translated again, changed or not.
     pub(crate) routes: BTreeSet<ObjectKey>,
-    /// Gateways of which endpoints changed that only an earlier configuration uses.
+    /// Gateways with changed endpoints that only an earlier configuration uses.
     pub(crate) endpoints: BTreeSet<ObjectKey>,
 }
 
 impl Changes {
-    /// Adds those of a translation that came after.
+    /// Adds the changes of a later translation.
     pub(crate) fn add(&mut self, later: Changes) {
         self.fleets.extend(later.fleets);
         self.withdrawn.extend(later.withdrawn);
@@ -226,7 +226,7 @@ impl Translator {
         }
     }
 
-    /// An object changed from `old` to `new`; one of them may be missing.
+    /// Records a change of an object from `old` to `new`; `None` means that the object does not exist.
     pub(crate) fn changed(&mut self, key: &ObjectKey, old: Option<&Object>, new: Option<&Object>) {
         let left = old.map(|object| self.indexes.update(object, false)).unwrap_or_default();
         let entered = new.map(|object| self.indexes.update(object, true)).unwrap_or_default();
@@ -255,7 +255,7 @@ impl Translator {
         }
     }
 
-    /// Sets the addresses on which other processes of the host listen. True where anything is to be translated again.
+    /// Sets the addresses on which other processes of the host listen. Returns whether any unit must be translated.
     pub(crate) fn set_taken_ports(&mut self, taken: BTreeMap<SocketAddr, Arc<str>>) -> bool {
         if self.indexes.set_taken(taken) {
             self.mark(&Input::Gateways);
@@ -269,7 +269,7 @@ impl Translator {
         }
     }
 
-    /// Does again what the changes ask for; says what came of it. Edges go into the graph.
+    /// Translates all dirty units and returns the changes. Writes the edges into the graph.
     pub(crate) fn translate(&mut self, objects: &ObjectSnapshot, graph: &mut Graph) -> Changes {
         let mut changes = Changes::default();
         while let Some(unit) = self.dirty.pop_first() {
@@ -296,7 +296,7 @@ impl Translator {
             }
             Unit::Levels(key) => {
                 let (plan, edges) = self.read(unit, objects, |_, reader| policy::level::plan(key, reader));
-                // What is said stays said.
+                // Translation failed: the last settings stay in force.
                 let Some(plan) = plan else { return };
                 changes.gateways.insert(key.clone());
                 self.set_levels(key, plan);
@@ -310,7 +310,8 @@ impl Translator {
                     Some(claim) => claim.map(|claim| HostClaim { edges, ..claim }),
                     None => proxy::host::failed(key, self.hosts.get(key).map(|claim| &**claim)),
                 };
-                // What it says of its certificate is a matter of the listeners, also where the claim is the same.
+                // The certificate of the claim belongs to the listeners, so the Gateway of HTTPProxies counts as
+                // translated even if the claim is unchanged.
                 changes.gateways.insert(proxy::listeners::gateway(&self.settings));
                 self.set_host(key, claim);
             }
@@ -377,7 +378,7 @@ impl Translator {
                     |settings: &Settings, reader: &mut Reader<'_>| endpoints::endpoints(service, settings, reader);
                 let over = self.stand_in(&service.key, objects);
                 let (read, _) = self.read_over(unit, over.as_deref(), objects, read);
-                // What is served stays.
+                // Translation failed: the served endpoints stay.
                 let Some((resource, faults)) = read else { return };
                 self.set_endpoints(service, Arc::new(resource), faults);
             }
@@ -434,7 +435,7 @@ impl Translator {
         graph.replace(key, all);
     }
 
-    /// Runs a piece of translation and records what it read; nothing comes of one that fails.
+    /// Runs a piece of translation and records its reads. Returns `None` as its result if the piece panics.
     fn read<T>(
         &mut self,
         unit: &Unit,
@@ -444,7 +445,7 @@ impl Translator {
         self.read_over(unit, None, objects, piece)
     }
 
-    /// The same, where some objects are read in another version.
+    /// Runs a piece of translation as `read` does, with the object versions of an overlay.
     fn read_over<T>(
         &mut self,
         unit: &Unit,
@@ -494,7 +495,7 @@ impl Translator {
         self.reads.insert(unit.clone(), reads);
     }
 
-    /// Nobody asks for a piece any more.
+    /// Removes the recorded reads of a unit that is no longer needed.
     fn forget(&mut self, unit: &Unit) {
         for input in self.reads.remove(unit).unwrap_or_default() {
             if let Some(readers) = self.readers.get_mut(&input) {

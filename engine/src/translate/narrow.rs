@@ -1,8 +1,8 @@
-//! Narrowing: what is left of a match that cannot stand as written.
+//! Narrowing: reduction of a match that cannot be served as written.
 //!
-//! A broken match must not vanish, or its requests fall to a broader route. Nor may it catch more than it was meant
-//! for. So a regular expression becomes its literal beginning, or as much of it as can be read, everything else of the
-//! match stays, and where nothing can be told the placeholder comes last.
+//! A broken match must not disappear, since a broader route would get its requests. Nor may it catch more than the
+//! match as written. A regular expression is therefore reduced to its literal prefix or to its readable beginning, and
+//! all other conditions stay. Where nothing is readable, the placeholder comes last.
 
 use std::cmp::Reverse;
 
@@ -14,16 +14,16 @@ use crate::check::re2::Regexes;
 use crate::model::{Match, NamedMatch, PathMatch, PathRank, ValueMatch};
 use crate::settings::Settings;
 
-/// The limits of regular expressions.
+/// Returns the limits of regular expressions.
 pub(super) fn limits(settings: &Settings) -> check::re2::Limits {
     check::re2::Limits { program_size: settings.re2_program_size_max }
 }
 
-/// Fewer characters of a path tell nothing: every one begins with a slash.
+/// Least number of known characters of a path that is informative: every path begins with a slash.
 const TOLD_MIN: usize = 2;
 
-/// What is left of a path regex that cannot be read as a whole. It ranks as a prefix of as many characters as each path
-/// begins with for certain, so that every prefix that is broader comes after it.
+/// Narrows a path regex that cannot be read as a whole. The result ranks as a prefix with the number of characters that
+/// each matching path certainly begins with, so that every broader prefix comes after it.
 pub(super) fn regex_path(pattern: &str, regexes: &Regexes) -> (PathMatch, PathRank) {
     let literal = literal_path(pattern);
     if literal.1 != PathRank::Last {
@@ -35,13 +35,12 @@ pub(super) fn regex_path(pattern: &str, regexes: &Regexes) -> (PathMatch, PathRa
     })
 }
 
-/// The same where nobody knows what is wrong with it: without any expression.
+/// Narrows a path regex to its literal prefix, where the reason of the refusal is unknown.
 pub(super) fn literal_path(pattern: &str) -> (PathMatch, PathRank) {
     path(&check::re2::literal_prefix(pattern))
 }
 
-/// A match of whose path nothing is told comes after all others, but before those that ask for less than it does beside
-/// the path.
+/// Ranks a match with an unknown path after all others, but before matches with fewer conditions besides the path.
 pub(super) fn placed(mut ranked: Ranked) -> Ranked {
     let matches = &ranked.matches;
     let tells = matches.method.is_some() || !matches.headers.is_empty() || !matches.query.is_empty();
@@ -54,7 +53,7 @@ pub(super) fn placed(mut ranked: Ranked) -> Ranked {
     ranked
 }
 
-/// What is left of a path: its longest beginning that requests can have.
+/// Narrows a path to its longest prefix that requests can have.
 pub(super) fn path(text: &str) -> (PathMatch, PathRank) {
     let prefix = usable(text);
     if prefix.len() < TOLD_MIN {
@@ -63,12 +62,12 @@ pub(super) fn path(text: &str) -> (PathMatch, PathRank) {
     (PathMatch::Text(prefix.into()), PathRank::Prefix(Reverse(prefix.trim_end_matches('/').chars().count())))
 }
 
-/// What is left of a match that Envoy refuses for a reason that nobody knows: only what cannot be at fault.
+/// Narrows a match that Envoy refuses for an unknown reason: only parts that cannot be the reason stay.
 pub(super) fn narrowed(ranked: &Ranked) -> Ranked {
     let (path, rank) = match (&ranked.matches.path, &ranked.left) {
         (_, Some(left)) => left.clone(),
         (PathMatch::Regex(pattern), None) => literal_path(pattern),
-        // Nothing can be wrong with it, and it ranks as it did: broader routes with the same path come after it.
+        // Nothing can be wrong with the path, and its rank stays: broader routes with the same path come after it.
         (PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text), None) if usable(text) == &**text => {
             (ranked.matches.path.clone(), ranked.rank)
         }
@@ -88,8 +87,8 @@ pub(super) fn narrowed(ranked: &Ranked) -> Ranked {
     placed(Ranked { matches, rank, narrowed: true, left: None })
 }
 
-/// The longest beginning of a text that a normalised path can have: up to a query, a fragment, an illegal character or
-/// a sequence that normalisation removes.
+/// Returns the longest prefix of a text that a normalised path can have: up to a query, a fragment, an illegal
+/// character or a sequence that normalisation removes.
 pub(super) fn usable(text: &str) -> &str {
     if !text.starts_with('/') {
         return "";
@@ -101,8 +100,8 @@ pub(super) fn usable(text: &str) -> &str {
     sequences.min().map_or(text, |at| text.get(..=at).unwrap_or_default())
 }
 
-/// The fields of a match that did not decode as a whole, each as far as `decodes` says that it does: of lists the
-/// entries that do. What cannot be told is left out, so that the placeholder stands for it.
+/// Returns the fields of a match that did not decode as a whole, as far as `decodes` accepts them: of a list, the
+/// entries that decode. All other fields are left out, so that the placeholder covers their requests.
 pub(super) fn decodable(value: &Value, decodes: impl Fn(&str, &Value) -> bool) -> Value {
     let mut kept = Map::new();
     for (name, field) in value.as_object().into_iter().flatten() {
@@ -117,7 +116,7 @@ pub(super) fn decodable(value: &Value, decodes: impl Fn(&str, &Value) -> bool) -
     Value::Object(kept)
 }
 
-/// A condition on a header or parameter with its name only, where the rest cannot be told.
+/// Returns a condition on a header or query parameter, reduced to its name if the rest is unreadable.
 fn presence(entry: &Value) -> Value {
     let name = entry.get("name").cloned().unwrap_or_default();
     let text = |field: &str| entry.get(field).is_none_or(Value::is_string);

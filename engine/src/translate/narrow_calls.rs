@@ -1,5 +1,5 @@
-//! What is left of a match of gRPC calls that cannot stand as written: each of service and method as far as it can be
-//! told, so that the placeholder stands before routes that name less.
+//! Narrowing of gRPC matches that cannot be served as written: service and method are each kept as far as they are
+//! readable, so that the placeholder comes before routes with fewer conditions.
 
 use std::cmp::Reverse;
 
@@ -7,22 +7,22 @@ use crate::check;
 use crate::check::re2::Regexes;
 use crate::model::{PathMatch, PathRank};
 
-/// Every segment of a path.
+/// The pattern of any segment of a path.
 const ANY: &str = "[^/]+";
-/// What is left of a segment.
+/// The pattern of the rest of a segment.
 const REST: &str = "[^/]*";
 
 /// A service or a method.
 #[derive(Clone, Copy)]
 pub(super) struct Part<'a> {
-    /// As it is written; unset where it is not asked for.
+    /// The text as written; unset where the match has no such condition.
     pub(super) text: Option<&'a str>,
-    /// Can it be used as it is?
+    /// Whether the text is usable as written.
     pub(super) usable: bool,
 }
 
 impl Part<'_> {
-    /// An expression for its segment, and how many characters are told by it.
+    /// Returns a regular expression for the segment, and the number of characters that it specifies.
     fn segment(self, regex: bool, legal: fn(char) -> bool, regexes: &Regexes) -> (String, usize) {
         let Some(text) = self.text else { return (ANY.into(), 0) };
         match (self.usable, regex) {
@@ -39,7 +39,7 @@ impl Part<'_> {
         }
     }
 
-    /// The characters with which it begins for certain.
+    /// Returns the characters that the text certainly begins with.
     fn beginning(self, regex: bool, legal: fn(char) -> bool) -> String {
         let text = self.text.unwrap_or_default();
         let text = if regex { check::re2::literal_prefix(text) } else { text.to_owned() };
@@ -47,7 +47,7 @@ impl Part<'_> {
     }
 }
 
-/// What can be told of a service and a method, one of which cannot be used.
+/// Narrows a service and a method of which at least one is unusable.
 pub(super) fn left(service: Part<'_>, method: Part<'_>, regex: bool, regexes: &Regexes) -> (PathMatch, PathRank) {
     let (first, of_service) = service.segment(regex, in_service, regexes);
     let (second, of_method) = method.segment(regex, in_method, regexes);
@@ -61,7 +61,8 @@ pub(super) fn left(service: Part<'_>, method: Part<'_>, regex: bool, regexes: &R
     nothing_but_text(service, method, regex)
 }
 
-/// The same where nobody knows what cannot be used, an expression perhaps: without any, as far as that goes.
+/// Narrows a service and a method without regular expressions as far as possible, where it is unknown which part is
+/// unusable.
 pub(super) fn nothing_but_text(service: Part<'_>, method: Part<'_>, regex: bool) -> (PathMatch, PathRank) {
     let (service, method) = (service.beginning(regex, in_service), method.beginning(regex, in_method));
     if !service.is_empty() {
@@ -75,17 +76,17 @@ pub(super) fn nothing_but_text(service: Part<'_>, method: Part<'_>, regex: bool)
     (PathMatch::Prefix("/".into()), PathRank::Last)
 }
 
-/// Can it stand in the name of a service?
+/// Returns whether the name of a service may contain the character.
 pub(super) fn in_service(c: char) -> bool {
     in_method(c) || c == '.'
 }
 
-/// Can it stand in the name of a method?
+/// Returns whether the name of a method may contain the character.
 pub(super) fn in_method(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Legal text as an expression.
+/// Returns legal text as an escaped regular expression.
 fn escaped(text: &str) -> String {
     text.replace('.', "\\.")
 }

@@ -1,4 +1,4 @@
-//! What a parentRef means: a Gateway, or a ListenerSet of one.
+//! Resolution of parentRefs: to a Gateway, or to a ListenerSet of a Gateway.
 
 use holdfast_graph::{ObjectKey, Role};
 
@@ -10,18 +10,18 @@ use crate::apis::gateway::{GROUP, listener_set};
 use crate::fault::Class;
 use crate::settings::Settings;
 
-/// A place where routes stand: the Gateway, and the ListenerSet whose listeners are meant.
+/// A parent of routes: the Gateway, and the ListenerSet if the parentRef names one.
 pub(super) type Place = (ObjectKey, Option<ObjectKey>);
 
-/// Why a reference leads to no Gateway of ours.
+/// Why a reference does not lead to a Gateway that Holdfast serves.
 pub(super) enum Missing {
-    /// It is another controller's business.
+    /// The parent belongs to another controller.
     Anothers,
-    /// Something is wrong with it: class, reason and message.
+    /// The reference has a fault: class, reason and message.
     Told(Class, &'static str, String),
 }
 
-/// Follows a reference of a route to one of our Gateways.
+/// Resolves a reference of a route to one of the served Gateways.
 pub(super) fn of(
     key: &ObjectKey,
     reference: &ParentRef,

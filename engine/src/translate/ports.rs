@@ -1,4 +1,4 @@
-//! What stands behind each port of a Gateway: the filter chains of its listeners.
+//! Ports of a Gateway: the filter chains of the listeners at each port.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::table::TableName;
 use crate::encode::listener::{Chain, Port};
 use crate::features::chain::ChainFilter;
 
-/// The ports that are bound, each with the objects it is made of.
+/// Returns the bound ports, each with its origins.
 pub(super) fn ports(
     key: &ObjectKey,
     plan: &GatewayPlan,
@@ -68,7 +68,7 @@ fn port(
                 let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
                 origins = Origins::union([&origins, &own]);
                 let filters = filters(&listener.table(), &mut origins);
-                // Hosts of HTTPProxies are nobody's listeners.
+                // Hosts of HTTPProxies are not listeners that policies apply to.
                 let connection = connections.tables.get(&listener.table()).filter(|_| !listener.proxies);
                 let settings = said(connection, &mut origins);
                 chains.push(super::chains::chain(listener, filters, settings));

@@ -1,5 +1,5 @@
-//! The one way in which translation looks at objects: every look is recorded, so that it is known what to do again
-//! when an object changes, and who depends on whom.
+//! Recorded access to objects. Translation reads objects only through a `Reader`; its records show what to translate
+//! again when an object changes, and which objects depend on which.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -24,42 +24,42 @@ use crate::policies::attachment::{self, Section};
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
-/// Something that can be read.
+/// An input of translation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Input {
-    /// An object, or that there is none.
+    /// An object, or its absence.
     Object(ObjectKey),
-    /// Which Gateways there are, their ports, and the ports that other processes have.
+    /// All Gateways, their ports, and the ports that other processes use.
     Gateways,
     /// The ReferenceGrants of a namespace.
     Grants(Arc<str>),
     /// The EndpointSlices of a Service.
     Slices(ObjectKey),
-    /// What became of a Gateway.
+    /// The plan of a Gateway.
     Plan(ObjectKey),
-    /// The routes of the other kind at a listener.
+    /// The routes of one kind at a listener.
     Rivals(ListenerId, Arc<str>),
-    /// The root HTTPProxies of a host, as they are written.
+    /// The root HTTPProxies of a host, as written.
     Roots(Arc<str>),
-    /// What a root HTTPProxy claims.
+    /// The claim of a root HTTPProxy.
     Host(ObjectKey),
-    /// What all root HTTPProxies claim.
+    /// The claims of all root HTTPProxies.
     Hosts,
-    /// The routes of Gateway API that claim a host at the Gateway of HTTPProxies.
+    /// The Gateway API routes that claim a host at the Gateway of HTTPProxies.
     Claimants(Host),
     /// The TLSCertificateDelegations of a namespace.
     Delegations(Arc<str>),
-    /// What became of a policy.
+    /// The plan of a policy.
     Policy(ObjectKey),
-    /// Which policies name an object.
+    /// The policies that target an object by name.
     Targeting(ObjectKey),
-    /// Which policies select objects of a namespace.
+    /// The policies that select objects of a namespace by labels.
     Selecting(Arc<str>),
     /// The Secrets of a namespace.
     Secrets(Arc<str>),
-    /// Which ListenerSets name a Gateway.
+    /// The ListenerSets that name a Gateway.
     Sets(ObjectKey),
-    /// What a ListenerSet asks for.
+    /// The claim of a ListenerSet.
     Set(ObjectKey),
 }
 
@@ -70,13 +70,13 @@ pub(super) struct Rival {
     pub(super) hosts: Vec<Host>,
 }
 
-/// Hostnames of the last valid version of a Gateway or ListenerSet, by listener: none stands for all hosts.
+/// Hostnames of the last valid version of a Gateway or ListenerSet, by listener; `None` means all hosts.
 pub(crate) type LentHostnames = BTreeMap<Arc<str>, Option<Arc<str>>>;
 
 /// Routes at a listener, by kind.
 pub(super) type Rivals = HashMap<(ListenerId, Arc<str>), HashMap<ObjectKey, Rival>>;
 
-/// Objects by what they are looked up for.
+/// Lookup tables of objects.
 #[derive(Debug, Default)]
 pub(super) struct Indexes {
     slices: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
@@ -84,24 +84,24 @@ pub(super) struct Indexes {
     gateways: BTreeSet<ObjectKey>,
     roots: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     delegations: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
-    /// Policies by the objects that they name.
+    /// Policies by the objects that they target by name.
     targeting: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// Policies that select objects, by namespace.
+    /// Policies that select objects by labels, by namespace.
     selecting: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     secrets: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     /// ListenerSets by the Gateways that they name.
     sets: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// Where other processes of the host listen.
+    /// Addresses on which other processes of the host listen.
     taken: BTreeMap<SocketAddr, Arc<str>>,
 }
 
 impl Indexes {
-    /// The EndpointSlices of a Service.
+    /// Returns the EndpointSlices of a Service.
     pub(super) fn slices_of(&self, service: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
         self.slices.get(service).into_iter().flatten()
     }
 
-    /// Takes an object in or out; says which look-ups that changes.
+    /// Adds or removes an object and returns the inputs that change.
     pub(super) fn update(&mut self, object: &Object, present: bool) -> Vec<Input> {
         if let Some(targets) = targets(object) {
             return self.update_policy(object, targets, present);
@@ -109,7 +109,7 @@ impl Indexes {
         self.update_one(object, present).into_iter().collect()
     }
 
-    /// Where other processes of the host listen; says whether that is new.
+    /// Sets the addresses on which other processes of the host listen. Returns whether they changed.
     pub(super) fn set_taken(&mut self, taken: BTreeMap<SocketAddr, Arc<str>>) -> bool {
         std::mem::replace(&mut self.taken, taken) != self.taken
     }
@@ -173,23 +173,23 @@ impl Indexes {
 }
 
 impl Indexes {
-    /// The ReferenceGrants of a namespace.
+    /// Returns the ReferenceGrants of a namespace.
     pub(super) fn grants_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
         self.grants.get(namespace).into_iter().flatten()
     }
 
-    /// The TLSCertificateDelegations of a namespace.
+    /// Returns the TLSCertificateDelegations of a namespace.
     pub(super) fn delegations_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
         self.delegations.get(namespace).into_iter().flatten()
     }
 
-    /// The HTTPProxies that name a host.
+    /// Returns the HTTPProxies that name a host.
     pub(super) fn roots_of_host(&self, fqdn: &str) -> impl Iterator<Item = &ObjectKey> {
         self.roots.get(fqdn).into_iter().flatten()
     }
 }
 
-/// What a policy is attached to; `None` for other kinds.
+/// Returns the targets of a policy; `None` for other kinds.
 fn targets(object: &Object) -> Option<&Targets> {
     match &object.body {
         Body::TrafficPolicy(policy) => Some(&policy.targets),
@@ -211,11 +211,11 @@ fn toggle<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<ObjectKey>>, 
     }
 }
 
-/// Reads on behalf of one unit of translation.
+/// Reader for one unit of translation.
 pub(super) struct Reader<'a> {
     pub(super) settings: &'a Settings,
     pub(super) objects: &'a ObjectSnapshot,
-    /// Objects that are read in another version.
+    /// Overlay with objects that are read in another version.
     pub(super) over: Option<&'a Overlay>,
     pub(super) indexes: &'a Indexes,
     pub(super) plans: &'a HashMap<ObjectKey, Arc<GatewayPlan>>,
@@ -230,34 +230,34 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// An object.
+    /// Returns an object.
     pub(super) fn object(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
         self.reads.push(Input::Object(key.clone()));
         let Some(over) = self.over else { return self.objects.get(key) };
         if over.hidden.contains(key) { None } else { over.objects.get(key).or_else(|| self.objects.get(key)) }
     }
 
-    /// The desired version of an object that is read in another one.
+    /// Returns the desired version of an object that is read in another version.
     pub(super) fn replaced(&self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
         self.over.filter(|over| over.objects.contains_key(key)).and_then(|_| self.objects.get(key))
     }
 
-    /// An object as it is today, whatever version of it is read otherwise: of those who may come in there is no earlier
-    /// list.
+    /// Returns the current version of an object even if the overlay has another one: access lists and keys are never
+    /// read from an earlier version.
     pub(super) fn current(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
         self.reads.push(Input::Object(key.clone()));
         let hidden = self.over.is_some_and(|over| over.hidden.contains(key));
         self.objects.get(key).filter(|_| !hidden)
     }
 
-    /// Every Gateway, of whatever class.
+    /// Returns every Gateway, of any class.
     pub(super) fn gateways(&mut self) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
         self.reads.push(Input::Gateways);
         let objects = self.objects;
         self.indexes.gateways.iter().filter_map(move |key| objects.get(key))
     }
 
-    /// The process that has a port of this host, if any has.
+    /// Returns the process that uses a port of this host, if any.
     pub(super) fn port_taken_by(&mut self, address: IpAddr, port: u16) -> Option<&'a Arc<str>> {
         self.reads.push(Input::Gateways);
         let meets = |other: &SocketAddr| {
@@ -266,7 +266,8 @@ impl<'a> Reader<'a> {
         self.indexes.taken.iter().find(|(other, _)| meets(other)).map(|(_, process)| process)
     }
 
-    /// May objects of `from` (group, kind, namespace) refer to this object? The only place that answers it.
+    /// Returns whether objects of `from` (group, kind, namespace) may refer to this object. No other function evaluates
+    /// ReferenceGrants.
     pub(super) fn granted(&mut self, from: (&str, &str, &str), to: &ObjectKey) -> bool {
         if from.2 == &*to.namespace {
             return true;
@@ -279,7 +280,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// May HTTPProxies of a namespace use this Secret of another one? The only place that answers it.
+    /// Returns whether HTTPProxies of a namespace may use this Secret of another namespace. No other function evaluates
+    /// TLSCertificateDelegations.
     pub(super) fn delegated(&mut self, namespace: &str, secret: &ObjectKey) -> bool {
         self.reads.push(Input::Delegations(secret.namespace.clone()));
         let delegations = self.indexes.delegations.get(&secret.namespace);
@@ -289,43 +291,43 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The root HTTPProxies of a host, as they are written, in the order of their names.
+    /// Returns the root HTTPProxies of a host, as written, in the order of their names.
     pub(super) fn roots(&mut self, fqdn: &Arc<str>) -> Vec<&'a Arc<Object>> {
         self.reads.push(Input::Roots(fqdn.clone()));
         self.indexes.roots.get(fqdn).into_iter().flatten().filter_map(|key| self.objects.get(key)).collect()
     }
 
-    /// What a root HTTPProxy claims.
+    /// Returns the claim of a root HTTPProxy.
     pub(super) fn host(&mut self, root: &ObjectKey) -> Option<Arc<HostClaim>> {
         self.reads.push(Input::Host(root.clone()));
         self.hosts.get(root).cloned()
     }
 
-    /// What all root HTTPProxies claim.
+    /// Returns the claims of all root HTTPProxies.
     pub(super) fn hosts(&mut self) -> BTreeMap<ObjectKey, Arc<HostClaim>> {
         self.reads.push(Input::Hosts);
         self.hosts.clone()
     }
 
-    /// The ListenerSets that name a Gateway, in the order of their names.
+    /// Returns the ListenerSets that name a Gateway, in the order of their names.
     pub(super) fn sets(&mut self, gateway: &ObjectKey) -> Vec<ObjectKey> {
         self.reads.push(Input::Sets(gateway.clone()));
         self.indexes.sets.get(gateway).into_iter().flatten().cloned().collect()
     }
 
-    /// What a ListenerSet asks for.
+    /// Returns the claim of a ListenerSet.
     pub(super) fn set(&mut self, key: &ObjectKey) -> Option<Arc<SetClaim>> {
         self.reads.push(Input::Set(key.clone()));
         self.asked_sets.get(key).cloned()
     }
 
-    /// What became of a policy; `None` where there is none.
+    /// Returns the plan of a policy; `None` where no such policy exists.
     pub(super) fn policy(&mut self, key: &ObjectKey) -> Option<&'a Arc<PolicyPlan>> {
         self.reads.push(Input::Policy(key.clone()));
         self.over.and_then(|over| over.policies.get(key)).or_else(|| self.policies.get(key))
     }
 
-    /// The policies attached to an object, and to which part of it, in the order of their ranks.
+    /// Returns the policies attached to an object, each with the targeted section, in the order of their ranks.
     pub(super) fn policies_at(
         &mut self,
         target: &ObjectKey,
@@ -340,7 +342,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// The policies of any kind that are attached to an object, and to which part of it.
+    /// Returns the policies of any kind that are attached to an object, with the targeted sections.
     pub(super) fn attached(
         &mut self,
         target: &ObjectKey,
@@ -359,14 +361,15 @@ impl<'a> Reader<'a> {
         all.filter(|(_, sections)| !sections.is_empty()).collect()
     }
 
-    /// The Secrets of a namespace, in the order of their names.
+    /// Returns the Secrets of a namespace, in the order of their names.
     pub(super) fn secrets_of(&mut self, namespace: &Arc<str>) -> Vec<&'a Arc<Object>> {
         self.reads.push(Input::Secrets(namespace.clone()));
         let keys = self.indexes.secrets.get(namespace);
         keys.into_iter().flatten().filter_map(|key| self.objects.get(key)).collect()
     }
 
-    /// The routes of Gateway API that claim a host at the Gateway of HTTPProxies, and one below it where that is asked.
+    /// Returns the Gateway API routes that claim a host at the Gateway of HTTPProxies. With `below`, also those that
+    /// claim a host covered by this wildcard.
     pub(super) fn claimants(
         &mut self,
         host: &Host,
@@ -383,7 +386,7 @@ impl<'a> Reader<'a> {
         equal.chain(inner).flatten()
     }
 
-    /// The EndpointSlices of a Service, in the order of their names.
+    /// Returns the EndpointSlices of a Service, in the order of their names.
     pub(super) fn slices(&mut self, service: &ObjectKey) -> Vec<(&'a ObjectKey, &'a EndpointSlice)> {
         self.reads.push(Input::Slices(service.clone()));
         let keys = self.indexes.slices.get(service);
@@ -397,19 +400,19 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    /// What became of a Gateway; `None` for one that is not ours.
+    /// Returns the plan of a Gateway; `None` for a Gateway of another controller.
     pub(super) fn plan(&mut self, gateway: &ObjectKey) -> Option<&'a Arc<GatewayPlan>> {
         self.reads.push(Input::Plan(gateway.clone()));
         self.plans.get(gateway)
     }
 
-    /// The hostname that a listener had in the last valid version of the Gateway or ListenerSet that it is written in,
-    /// where it may have it again.
+    /// Returns the hostname that a listener had in the last valid version of its Gateway or ListenerSet, if the
+    /// listener may have it again.
     pub(super) fn lent_hostname(&self, owner: &ObjectKey, listener: &str) -> Option<Option<Arc<str>>> {
         self.lent.get(owner)?.get(listener).cloned()
     }
 
-    /// The routes of a kind at a listener.
+    /// Returns the routes of a kind at a listener.
     pub(super) fn rivals(
         &mut self,
         listener: &ListenerId,

@@ -1,4 +1,4 @@
-//! A route object as a whole: its claims after conflicts, its rules translated and encoded.
+//! Route objects: claims after the resolution of conflicts, and translated and encoded rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,11 +39,11 @@ use crate::status::Condition;
 pub(crate) struct Rendered {
     /// The route.
     pub(crate) route: Route,
-    /// Its bytes and their hash; unset where they depend on the listener.
+    /// The bytes and their hash; unset where they depend on the listener.
     bytes: Option<(Bytes, Content)>,
-    /// The same without what policies say to it; unset where they say nothing.
+    /// The route without policy settings; unset where no policy applies.
     bare: Option<Arc<Route>>,
-    /// What policies say to it.
+    /// The policy fields that apply to the route.
     said: Arc<BTreeSet<Said>>,
 }
 
@@ -55,28 +55,28 @@ impl Rendered {
         Self { route, bytes, bare: None, said: Arc::default() }
     }
 
-    /// A route to which policies have said something, and what it would be without.
+    /// Creates a route with policy settings; `bare` is the route without them.
     pub(super) fn told(route: Route, bare: Arc<Route>, said: Arc<BTreeSet<Said>>) -> Self {
         let is_told = !said.is_empty();
         Self { bare: is_told.then_some(bare), said, ..Self::new(route) }
     }
 
-    /// What policies say to it.
+    /// Returns the policy fields that apply to the route.
     pub(crate) fn said(&self) -> &Arc<BTreeSet<Said>> {
         &self.said
     }
 
-    /// The same route without what policies say to it; itself where they say nothing.
+    /// Returns the route without policy settings; the route itself where no policy applies.
     pub(crate) fn bare(&self) -> &Route {
         self.bare.as_deref().unwrap_or(&self.route)
     }
 
-    /// The same without what policies say to it.
+    /// Returns the rendered route without policy settings.
     pub(crate) fn without_policies(&self) -> Self {
         Self::new(self.bare().clone())
     }
 
-    /// The content that it would have if policies said nothing to it.
+    /// Returns the content of the route without policy settings.
     pub(crate) fn bare_content(&self, listener: ListenerContext) -> Content {
         match &self.bare {
             Some(bare) => hashed(bare, listener).1,
@@ -84,12 +84,12 @@ impl Rendered {
         }
     }
 
-    /// The bytes for a listener, and their hash.
+    /// Returns the bytes for a listener, and their hash.
     pub(crate) fn encoded(&self, listener: ListenerContext) -> (Bytes, Content) {
         self.bytes.clone().unwrap_or_else(|| hashed(&self.route, listener))
     }
 
-    /// The unit of its object that it came from.
+    /// Returns the unit of the object that the route comes from.
     pub(crate) fn node(&self) -> Node {
         Node::section(self.route.key.clone(), self.route.section.clone())
     }
@@ -101,61 +101,61 @@ fn hashed(route: &Route, listener: ListenerContext) -> (Bytes, Content) {
     (bytes, content)
 }
 
-/// Where routes stand: Gateway, table, host.
+/// Places of routes: Gateway, table, host.
 pub(crate) type Places = BTreeSet<(ObjectKey, TableName, Host)>;
 
-/// What became of a route object.
+/// The outcome of a route object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RoutePlan {
-    /// Its parents, after conflicts.
+    /// The parents, after the resolution of conflicts.
     pub(crate) parents: Vec<Parent>,
-    /// Its routes.
+    /// The routes.
     pub(crate) routes: Vec<Arc<Rendered>>,
-    /// Where they stand.
+    /// The places of the routes.
     pub(crate) places: Places,
-    /// Those of the places that only an earlier version of the object claims.
+    /// The places among them that only an earlier version of the object claims.
     pub(crate) lent: Places,
-    /// Back ends that they use.
+    /// The backends that the routes use.
     pub(crate) backends: BTreeSet<Backend>,
-    /// What is wrong.
+    /// The faults.
     pub(crate) faults: Vec<Fault>,
-    /// Rules that something else stands in the place of.
+    /// Rules that are replaced by a direct response, or left out.
     pub(crate) replaced: Vec<Replaced>,
-    /// Conditions that hold for every parent: `ResolvedRefs`, and what tells of broken rules.
+    /// Conditions for every parent: `ResolvedRefs`, and those that report broken rules.
     pub(crate) conditions: Vec<Condition>,
-    /// Are all its rules broken?
+    /// Whether all rules are broken.
     pub(crate) wholly_invalid: bool,
-    /// Policies that are attached to it or to rules of it, or that rules name.
+    /// Policies that are attached to the object or its rules, or that rules name.
     pub(crate) policies: BTreeSet<ObjectKey>,
-    /// Policies of each rule, and which of them said what.
+    /// The policies of each rule, and the origin of each merged field.
     pub(crate) merged: BTreeMap<Arc<str>, (BTreeSet<ObjectKey>, PolicyOrigins)>,
-    /// What holds for its hosts as a whole.
+    /// The settings of its hosts as a whole.
     pub(crate) host: HostSettings,
-    /// Of a root HTTPProxy: the proxies that take part in its host.
+    /// For a root HTTPProxy: the HTTPProxies that take part in its host.
     pub(crate) members: BTreeSet<ObjectKey>,
-    /// Of a root HTTPProxy: what was found out about them.
+    /// For a root HTTPProxy: the findings about these HTTPProxies.
     pub(crate) findings: Vec<Finding>,
 }
 
 impl RoutePlan {
-    /// The Gateways that it stands at.
+    /// Returns the Gateways with a place of the route.
     pub(crate) fn gateways(&self) -> BTreeSet<&ObjectKey> {
         self.places.iter().map(|(gateway, _, _)| gateway).collect()
     }
 
-    /// The Gateways that it stands at, or asks to.
+    /// Returns the Gateways with a place of the route, and those that its parents name.
     pub(crate) fn concerns(&self) -> BTreeSet<&ObjectKey> {
         self.gateways().into_iter().chain(self.parents.iter().map(|parent| &parent.gateway)).collect()
     }
 
-    /// Whom the filters ask that its routes need.
+    /// Returns the external services that the filters of its routes call.
     pub(crate) fn remotes(&self) -> BTreeSet<Remote> {
         let guarded = self.routes.iter().map(|rendered| &rendered.route.guards).filter(|guards| !guards.is_empty());
         let filters: BTreeSet<ChainFilter> = guarded.flat_map(Guards::filters).collect();
         filters.iter().flat_map(ChainFilter::remotes).cloned().collect()
     }
 
-    /// The certificates that back ends are shown.
+    /// Returns the client certificates that are presented to backends.
     pub(crate) fn shown(&self) -> BTreeSet<ObjectKey> {
         let remotes = self.remotes();
         let asked = remotes.iter().filter_map(|remote| match remote {
@@ -165,7 +165,7 @@ impl RoutePlan {
         self.backends.iter().chain(asked).filter_map(Backend::client).cloned().collect()
     }
 
-    /// The ports of Services whose endpoints it needs.
+    /// Returns the ports of Services with endpoints that the route needs.
     pub(crate) fn services(&self) -> BTreeSet<ServicePort> {
         let remotes = self.remotes();
         let asked = remotes.iter().flat_map(Remote::services);
@@ -173,7 +173,7 @@ impl RoutePlan {
     }
 }
 
-/// Translates a route object; `None` where it is gone. Units that are closed are not served as they are written.
+/// Translates a route object; `None` where it is deleted. Units in `closed` are not served as written.
 pub(super) fn plan(
     key: &ObjectKey,
     claims: &Claims,
@@ -232,7 +232,8 @@ pub(super) fn plan(
     Some(plan)
 }
 
-/// A route on which translation failed: its hosts are answered after all others', so that nothing broader gets them.
+/// Returns the plan of a route after failed translation: a direct response answers its hosts after all other routes, so
+/// that no broader host gets their requests.
 pub(super) fn failed(object: &Object, claims: &Claims, settings: &Settings) -> RoutePlan {
     let fault = guard::fault(&object.key);
     let closing = Closing { how: Manner::AsWritten, message: fault.message.as_str().into() };
@@ -254,14 +255,14 @@ fn places(attachment: &Attachment) -> impl Iterator<Item = (ObjectKey, TableName
     attachment.owned.iter().map(move |host| (gateway.clone(), attachment.table.clone(), host.clone()))
 }
 
-/// Closed units of one object.
+/// The closed units of one object.
 pub(super) type Closed = BTreeMap<Arc<str>, Closing>;
 
 fn outcomes(object: &Object, closed: &Closed, settings: &Settings, reader: &mut Reader<'_>) -> Vec<Outcome> {
     let unreadable = |index: usize, name: Option<&Arc<str>>, matches: Vec<Ranked>, why: &str| {
         let name = name.map(|name| &**name);
         match closing(closed, index) {
-            // Not even the direct response in its place was taken.
+            // Envoy refused even the direct response that replaces the rule.
             Some(closing) => rule::closed(object, &rule::nothing_known(index, name), closing, settings),
             None => rule::unreadable(object, index, name, &matches, why.to_owned(), settings),
         }
@@ -294,7 +295,7 @@ fn closing(closed: &Closed, index: usize) -> Option<&Closing> {
 }
 
 fn enumerate<R>(rules: &[RuleEntry<R>], mut each: impl FnMut(usize, &RuleEntry<R>) -> Outcome) -> Vec<Outcome> {
-    // A name that stands twice would make two routes of one name.
+    // Two rules with the same name would give two routes with the same name.
     let mut names: BTreeMap<String, usize> = BTreeMap::new();
     rules
         .iter()
@@ -312,7 +313,8 @@ fn enumerate<R>(rules: &[RuleEntry<R>], mut each: impl FnMut(usize, &RuleEntry<R
         .collect()
 }
 
-/// HTTPRoutes and GRPCRoutes must not share a host of a listener: the older route has it.
+/// Removes hosts that a route of the other kind has: HTTPRoutes and GRPCRoutes must not share a host of a listener. The
+/// older route has the host.
 ///
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#grpcroute> (hostnames)
 fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, faults: &mut Vec<Fault>) -> Parent {
@@ -340,14 +342,14 @@ fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, fau
     parent
 }
 
-/// A host that only an earlier version claims is given up where a route of the other kind claims it today, or another
-/// route a wildcard that covers it.
+/// Removes hosts that only an earlier version claims, if a route of the other kind claims them today, or another route
+/// claims a wildcard that covers them.
 fn give_way(key: &ObjectKey, parent: &mut Parent, other: &str, reader: &mut Reader<'_>) {
     for attachment in parent.attachments.iter_mut().filter(|attachment| !attachment.lent.is_empty()) {
         let rivals: Vec<_> = reader.rivals(&attachment.listener, other).map(|(_, rival)| rival).collect();
         let alike = reader.rivals(&attachment.listener, &key.kind).filter(|(rival, _)| *rival != key);
-        // Of equal hosts the routes are ranked; a wildcard would be hidden by a host that nothing else claims. Routes that
-        // name no host claim what is left.
+        // Routes with equal hosts are ranked; a wildcard would be hidden by a host that no route claims today. Routes
+        // without hostnames claim the remaining hosts.
         let named = alike.flat_map(|(_, rival)| &rival.hosts).filter(|host| **host != Host::any());
         let wildcards: Vec<&Host> = named.collect();
         let is_lost = |lent: &&Host| {
@@ -368,7 +370,7 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
         .faults
         .iter()
         .filter(|fault| fault.class == Class::Referential && fault.field.starts_with("spec.rules"))
-        // References of policies are their own.
+        // References of policies are reported on the policies.
         .filter(|fault| fault.reason != rule::NOT_ENFORCED)
         .collect();
     conditions.push(match unresolved.first() {
@@ -388,9 +390,9 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
         let is_broken = |section: &str| broken().any(|replaced| replaced.section == section);
         let goes_on = plan.routes.iter().any(|route| !is_broken(&route.node().section))
             || plan.replaced.iter().any(|replaced| !is_broken(&replaced.section));
-        // Of a route of which nothing is left no part is valid.
+        // A route without any remaining rule is not partially invalid.
         if !plan.wholly_invalid && goes_on {
-            // The specification prescribes how the message begins.
+            // The specification requires this beginning of the message.
             let message = format!("Dropped Rule {told}");
             conditions.push(Condition::new("PartiallyInvalid", true, "UnsupportedValue", message));
         }

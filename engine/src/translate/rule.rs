@@ -1,4 +1,4 @@
-//! One rule of a route: from matches, filters and back ends to routes, or to what stands in their place.
+//! Rules of routes: conversion of matches, filters and backends to routes, or to a replacement.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -24,84 +24,85 @@ use crate::object::Object;
 use crate::policies::merge::Origins as PolicyOrigins;
 use crate::settings::{Settings, body_for};
 
-/// A match with its rank, and whether it is the placeholder of one that cannot be served as written.
+/// A match with its rank. `narrowed` marks the placeholder of a match that cannot be served as written.
 #[derive(Clone, Debug)]
 pub(super) struct Ranked {
     pub(super) matches: Match,
     pub(super) rank: PathRank,
     pub(super) narrowed: bool,
-    /// What is left of the path where it is narrowed; worked out from the path where unset.
+    /// The narrowed path; derived from the path where unset.
     pub(super) left: Option<(PathMatch, PathRank)>,
 }
 
 impl Ranked {
-    /// Every request of the host, after all other routes: for rules of which nothing can be told.
+    /// Returns a match for every request of the host, ranked after all other routes, for rules that are unreadable.
     pub(super) fn last() -> Self {
         Self { matches: Match::any(), rank: PathRank::Last, narrowed: true, left: None }
     }
 }
 
-/// A rule of either kind of route, read.
+/// A rule of an HTTPRoute or GRPCRoute, read.
 pub(super) struct ReadRule<'a> {
-    /// Its place among the rules.
+    /// The index of the rule.
     pub(super) index: usize,
-    /// Its name.
+    /// The name of the rule.
     pub(super) name: Option<&'a str>,
-    /// Its matches, never empty.
+    /// The matches, never empty.
     pub(super) matches: Vec<Ranked>,
-    /// Its filters.
+    /// The filters.
     pub(super) filters: Filters,
-    /// Its back ends, as written.
+    /// The backends as written.
     pub(super) backends: &'a [BackendRef],
-    /// Its time limits.
+    /// The timeouts.
     pub(super) timeouts: Timeouts,
-    /// What keeps it from being served.
+    /// The flaws that keep the rule from being served.
     pub(super) flaws: Vec<Flaw>,
 }
 
-/// What stands in the place of a rule, for status, metrics and diagnostics.
+/// The replacement of a rule, for status, metrics and diagnostics.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Replaced {
     /// The object.
     pub(crate) object: ObjectKey,
-    /// `rules[1]`.
+    /// The section of the object, as in `rules[1]`.
     pub(crate) section: String,
-    /// The status that requests get; `None` where the rule was left out.
+    /// The status that requests get; `None` where the rule is left out.
     pub(crate) response: Option<u16>,
-    /// Why.
+    /// The class of the fault.
     pub(crate) class: Class,
-    /// The sentence of the first fault.
+    /// The message of the first fault.
     pub(crate) message: String,
-    /// The policy that cannot be enforced, where it is one.
+    /// The policy that cannot be enforced, if a policy is the reason.
     pub(crate) policy: Option<ObjectKey>,
 }
 
-/// The reason of what is closed because a policy cannot be enforced.
+/// The reason of a fault for a unit that is closed because a policy cannot be enforced.
 pub(super) const NOT_ENFORCED: &str = "PolicyNotEnforced";
 
 /// The outcome of a rule.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) routes: Vec<Route>,
-    /// The same routes without what policies say to them; none where they say nothing.
+    /// The same routes without policy settings; empty where no policy applies.
     pub(super) bare: Vec<Route>,
-    /// What policies say to them.
+    /// The policy fields that apply to the routes.
     pub(super) said: BTreeSet<Said>,
     pub(super) faults: Vec<Fault>,
     pub(super) replaced: Option<Replaced>,
     pub(super) backends: BTreeSet<Backend>,
-    /// Who said what, where policies are attached to the rule.
+    /// The origin of each merged field, where policies are attached to the rule.
     pub(super) of_policies: Option<PolicyOrigins>,
     /// The policies that are attached to the rule.
     pub(super) policies: BTreeSet<ObjectKey>,
 }
 
-/// What Gateway API answers for back ends that are not there: 500; to gRPC calls `UNAVAILABLE`, which Envoy makes of 503.
+/// Returns the status that Gateway API requires for missing backends: 500; for gRPC calls `UNAVAILABLE`, which Envoy
+/// derives from 503.
 fn missing_backend_status(route: &Object) -> u16 {
     if &*route.key.kind == "GRPCRoute" { 503 } else { 500 }
 }
 
-/// Translates a rule that was read.
+/// Translates a rule.
 pub(super) fn translate(
     object: &Object,
     rule: ReadRule<'_>,
@@ -135,7 +136,7 @@ pub(super) fn translate(
         flawed.get_or_insert(format!("{field}: {message}"));
         outcome.faults.push(Fault::new(&object.key, Class::Invalid, field, "UnsupportedValue", message));
     }
-    // Requests must not pass without what protects them, whatever operators set.
+    // Requests must not pass without their protection, whatever the operator has configured.
     let settings = if guarded { &answering(settings) } else { settings };
     if let Some(message) = flawed {
         return broken(place, &rule.matches, section, message, settings, outcome);
@@ -169,7 +170,7 @@ pub(super) fn translate(
         outcome.backends.extend(mirrors.iter().map(|mirror| mirror.backend.clone()));
         Action::Forward(Box::new(Forward { backends, rewrite, timeouts, mirrors, ..Forward::default() }))
     } else {
-        // Whatever is set for invalid routes.
+        // The setting for invalid routes does not change this status.
         let message = missing.unwrap_or_else(|| {
             let why = if rule.backends.is_empty() { "there are no backendRefs" } else { "all weights are 0" };
             let message = format!("{why}, so that requests get {status}");
@@ -210,7 +211,7 @@ fn missing_backend(
     Replaced { object, section, response: Some(status), class: Class::Referential, message, policy }
 }
 
-/// Translates a rule that cannot be served: it is replaced by a direct response at the same place, or left out.
+/// Translates an unreadable rule: it is replaced by a direct response at the same matches, or left out.
 pub(super) fn unreadable(
     object: &Object,
     index: usize,
@@ -223,13 +224,13 @@ pub(super) fn unreadable(
     broken(place, matches, format!("rules[{index}]"), message, settings, Outcome::default())
 }
 
-/// A rule of which nothing can be told.
+/// Returns a rule with nothing readable but its index and name.
 pub(super) fn nothing_known<'a>(index: usize, name: Option<&'a str>) -> ReadRule<'a> {
     let (filters, timeouts) = (Filters::default(), Timeouts::default());
     ReadRule { index, name, matches: vec![Ranked::last()], filters, backends: &[], timeouts, flaws: Vec::new() }
 }
 
-/// A rule that Envoy refuses as it is written: it is answered at its place, or left out.
+/// Translates a rule that Envoy refuses as written: it is replaced by a direct response, or left out.
 pub(super) fn closed(object: &Object, rule: &ReadRule<'_>, closing: &Closing, settings: &Settings) -> Outcome {
     let place = Place { object, index: rule.index, name: rule.name, origins: Origins::one(object.key.clone()) };
     let section = format!("rules[{}]", rule.index);
@@ -250,7 +251,7 @@ pub(super) fn closed(object: &Object, rule: &ReadRule<'_>, closing: &Closing, se
     outcome
 }
 
-/// A unit that must not be left out is answered even where replacement is switched off.
+/// Returns settings for a unit that must not be left out: it is answered even where replacement is disabled.
 fn answering(settings: &Settings) -> Settings {
     let replacement = settings.replacement.clone().unwrap_or_default();
     Settings { replacement: Some(replacement), ..settings.clone() }
@@ -279,7 +280,7 @@ fn broken(
     outcome
 }
 
-/// A rule's place in its object.
+/// The position of a rule in its object.
 struct Place<'a> {
     object: &'a Object,
     index: usize,
@@ -308,7 +309,7 @@ impl Place<'_> {
     }
 }
 
-/// The rank of a path as Gateway API orders them; regular expressions stand between exact paths and prefixes.
+/// Returns the rank of a path in the order of Gateway API; regular expressions rank between exact paths and prefixes.
 pub(super) fn rank(path: &PathMatch) -> PathRank {
     match path {
         PathMatch::Exact(_) => PathRank::Exact,
@@ -319,14 +320,14 @@ pub(super) fn rank(path: &PathMatch) -> PathRank {
     }
 }
 
-/// The back ends of a rule, resolved.
+/// The resolved backends of a rule.
 pub(super) struct Resolved {
-    /// Those with a weight above 0, in order; `backend` is unset for those that are not there.
+    /// The backends with a weight above 0, in order; `backend` is unset for a missing one.
     pub(super) backends: Vec<WeightedBackend>,
-    /// What was not found or not granted.
+    /// The faults of references that are missing or not granted.
     pub(super) faults: Vec<Fault>,
-    /// A policy that closes one of them.
+    /// A policy that closes one of the backends.
     pub(super) policy: Option<ObjectKey>,
-    /// What cannot be used as written.
+    /// The flaws of the references as written.
     pub(super) flaws: Vec<Flaw>,
 }

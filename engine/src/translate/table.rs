@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// A route table of a Gateway: one for each plain port, one for each HTTPS listener.
 ///
-/// Not finer: browsers reuse one HTTP/2 connection for all hosts that its certificate covers.
+/// Tables are not split further: browsers reuse one HTTP/2 connection for all hosts that its certificate covers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum TableName {
     /// All plain HTTP listeners of a port.
@@ -19,37 +19,37 @@ pub(crate) enum TableName {
 pub(crate) struct Host(Arc<str>);
 
 impl Host {
-    /// All hosts.
+    /// Returns the pattern for all hosts.
     pub(crate) fn any() -> Self {
         Self("*".into())
     }
 
-    /// The hosts of a listener or route: all where none is set.
+    /// Returns the hosts of a listener or route; all hosts where no pattern is set.
     pub(crate) fn new(pattern: Option<&Arc<str>>) -> Self {
         pattern.map_or_else(Self::any, |pattern| Self(pattern.clone()))
     }
 
-    /// A host that no request names: Envoy answers 400 to a `Host` with a space before it looks for a route.
+    /// Returns a host that no request can have: Envoy answers 400 to a `Host` with a space before it looks for a route.
     pub(crate) fn unreachable() -> Self {
         Self("holdfast trial".into())
     }
 
-    /// As Envoy writes it in `domains`.
+    /// Returns the host as Envoy writes it in `domains`.
     pub(crate) fn domain(&self) -> &str {
         &self.0
     }
 
-    /// What follows the wildcard: `` of `*`, `.example.com` of `*.example.com`, nothing for a precise host.
+    /// Returns the text after the wildcard: `` for `*`, `.example.com` for `*.example.com`, `None` for an exact host.
     fn suffix(&self) -> Option<&str> {
         self.0.strip_prefix('*')
     }
 
-    /// Does it stand for several hosts?
+    /// Returns whether the pattern is a wildcard.
     pub(crate) fn is_wildcard(&self) -> bool {
         self.suffix().is_some()
     }
 
-    /// Does every host that `other` stands for also match this pattern?
+    /// Returns whether every host that matches `other` also matches this pattern.
     pub(crate) fn covers(&self, other: &Host) -> bool {
         match self.suffix() {
             None => self == other,
@@ -61,7 +61,7 @@ impl Host {
         }
     }
 
-    /// The hosts that match both patterns, where there are any.
+    /// Returns the pattern of the hosts that match both patterns, if any.
     pub(crate) fn intersection(&self, other: &Host) -> Option<Host> {
         if self.covers(other) {
             Some(other.clone())
@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    /// The pattern itself and every wildcard with a suffix that covers it.
+    /// Returns the pattern itself and every wildcard with a suffix that covers it.
     pub(crate) fn and_above(&self) -> impl Iterator<Item = Host> {
         let labels: Vec<&str> = self.0.split('.').collect();
         let above = (1..labels.len()).map(|from| format!("*.{}", labels.get(from..).unwrap_or_default().join(".")));
@@ -80,7 +80,7 @@ impl Host {
         std::iter::once(self.clone()).chain(above)
     }
 
-    /// Sorts patterns: the more specific first.
+    /// Returns the sort key of the pattern: the more specific pattern comes first.
     pub(crate) fn specificity(&self) -> (bool, Reverse<usize>) {
         (self.suffix().is_some(), Reverse(self.0.len()))
     }

@@ -1,4 +1,5 @@
-//! Translation as a whole: incremental and from scratch must agree, in any order of events.
+//! Tests of translation as a whole: incremental translation must equal translation from scratch, in any order of
+//! events.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -92,8 +93,8 @@ fn a_change_of_endpoints_changes_one_resource() {
     assert_eq!(changed, [ResourceType::Endpoints]);
 }
 
-/// What is done with broken objects, again and again: incremental translation ends where one from scratch begins, and
-/// every rule that is not served as written is told.
+/// Applies random changes with broken objects: incremental translation must end where translation from scratch does,
+/// and every rule that is not served as written must have a fault.
 #[test]
 fn broken_objects_leave_the_same_as_from_scratch() {
     let documents = testing::documents(BASE);
@@ -131,7 +132,7 @@ fn broken_objects_leave_the_same_as_from_scratch() {
     }
 }
 
-/// A route on which translation panics closes its own hosts, and everything else is served and goes on.
+/// A route that panics in translation closes only its own hosts; everything else is served and updated.
 #[test]
 fn a_poisoned_object_is_contained() {
     let mut engine = testing::engine(BASE, Settings::standalone());

@@ -1,9 +1,10 @@
-//! Matches of a version of a route that is served instead of the desired one: what the desired version does not claim
-//! gives way.
+//! Matches of an earlier version of a route that is served instead of the desired version: they yield where the desired
+//! version does not claim them.
 //!
-//! A last valid version supplies the content of rules; what it claims is the desired version's. A match that the desired
-//! version gave up comes after everything that is claimed in its host. Where the desired claim cannot be used itself, or
-//! is a regular expression that an Envoy may have refused, the last valid one keeps its rank and loses to its equals.
+//! A last valid version supplies the content of rules; the desired version determines the claims. A match that the
+//! desired version gave up ranks after all claimed matches of its host. Where the desired claim itself is unusable, or
+//! has a regular expression that an Envoy may have refused, the last valid match keeps its rank and loses to equal
+//! matches.
 
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ use crate::model::{Match, PathMatch, ValueMatch};
 use crate::object::Object;
 use crate::settings::Settings;
 
-/// Ranks the routes of an earlier version, one outcome a rule, by what the desired version claims.
+/// Ranks the routes of an earlier version, one outcome for each rule, by the claims of the desired version.
 pub(super) fn give_way(outcomes: &mut [Outcome], desired: &Object, settings: &Settings) {
     let regexes = Regexes::of_object(narrow::limits(settings));
     let today = match &desired.body {
@@ -46,14 +47,14 @@ pub(super) fn give_way(outcomes: &mut [Outcome], desired: &Object, settings: &Se
     }
 }
 
-/// Can a claim not be used, as far as is known without Envoy?
+/// Returns whether a claim may be unusable, as far as this is known without Envoy.
 fn may_be_unusable(ranked: &Ranked) -> bool {
     let Match { path, headers, query, method: _, grpc: _ } = &ranked.matches;
     let has_regex = || headers.iter().chain(query).any(|named| matches!(named.value, ValueMatch::Regex(_)));
     ranked.narrowed || matches!(path, PathMatch::Regex(_)) || has_regex()
 }
 
-/// The matches of each rule as it is desired.
+/// Returns the desired matches of each rule.
 fn rules<R>(
     route: &Route<R>,
     read: impl Fn(usize, &R) -> Vec<Ranked>,

@@ -1,4 +1,4 @@
-//! Takes in the outcome of each piece of translation, and marks what has read an outcome that changed.
+//! State updates of translation: stores the outcome of each unit, and marks the readers of outcomes that changed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -107,8 +107,8 @@ impl Translator {
         self.certificates_shown(&before.shown(), &plan.shown());
     }
 
-    /// Listeners of a Gateway or ListenerSet whose hostname cannot be used have these, where nobody claims the same
-    /// today; true where that is to be translated.
+    /// Sets the hostnames for listeners of a Gateway or ListenerSet with an unusable hostname, which apply as long as
+    /// no other listener claims them. Returns whether this requires translation.
     pub(crate) fn lend(&mut self, owner: &ObjectKey, hostnames: LentHostnames) -> bool {
         let before = self.lent.get(owner);
         if before.map_or(hostnames.is_empty(), |before| *before == hostnames) {
@@ -124,7 +124,7 @@ impl Translator {
         true
     }
 
-    /// The certificates that the listeners of a Gateway use in any of its fleets.
+    /// Returns the certificates that the listeners of a Gateway use, or present to backends, in any of its fleets.
     pub(super) fn certificates_of(&self, gateway: &ObjectKey) -> BTreeSet<ObjectKey> {
         let fleets = self.fleets_of(gateway);
         let fleets = fleets.iter().filter_map(|id| self.fleets.get(id));
@@ -142,7 +142,7 @@ impl Translator {
         }
     }
 
-    /// Nobody asks for a piece any more, also where a change has just asked to do it again.
+    /// Removes a unit that is no longer needed, together with its pending translation.
     pub(super) fn drop_unit(&mut self, unit: Unit) {
         self.forget(&unit);
         self.dirty.remove(&unit);
@@ -195,7 +195,7 @@ impl Translator {
                 self.routes.remove(key)
             }
         };
-        // Of HTTPProxies each is told apart, see `proxy/update.rs`.
+        // HTTPProxies are recorded individually, see `proxy/update.rs`.
         if !proxy::is_proxy(key) {
             if plan.as_ref().is_some_and(|plan| !plan.replaced.is_empty()) {
                 self.replaced_routes.insert(key.clone());
@@ -218,7 +218,7 @@ impl Translator {
                 continue;
             }
             let Some(fleet) = self.fleets.get_mut(&id) else { continue };
-            // Where only words changed (a status, a fault), nothing that is served did.
+            // A change of status or faults alone does not change what is served.
             if !plan.as_ref().is_some_and(|plan| fleet.has(key, plan)) {
                 fleet.set_route(key, plan.as_ref());
                 self.touched.insert(id);
@@ -228,11 +228,11 @@ impl Translator {
         self.services_changed(old, new);
     }
 
-    /// Endpoints and certificates that a route's plan asks for anew are looked up, and those that nobody asks for any more
-    /// forgotten.
+    /// Looks up the endpoints and certificates that a new plan of a route adds, and removes those that are no longer
+    /// needed.
     pub(super) fn services_changed(&mut self, old: Option<&RoutePlan>, new: Option<&RoutePlan>) {
         let services = |plan: Option<&RoutePlan>| -> BTreeSet<ServicePort> {
-            // A route that stands nowhere asks for no endpoints.
+            // A route without a place needs no endpoints.
             let plan = plan.filter(|plan| !plan.places.is_empty());
             plan.map(RoutePlan::services).unwrap_or_default()
         };
@@ -243,7 +243,7 @@ impl Translator {
         self.certificates_shown(&shown(old), &shown(new));
     }
 
-    /// Looks up endpoints that are asked for anew, and forgets those that nobody asks for any more.
+    /// Looks up endpoints that are newly needed, and removes those that are no longer needed.
     pub(super) fn endpoints_wanted(&mut self, before: &BTreeSet<ServicePort>, after: &BTreeSet<ServicePort>) {
         let unknown = after.iter().filter(|service| !self.endpoints.contains_key(service)).cloned();
         self.dirty.extend(unknown.map(Unit::Endpoints));
@@ -252,14 +252,14 @@ impl Translator {
         }
     }
 
-    /// The same of certificates that back ends are shown.
+    /// Looks up client certificates that backends newly require, and removes those that are no longer needed.
     pub(super) fn certificates_shown(&mut self, before: &BTreeSet<ObjectKey>, after: &BTreeSet<ObjectKey>) {
         if before != after || after.iter().any(|secret| !self.secrets.contains_key(secret)) {
             self.certificates_changed(before, after);
         }
     }
 
-    /// Forgets the endpoints of a Service's port where no fleet uses them.
+    /// Removes the endpoints of a Service's port if no fleet uses them.
     pub(super) fn release_service(&mut self, service: &ServicePort) {
         if !self.fleets.values().any(|fleet| fleet.uses(service)) && self.keepers(service).next().is_none() {
             self.endpoints.remove(service);

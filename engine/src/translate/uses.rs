@@ -1,4 +1,5 @@
-//! Which parts of routes use a cluster, and which clusters are made of an object. Read only, when somebody is blamed.
+//! Use of clusters: the routes that use a cluster, and the clusters that are made of an object. Queried only when a
+//! refusal is attributed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use crate::features::remote::Remote;
 use crate::snapshot::ObjectSnapshot;
 
 impl Translator {
-    /// Who is behind a fleet's cluster, and the parts of routes that use it, with the unit of each.
+    /// Returns the service behind a fleet's cluster, and the routes that use the cluster, each with its unit.
     pub(crate) fn users(&self, fleet: &FleetId, cluster: &str) -> Option<(Remote, Vec<(Content, Node)>)> {
         self.fleets.get(fleet)?.users(cluster)
     }
 
-    /// The clusters of a Gateway that are made of an object as all are desired, each with the units that use it.
+    /// Returns the desired clusters of a Gateway that are made of an object, each with a unit that uses it.
     pub(crate) fn clusters_through(&self, gateway: &ObjectKey, key: &ObjectKey) -> Vec<(Version, Node)> {
         let routes = self.routes_reading(key);
         let plans = routes.iter().filter_map(|route| self.routes.get(route));
@@ -32,7 +33,7 @@ impl Translator {
             let through = filter.remotes().into_iter().filter(|remote| remote.origins().contains(&key));
             clusters.extend(through.map(|remote| (Version::of(&encode::cluster::remote(remote)), unit.clone())));
         }
-        // Whom its listeners tell of requests.
+        // Services for access logs and traces of its listeners.
         let told = self.levels.get(gateway).into_iter().flat_map(|levels| levels.connections.remotes());
         for (remote, policy) in told.filter(|(remote, _)| remote.origins().contains(&key)) {
             clusters.push((Version::of(&encode::cluster::remote(&remote)), Node::whole(policy)));
@@ -40,8 +41,9 @@ impl Translator {
         clusters
     }
 
-    /// The filters that a Gateway, its listeners and its routes ask for as they are desired: what is refused of each as a
-    /// content, who says what it does, and the unit that asks for it. Looks at all routes: for questions that are rare.
+    /// Returns the desired filters of a Gateway, its listeners and its routes. Each entry has the content that Envoy
+    /// can refuse, the object that configures the filter, and the unit that requires it. Scans all routes: for rare
+    /// queries only.
     pub(crate) fn filters(&self, gateway: &ObjectKey) -> Vec<(Content, ObjectKey, Node)> {
         let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
         let of_routes = plans.flat_map(|plan| filters_in(plan));
@@ -49,8 +51,8 @@ impl Translator {
         of_routes.chain(of_levels).collect()
     }
 
-    /// The filters that policies of a Gateway and its listeners ask for, each with a policy that does. Where one is
-    /// refused, the policy closes what it is attached to.
+    /// Returns the filters that policies of a Gateway and its listeners require, each with such a policy. If Envoy
+    /// refuses a filter, the policy closes its targets.
     fn level_filters(&self, gateway: &ObjectKey) -> Vec<(ChainFilter, Node)> {
         let levels = self.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
         let filters = levels.flat_map(|(_, level)| {
@@ -65,9 +67,9 @@ impl Translator {
         filters.collect()
     }
 
-    /// What is asked for together, by one part of a route or by what stands above routes: filters, and what policies say.
-    /// A part of a route is asked for with it. Where one of it is closed, the others are not asked for either. Looks at all
-    /// routes: for questions that are rare.
+    /// Returns the sets of contents that are published together, by one part of a route or above the routes: filters
+    /// and policy fields, and the part of the route itself. If one of them is closed, the others are no longer
+    /// required. Scans all routes: for rare queries only.
     pub(crate) fn asked_together(&self, gateway: &ObjectKey) -> Vec<BTreeSet<Content>> {
         let fleet = self.fleets.get(&FleetId::main(gateway));
         let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
@@ -88,8 +90,8 @@ impl Translator {
         parts.chain([above]).filter(|asked| asked.len() > 1).collect()
     }
 
-    /// Does an object that is desired have this content? That of `key` is looked at first; the look at all others is for
-    /// questions that are rare.
+    /// Returns whether a desired object has this content. The object `key` is checked first; the scan of all other
+    /// objects is for rare queries only.
     pub(crate) fn is_desired(&self, gateway: &ObjectKey, key: &ObjectKey, content: &Content) -> bool {
         let of_route = |plan: &Arc<RoutePlan>| self.contents(gateway, plan).iter().any(|(known, _)| known == content);
         let of_policy = |plan: &Arc<PolicyPlan>| plan.contents().any(|(_, known)| known == *content);
@@ -101,17 +103,18 @@ impl Translator {
             || self.policies.values().any(of_policy)
     }
 
-    /// The same of one route.
+    /// Returns the filters of one route as contents.
     pub(crate) fn filters_of(&self, plan: &RoutePlan) -> Vec<Content> {
         filters_in(plan).into_iter().map(|(content, _, _)| content).collect()
     }
 
-    /// The clusters of a route that are made of an object.
+    /// Returns the clusters of a route that are made of an object.
     pub(crate) fn clusters_of(&self, plan: &RoutePlan, key: &ObjectKey) -> Vec<Version> {
         clusters_in(plan, key).into_iter().map(|(cluster, _)| cluster).collect()
     }
 
-    /// The clusters that are made of an object under an overlay: of those routes that are then served in another version.
+    /// Returns the clusters that are made of an object under an overlay, for the routes that the overlay serves in
+    /// another version.
     pub(crate) fn clusters_through_under(
         &self,
         gateway: &ObjectKey,
@@ -124,7 +127,7 @@ impl Translator {
         self.made_by(altered, gateway, key, over, objects)
     }
 
-    /// The clusters that are made of an object under an overlay, of all routes that read it.
+    /// Returns the clusters that are made of an object under an overlay, for all routes that read the object.
     pub(crate) fn clusters_made_under(
         &self,
         gateway: &ObjectKey,
@@ -159,7 +162,8 @@ fn clusters_in(plan: &RoutePlan, key: &ObjectKey) -> Vec<(Version, Node)> {
     clusters
 }
 
-/// The filters that the parts of a plan ask for, as contents, each with who says what it does.
+/// Returns the filters that the routes of a plan require, as contents, each with the object that configures it and the
+/// unit that requires it.
 fn filters_in(plan: &RoutePlan) -> Vec<(Content, ObjectKey, Node)> {
     let mut filters = Vec::new();
     for rendered in plan.routes.iter().filter(|rendered| !rendered.route.guards.is_empty()) {
@@ -168,7 +172,7 @@ fn filters_in(plan: &RoutePlan) -> Vec<(Content, ObjectKey, Node)> {
     filters
 }
 
-/// A filter as a content, who says what it does, and who asks for it.
+/// Returns a filter as a content, with the object that configures it and the unit that requires it.
 fn told(filter: &ChainFilter, unit: Node) -> (Content, ObjectKey, Node) {
     let owner = filter.owners().first().unwrap_or(&unit.key).clone();
     (encode::chain_parts::filter_content(filter), owner, unit)

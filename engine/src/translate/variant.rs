@@ -1,7 +1,8 @@
-//! What single fleets are served otherwise than desired: objects in another version, units that are closed.
+//! Variants: outcomes for single fleets that differ from the desired ones, by objects in another version and closed
+//! units.
 //!
-//! Only what an overlay touches is translated once more: the routes it speaks of and those that read an object it
-//! speaks of. Everything else is shared with what is desired.
+//! Only the routes that an overlay mentions, and those that read an object of the overlay, are translated again.
+//! Everything else is shared with the desired outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,36 +26,36 @@ use crate::features::redirect::ListenerContext;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
-/// The overlays in force, and what was made under them.
+/// The overlays in force, and the outcomes under them.
 #[derive(Debug, Default)]
 pub(super) struct Variants {
     overlays: BTreeMap<FleetId, Arc<Overlay>>,
     routes: BTreeMap<(FleetId, ObjectKey), Arc<RoutePlan>>,
     gateways: BTreeSet<FleetId>,
-    /// Fleets to which policies of their Gateway say something else than desired.
+    /// Fleets with policy settings of their Gateway that differ from the desired ones.
     levels: BTreeSet<FleetId>,
 }
 
 impl Variants {
-    /// Is the Gateway itself served otherwise to this fleet?
+    /// Returns whether this fleet is served a variant of the Gateway itself.
     pub(super) fn has_gateway(&self, fleet: &FleetId) -> bool {
         self.gateways.contains(fleet)
     }
 
-    /// Do policies of the Gateway say something else than desired to this fleet?
+    /// Returns whether this fleet has policy settings of its Gateway that differ from the desired ones.
     pub(super) fn has_levels(&self, fleet: &FleetId) -> bool {
         self.levels.contains(fleet)
     }
 }
 
 impl Translator {
-    /// The fleets of a Gateway.
+    /// Returns the fleets of a Gateway.
     pub(super) fn fleets_of(&self, gateway: &ObjectKey) -> Vec<FleetId> {
         let from = self.fleets.range(FleetId::main(gateway)..);
         from.map(|(id, _)| id).take_while(|id| id.gateway == *gateway).cloned().collect()
     }
 
-    /// Opens another fleet of a Gateway, like one that is there; nothing happens where it is open already.
+    /// Opens another fleet of a Gateway as a copy of an existing one. Does nothing if the fleet is already open.
     pub(crate) fn open(&mut self, id: &FleetId, like: &FleetId) {
         let Some(fleet) = self.fleets.get(like).filter(|_| !self.fleets.contains_key(id)).cloned() else { return };
         self.fleets.insert(id.clone(), fleet);
@@ -78,7 +79,7 @@ impl Translator {
         self.touched.insert(id.clone());
     }
 
-    /// Closes a fleet and forgets what was made for it.
+    /// Closes a fleet and removes its outcomes.
     pub(crate) fn close(&mut self, id: &FleetId) {
         self.variants.overlays.remove(id);
         self.variants.gateways.remove(id);
@@ -98,7 +99,7 @@ impl Translator {
         self.keep_endpoints(id, BTreeSet::new());
     }
 
-    /// From now on the fleet is served with these differences. Takes effect with the next translation.
+    /// Sets the overlay of a fleet. It takes effect with the next translation.
     pub(crate) fn lay_over(&mut self, id: &FleetId, overlay: Overlay) {
         let before = self.variants.overlays.get(id).cloned().unwrap_or_default();
         if *before == overlay {
@@ -119,16 +120,16 @@ impl Translator {
             for route in self.routes_reading(&key) {
                 self.dirty.insert(Unit::RouteVariant(id.clone(), route));
             }
-            // The ports of a Service of which nothing is desired that can be read.
+            // Ports of a Service without a readable desired version.
             let readers = self.readers.get(&Input::Object(key.clone()));
             let endpoints = readers.into_iter().flatten().filter(|unit| matches!(unit, Unit::Endpoints(_)));
             self.dirty.extend(endpoints.cloned());
-            // An object of which nothing is desired that can be read: only the overlay has it.
+            // An object without a readable desired version exists only in the overlay.
             self.dirty.insert(Unit::RouteVariant(id.clone(), key));
         }
     }
 
-    /// The route objects whose translation has looked at an object, or at what became of it.
+    /// Returns the route objects that read an object, or the plan of this object, in translation.
     pub(crate) fn routes_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
         let direct = self.readers.get(&Input::Object(key.clone())).into_iter().flatten();
         let policies = direct.clone().filter_map(|unit| match unit {
@@ -147,7 +148,7 @@ impl Translator {
         routes.collect()
     }
 
-    /// The overlay by which an object is there at all, where it cannot be read as it is desired.
+    /// Returns an overlay that contains an object without a readable desired version.
     pub(super) fn stand_in(&self, key: &ObjectKey, objects: &ObjectSnapshot) -> Option<Arc<Overlay>> {
         if objects.get(key).is_some() {
             return None;
@@ -155,7 +156,7 @@ impl Translator {
         self.variants.overlays.values().find(|overlay| overlay.objects.contains_key(key)).cloned()
     }
 
-    /// The fleets that are served this route otherwise than desired.
+    /// Returns the fleets that are served a variant of this route.
     pub(super) fn variants_wanted(&self, route: &ObjectKey) -> BTreeSet<FleetId> {
         let wanted = self.variants.overlays.iter().filter(|(id, overlay)| self.varies(id, overlay, route));
         wanted.map(|(id, _)| id.clone()).collect()
@@ -172,7 +173,7 @@ impl Translator {
         overlay.closed.contains_key(route)
             || overlay.alters(route)
             || reads.into_iter().any(|input| match input {
-                // Gateways and their sets are served otherwise in a unit of their own.
+                // Gateways and ListenerSets have variants in a unit of their own.
                 Input::Object(key) => {
                     overlay.alters(key) && !matches!(&*key.kind, "Gateway" | listener_set::KIND)
                         || (proxy::is_proxy(key) && overlay.closed.contains_key(key))
@@ -191,7 +192,7 @@ impl Translator {
             Some(overlay) => {
                 self.variants.levels.insert(id.clone());
                 let read = self.read_over(unit, Some(&overlay), objects, |_, reader| level::plan(&id.gateway, reader));
-                // What is said stays said.
+                // Translation failed: the last settings stay in force.
                 let Some(levels) = read.0 else { return };
                 Arc::new(levels)
             }
@@ -245,7 +246,7 @@ impl Translator {
             fleet.set_route(key, served.as_ref());
             self.touched.insert(id.clone());
         }
-        // What is served again as desired may ask for endpoints that nobody else asked for meanwhile.
+        // A route that is served as desired again may need endpoints that no other route needed meanwhile.
         self.services_changed(old.as_deref(), served.as_deref());
     }
 
@@ -300,7 +301,7 @@ impl Translator {
         self.certificates_changed(&before, &after);
     }
 
-    /// What a route would be under an overlay, without putting it into force.
+    /// Returns the plan of a route under an overlay, without applying the overlay.
     pub(crate) fn try_route(&self, key: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<RoutePlan> {
         if proxy::is_proxy(key) {
             return self.try_share(key, over, objects);
@@ -309,7 +310,7 @@ impl Translator {
         guard::guarded(|| plan_over(key, over, &self.settings, &mut reader)).flatten()
     }
 
-    /// The parts of a route as it is made under an overlay; none where the overlay changes nothing that it reads.
+    /// Returns the contents of a route under an overlay; empty where the overlay changes nothing that the route reads.
     pub(crate) fn contents_under(
         &self,
         gateway: &ObjectKey,
@@ -318,7 +319,7 @@ impl Translator {
         objects: &ObjectSnapshot,
     ) -> Vec<(Content, Node)> {
         let units = match proxy::is_proxy(key) {
-            // A unit is the root with all that it includes.
+            // The unit of an HTTPProxy is its root with all included HTTPProxies.
             true => self.roots_reading(key).into_iter().map(Unit::Route).collect(),
             false => vec![Unit::Claims(key.clone()), Unit::Route(key.clone())],
         };
@@ -336,17 +337,17 @@ impl Translator {
         plan.map(|plan| self.contents(gateway, &plan)).unwrap_or_default()
     }
 
-    /// May an object use another one today?
+    /// Returns whether an object may currently use another one.
     pub(crate) fn is_granted(&self, from: &ObjectKey, to: &ObjectKey, objects: &ObjectSnapshot) -> bool {
         self.reader(None, objects).granted((&from.group, &from.kind, &from.namespace), to)
     }
 
-    /// The parts of a route's plan in the fleets of a Gateway.
+    /// Returns the contents of a route's plan in the main fleet of a Gateway.
     pub(crate) fn contents(&self, gateway: &ObjectKey, plan: &RoutePlan) -> Vec<(Content, Node)> {
         self.fleets.get(&FleetId::main(gateway)).map(|fleet| fleet.contents(plan)).unwrap_or_default()
     }
 
-    /// Those of the parts of a route's plan that are of some sort.
+    /// Returns the contents of the routes of a plan that a predicate selects.
     pub(crate) fn parts_of(
         &self,
         gateway: &ObjectKey,
@@ -357,7 +358,7 @@ impl Translator {
         fleet.map(|fleet| fleet.parts_of(plan, wanted)).unwrap_or_default()
     }
 
-    /// The parts of a route's plan in the tables of a Gateway that have one of these contents, by route configuration.
+    /// Returns the routes of a plan in the tables of a Gateway that have one of these contents, by route configuration.
     pub(crate) fn parts_with(
         &self,
         gateway: &ObjectKey,
@@ -375,23 +376,23 @@ impl Translator {
         parts
     }
 
-    /// Does a route in the Gateway's main fleet have this content? Looks at all of them: for questions that are rare.
+    /// Returns whether a route in the Gateway's main fleet has this content. Scans all routes: for rare queries only.
     pub(crate) fn has_content(&self, gateway: &ObjectKey, content: &Content) -> bool {
         self.fleets.get(&FleetId::main(gateway)).is_some_and(|fleet| fleet.has_content(content))
     }
 
-    /// Routes of which translation serves a rule otherwise than it is written.
+    /// Returns the routes with at least one rule that is not served as written.
     pub(crate) fn invalid_routes(&self) -> impl Iterator<Item = &ObjectKey> {
         self.replaced_routes.iter()
     }
 
-    /// Routes with a hostname that cannot be used.
+    /// Returns the routes with an unusable hostname.
     pub(crate) fn unclaimed_routes(&self) -> impl Iterator<Item = &ObjectKey> {
         self.unclaimed_routes.iter()
     }
 
-    /// The certificates that a Gateway's listeners use as desired, and those that back ends are shown, with the hash of
-    /// each.
+    /// Returns the desired certificates of a Gateway's listeners and the client certificates presented to backends,
+    /// each with its hash.
     pub(crate) fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
         let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
         let fleet = self.fleets.get(&FleetId::main(gateway));
@@ -400,33 +401,33 @@ impl Translator {
         keys.filter_map(|key| Some((key.clone(), Content(*self.secrets.get(key)?.version.as_bytes())))).collect()
     }
 
-    /// What a fleet should have.
+    /// Returns the snapshot of a fleet.
     pub(crate) fn snapshot(&self, id: &FleetId) -> Option<&Snapshot> {
         self.fleets.get(id).map(super::fleet::Fleet::snapshot)
     }
 
-    /// Certificates of a Gateway's listeners that are there and cannot be used, and why.
+    /// Returns the existing but unusable certificates of a Gateway's listeners, each with the reason.
     pub(crate) fn broken_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
         let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
         listeners.flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
     }
 
-    /// Every route object.
+    /// Returns every route object.
     pub(crate) fn route_keys(&self) -> BTreeSet<ObjectKey> {
         self.routes.keys().filter(|key| !proxy::is_proxy(key)).chain(self.shares.keys()).cloned().collect()
     }
 
-    /// The desired plan of a route; of an HTTPProxy what is its own in those of its roots.
+    /// Returns the desired plan of a route; for an HTTPProxy, its part of the plans of its roots.
     pub(crate) fn route(&self, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
         if proxy::is_proxy(key) { self.shares.get(key) } else { self.routes.get(key) }
     }
 
-    /// The plan of a route as a fleet is served it.
+    /// Returns the plan of a route as served to a fleet.
     pub(crate) fn served_route(&self, id: &FleetId, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
         self.variants.routes.get(&(id.clone(), key.clone())).or_else(|| self.routes.get(key))
     }
 
-    /// What is a route object's own in what a fleet is served: of an HTTPProxy its part in the plans of its roots.
+    /// Returns the plan of a route object as served to a fleet; for an HTTPProxy, its part of the plans of its roots.
     pub(crate) fn served_share(&self, id: &FleetId, key: &ObjectKey) -> Option<Arc<RoutePlan>> {
         if !proxy::is_proxy(key) {
             return self.served_route(id, key).cloned();
@@ -435,13 +436,13 @@ impl Translator {
         self.share_of(key, roots.iter().filter_map(|root| self.served_route(id, root))).map(Arc::new)
     }
 
-    /// What a fleet's route configuration of this name is made of.
+    /// Returns the parts of the named route configuration of a fleet.
     pub(crate) fn composition(&self, id: &FleetId, resource: &str) -> Option<(&Composition, ListenerContext)> {
         self.fleets.get(id)?.composition(resource)
     }
 }
 
-/// What a route is under an overlay.
+/// Returns the plan of a route under an overlay.
 fn plan_over(key: &ObjectKey, overlay: &Overlay, settings: &Settings, reader: &mut Reader<'_>) -> Option<RoutePlan> {
     if proxy::is_proxy(key) {
         return proxy::plan(key, &overlay.closed, settings, reader);

@@ -1,4 +1,4 @@
-//! What translation knows, for reports: faults, statuses, replacements. Put together when asked, never on the hot path.
+//! Reports of translation: faults, statuses and replacements. Computed on request, never on the hot path.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::proxies::finding::Finding;
 
 impl Translator {
-    /// All faults, in order, each once.
+    /// Returns all faults in order, without duplicates.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let plans = self.plans.values().flat_map(|plan| &plan.faults);
         let routes = self.routes.values().flat_map(|plan| &plan.faults);
@@ -35,27 +35,27 @@ impl Translator {
         faults
     }
 
-    /// What was found out about an ExtensionService.
+    /// Returns the findings about an ExtensionService.
     pub(crate) fn extension_findings(&self, key: &ObjectKey) -> Option<&[Finding]> {
         self.extensions.get(key).map(Vec::as_slice)
     }
 
-    /// What is wrong with a class of ours.
+    /// Returns the fault of a GatewayClass of this controller.
     pub(crate) fn class_fault(&self, key: &ObjectKey) -> Option<&Fault> {
         self.classes.get(key)
     }
 
-    /// The Gateways that are ours, in order.
+    /// Returns the plans of the Gateways of this controller, in order.
     pub(crate) fn plans(&self) -> BTreeMap<&ObjectKey, &GatewayPlan> {
         self.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
     }
 
-    /// The route objects, in order.
+    /// Returns the plans of the route objects, in order.
     pub(crate) fn routes(&self) -> BTreeMap<&ObjectKey, &RoutePlan> {
         self.routes.iter().map(|(key, plan)| (key, &**plan)).collect()
     }
 
-    /// How many route objects stand at each listener.
+    /// Returns the number of route objects at each listener.
     pub(crate) fn attached(&self) -> BTreeMap<ListenerId, i32> {
         let mut attached = BTreeMap::new();
         for plan in self.routes.values() {

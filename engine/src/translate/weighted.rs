@@ -1,4 +1,4 @@
-//! The weighted back ends of a rule.
+//! The weighted backends of a rule.
 
 use holdfast_graph::{ObjectKey, Role};
 
@@ -12,10 +12,10 @@ use crate::fault::at;
 use crate::features::Flaw;
 use crate::model::WeightedBackend;
 
-/// Back ends of one rule; the CRD allows as many.
+/// Backends of one rule; same limit as in the CRD.
 pub(super) const BACKENDS_MAX: usize = 16;
 
-/// Resolves the back ends of a rule (`rules[1]`).
+/// Resolves the backends of a rule (`rules[1]`).
 pub(super) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], reader: &mut Reader<'_>) -> Resolved {
     let mut resolved = Resolved { backends: Vec::new(), faults: Vec::new(), policy: None, flaws: Vec::new() };
     if written.len() > BACKENDS_MAX {
@@ -52,7 +52,7 @@ pub(super) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], 
             });
         }
     }
-    // Where all weights are 0 nobody gets the requests: they are answered like those without back ends.
+    // If all weights are 0, no backend gets requests; they are answered as for a rule without backends.
     if !resolved.backends.is_empty() && resolved.flaws.is_empty() {
         let sum = check::number::weight_sum(resolved.backends.iter().map(|backend| backend.weight));
         resolved.flaws.extend(sum.err().map(|fault| Flaw::new("backendRefs", fault)));

@@ -1,36 +1,38 @@
-//! How much may be missing from a list before it is doubted.
+//! Guard against mass deletion: the number of missing objects from which a list is doubted.
 
-/// Fewer objects than these may always be missing.
+/// A list with at most this number of missing objects is not doubted.
 const MISSING_MIN: usize = 10;
-/// How long objects that are missing are held before they are looked for once more (milliseconds).
+/// Time for which missing objects are kept before a second list is requested (milliseconds).
 const HELD_MS: u64 = 60_000;
-/// How long objects stay that may no longer be read: that it is forbidden to read them says nothing of them, but what is
-/// not seen for long must not be served for ever (milliseconds).
+/// Maximum time for which objects are kept after the permission to read them was lost (milliseconds). The loss of the
+/// permission does not mean that the objects were deleted, but objects that are not observed must not be served
+/// forever.
 pub const DENIED_MAX_MS: u64 = 3_600_000;
 
-/// The guard against deletion of many.
+/// Guard against mass deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
     on: bool,
 }
 
 impl Guard {
-    /// The guard, on or off.
+    /// Creates the guard, on or off.
     pub fn new(on: bool) -> Self {
         Self { on }
     }
 
-    /// Is it on?
+    /// Checks that the guard is on.
     pub(crate) fn is_on(self) -> bool {
         self.on
     }
 
-    /// Are so many of these missing that the list is doubted? After the kind itself was away one is enough.
+    /// Checks that a list is doubted because of its missing objects. After an absence of the kind itself, one missing
+    /// object is enough.
     pub(crate) fn doubts(self, missing: usize, of: usize, was_away: bool) -> bool {
         self.on && (was_away || missing > MISSING_MIN && missing.saturating_mul(2) > of)
     }
 
-    /// How long what is missing is held (milliseconds).
+    /// Time for which missing objects are kept (milliseconds); 0 if the guard is off.
     pub(super) fn held_ms(self) -> u64 {
         if self.on { HELD_MS } else { 0 }
     }

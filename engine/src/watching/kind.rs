@@ -1,4 +1,4 @@
-//! One watch: which objects it told of, and which of them are missing.
+//! One watch: its known objects and its missing objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::{Item, Present, Word};
 use crate::engine::Event;
 use crate::fault::{Class, Fault};
 
-/// How a watch stands.
+/// State of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing is known yet.
@@ -21,26 +21,26 @@ pub enum Standing {
     Current,
     /// The API server does not know the kind.
     NoKind,
-    /// The definition of the kind is being removed, and its objects with it.
+    /// The CustomResourceDefinition of the kind is being removed, together with its objects.
     Leaving,
-    /// The objects may no longer be read; what is known of them is from before.
+    /// The permission to read the objects was lost; the known objects may be outdated.
     Denied,
 }
 
-/// See the room.
+/// State of one watch.
 #[derive(Debug, Default)]
 pub(super) struct Kind {
     standing: Standing,
     known: BTreeMap<ObjectKey, Known>,
-    /// What the list that is being read has so far.
+    /// Objects of the list that is being received.
     listing: Option<BTreeSet<ObjectKey>>,
     missing: Option<Missing>,
-    /// Objects that the list that is being read, or was read last, has in an older version, and since when there are any.
+    /// Objects that have an older version in the current or last list, and the time since when there are such objects.
     older: BTreeSet<ObjectKey>,
     older_since_ms: Option<u64>,
-    /// What an earlier run knew; of no use once the kind was listed.
+    /// Objects that an earlier run knew; discarded after the first list.
     remembered: BTreeSet<ObjectKey>,
-    /// Why it cannot be read.
+    /// Reason why the kind cannot be read.
     trouble: Option<String>,
 }
 
@@ -50,13 +50,13 @@ struct Known {
     version: Option<u64>,
 }
 
-/// Objects that a list should have had.
+/// Objects that are missing from a list.
 #[derive(Debug)]
 struct Missing {
     objects: BTreeSet<ObjectKey>,
     since_ms: u64,
-    /// Was the kind away? Then they are held however few they are: whoever puts its definition back puts its objects back
-    /// after it.
+    /// The kind itself was absent. Then any number of missing objects is held: after the CustomResourceDefinition is
+    /// restored, the objects are restored later.
     was_away: bool,
 }
 
@@ -134,7 +134,7 @@ impl Kind {
             Word::Deleted(key, uid) => self.deleted(&key, &uid, *guard, now_ms),
             Word::NoKind => self.gone(*guard, now_ms),
             Word::Leaving => {
-                // What is listed first is all that is known.
+                // The first list is completed, since no object is known without it.
                 if self.standing != Standing::Unlisted {
                     self.listing = None;
                     self.standing = Standing::Leaving;
@@ -144,7 +144,7 @@ impl Kind {
             }
             Word::Denied(why) => {
                 (self.listing, self.trouble) = (None, Some(why));
-                // Of a kind that is gone its objects stay for as long as it is.
+                // If the kind itself is absent, its objects are kept until the kind is back.
                 if !matches!(self.standing, Standing::Unlisted | Standing::NoKind | Standing::Leaving) {
                     self.standing = Standing::Denied;
                     self.hold_all(now_ms);
@@ -159,8 +159,8 @@ impl Kind {
         }
     }
 
-    /// The kind is not known. That its definition was removed does not say that nobody wants its objects: routes without
-    /// their policies would be open.
+    /// Processes that the API server does not know the kind. The removal of the CustomResourceDefinition does not mean
+    /// that its objects are unwanted: routes would be served without their policies.
     fn gone(&mut self, guard: Guard, now_ms: u64) -> Vec<Event> {
         let is_first = self.standing == Standing::Unlisted;
         (self.listing, self.trouble, self.standing) = (None, None, Standing::NoKind);
@@ -193,7 +193,7 @@ impl Kind {
                 self.missing = None;
             }
         }
-        // A watch may go back in time; of one object the newer version is known already.
+        // A watch may deliver an older version of an object than the known one.
         let is_older =
             |known: &Known| known.uid == uid && version.zip(known.version).is_some_and(|(new, old)| new < old);
         let is_same = |known: &Known| known.uid == uid && version.is_some() && version == known.version;
@@ -213,7 +213,7 @@ impl Kind {
     }
 
     fn listed(&mut self, guard: Guard, now_ms: u64) -> Vec<Event> {
-        // An end without a beginning is of a list that was given up.
+        // An end without a beginning belongs to a list that was aborted.
         let Some(listed) = self.listing.take() else { return Vec::new() };
         let is_back = matches!(self.standing, Standing::NoKind | Standing::Leaving);
         self.standing = Standing::Current;
@@ -231,7 +231,7 @@ impl Kind {
         Vec::new()
     }
 
-    /// A deletion of an object that was created anew since is an old one.
+    /// Processes a deletion. A deletion with another UID is outdated: the object was created again since.
     fn deleted(&mut self, key: &ObjectKey, uid: &Arc<str>, guard: Guard, now_ms: u64) -> Vec<Event> {
         if let Some(listing) = &mut self.listing {
             listing.remove(key);
@@ -255,14 +255,15 @@ impl Kind {
     pub(super) fn is_due(&self, guard: &Guard, now_ms: u64) -> bool {
         let waited = |since_ms: u64| now_ms.saturating_sub(since_ms) >= guard.held_ms();
         let missing_since_ms = self.missing.as_ref().map(|missing| missing.since_ms);
-        // A list of what may not be read would be refused, and one of what is not known says nothing.
+        // A list is requested in the state `Current` only: without permission the API server refuses it, and a list of
+        // an unknown kind proves nothing.
         self.standing == Standing::Current && [missing_since_ms, self.older_since_ms].into_iter().flatten().any(waited)
     }
 
     fn confirmed(&mut self, present: &[Present]) -> Vec<Event> {
         self.older_since_ms = None;
         for Present { key, uid, version } in present {
-            // The store of the API server went back in time: what it lists is how things are now.
+            // The store of the API server was reset to an earlier state, so the listed version is the current one.
             if let Some(known) = self.known.get_mut(key)
                 && known.uid == *uid
                 && known.version > *version

@@ -1,7 +1,7 @@
-//! What an API server was heard to say, and what of it is believed: which objects are there.
+//! Watches of an API server: the events that are passed on to the engine.
 //!
-//! Watches repeat, skip and come late, and a list after an outage may be far shorter than the truth. Here it is decided
-//! which of it reaches the engine as an event. Nothing in this room reads or writes, and the time comes in as data.
+//! Watches repeat events, lose events and deliver late, and a list after an outage may be incomplete. This module
+//! decides which of them reach the engine. The module does no I/O, and the time is passed in as data.
 
 mod guard;
 mod kind;
@@ -20,54 +20,54 @@ pub use trouble::{Trouble, Why};
 
 use crate::engine::Event;
 
-/// How many objects are used; those that come beyond are not, and that is told.
+/// Maximum number of objects. Objects beyond the limit are not used, and a problem is reported.
 pub const OBJECTS_MAX: usize = 200_000;
 
-/// An object as it was listed or watched.
+/// An object that was listed or watched.
 #[derive(Debug)]
 pub struct Item {
-    /// Its identity.
+    /// Identity of the object.
     pub key: ObjectKey,
-    /// Identity across deletion and creation.
+    /// UID of the object; it differs after deletion and creation.
     pub uid: Arc<str>,
-    /// `metadata.resourceVersion`, where it is a number: then the older of two is told from the newer.
+    /// `metadata.resourceVersion`, if it is a number: versions can be compared then.
     pub version: Option<u64>,
-    /// What it tells the engine.
+    /// Event for the engine.
     pub event: Event,
 }
 
-/// An object as a second list has it.
+/// An object of a second list.
 #[derive(Clone, Debug)]
 pub struct Present {
-    /// Its identity.
+    /// Identity of the object.
     pub key: ObjectKey,
-    /// Identity across deletion and creation.
+    /// UID of the object; it differs after deletion and creation.
     pub uid: Arc<str>,
-    /// `metadata.resourceVersion`, where it is a number.
+    /// `metadata.resourceVersion`, if it is a number.
     pub version: Option<u64>,
 }
 
-/// What was heard of the objects that one watch is about.
+/// Notification of a watch.
 #[derive(Debug)]
 pub enum Word {
-    /// A list begins; what follows is all there is.
+    /// A list begins; the objects until [`Word::ListEnds`] are all objects.
     ListBegins,
-    /// An object is there.
+    /// An object exists.
     There(Box<Item>),
-    /// The list is whole.
+    /// The list is complete.
     ListEnds,
     /// An object was deleted.
     Deleted(ObjectKey, Arc<str>),
     /// The API server does not know the kind.
     NoKind,
-    /// The definition of the kind is being removed; deletions that follow are those of its objects, whom nobody asked to
-    /// go.
+    /// The CustomResourceDefinition is being removed. The deletions that follow are a result of this; no user deleted
+    /// the objects.
     Leaving,
-    /// It may not be read.
+    /// The kind may not be read.
     Denied(String),
-    /// It cannot be read now; why.
+    /// The kind cannot be read at the moment; the reason.
     Failed(String),
-    /// A second list, asked for by [`Watching::to_confirm`], has these objects and no others. A list as any other follows.
+    /// A second list, requested by [`Watching::to_confirm`], has exactly these objects. A regular list follows.
     Confirmed(Vec<Present>),
 }
 
@@ -80,7 +80,7 @@ pub struct Watching {
     left_out: usize,
 }
 
-/// One watch: a kind, in one namespace or in all.
+/// A watch: a kind, in one namespace or in all namespaces.
 #[derive(Debug)]
 struct Watch {
     name: Arc<str>,
@@ -88,21 +88,21 @@ struct Watch {
 }
 
 impl Watching {
-    /// Watches by their names, as `gateway.networking.k8s.io/HTTPRoute`; nothing was heard yet.
+    /// Creates watches with these names, such as `gateway.networking.k8s.io/HTTPRoute`, without any notification.
     pub fn new(names: impl IntoIterator<Item = Arc<str>>, guard: Guard) -> Self {
         let watches = names.into_iter().map(|name| Watch { name, kind: Kind::default() }).collect();
         Self { watches, guard, objects: 0, left_out: 0 }
     }
 
-    /// An earlier run knew these objects of a watch. They count where the kind is not known any more when it is asked for
-    /// first.
+    /// Adds the objects of a watch that an earlier run knew. They are used only if the first response of the API server
+    /// is that it does not know the kind.
     pub fn remember(&mut self, watch: usize, keys: impl IntoIterator<Item = ObjectKey>) {
         if let Some(watch) = self.watches.get_mut(watch) {
             watch.kind.remember(keys);
         }
     }
 
-    /// Takes in what was heard at a watch, counted from 0; says what is believed of it, deletions first.
+    /// Processes a notification of a watch (index from 0) and returns the events for the engine, deletions first.
     pub fn hear(&mut self, watch: usize, word: Word, now_ms: u64) -> Vec<Event> {
         let Some(Watch { kind, .. }) = self.watches.get_mut(watch) else { return Vec::new() };
         if let Word::There(item) = &word
@@ -118,7 +118,7 @@ impl Watching {
         events
     }
 
-    /// Time passes.
+    /// Processes the passage of time.
     pub fn tick(&mut self, now_ms: u64) -> Vec<Event> {
         let mut events = Vec::new();
         for Watch { kind, .. } in &mut self.watches {
@@ -129,28 +129,29 @@ impl Watching {
         events
     }
 
-    /// The watches whose objects are missing for long enough to be listed once more, each until it was confirmed.
+    /// Returns the watches that need a second list, since objects have been missing for long enough. A watch is
+    /// returned until the list is confirmed.
     pub fn to_confirm(&self, now_ms: u64) -> Vec<usize> {
         let due = |(index, watch): (usize, &Watch)| watch.kind.is_due(&self.guard, now_ms).then_some(index);
         self.watches.iter().enumerate().filter_map(due).collect()
     }
 
-    /// Was every kind listed that the API server knows? Nothing is decided before.
+    /// Checks that every kind that the API server knows was listed. Nothing is decided before.
     pub fn is_ready(&self) -> bool {
         self.watches.iter().all(|watch| watch.kind.standing() != &Standing::Unlisted)
     }
 
-    /// How many objects are there.
+    /// Returns the number of objects.
     pub fn objects(&self) -> usize {
         self.objects
     }
 
-    /// How watches stand.
+    /// Returns the state of each watch.
     pub fn standings(&self) -> impl Iterator<Item = (&Arc<str>, &Standing)> {
         self.watches.iter().map(|watch| (&watch.name, watch.kind.standing()))
     }
 
-    /// What is wrong.
+    /// Returns all problems.
     pub fn troubles(&self) -> Vec<Trouble> {
         let told = |watch: &Watch| {
             let (why, message) = watch.kind.trouble()?;

@@ -1,4 +1,4 @@
-//! What is believed of lists and watches.
+//! Tests of lists and watches: the events that reach the engine.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn present(names: &[&str], version: u64) -> Vec<Present> {
     names.iter().map(|name| Present { key: key(name), uid: "u".into(), version: Some(version) }).collect()
 }
 
-/// One watch, and what reached the engine.
+/// A watch and the objects that the engine has.
 struct World {
     watching: Watching,
     engine: BTreeMap<ObjectKey, Arc<str>>,
@@ -139,7 +139,7 @@ fn a_list_that_is_suddenly_empty_is_held_and_confirmed() {
     assert_eq!(world.names().len(), 12);
     assert!(world.watching.troubles()[0].message.starts_with("12 objects of 12 are missing"));
     assert!(world.watching.to_confirm(1_000 + MINUTE - 1).is_empty());
-    // One of them shows itself, another is deleted in truth.
+    // An object is received again, and the deletion of another object is received.
     world.hear(there("a", "u", 2), 2_000);
     world.hear(Word::Deleted(key("b"), "u".into()), 2_000);
     assert_eq!(world.watching.to_confirm(1_000 + MINUTE), [0]);
@@ -183,7 +183,8 @@ fn a_kind_that_is_gone_holds_its_objects_until_it_is_back() {
     assert_eq!((world.names().len(), world.watching.is_ready()), (2, true));
     assert!(world.watching.to_confirm(1000 * MINUTE).is_empty(), "what is not known says nothing of its objects");
     assert_eq!(world.why(), [Why::Removed]);
-    // Whoever put it back puts its objects back, one after the other; one of them somebody wanted to go.
+    // After the definition of the kind is restored, its objects are restored one by one. One object is deleted on
+    // purpose.
     world.list(&[], 2 * MINUTE);
     assert_eq!((world.names().len(), world.why()), (2, vec![Why::Doubted]));
     world.hear(there("b", "anew", 9), 2 * MINUTE);
@@ -208,7 +209,7 @@ fn objects_that_go_with_their_definition_stay() {
         world.hear(Word::Deleted(key(name), "u".into()), 1);
     }
     assert_eq!((world.names(), world.why()), (vec!["b".to_owned(), "c".to_owned()], vec![Why::Removed]));
-    // A list of what is left says nothing either, where it is told before its end.
+    // A list of the remaining objects proves nothing either, if `Leaving` is received before the end of the list.
     world.hear(Word::ListBegins, 2);
     world.hear(Word::Leaving, 2);
     world.hear(Word::ListEnds, 2);
@@ -267,7 +268,7 @@ fn a_store_that_went_back_in_time_is_believed_when_a_second_list_confirms_it() {
     world.list(&["a", "b"], 2 + MINUTE);
     assert_eq!((world.events, world.why()), (events + 1, vec![]));
 
-    // A copy of it that was only behind comes to the same.
+    // A cache that only lags behind is doubted too, until a newer version of the object is received.
     world.hear(there("a", "u", 12), 2 + MINUTE);
     world.list(&["a", "b"], 3 + MINUTE);
     assert_eq!(world.why(), [Why::Doubted]);
@@ -303,7 +304,7 @@ fn a_list_that_breaks_off_says_nothing() {
     assert_eq!(world.names(), ["b"]);
 }
 
-/// What an API server with a bad memory says: each change may be lost, told twice, or told late.
+/// Events of an unreliable API server: each change may be lost, repeated or late.
 #[derive(Clone, Debug)]
 enum Change {
     Apply(u8),

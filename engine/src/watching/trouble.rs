@@ -1,32 +1,32 @@
-//! What is wrong with a watch, or with what may be asked of the API server, in the words in which people are told.
+//! Problems of a watch or of access rights, as they are reported to users.
 
 use std::sync::Arc;
 
-/// Why something is not as it should be.
+/// Reason of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// The kind is not installed.
     NotServed,
-    /// It was not listed yet.
+    /// The kind has not been listed yet.
     Unlisted,
-    /// It cannot be read now.
+    /// The kind cannot be read at the moment.
     Failing,
-    /// A list is doubted.
+    /// The last list is doubted.
     Doubted,
-    /// A right is missing.
+    /// A permission is missing.
     Denied,
-    /// The kind was there, and is gone or about to go.
+    /// The definition of the kind was removed or is being removed.
     Removed,
-    /// There are too many objects.
+    /// The number of objects exceeds the limit.
     TooMany,
 }
 
 impl Why {
-    /// Every reason.
+    /// All reasons.
     pub const ALL: [Why; 7] =
         [Why::NotServed, Why::Unlisted, Why::Failing, Why::Doubted, Why::Denied, Why::Removed, Why::TooMany];
 
-    /// As conditions and metrics have it.
+    /// Name of the reason in conditions and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Why::NotServed => "NotServed",
@@ -40,13 +40,13 @@ impl Why {
     }
 }
 
-/// One thing that is wrong.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trouble {
-    /// The kind, with its namespace where it is of one; or the resource that a right is missing for.
+    /// The kind, with its namespace if the watch is limited to one; or the resource that a permission is missing for.
     pub of: Arc<str>,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// A sentence.
+    /// A sentence for users.
     pub message: String,
 }

@@ -1,4 +1,4 @@
-//! What a plan costs: what is reached, not what there is. Counted by questions to the world.
+//! Cost of a plan: proportional to the reached nodes, not to all nodes. Measured as the number of queries to the world.
 
 use super::world::{Ground, ISOLATE, LAST_VALID, graph, nodes};
 use holdfast_graph::plan::CAUSES_MAX;
@@ -44,7 +44,7 @@ fn many_broken_that_reach_the_same_are_named_up_to_the_limit() {
         let plan = Plan::derive(&nodes(&broken), &graph, &ground, gates);
         assert_eq!(plan.decisions.len(), leaves + 101);
         assert!(plan.decisions.values().all(|decision| [1, CAUSES_MAX].contains(&decision.causes.len())));
-        // Not the product of all broken and all that they reach.
+        // The cost is not the product of all broken nodes and all nodes that they reach.
         assert!(ground.asked.get() < 4 * CAUSES_MAX * 100 + 10 * leaves, "{}", ground.asked.get());
     }
 }

@@ -1,4 +1,4 @@
-//! The plan as a function: who goes back, who is closed, and because of whom. Kinds are made up.
+//! Tests of the plan as a function: which objects go back, which are closed, and for which causes. Kinds are made up.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What must never happen: a deleted object does not come back, a healthy newer version is not overwritten.
+//! Tests of what must never happen: a deleted object does not come back, a healthy newer version is not overwritten.
 
 use super::world::{Ground, ISOLATE, LAST_VALID, check, graph, key, keys, lines, nodes};
 use holdfast_graph::Plan;
@@ -39,7 +39,7 @@ fn a_detached_dependant_stays_current() {
 
 #[test]
 fn a_healthy_newer_version_stays_unless_an_edge_leads_to_it() {
-    // Neighbours under the same root, and on the same policy's leaf, are not reached.
+    // Neighbours under the same root, and nodes that only mention a reached node, are not reached.
     let edges = [
         "Route:r requires Leaf:b",
         "Route:r attaches Root:g",
@@ -49,7 +49,7 @@ fn a_healthy_newer_version_stays_unless_an_edge_leads_to_it() {
     ];
     let expected = ["Leaf:b backfilled by Leaf:b", "Route:r backfilled by Leaf:b"];
     check(&["Leaf:b"], &edges, &Ground::default(), &LAST_VALID, &expected);
-    // Not through those that hang on it either: teams do not freeze because a root is bad.
+    // A broken root does not reach the objects that are attached to it: teams are not frozen because a root is broken.
     check(&["Root:g"], &edges, &Ground::default(), &LAST_VALID, &["Root:g backfilled by Root:g"]);
 }
 

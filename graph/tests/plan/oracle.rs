@@ -1,4 +1,4 @@
-//! The same plan by brute force: every rule said once, tried on all pairs of nodes until nothing changes.
+//! The plan by brute force: every rule written once, applied to all pairs of nodes until nothing changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,13 +63,13 @@ fn whole(node: &Node) -> bool {
     node.section.is_empty()
 }
 
-/// Does the edge name `closed`, or something that goes with it?
+/// Returns whether the edge names `closed`, or something that closes with it.
 fn names(edge: &Edge, closed: &Node) -> bool {
     edge.to.key == closed.key
         && (edge.to == *closed || whole(closed) || (whole(&edge.to) && edge.role != Role::Attaches))
 }
 
-/// Is there something left that `node` is attached to?
+/// Returns whether `node` is still attached to something.
 fn attached(node: &Node, edges: &[Edge], closed: &BTreeSet<Node>, world: &impl World) -> bool {
     let anchors: Vec<&Node> =
         edges.iter().filter(|edge| edge.from == *node && edge.role == Role::Attaches).map(|edge| &edge.to).collect();

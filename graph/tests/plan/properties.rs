@@ -1,4 +1,4 @@
-//! Random graphs of up to twelve nodes: the plan is that of the oracle, in any order of insertion.
+//! Random graphs of up to twelve nodes: the plan equals that of the oracle, in any order of insertion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ fn edge() -> impl Strategy<Value = Edge> {
     (node(), node(), role).prop_map(|(from, to, role)| Edge { from, to, role })
 }
 
-/// Answers by sets.
+/// Answers of the world, as sets.
 #[derive(Clone, Debug)]
 struct Answers {
     objects: Vec<[bool; 6]>,
@@ -71,7 +71,7 @@ fn answers() -> impl Strategy<Value = Answers> {
     let no = || prop::bool::weighted(0.15);
     let object = (yes(), any::<bool>(), no(), no(), yes(), yes());
     let objects = prop::collection::vec(object.prop_map(|(a, b, c, d, e, f)| [a, b, c, d, e, f]), OBJECTS);
-    // Who must be replaced stands here by name, who cannot be with a mark behind it.
+    // A node that must be replaced is listed by name, a node that cannot be replaced with a mark after the name.
     let marked = (node(), any::<bool>()).prop_map(|(node, refused)| match refused {
         true => Node::section(node.key, format!("{}!", node.section)),
         false => node,

@@ -1,4 +1,4 @@
-//! The cases of Kong's fallback, in our words, and what gates change of them.
+//! The cases of Kong's fallback, in terms of Holdfast, and the effects of the gates on them.
 
 use super::world::graph;
 use super::world::{Ground, ISOLATE, LAST_VALID, check, keys, node, nodes};
@@ -82,7 +82,7 @@ fn several_roots() {
         "Route:s replaced by Root:a",
     ];
     check(&["Root:a", "Root:b"], &edges, &Ground::default(), &ISOLATE, &expected);
-    // A root that is gone holds nobody.
+    // A deleted root does not keep its dependants.
     let ground = Ground { absent: keys(&["Root:b"]), ..Ground::default() };
     let expected = ["Root:a replaced by Root:a", "Route:r replaced by Root:a", "Route:s replaced by Root:a"];
     check(&["Root:a"], &edges, &ground, &ISOLATE, &expected);

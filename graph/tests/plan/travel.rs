@@ -1,9 +1,9 @@
-//! What travels over which edge: a row for each role and kind of dependant.
+//! Propagation over edges: a row for each role and kind of dependant.
 
 use super::world::{Ground, ISOLATE, LAST_VALID, check, graph, keys, node, nodes};
 use holdfast_graph::{Gates, Role};
 
-/// Closes the far end of one edge, and takes it back: is the dependant reached?
+/// Closes the dependency of one edge, and backfills it, and checks whether the dependant is reached.
 fn row(edge: &str, closed: Option<&str>, backfilled: bool) {
     let [from, _, to] = edge.split(' ').collect::<Vec<_>>().try_into().unwrap();
     let target = to.split('#').next().unwrap();

@@ -1,7 +1,7 @@
-//! A world for tests, written in short words.
+//! A world for tests, in a short notation.
 //!
-//! A node is `Kind:name` or `Kind:name#section`; an edge is `from role to`; a plan is written as lines of
-//! `node step by causes`. Roots keep their version; Leaves and Policies are not served themselves.
+//! A node is `Kind:name` or `Kind:name#section`; an edge is `from role to`; a plan is written as lines of `node step by
+//! causes`. Roots keep their version; Leaves and Policies are not served themselves.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ pub(crate) fn graph(edges: &[&str]) -> Graph {
     graph
 }
 
-/// Everything exists and has another last valid version, unless it is named here.
+/// A world in which everything exists and has a different last valid version, unless it is listed here.
 #[derive(Default)]
 pub(crate) struct Ground {
     pub(crate) absent: BTreeSet<ObjectKey>,
@@ -113,7 +113,7 @@ pub(crate) fn lines(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Derives and compares.
+/// Derives a plan and compares it.
 pub(crate) fn check(broken: &[&str], edges: &[&str], ground: &Ground, gates: &Gates, expected: &[&str]) {
     let plan = Plan::derive(&nodes(broken), &graph(edges), ground, gates);
     assert_eq!(lines(&plan), expected, "broken: {broken:?}, edges: {edges:?}, {gates:?}");

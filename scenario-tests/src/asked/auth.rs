@@ -1,4 +1,4 @@
-//! Authorization servers, over gRPC and over HTTP: whoever says the word may pass.
+//! External authorization servers over gRPC and HTTP: a request is allowed if its `authorization` header is [`WORD`].
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,29 +19,29 @@ use tokio_stream::wrappers::TcpListenerStream;
 
 use super::{Running, lock};
 
-/// The `authorization` header of those who may pass.
+/// The `authorization` header of allowed requests.
 pub const WORD: &str = "let me in";
-/// The header that back ends of authorized requests see.
+/// The header that allowed requests have at the backend.
 pub const USER_HEADER: &str = "x-user";
-/// Its value.
+/// The value of that header.
 pub const USER: &str = "alice";
-/// The header of answers over HTTP that says why.
+/// The header of responses over HTTP that has the reason.
 pub const WHY_HEADER: &str = "x-why";
-/// The status of those who may not.
+/// The status of denied requests.
 pub const REFUSED: u16 = 401;
 /// `PERMISSION_DENIED` of gRPC.
 const PERMISSION_DENIED: i32 = 7;
 
-/// What a server was told of one request.
+/// A check request, as a server received it.
 #[derive(Clone, Debug, Default)]
 pub struct Check {
-    /// Path, with what stands before it.
+    /// Path; over HTTP with the path prefix of the authorization service.
     pub path: String,
     /// Headers.
     pub headers: BTreeMap<String, String>,
-    /// What the route says; over gRPC only.
+    /// Context extensions of the route; over gRPC only.
     pub context: BTreeMap<String, String>,
-    /// The body, or a part of it; over gRPC only.
+    /// The body, or the beginning of it; over gRPC only.
     pub body: String,
 }
 
@@ -55,12 +55,12 @@ pub struct Authorizer {
 }
 
 impl Authorizer {
-    /// One that is asked over gRPC.
+    /// Starts a server over gRPC.
     pub async fn grpc() -> Result<Self> {
         Self::stumbling(0).await
     }
 
-    /// The same, unavailable at first: to so many questions after each that it has answered.
+    /// Starts a server over gRPC that answers `UNAVAILABLE` to `times` requests before each request that it answers.
     pub async fn stumbling(times: u64) -> Result<Self> {
         let (listener, address) = super::bind().await?;
         let checks = Checks::default();
@@ -73,7 +73,7 @@ impl Authorizer {
         Ok(Self { running: Running { address, task }, checks })
     }
 
-    /// One that is asked over HTTP.
+    /// Starts a server over HTTP.
     pub async fn http() -> Result<Self> {
         let checks = Checks::default();
         let noted = checks.clone();
@@ -93,12 +93,12 @@ impl Authorizer {
         Ok(Self { running, checks })
     }
 
-    /// Where it listens.
+    /// The listen address.
     pub fn address(&self) -> SocketAddr {
         self.running.address
     }
 
-    /// What it was told so far.
+    /// The check requests so far.
     pub fn checks(&self) -> Vec<Check> {
         lock(&self.checks).clone()
     }

@@ -1,4 +1,4 @@
-//! A rate limit service: so many requests of each kind, and no more.
+//! A rate limit service: a fixed number of requests per descriptor.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 
 use super::{Running, lock};
 
-/// How often each descriptor was asked about, as `domain: key=value, key=value`.
+/// Number of requests per descriptor, as `domain: key=value, key=value`.
 type Counts = Arc<Mutex<BTreeMap<String, u64>>>;
 
 /// A rate limit service.
@@ -25,7 +25,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// One that lets so many requests of each descriptor pass.
+    /// Starts a service that allows `most` requests per descriptor.
     pub async fn start(most: u64) -> Result<Self> {
         let (listener, address) = super::bind().await?;
         let counts = Counts::default();
@@ -37,12 +37,12 @@ impl Limiter {
         Ok(Self { running: Running { address, task }, counts })
     }
 
-    /// Where it listens.
+    /// The listen address.
     pub fn address(&self) -> SocketAddr {
         self.running.address
     }
 
-    /// What it was asked about, and how often.
+    /// Number of requests per descriptor so far.
     pub fn counts(&self) -> BTreeMap<String, u64> {
         lock(&self.counts).clone()
     }

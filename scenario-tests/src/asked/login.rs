@@ -1,4 +1,5 @@
-//! A place where users log in: gives tokens for codes to a client that knows its secret, and serves the keys of the tokens.
+//! An OAuth 2.0 provider: exchanges codes for tokens for a client that has the secret, and serves the keys of the
+//! tokens.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,25 +14,25 @@ use serde_json::json;
 use super::tokens::TokenMaker;
 use super::{Running, lock};
 
-/// The code that is good for tokens.
+/// The only valid authorization code.
 pub const CODE: &str = "good-code";
-/// The client that it knows.
+/// The only known client.
 pub const CLIENT: &str = "shop";
 
-/// What it was asked for tokens with: the fields of the form.
+/// The form fields of each token request.
 type Forms = Arc<Mutex<Vec<BTreeMap<String, String>>>>;
 
-/// A place where users log in.
+/// An OAuth 2.0 provider.
 pub struct LoginServer {
     running: Running,
     forms: Forms,
     secrets: Arc<Mutex<Vec<String>>>,
-    /// Makes its tokens.
+    /// Signs the tokens.
     pub maker: Arc<TokenMaker>,
 }
 
 impl LoginServer {
-    /// One whose client has this secret.
+    /// Starts a provider with this client secret.
     pub async fn start(secret: &str) -> Result<Self> {
         let maker = Arc::new(TokenMaker::start("https://login.example.com").await?);
         let forms = Forms::default();
@@ -59,30 +60,30 @@ impl LoginServer {
         Ok(Self { running, forms, secrets, maker })
     }
 
-    /// Where it listens.
+    /// The listen address.
     pub fn address(&self) -> SocketAddr {
         self.running.address
     }
 
-    /// From now on the client has this secret as well.
+    /// Adds a secret that is valid for the client as well.
     pub fn also_knows(&self, secret: &str) {
         lock(&self.secrets).push(secret.to_owned());
     }
 
-    /// What it was asked for tokens with.
+    /// The form fields of each token request so far.
     pub fn forms(&self) -> Vec<BTreeMap<String, String>> {
         lock(&self.forms).clone()
     }
 }
 
-/// The fields of a form.
+/// Parses the fields of a form.
 fn form(body: &[u8]) -> BTreeMap<String, String> {
     let text = String::from_utf8_lossy(body).into_owned();
     let fields = text.split('&').filter_map(|field| field.split_once('='));
     fields.map(|(name, value)| (name.to_owned(), decoded(value))).collect()
 }
 
-/// A text whose percent escapes are undone.
+/// Decodes percent escapes in a text.
 pub fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! A log service: Envoys send it what they have answered.
+//! An access log service over gRPC (ALS), to which Envoys send their access logs.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -13,20 +13,20 @@ use tokio_stream::wrappers::TcpListenerStream;
 
 use super::{Running, lock};
 
-/// What was answered.
+/// One entry of an access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The log that it was written to.
+    /// The name of the log.
     pub log: String,
-    /// The path that was asked for.
+    /// The request path.
     pub path: String,
-    /// The status.
+    /// The status of the response.
     pub status: u32,
-    /// Headers of the request that were to be logged.
+    /// The logged request headers.
     pub headers: Vec<(String, String)>,
 }
 
-/// A log service.
+/// An access log service.
 #[derive(Debug)]
 pub struct LogServer {
     running: Running,
@@ -34,7 +34,7 @@ pub struct LogServer {
 }
 
 impl LogServer {
-    /// Starts one.
+    /// Starts a service.
     pub async fn start() -> Result<Self> {
         let (listener, address) = super::bind().await?;
         let lines = Arc::<Mutex<Vec<Line>>>::default();
@@ -46,12 +46,12 @@ impl LogServer {
         Ok(Self { running: Running { address, task }, lines })
     }
 
-    /// Where it listens.
+    /// The listen address.
     pub fn address(&self) -> SocketAddr {
         self.running.address
     }
 
-    /// What it was sent so far.
+    /// The entries so far.
     pub fn lines(&self) -> Vec<Line> {
         lock(&self.lines).clone()
     }
@@ -70,7 +70,7 @@ impl AccessLogService for Grpc {
         let mut messages = request.into_inner();
         let mut log = String::new();
         while let Some(message) = messages.message().await? {
-            // Only the first message of a stream says which log it is.
+            // Only the first message of a stream has the name of the log.
             if let Some(identifier) = message.identifier {
                 log = identifier.log_name;
             }

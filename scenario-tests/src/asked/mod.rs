@@ -1,7 +1,7 @@
-//! Whom Envoy asks before requests pass: small, but real, authorization servers, makers of tokens, rate limit services,
-//! services that see requests on their way, places where users log in; and whom it tells what it answered.
+//! Small servers for the services that Envoy calls: external authorization, JWT providers, rate limits, external
+//! processing, OAuth 2.0, access logs.
 //!
-//! Each listens on a free loopback port until it is dropped.
+//! Each server listens on a free loopback port until it is dropped.
 
 pub mod auth;
 pub mod limits;
@@ -24,7 +24,7 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A server that ends when it is dropped.
+/// A server that ends when the value is dropped.
 #[derive(Debug)]
 struct Running {
     address: SocketAddr,

@@ -1,4 +1,5 @@
-//! A processing service: sees requests and responses on their way, marks those of who says the word, and refuses others.
+//! An external processing service: marks requests and responses, and denies requests without the header
+//! `x-word: let me in`.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -21,19 +22,19 @@ use tokio_stream::wrappers::TcpListenerStream;
 
 use super::{Running, lock};
 
-/// The `x-word` header of those who are not refused.
+/// The value of the header `x-word` in requests that are not denied.
 pub const WORD: &str = "let me in";
-/// The header that back ends see of requests that it saw, and clients of responses.
+/// The header that the service adds to requests and responses.
 pub const MARK: &str = "x-processed";
-/// A request with this header is to go to another route: the header is copied to it.
+/// A header that names another header, which the service adds to the request, so that Envoy selects another route.
 pub const ELSEWHERE: &str = "x-elsewhere";
-/// What it says to those whom it refuses.
+/// The body of responses to denied requests.
 pub const REFUSAL: &str = "refused on the way";
 
-/// What it was shown, as `request headers /path`, `request body text`, `response headers`.
+/// The messages of Envoy, as `request headers /path`, `request body text`, `response headers`.
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A processing service.
+/// An external processing service.
 #[derive(Debug)]
 pub struct ProcessingServer {
     running: Running,
@@ -41,7 +42,7 @@ pub struct ProcessingServer {
 }
 
 impl ProcessingServer {
-    /// Starts one.
+    /// Starts a service.
     pub async fn start() -> Result<Self> {
         let (listener, address) = super::bind().await?;
         let seen = Seen::default();
@@ -53,12 +54,12 @@ impl ProcessingServer {
         Ok(Self { running: Running { address, task }, seen })
     }
 
-    /// Where it listens.
+    /// The listen address.
     pub fn address(&self) -> SocketAddr {
         self.running.address
     }
 
-    /// What it was shown so far.
+    /// The messages so far.
     pub fn seen(&self) -> Vec<String> {
         lock(&self.seen).clone()
     }

@@ -1,4 +1,4 @@
-//! A maker of tokens: signs them (ES256), and serves the keys by which they are known.
+//! A JWT provider: signs tokens with ES256 and serves its JSON Web Key Set.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::Running;
 
-/// A maker of tokens.
+/// A JWT provider.
 pub struct TokenMaker {
     issuer: String,
     key: KeyPair,
@@ -24,7 +24,7 @@ pub struct TokenMaker {
 }
 
 impl TokenMaker {
-    /// One that calls itself by this name.
+    /// Starts a provider with this issuer.
     pub async fn start(issuer: &str) -> Result<Self> {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let keys = Bytes::from(keys(&key)?);
@@ -38,40 +38,40 @@ impl TokenMaker {
         Ok(Self { issuer: issuer.to_owned(), key, running, asked })
     }
 
-    /// Where it serves its keys.
+    /// The listen address, where the keys are served.
     pub fn address(&self) -> SocketAddr {
         self.running.address
     }
 
-    /// The same as an address.
+    /// The URI of the keys.
     pub fn uri(&self) -> String {
         format!("http://{}/keys", self.running.address)
     }
 
-    /// Its keys as a JSON Web Key Set.
+    /// The keys as a JSON Web Key Set.
     pub fn keys(&self) -> Result<String> {
         keys(&self.key)
     }
 
-    /// How often it was asked for its keys.
+    /// The number of requests for the keys.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// A token for an audience, good for many years.
+    /// A token for an audience, valid until the year 2100.
     pub fn token(&self, audience: &str) -> Result<String> {
         let head = json!({"alg": "ES256", "typ": "JWT", "kid": "one"});
         let claims = json!({"iss": self.issuer, "aud": audience, "sub": "alice", "exp": 4_102_444_800_u64});
         signed(&self.key, &head, &claims)
     }
 
-    /// The `authorization` header with such a token.
+    /// The value of an `authorization` header with such a token.
     pub fn bearer(&self, audience: &str) -> Result<String> {
         Ok(format!("Bearer {}", self.token(audience)?))
     }
 }
 
-/// A token that says this, signed with a key (ES256).
+/// Signs a token with this header and these claims (ES256).
 pub fn signed(key: &KeyPair, head: &Value, claims: &Value) -> Result<String> {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let signed = format!("{}.{}", part(head), part(claims));
@@ -80,7 +80,7 @@ pub fn signed(key: &KeyPair, head: &Value, claims: &Value) -> Result<String> {
 }
 
 fn keys(key: &KeyPair) -> Result<String> {
-    // 4, x, y: an uncompressed point.
+    // 0x04, x, y: an uncompressed point.
     let point = key.der_bytes();
     let (x, y) = point.get(1..).and_then(|both| both.split_at_checked(32)).context("no point of P-256")?;
     let key = json!({
@@ -90,7 +90,7 @@ fn keys(key: &KeyPair) -> Result<String> {
     Ok(json!({ "keys": [key] }).to_string())
 }
 
-/// Two numbers as DER has them, in the form that tokens have: 32 bytes each.
+/// Converts a DER signature (two integers) to the form of JSON Web Signatures: 32 bytes for each integer.
 fn fixed(der: &[u8]) -> Result<Vec<u8>> {
     let mut rest = der.get(2..).context("too short")?;
     let mut both = Vec::new();

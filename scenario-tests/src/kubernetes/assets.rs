@@ -1,4 +1,4 @@
-//! kube-apiserver, etcd and kubectl: those of `KUBEBUILDER_ASSETS`, else built once from the modules in `kubernetes/`.
+//! kube-apiserver, etcd and kubectl: from `KUBEBUILDER_ASSETS`, else built once from the modules in `kubernetes/`.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,28 +14,28 @@ use holdfast_engine::run::data;
 const KUBERNETES: &str = "1.36.2";
 /// The release of etcd.
 const ETCD: &str = "3.6.8";
-/// The release of Go that builds them.
+/// The release of Go for the build.
 const GO: &str = "go1.26.8";
-/// How long one build may take: a module proxy that never answers must not hold up all other tests.
+/// Maximum duration of one build: a module proxy that never answers must not block all other tests.
 const BUILD_MAX: Duration = Duration::from_secs(35 * 60);
 /// The programs.
 const PROGRAMS: [&str; 3] = ["kube-apiserver", "etcd", "kubectl"];
 
-/// Where the programs are.
+/// The folder of the programs.
 #[derive(Clone, Debug)]
 pub struct Assets(PathBuf);
 
 impl Assets {
-    /// A program.
+    /// Path of a program.
     pub fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
 
-/// The programs; built where the cache does not have them.
+/// Returns the programs; builds them where the cache does not have them.
 ///
 /// # Errors
-/// Why there are none, and what can be done.
+/// If the programs are not available; the message has the reason and the remedy.
 pub fn find() -> Result<Assets> {
     if let Some(named) = std::env::var_os("KUBEBUILDER_ASSETS") {
         let folder = PathBuf::from(named);
@@ -48,7 +48,7 @@ pub fn find() -> Result<Assets> {
         return Ok(Assets(folder));
     }
     fs::create_dir_all(&cache).with_context(|| format!("cannot write to {}", cache.display()))?;
-    // Several processes may want them at once: one builds, the others wait.
+    // Several processes may need the programs at the same time: one builds, the others wait.
     let lock = File::create(cache.join("kubernetes.lock"))?;
     lock.lock()?;
     if !has_all(&folder) {
@@ -56,7 +56,7 @@ pub fn find() -> Result<Assets> {
             "building kube-apiserver {KUBERNETES} and etcd {ETCD} (about 8 minutes, once) into {}",
             folder.display()
         );
-        // Only what is whole stands at its place.
+        // The build has its own folder, so that the final folder is always complete.
         let draft = cache.join("kubernetes.building");
         let _ = fs::remove_dir_all(&draft);
         fs::create_dir_all(&draft)?;
@@ -73,11 +73,11 @@ fn has_all(folder: &Path) -> bool {
 
 fn build(folder: &Path) -> Result<()> {
     let version = format!("gitVersion=v{KUBERNETES}");
-    // Without these it says that it is v0.0.0, and clients take it for too old.
+    // Without these flags the programs report version v0.0.0, and clients consider them too old.
     let flags = format!("-s -w -X k8s.io/component-base/version.{version} -X k8s.io/client-go/pkg/version.{version}");
     let of_kubernetes = ["k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kubectl"];
     go_build("etcd", "-s -w", folder, &["go.etcd.io/etcd/server/v3"])?;
-    // It is named after the folder of its sources.
+    // The program has the name of its source folder.
     let named = folder.join("server");
     if named.is_file() {
         fs::rename(named, folder.join("etcd"))?;
@@ -87,7 +87,7 @@ fn build(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds packages from one of the modules in `kubernetes/` into a folder.
+/// Builds packages of one of the modules in `kubernetes/` into a folder.
 pub(super) fn go_build(module: &str, flags: &str, folder: &Path, packages: &[&str]) -> Result<()> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kubernetes").join(module);
     let mut go = Command::new("go");

@@ -1,4 +1,4 @@
-//! The chart as Helm renders it.
+//! The chart, as Helm renders it.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub async fn helm(world: &World, args: &[&str]) -> Result<Finished> {
     Process::start(&tools::HELM.find()?, args, &env, &world.log("helm"))?.finish().await
 }
 
-/// What the chart renders with these arguments of Helm.
+/// Renders the chart with these arguments of Helm.
 pub async fn render(world: &World, args: &[&str]) -> Result<String> {
     let chart = chart().display().to_string();
     let mut all = vec!["template", "holdfast", &chart, "--namespace", "holdfast"];

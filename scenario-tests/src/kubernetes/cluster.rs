@@ -1,4 +1,4 @@
-//! One cluster of a story: etcd and kube-apiserver, with the CRDs that people have installed.
+//! A cluster for one story: etcd and kube-apiserver, with the CRDs of Gateway API, Contour and kgateway.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::wait::until;
 use crate::world::World;
 use tokio::net::TcpStream;
 
-/// The CRDs, as they are upstream.
+/// The CRDs, unchanged from upstream.
 const CRDS: [&str; 3] = ["gateway-api", "contour", "kgateway"];
 
-/// What the API server writes down: what accounts of Pods ask for.
+/// The audit policy of the API server: requests of service accounts.
 const AUDITED: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n\
                        - {level: Metadata, userGroups: ['system:serviceaccounts']}\n- {level: None}\n";
 
@@ -34,7 +34,7 @@ pub struct Cluster {
     api_server: Option<Process>,
 }
 
-/// An API server that is frozen.
+/// A stopped API server process; continues when the value is dropped.
 #[derive(Debug)]
 pub struct Frozen(u32);
 
@@ -45,7 +45,7 @@ impl Drop for Frozen {
 }
 
 impl Cluster {
-    /// Starts one, with the CRDs and the namespace `default`.
+    /// Starts a cluster with the CRDs and the namespace `default`.
     pub async fn start(world: &World) -> Result<Self> {
         let cluster = Self::bare(world).await?;
         for crds in CRDS {
@@ -54,7 +54,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts one without any CRD.
+    /// Starts a cluster without CRDs.
     pub async fn bare(world: &World) -> Result<Self> {
         let assets = assets()?;
         let (port, etcd_port, peers) = (world.port()?, world.port()?, world.port()?);
@@ -84,14 +84,14 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts the API server, anew where it was stopped, and waits until it is ready.
+    /// Starts the API server, also after a stop, and waits until it is ready.
     pub async fn start_api_server(&mut self) -> Result<()> {
         ensure!(self.api_server.is_none(), "the API server runs");
         let file = |name: &str| self.folder().join(name).display().to_string();
         let arguments = [
             format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
             "--bind-address=127.0.0.1".into(),
-            // What it would look for is the way out of a machine, and there is none.
+            // The default is the address of the default route, and the machine may have none.
             "--advertise-address=10.244.255.254".into(),
             format!("--secure-port={}", self.port),
             format!("--tls-cert-file={}", file("server.crt")),
@@ -110,7 +110,7 @@ impl Cluster {
         let program = self.assets.program("kube-apiserver");
         let mut server = Process::start(&program, arguments, &[], &self.world.log("kube-apiserver"))?;
         let ready = until("the API server is ready", || async {
-            // Asking costs a process each time.
+            // Each request with kubectl starts a process, so the connection is tried first.
             TcpStream::connect(("127.0.0.1", self.port)).await?;
             let said = self.kubectl(&["get", "--raw", "/readyz"]).await?;
             ensure!(said.stdout == "ok", "{}", said.said());
@@ -131,20 +131,20 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops the API server's process without ending it, until what is given back is dropped: its sockets stay open, and
-    /// nothing answers.
+    /// Stops the API server's process (SIGSTOP) until the returned value is dropped: its sockets stay open, and nothing
+    /// answers.
     pub fn freeze_api_server(&self) -> Result<Frozen> {
         let id = self.api_server.as_ref().context("the API server does not run")?.id();
         signal(id, "STOP");
         Ok(Frozen(id))
     }
 
-    /// Lets etcd forget all that was before.
+    /// Compacts the history of etcd.
     pub async fn forget_history(&self) -> Result<()> {
         etcd::compact(self.etcd_port).await
     }
 
-    /// The process of etcd.
+    /// The process id of etcd.
     pub fn etcd_id(&self) -> u32 {
         self.etcd.id()
     }
@@ -158,22 +158,22 @@ impl Cluster {
         self.port
     }
 
-    /// The certificate of who signed the API server's, a file.
+    /// The certificate file of the authority that signed the API server's certificate.
     pub fn authority(&self) -> PathBuf {
         self.folder().join("ca.crt")
     }
 
-    /// The program that people ask with.
+    /// The path of kubectl.
     pub fn kubectl_program(&self) -> PathBuf {
         self.assets.program("kubectl")
     }
 
-    /// The kubeconfig of somebody who may do everything.
+    /// The kubeconfig of a cluster administrator.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder().join("kubeconfig")
     }
 
-    /// The kubeconfig of whoever has a token.
+    /// Writes a kubeconfig with a token and returns its path.
     pub fn kubeconfig_of(&self, token: &str) -> Result<PathBuf> {
         let text = fs::read_to_string(self.kubeconfig())?;
         let other = |line: &str| match line.starts_with("users:") {
@@ -185,7 +185,7 @@ impl Cluster {
         Ok(file)
     }
 
-    /// What accounts of Pods asked for, one JSON document a line.
+    /// The audit log of requests of service accounts, one JSON document per line.
     pub fn audited(&self) -> Result<String> {
         Ok(fs::read_to_string(self.folder().join("audit.log"))?)
     }
@@ -195,7 +195,7 @@ impl Cluster {
         self.kubectl_as(&self.kubeconfig(), args).await
     }
 
-    /// Runs kubectl to its end, as somebody.
+    /// Runs kubectl to its end, with another kubeconfig.
     pub async fn kubectl_as(&self, kubeconfig: &Path, args: &[&str]) -> Result<Finished> {
         let config = format!("--kubeconfig={}", kubeconfig.display());
         let home = [("HOME".to_owned(), self.folder().display().to_string())];
@@ -203,7 +203,7 @@ impl Cluster {
         Process::start(&self.assets.program("kubectl"), all, &home, &self.world.log("kubectl"))?.finish().await
     }
 
-    /// Runs kubectl; what it prints, where it says that all is well.
+    /// Runs kubectl and returns its standard output; fails unless the exit code is 0.
     pub async fn ask(&self, args: &[&str]) -> Result<String> {
         let said = self.kubectl(args).await?;
         if said.code != Some(0) {
@@ -233,7 +233,8 @@ fn assets() -> Result<Assets> {
     FOUND.get_or_init(|| assets::find().map_err(|error| format!("{error:#}"))).clone().map_err(anyhow::Error::msg)
 }
 
-/// An authority, the certificates of the server and of somebody who may do everything, a key that signs tokens.
+/// Writes a certificate authority, the certificates of the server and of an administrator, and the key that signs
+/// tokens.
 fn write_identities(folder: &Path, port: u16) -> Result<()> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.distinguished_name.push(DnType::CommonName, "cluster");

@@ -1,4 +1,4 @@
-//! What is asked of etcd itself, past the API server.
+//! Direct requests to etcd, without the API server.
 
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
@@ -12,7 +12,7 @@ async fn asked(port: u16, path: &str, body: Value) -> Result<Value> {
     serde_json::from_str(&reply.body).with_context(|| format!("{path} answers {}", reply.body))
 }
 
-/// Forgets every version of every key but the newest.
+/// Compacts etcd: removes every version of every key except the newest.
 pub(super) async fn compact(port: u16) -> Result<()> {
     let newest = asked(port, "/v3/kv/range", json!({ "key": "AA==", "limit": "1" })).await?;
     let revision = newest["header"]["revision"].as_str().context("no revision")?.to_owned();

@@ -1,4 +1,4 @@
-//! What the stories of Kubernetes mode stand on: a real kube-apiserver with its etcd, in a network namespace of their own.
+//! Environment of the stories of Kubernetes mode: a real kube-apiserver with its etcd, in a separate network namespace.
 
 pub mod assets;
 pub mod chart;

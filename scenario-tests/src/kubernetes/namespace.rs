@@ -1,24 +1,24 @@
-//! A network namespace for the whole test program: back ends need addresses that EndpointSlices take, and loopback
-//! addresses are none of these.
+//! A network namespace for the whole test program: backends need addresses that EndpointSlices accept, and loopback
+//! addresses are not accepted.
 
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Set inside of the namespace.
+/// Environment variable that is set inside the namespace.
 const INSIDE: &str = "HOLDFAST_STORIES_IN_NAMESPACE";
-/// What is set up before the program begins anew: any address of the range may be bound.
+/// Setup before the program starts again: any address of the range may be bound.
 const SET_UP: &str = "ip link set lo up && ip route add local 10.244.0.0/16 dev lo";
 
-/// Are we inside?
+/// Returns whether this process runs inside the namespace.
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Runs this program anew, with its arguments, in a network namespace that reaches nothing outside.
+/// Runs this program again, with its arguments, in a network namespace without a connection to the outside.
 ///
 /// # Errors
-/// Where none can be made on this machine.
+/// If this machine does not allow network namespaces.
 pub fn enter() -> Result<ExitCode> {
     let ways: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
     let usable = ways.into_iter().find(|way| {
@@ -40,10 +40,10 @@ pub fn enter() -> Result<ExitCode> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Can a process have mounts of its own here?
+/// Checks that a process may have a separate mount namespace.
 ///
 /// # Errors
-/// Where it cannot.
+/// If it may not.
 pub fn has_mounts() -> Result<()> {
     let trial = "mount -t tmpfs trial /mnt";
     let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];

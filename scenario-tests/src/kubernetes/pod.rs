@@ -1,6 +1,8 @@
-//! A Pod as a node runs it: each container is a process with a root folder of its own, where volumes stand at their paths.
+//! A Pod, run as a node runs it: each container is a process with its own root folder, in which volumes are mounted at
+//! their paths.
 //!
-//! What a node does besides is not here: users, limits, probes, hooks. All Pods share the story's network.
+//! Not included are the other functions of a node: users, limits, probes, hooks. All Pods share the network of the
+//! story.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +16,12 @@ use super::Cluster;
 use crate::process::Process;
 use crate::world::World;
 
-/// Where the account of a Pod is, as every node has it.
+/// The mount path of a Pod's service account, as on every node.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Where the programs of an image are.
+/// The folder of an image's programs.
 const PROGRAMS: &str = "/usr/local/image";
-/// Makes the root folder `$1` from the machine's programs and the pairs of source and place in the file `$2`, and runs
-/// the rest in it.
+/// Builds the root folder `$1` from the machine's programs and the pairs of source and mount path in the file `$2`, and
+/// runs the remaining arguments in it.
 const ENTER: &str = r#"
 root=$1 mounts=$2
 shift 2
@@ -36,30 +38,30 @@ done < "$mounts"
 exec chroot "$root" "$@"
 "#;
 
-/// Programs by their names in an image; the first is what it begins with.
+/// Programs by their names in an image; the first one is the entrypoint.
 pub type Image<'p> = [(&'p str, PathBuf)];
 
-/// A Pod that runs. Dropping it ends its containers.
+/// A running Pod. Dropping it ends its containers.
 #[derive(Debug)]
 pub struct Pod {
     containers: Vec<Process>,
 }
 
-/// What a Pod is made from.
+/// Inputs for a Pod.
 #[derive(Debug)]
 pub struct Made<'c> {
-    /// Its story.
+    /// The story's world.
     pub world: &'c World,
-    /// Its cluster.
+    /// The cluster.
     pub cluster: &'c Cluster,
-    /// The Pod, as the API server has it.
+    /// The Pod, as the API server returns it.
     pub pod: &'c Value,
-    /// Names and addresses, as of a hosts file.
+    /// Names and addresses, as in a hosts file.
     pub hosts: &'c [(&'c str, &'c str)],
 }
 
 impl Pod {
-    /// Starts the containers of a Pod, with the programs that their images have.
+    /// Starts the containers of a Pod, with the programs of their images.
     pub async fn start(made: &Made<'_>, image: impl Fn(&str) -> Result<Box<Image<'static>>>) -> Result<Self> {
         let folder = made.world.log(text(&made.pod["metadata"]["name"])?).with_extension("pod");
         let mut containers = Vec::new();
@@ -70,7 +72,7 @@ impl Pod {
         Ok(Self { containers })
     }
 
-    /// How a container of it ended, if one has, and what it said.
+    /// Returns exit status and output of a container that has ended, if any.
     pub fn ended(&mut self) -> Result<Option<String>> {
         for container in &mut self.containers {
             if let Some(status) = container.ended()? {
@@ -92,7 +94,7 @@ impl Made<'_> {
         mounts.extend(self.account(&folder).await?);
         mounts.push((self.etc(&folder)?, "/etc".into()));
         mounts.extend(image.iter().map(|(name, program)| (program.clone(), format!("{PROGRAMS}/{name}"))));
-        // What holds others is made first.
+        // Parent folders are mounted first.
         mounts.sort_by(|one, other| one.1.cmp(&other.1));
         let listed: String = mounts.iter().map(|(from, to)| format!("{} {to}\n", from.display())).collect();
         let list = folder.join("mounts");
@@ -116,7 +118,7 @@ impl Made<'_> {
         text(&self.pod["metadata"]["namespace"])
     }
 
-    /// Folders of the volumes, with their places.
+    /// Returns the folders of the volumes with their mount paths.
     async fn volumes(&self, container: &Value, folder: &Path) -> Result<Vec<(PathBuf, String)>> {
         let mut mounts = Vec::new();
         for mount in list_of(&container["volumeMounts"]) {
@@ -124,7 +126,7 @@ impl Made<'_> {
             let of_name = |volume: &&Value| volume["name"] == mount["name"];
             let volume = list_of(&self.pod["spec"]["volumes"]).find(of_name).with_context(|| name.to_owned())?;
             let source = match volume["persistentVolumeClaim"]["claimName"].as_str() {
-                // It outlives the Pod.
+                // The claim's folder outlives the Pod.
                 Some(claim) => self.world.folder().join("claims").join(claim),
                 None => folder.join("volumes").join(name),
             };
@@ -163,14 +165,14 @@ impl Made<'_> {
         object["data"].as_object().cloned().with_context(|| format!("{kind} {name} has no data"))
     }
 
-    /// A token of the Pod's account.
+    /// Creates a token of the Pod's service account.
     async fn token(&self, args: &[&str]) -> Result<String> {
         let account = text(&self.pod["spec"]["serviceAccountName"])?;
         let all = [&["-n", self.namespace()?, "create", "token", account], args].concat();
         Ok(self.cluster.ask(&all).await?.trim().to_owned())
     }
 
-    /// What a process needs to ask the API server, where the Pod may.
+    /// Writes the files that a process needs for requests to the API server, unless the Pod disables them.
     async fn account(&self, folder: &Path) -> Result<Option<(PathBuf, String)>> {
         if self.pod["spec"]["automountServiceAccountToken"] == false {
             return Ok(None);
@@ -183,7 +185,7 @@ impl Made<'_> {
         Ok(Some((folder, ACCOUNT.into())))
     }
 
-    /// The folder `/etc`: names are those of the hosts file.
+    /// Writes the folder `/etc`, where names are resolved with the hosts file only.
     fn etc(&self, folder: &Path) -> Result<PathBuf> {
         let folder = folder.join("etc");
         fs::create_dir_all(&folder)?;

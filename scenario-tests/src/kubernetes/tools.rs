@@ -1,5 +1,5 @@
-//! Helm and promtool: those that the environment names, promtool also from the `PATH` (distributions package it with
-//! Prometheus), else built once from the modules in `kubernetes/`.
+//! Helm and promtool: from the environment, promtool also from the `PATH` (distributions package it with Prometheus),
+//! else built once from the modules in `kubernetes/`.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -13,18 +13,18 @@ use super::assets::go_build;
 /// A program that is built from its Go module.
 #[derive(Debug)]
 pub struct Tool {
-    /// Its name, and that of the folder with its module.
+    /// The name of the program and of the folder with its module.
     name: &'static str,
     release: &'static str,
-    /// The variable that names another one.
+    /// The environment variable with the path of another binary.
     variable: &'static str,
     package: &'static str,
     flags: &'static str,
-    /// Is one on the `PATH` as good, whatever its release?
+    /// Whether a binary on the `PATH` is accepted, whatever its release.
     any_release: bool,
 }
 
-/// Helm. Without the flags it takes every cluster for an old one while it renders.
+/// Helm. Without these flags it assumes an old cluster version while it renders.
 pub const HELM: Tool = Tool {
     name: "helm",
     release: "3.22.0",
@@ -46,10 +46,10 @@ pub const PROMTOOL: Tool = Tool {
 };
 
 impl Tool {
-    /// Where it is; built where the cache does not have it.
+    /// Returns the path; builds the program where the cache does not have it.
     ///
     /// # Errors
-    /// Why there is none, and what can be done.
+    /// If the program is not available; the message has the reason and the remedy.
     pub fn find(&self) -> Result<PathBuf> {
         if let Some(named) = std::env::var_os(self.variable) {
             let named = PathBuf::from(named);
@@ -66,7 +66,7 @@ impl Tool {
             return Ok(program);
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
-        // Several processes may want it at once: one builds, the others wait.
+        // Several processes may need the program at the same time: one builds, the others wait.
         let lock = File::create(cache.join(format!("{}.lock", self.name)))?;
         lock.lock()?;
         if !program.is_file() {

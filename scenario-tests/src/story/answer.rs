@@ -1,4 +1,4 @@
-//! What answers a request at a simulated Envoy: its route configurations are decoded and matched as Envoy does.
+//! Response of a simulated Envoy to a request: its route configurations are decoded and matched as Envoy does.
 
 use anyhow::{Context, Result, bail};
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier as Data;
@@ -14,7 +14,7 @@ use prost::Message;
 
 use super::envoy::Envoy;
 
-/// The Gateway that stands for the listeners of HTTPProxies.
+/// The internal Gateway of HTTPProxies.
 const PROXIES: &str = "holdfast/httpproxy";
 
 /// A request: `[METHOD ]host/path[ header=value…][ on=table][ at=node]`.
@@ -26,12 +26,12 @@ pub struct Request {
     headers: Vec<(String, String)>,
     /// The route configuration; that of plain HTTP where unset.
     table: Option<String>,
-    /// The node that is asked; all where unset.
+    /// The node that receives the request; all nodes where unset.
     pub node: Option<String>,
 }
 
 impl Request {
-    /// Reads a request.
+    /// Parses a request.
     pub fn parse(text: &str) -> Result<Self> {
         let mut request = Self {
             method: "GET".into(),
@@ -69,7 +69,7 @@ impl Request {
     }
 }
 
-/// What an Envoy answers: a back end as `namespace/name`, a status, `redirect`, or `nothing`.
+/// Returns the response of an Envoy: a backend as `namespace/name`, a status, `redirect`, or `nothing`.
 pub fn answer(envoy: &Envoy, request: &Request) -> String {
     let plain = if &*envoy.id.fleet == PROXIES { "http/8080" } else { "http/80" };
     let table = request.table.as_deref().unwrap_or(plain);
@@ -81,7 +81,8 @@ pub fn answer(envoy: &Envoy, request: &Request) -> String {
     matched.map_or_else(|| "nothing".into(), |route| told(route, envoy))
 }
 
-/// What filters are told about a request, as text: by its route, its host, and the route configuration.
+/// Returns the per-filter configuration that applies to a request, as text: of its route, its virtual host, and the
+/// route configuration.
 pub fn filters(envoy: &Envoy, request: &Request) -> String {
     let table = request.table.as_deref().unwrap_or("http/80");
     let found = envoy.taken.get(&(ResourceType::Route, table.into()));
@@ -122,7 +123,7 @@ fn told(route: &Route, envoy: &Envoy) -> String {
     }
 }
 
-/// The body of a direct response of a route, for texts that must not be in it.
+/// Returns the body of a direct response of a route, to check texts that must not be in it.
 pub fn body(route: &Route) -> Option<&str> {
     let Some(Action::DirectResponse(direct)) = &route.action else { return None };
     match direct.body.as_ref()?.specifier.as_ref()? {

@@ -1,16 +1,16 @@
-//! Numbers that look random and follow from a seed: the same seed tells the same story on every machine.
+//! Deterministic pseudo-random numbers from a seed: a seed gives the same story on every machine.
 
-/// Dice with a memory.
+/// A pseudo-random generator.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Dice of a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number (SplitMix64).
+    /// Returns the next number (SplitMix64).
     fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -19,17 +19,17 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below a limit; 0 where that is 0.
+    /// Returns a number below a limit; 0 where the limit is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.roll().checked_rem(limit).unwrap_or_default()
     }
 
-    /// A place in a list of this length.
+    /// Returns an index into a list of this length.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or_default()
     }
 
-    /// True once in so many times.
+    /// Returns true with a probability of one in `times`.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

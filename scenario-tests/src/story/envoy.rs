@@ -1,4 +1,4 @@
-//! A simulated Envoy: what it was sent, what it took, and how it answers.
+//! A simulated Envoy: resources that it was sent and that it accepted, and its answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,44 +8,44 @@ use holdfast_xds::{Again, Answer, EnvoyId, Outcome, Resource, ResourceType, Snap
 /// A resource by type and name.
 pub type Slot = (ResourceType, Arc<str>);
 
-/// What an Envoy is sent in one response. Each route configuration, certificate and listener goes alone.
+/// Content of one response. Each route configuration, certificate and listener is sent in a separate response.
 #[derive(Clone, Debug)]
 pub struct Push {
-    /// The type.
+    /// The resource type.
     pub kind: ResourceType,
-    /// What is new.
+    /// Resources that are new or changed.
     pub resources: Vec<Arc<Resource>>,
-    /// What goes.
+    /// Names of removed resources.
     pub removed: Vec<Arc<str>>,
 }
 
-/// See the module.
+/// A simulated Envoy.
 #[derive(Clone, Debug)]
 pub struct Envoy {
-    /// Who it is.
+    /// Fleet, node and build.
     pub id: EnvoyId,
-    /// Has it a stream?
+    /// Whether it has a stream.
     pub connected: bool,
-    /// Does it answer?
+    /// Whether it answers nothing.
     pub silent: bool,
-    /// Has it left anything without an answer while it answered to other things? The xDS server reports that.
+    /// Whether it left a response without an answer while it answered others; the xDS server reports that.
     pub ignores: bool,
-    /// Did it die, so that it comes again with nothing?
+    /// Whether it crashed, so that it reconnects without any resources.
     pub died: bool,
-    /// What is in use.
+    /// The resources in use.
     pub taken: BTreeMap<Slot, Arc<Resource>>,
-    /// What this stream was sent last.
+    /// The versions that this stream was sent last.
     sent: BTreeMap<Slot, Version>,
-    /// What was refused on this stream, which the server does not send again.
+    /// Resources that were refused on this stream; the server does not send them again.
     refused: BTreeSet<(Slot, Version)>,
-    /// The newest turn up to which this stream was sent refused contents again.
+    /// The newest turn up to which refused contents were sent again on this stream.
     turn: u64,
-    /// Did this stream begin with versions?
+    /// Whether this stream began with versions.
     pub resumed: bool,
 }
 
 impl Envoy {
-    /// One that has nothing.
+    /// Creates an Envoy without resources.
     pub fn new(id: EnvoyId) -> Self {
         let (taken, sent, refused) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         Self {
@@ -62,7 +62,7 @@ impl Envoy {
         }
     }
 
-    /// Opens a stream and reports the versions that it has; true where it has any.
+    /// Opens a stream and reports the current versions; returns true if there are any.
     pub fn connect(&mut self) -> bool {
         self.connected = true;
         self.died = false;
@@ -73,7 +73,7 @@ impl Envoy {
         self.resumed
     }
 
-    /// The server sends these refused contents once more.
+    /// Allows the server to send these refused contents again.
     pub fn try_again(&mut self, again: &BTreeMap<Slot, Again>) {
         for (slot, again) in again.iter().filter(|(_, again)| again.turn > self.turn) {
             if self.refused.remove(&(slot.clone(), again.version)) {
@@ -83,25 +83,26 @@ impl Envoy {
         self.turn = again.values().map(|again| again.turn).max().unwrap_or_default().max(self.turn);
     }
 
-    /// The stream ends.
+    /// Ends the stream.
     pub fn disconnect(&mut self) {
         self.connected = false;
     }
 
-    /// It loses everything.
+    /// Drops all resources.
     pub fn forget(&mut self) {
         self.taken.clear();
         self.sent.clear();
     }
 
-    /// Does it ask for a resource? For route configurations and certificates only while something that it has names them.
+    /// Returns whether the Envoy subscribes to a resource. It subscribes to a route configuration or certificate only
+    /// while a resource in use refers to it.
     pub fn asks_for(&self, kind: ResourceType, name: &str) -> bool {
         let by: &[ResourceType] = match kind {
             ResourceType::Route => &[ResourceType::Listener],
             ResourceType::Secret => &[ResourceType::Listener, ResourceType::Cluster, ResourceType::Route],
             _ => return true,
         };
-        // The length of a string precedes it.
+        // In the encoded form, the length of a string precedes the string.
         let length = u8::try_from(name.len()).into_iter().filter(|length| *length < 0x80);
         let written: Vec<u8> = length.chain(name.bytes()).collect();
         let names = |resource: &Resource| resource.body.windows(written.len()).any(|part| part == written);
@@ -109,7 +110,7 @@ impl Envoy {
         name.len() >= 0x80 || taken.any(|(_, resource)| names(resource))
     }
 
-    /// Nothing names these any more: it asks for them no longer, and has them no longer.
+    /// Drops the resources that no resource in use refers to, and unsubscribes from them.
     fn drop_what_is_not_asked_for(&mut self) {
         let slots: Vec<Slot> = self.sent.keys().chain(self.taken.keys()).cloned().collect();
         for slot in slots.into_iter().filter(|slot| !self.asks_for(slot.0, &slot.1)).collect::<Vec<_>>() {
@@ -118,7 +119,7 @@ impl Envoy {
         }
     }
 
-    /// What the server sends it, given what it should have.
+    /// Returns the responses of the server for a wanted snapshot.
     pub fn pushes(&mut self, wanted: &Snapshot) -> Vec<Push> {
         let mut pushes = Vec::new();
         self.drop_what_is_not_asked_for();
@@ -153,11 +154,11 @@ impl Envoy {
                 pushes.push(Push { kind, resources: vec![], removed });
             }
         }
-        // Clusters go last when they go, as make before break asks.
+        // Removed clusters are sent last, as make before break requires.
         pushes
     }
 
-    /// It takes what it was sent.
+    /// Accepts a response.
     pub fn take(&mut self, push: &Push) -> Answer {
         for resource in &push.resources {
             self.taken.insert((push.kind, resource.name.clone()), resource.clone());
@@ -168,7 +169,7 @@ impl Envoy {
         self.answer(push, Outcome::Acknowledged)
     }
 
-    /// It refuses what it was sent.
+    /// Refuses a response.
     pub fn refuse(&mut self, push: &Push, message: String) -> Answer {
         for resource in &push.resources {
             self.refused.insert(((push.kind, resource.name.clone()), resource.version));
@@ -176,7 +177,7 @@ impl Envoy {
         self.answer(push, Outcome::Refused { message })
     }
 
-    /// What is left of a push without the resources that are bad, and a push of these.
+    /// Splits a response into the part without bad resources and the part with these.
     pub fn split(push: Push, bad: impl Fn(&Resource) -> bool) -> (Push, Push) {
         let (refused, good): (Vec<_>, Vec<_>) = push.resources.into_iter().partition(|resource| bad(resource));
         let rest = Push { kind: push.kind, resources: good, removed: push.removed };

@@ -1,4 +1,4 @@
-//! What a story expects, compared with what is.
+//! Comparison of the expectations of a story with the actual state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -18,9 +18,9 @@ use super::invariants;
 use super::language::Expect;
 use super::stage::Stage;
 
-/// So much of a difference is shown, in characters.
+/// Shown characters of a difference.
 const TEXT_MAX: usize = 600;
-/// So much of each list is shown.
+/// Shown entries of each list.
 const SHOWN_MAX: usize = 12;
 
 /// `Kind/namespace/name`, or `Kind/name`.
@@ -33,7 +33,7 @@ pub fn node_name(node: &Node) -> String {
     if node.section.is_empty() { name(&node.key) } else { format!("{}#{}", name(&node.key), node.section) }
 }
 
-/// Compares everything, and tells every difference.
+/// Compares everything, and reports every difference.
 pub fn check(stage: &Stage, expected: &Expect) -> Result<()> {
     let mut found = Differences::default();
     let all = stage.engine.as_ref().map(lines).unwrap_or_default();
@@ -220,7 +220,7 @@ fn without_causes(told: &str) -> &str {
     told.split_once(" because").map_or(told, |(step, _)| step)
 }
 
-/// Everything that is known, for whoever looks into a failure.
+/// Returns the complete state, for the analysis of a failure.
 pub fn state(lines: &[LineSeen]) -> String {
     let mut text = String::new();
     for line in lines {
@@ -243,7 +243,7 @@ pub fn state(lines: &[LineSeen]) -> String {
     text
 }
 
-/// The expectations of a step, for checks of other kinds.
+/// Returns the response of an Envoy to a request, for checks outside of [`Expect`].
 pub fn ask(stage: &Stage, node: &str, request: &str) -> Result<String> {
     let envoy = stage.envoys.get(node).with_context(|| format!("no Envoy {node}"))?;
     Ok(answer::answer(envoy, &Request::parse(request)?))

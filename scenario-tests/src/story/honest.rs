@@ -1,4 +1,4 @@
-//! Health, conditions, the fallback page and what Envoys have agree.
+//! Consistency of health, conditions, the fallback page and the configuration of Envoys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::envoy::Envoy;
 use super::invariants::{a_deleted_policy_is_in_force, difference};
 use super::stage::Stage;
 
-/// Conditions that are true of an object that is served as it is desired.
+/// Conditions that are true of an object that is served as desired.
 const POSITIVE: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Valid"];
 
-/// Nothing else may report a problem while health reports none.
+/// Checks that no other source reports a problem while health reports none.
 pub(super) fn check(stage: &Stage, engine: &Engine, new: &Engine, wrong: &mut Vec<String>) {
     let mut connected: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected) {
@@ -52,7 +52,7 @@ fn differences(envoy: &Envoy, new: &Engine) -> Vec<String> {
     difference(envoy, new.fleet(&envoy.id.fleet).unwrap_or(&empty))
 }
 
-/// The conditions anywhere in a status that report a problem.
+/// Collects the conditions in a status, at any depth, that report a problem.
 fn collect(status: &Value, negative: &mut Vec<String>) {
     match status {
         Value::Array(values) => values.iter().for_each(|value| collect(value, negative)),

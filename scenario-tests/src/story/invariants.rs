@@ -1,4 +1,4 @@
-//! What holds after every step of every story.
+//! Invariants that hold after every step of every story.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use super::never;
 use super::never_proxies;
 use super::stage::Stage;
 
-/// The longest that anything is waited for without being tried in another way.
+/// Maximum wait in milliseconds before Holdfast tries another way.
 const WAIT_MS_MAX: u64 = 120_000;
 
-/// What an engine wants that reads the same objects anew, and of which nothing is refused.
+/// Returns a new engine with the same objects, for the configuration without any refusal.
 fn anew(stage: &Stage) -> Engine {
     let mut engine = Engine::new(stage.settings.clone());
     engine.handle(stage.objects.values().cloned().collect());
     engine
 }
 
-/// Where the Envoys have something else than a new engine would give them.
+/// Returns the resources of Envoys that differ from the configuration of a new engine.
 pub fn differences_from_new(stage: &Stage) -> Vec<String> {
     let engine = anew(stage);
     let mut differences = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn difference(envoy: &Envoy, wanted: &Snapshot) -> Vec<String> {
     names
 }
 
-/// What must hold while everything is quiet.
+/// Checks the invariants of a state without pending messages.
 pub fn check(stage: &Stage) -> Result<()> {
     let Some(engine) = &stage.engine else { return Ok(()) };
     if engine.objects().is_empty() {
@@ -88,7 +88,7 @@ pub fn check(stage: &Stage) -> Result<()> {
     bail!("what always holds does not:\n  {}\nas things stand:\n{}", wrong.join("\n  "), state(&all))
 }
 
-/// Endpoints are never held back.
+/// Checks that endpoints are never held back.
 fn endpoints(envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
     for ((kind, name), resource) in &envoy.taken {
         if *kind == ResourceType::Endpoints
@@ -108,7 +108,8 @@ fn endpoints(envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
     }
 }
 
-/// Whatever is not served as desired is told of: as a step of its object, as a held resource, as an Envoy that is alone.
+/// Checks that each deviation from the desired configuration is reported: as a step of its object, as a held resource,
+/// or as an outlier Envoy.
 fn accounted(
     (stage, engine): (&Stage, &Engine),
     envoy: &Envoy,
@@ -117,12 +118,13 @@ fn accounted(
     wrong: &mut Vec<String>,
 ) {
     let waits = a_deleted_policy_is_in_force(stage, engine);
-    // Of one that cannot be read any more who reads anew does not know what it was attached to.
+    // The new engine cannot know what a policy was attached to that is now unreadable.
     let unread =
         |(key, event): (&ObjectKey, &Event)| matches!(event, Event::Unusable(..)) && &*key.kind == "TrafficPolicy";
     let waits = waits || stage.objects.iter().any(unread);
     let held = waits || line.held_as_a_whole || line.alone.contains(&envoy.id.node) || envoy.ignores || line.busy;
-    // What only a held listener names is not asked for, and is reported with that listener.
+    // Envoy does not subscribe to a route configuration that only a held listener refers to; it is reported with that
+    // listener.
     let a_listener_is_held = wanted.of(ResourceType::Listener).keys().any(|name| line.held.contains(&**name));
     for (name, resource) in wanted.of(ResourceType::Route) {
         let is_unnamed = a_listener_is_held && !envoy.asks_for(ResourceType::Route, name);
@@ -138,7 +140,7 @@ fn accounted(
                 let prefix = format!("{}/{}/", node.key.kind.to_ascii_lowercase(), node.key.namespaced_name());
                 decided.step != Step::Current && route.starts_with(&prefix)
             });
-            // A route may also differ for what it depends on.
+            // A route may also differ because of an object that it depends on.
             let dependant = line.decided.iter().any(|(node, decided)| {
                 decided.step != Step::Current && !matches!(&*node.key.kind, "HTTPRoute" | "GRPCRoute")
             });
@@ -149,7 +151,7 @@ fn accounted(
     }
 }
 
-/// A TrafficPolicy is in force for a moment after its deletion.
+/// Returns whether a deleted TrafficPolicy still applies: it does for a moment after its deletion.
 pub(super) fn a_deleted_policy_is_in_force(stage: &Stage, engine: &Engine) -> bool {
     engine.objects().iter().any(|object| {
         matches!(object.body, holdfast_engine::apis::Body::TrafficPolicy(_)) && !stage.objects.contains_key(&object.key)
@@ -162,7 +164,7 @@ fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {
     for host in configuration.virtual_hosts {
         for route in host.routes.into_iter().filter(|route| !route.name.is_empty()) {
             let name = format!("{}@{}", route.name, host.name);
-            // Of a map the order is another each time.
+            // The order of a map is different each time.
             let mut route = route;
             let settings: BTreeMap<_, _> = std::mem::take(&mut route.typed_per_filter_config).into_iter().collect();
             let mut bytes = route.encode_to_vec();
@@ -173,7 +175,7 @@ fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {
     routes
 }
 
-/// Every wait has a deadline that has not passed, and that is not far away.
+/// Checks that every wait has a deadline in the near future.
 fn waits(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
     for (what, until) in
         line.waits.iter().filter(|(_, until)| *until <= stage.now_ms() || *until > stage.now_ms() + WAIT_MS_MAX)
@@ -182,7 +184,7 @@ fn waits(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
     }
 }
 
-/// Decisions are about objects that are there, and have causes that are broken.
+/// Checks that each decision refers to an existing object, and that its causes are broken.
 fn decisions(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
     let broken: BTreeSet<_> = line.broken.keys().map(|node| &node.key).collect();
     for (node, decided) in &line.decided {

@@ -1,4 +1,4 @@
-//! What a story can say.
+//! The language of stories: steps, settings and expectations.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Story {
-    /// What it shows, in a sentence.
+    /// What the story shows, in one sentence.
     pub why: String,
-    /// What operators have set.
+    /// The settings of the operator.
     #[serde(default)]
     pub settings: Set,
     /// The Envoys, by node.
     #[serde(default)]
     pub envoys: BTreeMap<String, Node>,
-    /// What happens.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
@@ -25,13 +25,13 @@ pub struct Story {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Node {
-    /// Its build.
+    /// Build of the Envoy.
     #[serde(default = "build")]
     pub build: String,
-    /// Whose it is.
+    /// Its Gateway.
     #[serde(default = "gateway")]
     pub gateway: String,
-    /// Does it come later, by a step of its own?
+    /// Whether it connects later, by a separate step.
     #[serde(default)]
     pub later: bool,
 }
@@ -44,7 +44,7 @@ fn gateway() -> String {
     "infra/public".into()
 }
 
-/// What operators have set; what is not said is off, but for replacement and backfill of dependants.
+/// The settings of the operator; by default all are off, except replacement, backfill and backfill of dependants.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Set {
@@ -79,7 +79,7 @@ impl Default for Set {
 }
 
 impl Set {
-    /// As the deciding code is told.
+    /// The settings in the form of the engine.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings {
             fallback: Fallback {
@@ -99,57 +99,57 @@ impl Set {
     }
 }
 
-/// Something that happens.
+/// One step.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum Step {
-    /// Objects are created or changed, all at once.
+    /// Creates or changes objects, all at once.
     Apply(String),
-    /// Objects are created or changed, all at once, and after some rounds of messages the rest of the answers is on its way.
+    /// Creates or changes objects, all at once; after the given rounds of messages the remaining answers are in flight.
     InHaste(Haste),
-    /// Many objects: the text once for each number, `$N` being the number.
+    /// Creates many objects: the text once for each number, where `$N` is the number.
     ApplyMany(Many),
-    /// Objects are deleted, all at once.
+    /// Deletes objects, all at once.
     Delete(Vec<String>),
-    /// Objects are deleted and created again, as others of the same name.
+    /// Deletes objects and creates them again with other UIDs.
     Recreate(String),
-    /// The content of these objects cannot be read any more.
+    /// Makes the content of these objects unreadable.
     Unusable(Vec<String>),
-    /// From now on Envoys refuse something.
+    /// Makes Envoys refuse something from now on.
     Refuse(Box<Refuse>),
-    /// Envoys take it again.
+    /// Makes Envoys accept it again.
     Accept(String),
-    /// Envoys connect, with what they had.
+    /// Connects Envoys, with the resources that they had.
     Connect(Vec<String>),
-    /// Their streams end; they keep what they have.
+    /// Ends the streams of Envoys; they keep their resources.
     Disconnect(Vec<String>),
-    /// They lose what they had.
+    /// Makes Envoys lose their resources.
     Fresh(Vec<String>),
-    /// They take nothing and answer nothing from now on.
+    /// Makes Envoys accept nothing and answer nothing from now on.
     Silence(Vec<String>),
-    /// They do again.
+    /// Makes Envoys answer again.
     Speak(Vec<String>),
-    /// The probe goes (none) or comes (its build).
+    /// Removes the probe (none) or adds it (its build).
     Probe(Option<String>),
-    /// So many seconds pass.
+    /// Advances the clock by this number of seconds.
     Clock(u64),
-    /// Holdfast ends.
+    /// Stops Holdfast.
     Stop,
-    /// Holdfast starts, and reads what is stored; it knows no object yet.
+    /// Starts Holdfast, which reads the store; it does not know any object yet.
     Start,
-    /// All objects become known.
+    /// Reports all objects to Holdfast.
     List,
-    /// It ends, starts and learns of all objects.
+    /// Stops and starts Holdfast, and reports all objects.
     Restart,
-    /// Operators set something else; it holds from the next start.
+    /// Changes the settings; they apply from the next start.
     Set(Box<Set>),
-    /// Nacks and pushes are counted from here.
+    /// Resets the counts of NACKs and pushes.
     Count,
-    /// What must be so now.
+    /// Checks expectations.
     Expect(Box<Expect>),
 }
 
-/// Objects whose answers are not waited for.
+/// Objects that are applied without waiting for all answers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Haste {
@@ -163,7 +163,7 @@ pub struct Haste {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Many {
-    /// How many times.
+    /// Number of copies.
     pub count: usize,
     /// The text.
     pub text: String,
@@ -172,42 +172,44 @@ pub struct Many {
     pub bad: Vec<usize>,
 }
 
-/// How Envoys take what they refuse.
+/// How Envoys react to a refused resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
-    /// With a NACK.
+    /// They send a NACK.
     #[default]
     Nack,
-    /// They die on it.
+    /// They crash.
     Die,
-    /// They fall silent.
+    /// They stop answering.
     Hang,
-    /// Envoys with a NACK; the probe cannot be asked about it.
+    /// Envoys send a NACK; the probe is unavailable for it.
     Absent,
-    /// They never answer to it, and go on answering to other things; the probe cannot be asked about it.
+    /// They never answer to it, but continue to answer other responses; the probe is unavailable for it.
     Ignore,
 }
 
-/// An oracle: what is refused. Of what is named, all must hold.
+/// An oracle: a description of refused resources. `builds` and `nodes` restrict it; a resource is refused if any of the
+/// other conditions holds (`route` and `matching` are one condition).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Refuse {
-    /// By this it is lifted.
+    /// The name, by which it is removed.
     pub name: String,
-    /// By Envoys of these builds; all where none is named.
+    /// Builds that refuse; all builds where empty.
     pub builds: Vec<String>,
-    /// By these nodes only, and never by the probe.
+    /// Nodes that refuse; where given, the probe does not.
     pub nodes: Vec<String>,
-    /// A route configuration in which a route has each of these texts somewhere.
+    /// A route configuration with a route that contains each of these texts.
     pub route: Vec<String>,
-    /// The same, where the text stands in the match.
+    /// A route configuration with a route that contains each of these texts in its match.
     pub matching: Vec<String>,
-    /// A route configuration that has these texts in different routes.
+    /// A route configuration that contains each of these texts in some route.
     pub together: Vec<String>,
-    /// A route configuration in which none of these texts stands.
+    /// A route configuration that contains none of these texts in any route.
     pub without: Vec<String>,
-    /// A route configuration with each of these texts anywhere: in routes, in what holds for a host or for all of it.
+    /// A route configuration that contains each of these texts anywhere: in routes, in virtual hosts, or at its top
+    /// level.
     pub anywhere: Vec<String>,
     /// A certificate of this name.
     pub certificate: Option<String>,
@@ -215,54 +217,54 @@ pub struct Refuse {
     pub listener: Option<String>,
     /// A cluster with each of these texts.
     pub cluster: Vec<String>,
-    /// What is said.
+    /// The message of the refusal.
     pub message: Option<String>,
-    /// How it is refused.
+    /// The reaction.
     pub how: How,
 }
 
-/// What must be so.
+/// Expectations; fields that are not given are not checked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Expect {
-    /// Of this Gateway; the first where there is only one.
+    /// The Gateway; the first one where unset.
     pub gateway: Option<String>,
-    /// Of this build; the first where unset.
+    /// The build; the first one where unset.
     pub build: Option<String>,
-    /// By request what answers it: a back end, a status, `redirect` or `nothing`.
+    /// By request the response: a backend, a status, `redirect` or `nothing`.
     pub routes: BTreeMap<String, String>,
-    /// Every deviation: `Kind/namespace/name` or with a section behind a `#`.
+    /// Every deviation by object: `Kind/namespace/name`, with `#` and a section where there is one.
     pub steps: Option<BTreeMap<String, String>>,
-    /// Everything that is broken, with who found it.
+    /// Every broken object, with the detector of its fault.
     pub broken: Option<BTreeMap<String, String>>,
-    /// Generations that are last valid; `none` for no version.
+    /// The generations that are last valid; `none` for no version.
     pub last_valid: BTreeMap<String, String>,
-    /// Refusals since counting began, by node, or `probe`.
+    /// Refusals since the counts were reset, by node, or `probe`.
     pub nacks: BTreeMap<String, usize>,
-    /// The most that there may be.
+    /// The maximum number of refusals.
     pub nacks_at_most: BTreeMap<String, usize>,
-    /// Configurations sent since counting began, by node: messages of whatever type but endpoints.
+    /// Responses since the counts were reset, by node, without endpoints.
     pub pushes: BTreeMap<String, usize>,
-    /// The least that there must be.
+    /// The minimum number of responses.
     pub pushes_at_least: BTreeMap<String, usize>,
     /// Verdicts in quarantine.
     pub quarantine: Option<usize>,
     /// Resources that are held.
     pub held: Option<Vec<String>>,
-    /// Is everything held?
+    /// Whether the whole configuration is held.
     pub held_as_a_whole: Option<bool>,
-    /// Envoys that are alone with their refusal.
+    /// Outlier Envoys: only they refuse a content.
     pub alone: Option<Vec<String>>,
-    /// Addresses of a back end, as every Envoy has them.
+    /// Addresses of a backend, in the configuration of every Envoy.
     pub endpoints: BTreeMap<String, Vec<String>>,
-    /// The name of the certificate that every Envoy has.
+    /// Name of the certificate in the configuration of every Envoy.
     pub certificates: BTreeMap<String, String>,
-    /// Do all Envoys have what an engine gives that reads the same objects anew?
+    /// Whether all Envoys have the configuration of a new engine with the same objects.
     pub as_new: Option<bool>,
-    /// By request a text in what its route, its host or all of the route configuration says to filters.
+    /// By request a text in the per-filter configuration of its route, its virtual host or the route configuration.
     pub filtered: BTreeMap<String, String>,
-    /// Texts that must stand in no Envoy's configuration.
+    /// Texts that must not be in any Envoy's configuration.
     pub nowhere: Vec<String>,
-    /// Texts in the messages of what is broken, by object.
+    /// By object a text in the message about its fault.
     pub messages: BTreeMap<String, String>,
 }

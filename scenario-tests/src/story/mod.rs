@@ -1,8 +1,8 @@
-//! Stories in YAML: the real deciding code in this process, with simulated Envoys, a simulated probe and a store in
-//! memory. The language is described in `stories/README.md`.
+//! Stories in YAML: the real engine in this process, with simulated Envoys, a simulated probe and a store in memory.
+//! `stories/README.md` describes the language.
 //!
-//! Nothing here listens, starts a process or reads a clock. After each step everything runs until nobody has anything
-//! more to say; a story in which that never happens fails.
+//! Nothing here listens, starts a process or reads a clock. After each step messages are exchanged until none is left;
+//! a story in which that never happens fails.
 
 pub mod answer;
 pub mod dice;
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// Runs the stories in a folder that the command line asks for, and the random ones.
+/// Runs the stories in a folder that the command line selects, and the random ones.
 pub fn run(folder: &Path) -> ExitCode {
     let arguments = Arguments::from_args();
     let mut files = Vec::new();

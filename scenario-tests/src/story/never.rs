@@ -1,4 +1,4 @@
-//! What must never be served, whatever else is: checked in the bytes that Envoys have, after every step.
+//! Configuration that must never be served: checked in the bytes that Envoys have, after every step.
 
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
@@ -16,7 +16,7 @@ use super::expect::name;
 use super::never_policies;
 use super::stage::Stage;
 
-/// Looks at one Envoy.
+/// Checks one Envoy.
 pub fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
     for ((kind, _), resource) in &envoy.taken {
         if *kind != ResourceType::Route {
@@ -45,7 +45,7 @@ fn is_closed(route: &Route) -> bool {
     matches!(route.action, Some(Action::DirectResponse(_)))
 }
 
-/// The object of a route, where it is there.
+/// Returns the object of a route, if it exists.
 fn owner<'a>(stage: &'a Stage, route: &str) -> Option<&'a ObjectKey> {
     let parts: Vec<&str> = route.split('/').collect();
     let [kind, namespace, own, ..] = parts[..] else { return None };
@@ -54,7 +54,7 @@ fn owner<'a>(stage: &'a Stage, route: &str) -> Option<&'a ObjectKey> {
     stage.objects.keys().find(is_owner)
 }
 
-/// A route that forwards or redirects.
+/// Checks a route that forwards or redirects.
 fn one(stage: &Stage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &mut Vec<String>) {
     let parts: Vec<&str> = route.name.split('/').collect();
     let [_, namespace, _, rule, ..] = parts[..] else { return };
@@ -72,7 +72,7 @@ fn one(stage: &Stage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &
     }
     let Some(Event::Applied(object, _)) = stage.objects.get(key) else { return };
     let Object { body: Body::HttpRoute(desired), .. } = &**object else { return };
-    // What cannot be used may fall back to what was claimed before.
+    // An object with an invalid hostname may fall back to the hostnames that it claimed before.
     let falls_back = desired.hostnames.iter().any(|name| holdfast_engine::check::host::hostname(name).is_err());
     let before = stage.named.get(key).into_iter().flatten().filter(|_| falls_back);
     let claimed = |domain: &String| {
@@ -83,14 +83,14 @@ fn one(stage: &Stage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &
         wrong.push(format!("{node} serves {} for {domains:?}, which it does not claim", route.name));
     }
     let index = rule.parse().unwrap_or(usize::MAX);
-    // Of those that are known it is looked whether they do what they say.
+    // Filters of known kinds are checked for their effect elsewhere.
     let is_unknown = |rule: String| rule.contains("ExtensionRef") && !rule.contains("gateway.kgateway.dev");
     if desired.rules.get(index).is_some_and(|rule| is_unknown(format!("{rule:?}"))) {
         wrong.push(format!("{node} serves {} without its guard", route.name));
     }
 }
 
-/// The clusters that a route names.
+/// The clusters that a route refers to.
 pub(super) fn clusters(route: &Route) -> Vec<&str> {
     let Some(Action::Route(action)) = &route.action else { return Vec::new() };
     match &action.cluster_specifier {
@@ -110,11 +110,11 @@ fn is_granted(stage: &Stage, from: &str, to: &str) -> bool {
     })
 }
 
-/// Nothing is kept of an object that is gone, or of another one of its name.
+/// Checks that no version is kept of a deleted object, or of an earlier object with the same name.
 pub fn kept(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
     for (key, uid) in &line.last_valid_uids {
         match stage.objects.get(key) {
-            // A policy that was taken away holds for a moment longer.
+            // A deleted policy still applies for a moment.
             None if &*key.kind == "TrafficPolicy" && stage.knows(key) => {}
             None => wrong.push(format!("{} is gone, and a version of it is kept", name(key))),
             Some(Event::Applied(object, _)) if object.metadata.uid != *uid => {

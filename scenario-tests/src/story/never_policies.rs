@@ -1,8 +1,8 @@
-//! No request is forwarded without the policies that guard it today: looked for in the bytes that Envoys have.
+//! Policies that protect a route today: no request is forwarded without them. Checked in the bytes that Envoys have.
 //!
-//! A policy of whose name the beginning is `guard` says so in a header of every good version. The settings of a route
-//! take the place of those of its host, and these of those of the route configuration, so that it is the most specific
-//! guards that must be seen.
+//! Every good version of a policy with the name prefix `guard` adds a header with its name. The settings of a route
+//! override those of its virtual host, and these override those of the route configuration; therefore the most specific
+//! guards must be visible.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use holdfast_graph::ObjectKey;
 use super::envoy::Envoy;
 use super::stage::Stage;
 
-/// Looks at one route that forwards, whose object is this.
+/// Checks a route that forwards; `key` is its object.
 pub fn guarded(
     stage: &Stage,
     envoy: &Envoy,
@@ -71,9 +71,9 @@ fn object<'a>(stage: &'a Stage, key: &ObjectKey) -> Option<&'a Object> {
     }
 }
 
-/// The guards that name an object, each with the section that it names.
+/// Returns the guards that refer to an object, each with the section in the reference.
 fn guards<'a>(stage: &'a Stage, target: &ObjectKey) -> Vec<(&'a str, Option<&'a str>)> {
-    // One that was taken away holds for a moment longer.
+    // A deleted policy still applies for a moment.
     let known = stage.engine.iter().flat_map(|engine| engine.objects().iter()).map(|object| &**object);
     let waiting = known.filter(|object| !stage.objects.contains_key(&object.key));
     let written = stage.objects.keys().filter_map(|key| self::object(stage, key));
@@ -92,7 +92,7 @@ fn guards<'a>(stage: &'a Stage, target: &ObjectKey) -> Vec<(&'a str, Option<&'a 
     found
 }
 
-/// The guards of a rule of a route.
+/// Returns the guards of a rule of a route.
 fn of_route<'a>(stage: &'a Stage, object: &'a Object, index: Option<usize>) -> Vec<&'a str> {
     let Body::HttpRoute(route) = &object.body else { return Vec::new() };
     let rule = index.and_then(|index| route.rules.get(index)).and_then(|rule| match rule {
@@ -107,7 +107,7 @@ fn of_route<'a>(stage: &'a Stage, object: &'a Object, index: Option<usize>) -> V
     attached.map(|(guard, _)| guard).chain(named.filter(|name| name.starts_with("guard"))).collect()
 }
 
-/// The listener that has a host in a route configuration.
+/// Returns the listener that serves a host in a route configuration.
 fn listener(gateway: &Gateway, configuration: &str, domain: &str) -> Option<String> {
     if let Some(name) = configuration.strip_prefix("https/") {
         return Some(name.to_owned());

@@ -1,5 +1,5 @@
-//! What must never be served of HTTPProxies: other hosts than roots of today claim, another proxy's Services, routes with
-//! other guards than those that have their requests today.
+//! Configuration of HTTPProxies that must never be served: hosts that no current root claims, Services of another
+//! namespace, routes with other guards than the current routes for the same requests.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use prost::Message;
 use super::envoy::Envoy;
 use super::stage::Stage;
 
-/// Looks at one Envoy; `wanted` is what it would have if nothing were refused.
+/// Checks one Envoy; `wanted` is its configuration without any refusal.
 pub(super) fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
     let hosts = hosts(stage);
     for ((kind, name), resource) in &envoy.taken {
@@ -36,7 +36,7 @@ pub(super) fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mu
     }
 }
 
-/// The hosts that roots of today name.
+/// The hosts of the current roots.
 fn hosts(stage: &Stage) -> BTreeSet<String> {
     let fqdn = |event: &Event| match event {
         Event::Applied(object, _) => match &object.body {
@@ -52,7 +52,7 @@ fn forwards(route: &Route) -> bool {
     matches!(route.action, Some(Action::Route(_)))
 }
 
-/// A route that forwards, against those that have its requests as everything is desired.
+/// Checks a route that forwards against the desired route for the same requests.
 fn one(envoy: &Envoy, route: &Route, desired: Option<&VirtualHost>, wrong: &mut Vec<String>) {
     let node = &envoy.id.node;
     let namespace = route.name.split('/').nth(1).unwrap_or_default();

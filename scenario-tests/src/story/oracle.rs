@@ -1,4 +1,4 @@
-//! What simulated Envoys refuse, and why.
+//! Refusals of simulated Envoys and their messages.
 
 use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
 use holdfast_xds::ResourceType;
@@ -9,13 +9,13 @@ use super::language::{How, Refuse};
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// How it shows.
+    /// The reaction of the Envoy.
     pub how: How,
-    /// What is said.
+    /// The message.
     pub message: String,
 }
 
-/// Who is asked.
+/// The Envoy or probe that judges a resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The build.
@@ -24,7 +24,7 @@ pub struct Asked<'a> {
     pub node: Option<&'a str>,
 }
 
-/// The first oracle that has something against a resource.
+/// Returns the refusal by the first oracle that matches a resource.
 pub fn judge(
     oracles: &[Refuse],
     asked: Asked<'_>,

@@ -1,7 +1,8 @@
-//! Stories that nobody wrote: objects, Envoys and refusals at random, by a seed.
+//! Random stories: objects, Envoys and refusals from a seed.
 //!
-//! After each step holds what always holds; at the end everything is mended, and then everybody must have exactly what
-//! is desired. The same seed tells the same story. A story that fails prints its seed and its steps.
+//! The invariants are checked after each step; at the end all faults are corrected, and then all Envoys must have
+//! exactly the desired configuration. A seed always gives the same story. A story that fails prints its seed and its
+//! steps.
 
 use std::fmt::Write;
 
@@ -13,31 +14,31 @@ use super::language::{Expect, How, Refuse, Set, Step};
 use super::stage::Stage;
 use super::{expect, invariants, tell};
 
-/// Set to a number: so many seeds instead of [`SEEDS`].
+/// Number of seeds, instead of [`SEEDS`].
 const SEEDS_VARIABLE: &str = "HOLDFAST_STORY_SEEDS";
-/// Set to a number: this seed alone.
+/// The only seed to run.
 const SEED_VARIABLE: &str = "HOLDFAST_STORY_SEED";
-/// Set to anything: edits cross the answers to what came before them.
+/// If set, objects change while answers to earlier changes are in flight.
 const HASTE_VARIABLE: &str = "HOLDFAST_STORY_HASTE";
-/// Seeds of an ordinary run.
+/// Number of seeds by default.
 const SEEDS: u64 = 16;
-/// Steps of a story.
+/// Number of steps of a story.
 const STEPS: usize = 30;
-/// Names of routes.
+/// Number of route names.
 const ROUTES: u64 = 6;
-/// What policies are attached to: the Gateway, its listener, and routes.
+/// Policies and their targets: the Gateway, its listener, and routes.
 const GUARDED: [(&str, &str); 4] = [
     ("infra/guard-all", "Gateway/public"),
     ("infra/guard-http", "Gateway/public#http"),
     ("shop/guard-r0", "HTTPRoute/r0"),
     ("shop/guard-r1", "HTTPRoute/r1"),
 ];
-/// Extensions that policies name, which put filters into the chains of listeners.
+/// Extensions that policies refer to; they add filters to the chains of listeners.
 const EXTENSIONS: [&str; 3] = ["shop/x0", "shop/x1", "infra/x0"];
 /// Builds of Envoys.
 const BUILDS: [&str; 2] = ["1.36.0", "1.30.0"];
 
-/// The random stories.
+/// Returns the random stories.
 pub fn trials() -> Vec<Trial> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let seeds = match number(SEED_VARIABLE) {
@@ -62,7 +63,7 @@ fn story(seed: u64) -> Result<()> {
 }
 
 fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
-    // Two of each build: of an Envoy that dies alone nothing can be learnt.
+    // Two of each build: if the only Envoy of a build crashes, the cause cannot be attributed.
     let count = 2 + 2 * dice.below(2);
     let envoys: Vec<String> = (0..count).map(|index| format!("e{index}")).collect();
     for (index, node) in envoys.iter().enumerate() {
@@ -70,7 +71,7 @@ fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
         stage.add_envoy(node, build, "infra/public");
         let _ = write!(told, ", {node} {build}");
     }
-    // What a build refuses it refuses from the beginning.
+    // The refusals of a build do not change during a story.
     for oracle in oracles() {
         step(stage, Step::Refuse(Box::new(oracle)), told)?;
     }
@@ -93,7 +94,7 @@ fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
                     stage.apply_in_haste(text, rounds)?;
                 }
                 _ => {
-                    // Whatever else happens comes after the answers.
+                    // All other steps start without messages in flight.
                     stage.happen(vec![])?;
                     step(stage, next, told)?;
                 }
@@ -104,7 +105,7 @@ fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
     mend(stage, dice, &envoys, told)
 }
 
-/// Nothing is refused any more, everything is written well, everybody is there: then nothing may be left of it all.
+/// Corrects all faults: nothing is refused, all objects are valid, all Envoys are connected. No deviation may remain.
 fn mend(stage: &mut Stage, dice: &mut Dice, envoys: &[String], told: &mut String) -> Result<()> {
     for oracle in oracles() {
         step(stage, Step::Accept(oracle.name), told)?;
@@ -126,7 +127,7 @@ fn mend(stage: &mut Stage, dice: &mut Dice, envoys: &[String], told: &mut String
     let guards = (0..3).map(|_| policy(dice, true)).collect::<Vec<_>>().join("\n---\n");
     step(stage, Step::Apply(guards), told)?;
     step(stage, Step::Clock(70), told)?;
-    // An Envoy that was alone with its trouble tries again what is newer.
+    // An outlier Envoy accepts newer content again.
     let again = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
     step(stage, Step::Apply(again), told)?;
     step(stage, Step::Clock(70), told)?;
@@ -164,7 +165,7 @@ fn settings(dice: &mut Dice) -> Set {
     }
 }
 
-/// What Envoys refuse, whatever the story.
+/// The refusals of Envoys, equal in all stories.
 fn oracles() -> Vec<Refuse> {
     let text = |text: &str| vec![text.to_owned()];
     vec![
@@ -183,7 +184,7 @@ fn namespace(index: u64) -> &'static str {
     if index < ROUTES - 2 { "shop" } else { "team" }
 }
 
-/// A route at random; a good one has nothing that anybody refuses.
+/// Returns a random route; if `good`, no Envoy refuses it.
 fn route(index: u64, dice: &mut Dice, good: bool) -> String {
     let mark = match dice.below(12) {
         _ if good => format!("good{}", dice.below(1000)),
@@ -196,7 +197,7 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
         _ => format!("good{}", dice.below(6)),
     };
     let to = ["a", "b", "other/c", "nowhere"][dice.index(if good { 3 } else { 4 })];
-    // There is a grant for one of the namespaces only.
+    // Only one of the namespaces has a grant.
     let to = if good && namespace(index) == "team" && to == "other/c" { "a" } else { to };
     let matching = if !good && dice.one_in(8) { "regex: '/bad['".into() } else { format!("path: /r{index}") };
     let host = match dice.below(12) {
@@ -215,7 +216,7 @@ fn route(index: u64, dice: &mut Dice, good: bool) -> String {
     format!("{{route: {namespace}/r{index}, host: [{host}], rules: [{first}{second}], created: '{created}'{never}}}")
 }
 
-/// A policy at random; a good one has nothing that anybody refuses.
+/// Returns a random policy; if `good`, no Envoy refuses it.
 fn policy(dice: &mut Dice, good: bool) -> String {
     let (name, on) = GUARDED[dice.index(GUARDED.len())];
     let mark = match dice.below(6) {
@@ -242,7 +243,7 @@ fn policy(dice: &mut Dice, good: bool) -> String {
     format!("{{policy: {name}, on: '{on}', mark: {mark}, says: {{{more}}}{never}}}")
 }
 
-/// An extension at random; a good one has nothing that anybody refuses.
+/// Returns a random extension; if `good`, no Envoy refuses it.
 fn extension(dice: &mut Dice, good: bool) -> String {
     let name = EXTENSIONS[dice.index(EXTENSIONS.len())];
     let mark = match dice.below(3) {
@@ -253,7 +254,7 @@ fn extension(dice: &mut Dice, good: bool) -> String {
     format!("{{extension: {name}, says: {{extAuth: {{{grpc}, statPrefix: {mark}}}}}}}")
 }
 
-/// What happens next; what belongs together comes together.
+/// Returns the next steps; steps that belong together are returned together.
 fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
     let envoy = envoys.get(dice.index(envoys.len())).cloned().unwrap_or_default();
     let index = dice.below(ROUTES);
@@ -306,13 +307,13 @@ fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
             }
         }
         17 => {
-            // Both in one edit, so that nobody knows which of them it is.
+            // Both in one edit, so that the cause is ambiguous.
             let index = dice.below(2);
             vec![Step::Apply(format!("{}\n---\n{}", route(index, dice, false), policy(dice, false)))]
         }
         18 => vec![Step::Apply(extension(dice, false))],
         19 => {
-            // A policy with the extension that it names, often with a route.
+            // A policy with the extension that it refers to, often with a route.
             let mut texts = vec![extension(dice, false), policy(dice, false)];
             texts.extend(dice.one_in(2).then(|| route(dice.below(2), dice, false)));
             vec![Step::Apply(texts.join("\n---\n"))]

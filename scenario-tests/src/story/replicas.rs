@@ -1,4 +1,4 @@
-//! Several replicas over one bucket, each a stage of its own with its own Envoys. Who leads is said by the story.
+//! Several replicas with one bucket, each with a separate stage and Envoys. The story decides which replica leads.
 
 use anyhow::{Context, Result, bail};
 use holdfast_engine::engine::{Event, Role};
@@ -10,27 +10,27 @@ use super::language::Refuse;
 use super::stage::Stage;
 use super::{answer, invariants};
 
-/// Turns of all replicas after which they must have come to an end.
+/// A quarter of the number of turns after which all replicas must be quiet.
 const TURNS_MAX: usize = 12;
 
 /// One replica.
 pub struct Replica {
-    /// Its deciding code and its Envoys.
+    /// Its engine and its Envoys.
     pub stage: Stage,
-    /// Is it told to lead?
+    /// Whether it is the leader.
     pub leads: bool,
-    /// Is it there at all?
+    /// Whether it runs.
     pub is_up: bool,
-    /// Does it reach the bucket?
+    /// Whether it can reach the bucket.
     pub reaches: bool,
     sharing: Sharing<MemoryBucket>,
 }
 
-/// See the module.
+/// Several replicas with one bucket.
 pub struct Replicas {
-    /// All of them; the first is told to lead at first.
+    /// All replicas; the first is the first leader.
     pub all: Vec<Replica>,
-    /// What they share.
+    /// The bucket.
     pub bucket: MemoryBucket,
     settings: Settings,
 }
@@ -40,10 +40,10 @@ fn whose() -> Options {
 }
 
 impl Replicas {
-    /// So many replicas, each with its Envoys by node and build, all of the Gateway `infra/public`.
+    /// Creates the replicas, each with its Envoys by node and build, all of the Gateway `infra/public`.
     ///
     /// # Errors
-    /// Where they cannot begin.
+    /// If a replica cannot start.
     pub fn new(settings: &Settings, envoys: &[&[(&str, &str)]]) -> Result<Self> {
         let bucket = MemoryBucket::default();
         let options = whose();
@@ -58,7 +58,7 @@ impl Replicas {
         Ok(Self { all, bucket, settings: settings.clone() })
     }
 
-    /// One more replica comes, which has nothing of its own, and reads the objects after what is shared.
+    /// Adds a replica with an empty store, which reads the shared state before the objects.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -74,10 +74,10 @@ impl Replicas {
         self.apply(text)
     }
 
-    /// The same objects are applied everywhere; Envoys that are not there yet come.
+    /// Applies the same objects at all replicas; Envoys that are not connected connect.
     ///
     /// # Errors
-    /// Where a replica goes in circles, or breaks a rule.
+    /// If a replica does not become quiet, or violates an invariant.
     pub fn apply(&mut self, text: &str) -> Result<()> {
         for replica in self.up() {
             replica.stage.apply(text)?;
@@ -88,7 +88,7 @@ impl Replicas {
         self.settle()
     }
 
-    /// Objects are deleted everywhere.
+    /// Deletes objects at all replicas.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -101,12 +101,12 @@ impl Replicas {
         self.settle()
     }
 
-    /// From now on something is refused, by the Envoys of all replicas that are meant.
+    /// Makes the Envoys of all replicas that the oracle applies to refuse something.
     pub fn refuse(&mut self, refuse: &Refuse) {
         self.all.iter_mut().for_each(|replica| replica.stage.oracles.push(refuse.clone()));
     }
 
-    /// Nothing is refused any more.
+    /// Removes all refusals.
     pub fn forgive(&mut self) {
         for replica in &mut self.all {
             replica.stage.oracles.clear();
@@ -118,10 +118,10 @@ impl Replicas {
         self.all.iter_mut().filter(|replica| replica.is_up)
     }
 
-    /// One after the other takes a turn, and a second passes, until nothing has changed for a while.
+    /// Gives each replica its turn, and advances the clock by one second, until nothing has changed for some turns.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply); and where it does not come to an end.
+    /// As [`apply`](Self::apply); and if the replicas do not become quiet.
     pub fn settle(&mut self) -> Result<()> {
         let mut before = Vec::new();
         let mut quiet = 0;
@@ -137,7 +137,7 @@ impl Replicas {
         bail!("the replicas do not come to an end")
     }
 
-    /// Each replica takes a turn at the bucket, and a second passes.
+    /// Gives each replica a turn at the bucket, and advances the clock by one second.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -152,7 +152,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// One replica takes a turn at the bucket.
+    /// Gives one replica a turn at the bucket.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -163,7 +163,7 @@ impl Replicas {
         let batch = std::mem::take(&mut stage.outbox);
         let now_ms = stage.now_ms();
         self.bucket.fail_after((!*reaches).then_some(0));
-        // One that is away reads nothing either.
+        // A replica that cannot reach the bucket reads nothing either.
         let turn = reaches.then(|| sharing.turn(Said { leads: *leads, batch, offers, seen, now_ms }));
         self.bucket.fail_after(None);
         if let Some(Ok(turn)) = turn {
@@ -173,23 +173,23 @@ impl Replicas {
         Ok(())
     }
 
-    /// What a request is answered with at an Envoy of a replica.
+    /// Returns the response of an Envoy of a replica to a request.
     ///
     /// # Errors
-    /// Where there is no such Envoy, or it is no request.
+    /// If there is no such Envoy, or the request is invalid.
     pub fn ask(&self, number: usize, node: &str, request: &str) -> Result<String> {
         let envoy = self.all.get(number).and_then(|replica| replica.stage.envoys.get(node));
         let Some(envoy) = envoy else { bail!("no Envoy {node} at {number}") };
         Ok(answer::answer(envoy, &answer::Request::parse(request)?))
     }
 
-    /// How often Envoys of a replica have refused something.
+    /// Number of refusals by the Envoys of a replica.
     pub fn nacks(&self, number: usize) -> usize {
         self.all.get(number).map_or(0, |replica| replica.stage.counts.nacks.values().sum())
     }
 }
 
-/// What all Envoys of a replica have: types, names and versions.
+/// Resources of all Envoys of a replica: nodes, types, names and versions.
 pub fn taken(stage: &Stage) -> Vec<(String, String, String)> {
     let of = |(node, envoy): (&String, &super::envoy::Envoy)| {
         let node = node.clone();
@@ -201,7 +201,7 @@ pub fn taken(stage: &Stage) -> Vec<(String, String, String)> {
     stage.envoys.iter().flat_map(of).collect()
 }
 
-/// What one Envoy of a replica has: types, names and versions.
+/// Resources of one Envoy of a replica: types, names and versions.
 pub fn taken_by(stage: &Stage, node: &str) -> Vec<(String, String)> {
     let all = taken(stage).into_iter().filter(|(of, ..)| of == node);
     all.map(|(_, name, version)| (name, version)).collect()

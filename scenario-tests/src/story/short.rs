@@ -1,4 +1,4 @@
-//! Short forms of objects, and what stories leave out: generations, UIDs, certificates.
+//! Short forms of objects, and the fields that stories leave out: generations, UIDs, certificates.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::tls::Certificate;
 const API: &str = "gateway.networking.k8s.io/v1";
 const GRANTS: &str = "gateway.networking.k8s.io/v1beta1";
 
-/// Makes whole objects of what a story writes. Remembers what it has made.
+/// Expands the short forms of a story to complete objects. Remembers generations, UIDs and certificates.
 #[derive(Default)]
 pub struct Writer {
     certificates: BTreeMap<String, Certificate>,
@@ -20,7 +20,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The objects of a text.
+    /// Returns the objects of a text.
     pub fn objects(&mut self, text: &str) -> Result<Vec<Value>> {
         let mut objects = Vec::new();
         for document in holdfast_engine::testing::documents(text) {
@@ -30,13 +30,13 @@ impl Writer {
         Ok(objects)
     }
 
-    /// An object of this name was deleted: the next is another one.
+    /// Records the deletion of an object: the next object of this name has another UID.
     pub fn deleted(&mut self, name: &str) {
         *self.incarnations.entry(name.to_owned()).or_insert(0) += 1;
         self.generations.remove(name);
     }
 
-    /// Which of the certificates has this text in it.
+    /// Returns the name of the certificate that this text contains.
     pub fn certificate_in(&self, text: &str) -> Option<&str> {
         self.certificates.iter().find(|(_, known)| text.contains(known.pem.trim())).map(|(name, _)| &**name)
     }
@@ -132,7 +132,7 @@ impl Writer {
         Ok(made)
     }
 
-    /// Generation and UID, as an API server gives them.
+    /// Adds generation and UID, as an API server does.
     fn complete(&mut self, object: &mut Value) {
         let name = name_of(object);
         let spec: Map<String, Value> = object
@@ -179,7 +179,7 @@ pub(super) fn object(version: &str, kind: &str, name: &str, document: &Value, sp
     json!({ "apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec })
 }
 
-/// Listeners of a Gateway or ListenerSet, for routes of all namespaces unless said.
+/// Listeners of a Gateway or ListenerSet; they allow routes of all namespaces by default.
 fn listeners(document: &Value) -> Value {
     let all = json!([{ "name": "http", "port": 80, "protocol": "HTTP" }]);
     let mut listeners = document.get("listeners").cloned().unwrap_or(all);

@@ -1,4 +1,4 @@
-//! Short forms of policies, of what they use and of rules that name them.
+//! Short forms of policies, of the objects that they use, and of rules that refer to them.
 
 use serde_json::{Map, Value, json};
 
@@ -6,9 +6,9 @@ use super::short::object;
 
 const API: &str = "gateway.kgateway.dev/v1alpha1";
 
-/// A policy: `{policy: infra/guard, on: Gateway/public#web, says: {…}}`. One of whose name the beginning is `guard` marks
-/// the requests that it guards, so that it can be seen at every Envoy that it is not left out. The same for
-/// `{listenerPolicy: infra/edge, on: Gateway/public, says: {…}}`, without a mark.
+/// Expands a policy: `{policy: infra/guard, on: Gateway/public#web, says: {…}}`. A policy with the name prefix `guard`
+/// adds a header to the requests that it guards, so that its presence can be checked at every Envoy.
+/// `{listenerPolicy: infra/edge, on: Gateway/public, says: {…}}` works in the same way, without the header.
 pub fn policy(kind: &str, name: &str, document: &Value) -> Value {
     let targets: Vec<Value> = match document.get("on") {
         Some(Value::Array(values)) => values.clone(),
@@ -39,12 +39,12 @@ pub fn policy(kind: &str, name: &str, document: &Value) -> Value {
     object(API, kind, name, document, Value::Object(spec))
 }
 
-/// Any other object of the group: `{extension: infra/auth, says: {…}}`, `{directResponse: shop/no, says: {…}}`.
+/// Expands any other object of the group: `{extension: infra/auth, says: {…}}`, `{directResponse: shop/no, says: {…}}`.
 pub fn other(kind: &str, name: &str, document: &Value) -> Value {
     object(API, kind, name, document, document.get("says").cloned().unwrap_or_default())
 }
 
-/// The filters of a rule that name objects of the group: `extensions: [TrafficPolicy/guard]`.
+/// Returns the filters of a rule that refer to objects of the group: `extensions: [TrafficPolicy/guard]`.
 pub fn extensions(entry: &Value) -> Vec<Value> {
     let names = entry.get("extensions").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let one = |text: &str| {

@@ -1,4 +1,4 @@
-//! Short forms of HTTPProxies and of what belongs to them.
+//! Short forms of HTTPProxies and related objects.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::short::object;
 
 const API: &str = "projectcontour.io/v1";
 
-/// An HTTPProxy: a root where it has a `host`.
+/// Expands an HTTPProxy: a root where it has a `host`.
 pub(super) fn proxy(name: &str, document: &Value) -> Value {
     let mut spec = Map::new();
     if let Some(fqdn) = document.get("host") {
@@ -37,7 +37,7 @@ pub(super) fn proxy(name: &str, document: &Value) -> Value {
     object(API, "HTTPProxy", name, document, spec.into())
 }
 
-/// A TLSCertificateDelegation.
+/// Expands a TLSCertificateDelegation.
 pub(super) fn delegation(name: &str, document: &Value) -> Value {
     let secret = name.split_once('/').map_or(name, |(_, name)| name);
     let to: Vec<Value> = document.get("to").cloned().into_iter().collect();
@@ -45,7 +45,8 @@ pub(super) fn delegation(name: &str, document: &Value) -> Value {
     object(API, "TLSCertificateDelegation", name, document, spec)
 }
 
-/// `name: /prefix`, or `namespace/name: /prefix`, or `name: {…}` with more of the include.
+/// Expands an include: `name: /prefix`, or `namespace/name: /prefix`, or `name: {…}` with further fields of the
+/// include.
 fn include(name: &str, prefix: &Value) -> Value {
     let mut include = Map::new();
     match name.split_once('/') {
@@ -77,7 +78,8 @@ fn route(entry: &Value) -> Value {
     }
     if let Some(add) = entry.get("add").and_then(Value::as_object) {
         let set: Vec<Value> = add.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
-        // Of answers: one of requests would protect, and keep versions without it from being served.
+        // A policy of response headers: a policy of request headers would protect, so that versions without it could
+        // not be served.
         route.insert("responseHeadersPolicy".into(), json!({ "set": set }));
     }
     if let Some(status) = entry.get("answer") {

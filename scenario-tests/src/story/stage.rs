@@ -1,4 +1,4 @@
-//! The stage: the deciding code, the Envoys, the probe, the store and the time of one story.
+//! The stage of one story: engine, Envoys, probe, store and clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,58 +19,58 @@ use super::language::{How, Refuse};
 use super::oracle::{self, Asked};
 use super::short::Writer;
 
-/// Rounds of messages after which somebody is going in circles.
+/// Rounds of messages after which a story is considered endless.
 pub const ROUNDS_MAX: usize = 400;
 /// The time at which stories begin, in milliseconds of Unix time.
 pub const BEGIN_MS: u64 = 1_800_000_000_000;
 
-/// Counts since counting began.
+/// Counts since the last reset.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Refusals by node, and by `probe`.
     pub nacks: BTreeMap<String, usize>,
-    /// Messages by node, but for endpoints.
+    /// Responses by node, without endpoints.
     pub pushes: BTreeMap<String, usize>,
 }
 
 /// A resource in one version, for one build.
 type Form = (Arc<str>, ResourceType, Arc<str>, Version);
 
-/// See the module.
+/// The stage of one story.
 pub struct Stage {
-    /// What is set.
+    /// The settings.
     pub settings: Settings,
-    /// The deciding code; none while Holdfast is down.
+    /// The engine; none while Holdfast is down.
     pub engine: Option<Engine>,
-    /// The objects as they are, whether or not Holdfast knows.
+    /// The objects as they are, whether or not Holdfast knows them.
     pub objects: BTreeMap<ObjectKey, Event>,
-    /// Hosts of HTTPProxies of which nothing can be read any more.
+    /// Hosts of HTTPProxies that have become unreadable.
     pub claimed: BTreeSet<String>,
-    /// Every hostname that an object has named since it was created.
+    /// All hostnames of each object since its creation.
     pub named: BTreeMap<ObjectKey, BTreeSet<Arc<str>>>,
     /// The Envoys, by node.
     pub envoys: BTreeMap<String, Envoy>,
-    /// What is refused.
+    /// The refusals.
     pub oracles: Vec<Refuse>,
     /// The probe's build.
     pub probe: Option<String>,
-    /// Does the probe answer nothing?
+    /// Whether the probe answers nothing.
     pub probe_is_silent: bool,
-    /// What was made for the story.
+    /// The objects and certificates made for the story.
     pub writer: Writer,
     /// Counts.
     pub counts: Counts,
-    /// What is wrong in any story, whatever it expects.
+    /// Violations of rules that hold in every story, whatever it expects.
     pub broken_rules: Vec<String>,
-    /// What was to be stored since it was taken from here last: for stories with several replicas.
+    /// Store batches since the last take: for stories with several replicas.
     pub outbox: Batch,
     offers: BTreeMap<Arc<str>, Offers>,
     store: MemoryStore,
     now_ms: u64,
-    /// By build what it refused: which Envoys, with the round in which each of them did.
+    /// By build and resource version: the Envoys that refused it, each with the round of the refusal.
     refused: BTreeMap<Form, BTreeMap<Arc<str>, usize>>,
     round: usize,
-    /// Answers of Envoys and of the probe that the deciding code has not received yet.
+    /// Answers of Envoys and of the probe that the engine has not received yet.
     in_flight: Vec<Event>,
 }
 
@@ -80,12 +80,12 @@ impl Stage {
         self.now_ms
     }
 
-    /// Does the deciding code know of an object?
+    /// Returns whether the engine knows an object.
     pub fn knows(&self, key: &ObjectKey) -> bool {
         self.engine.as_ref().is_some_and(|engine| engine.objects().get(key).is_some())
     }
 
-    /// A stage on which nothing has happened.
+    /// Creates a stage without events.
     pub fn new(settings: Settings, probe: Option<String>) -> Self {
         let mut stage = Self {
             engine: None,
@@ -113,7 +113,7 @@ impl Stage {
         stage
     }
 
-    /// The clock, and the probe's word that it is there.
+    /// Sends the clock and the presence of the probe to the engine.
     fn hello(&mut self) {
         let probe = self.probe.clone().map(Arc::from);
         self.tell(vec![Event::Clock(self.now_ms), Event::Probe(probe)]);
@@ -125,7 +125,7 @@ impl Stage {
         self.envoys.insert(node.to_owned(), Envoy::new(id));
     }
 
-    /// Tells the deciding code, and does what it says but for what takes an answer.
+    /// Passes events to the engine and performs its actions; returns events that arrive later.
     pub fn tell(&mut self, mut events: Vec<Event>) -> Vec<Event> {
         let Some(engine) = &mut self.engine else { return Vec::new() };
         events.insert(0, Event::Clock(self.now_ms));
@@ -177,12 +177,12 @@ impl Stage {
         }
     }
 
-    /// The story's name of the certificate in a resource.
+    /// Returns the story's name of the certificate in a resource.
     pub fn certificate(&self, body: &[u8]) -> Option<String> {
         self.writer.certificate_in(&String::from_utf8_lossy(body)).map(str::to_owned)
     }
 
-    /// Tells what happened, and goes on until nobody has anything more to say.
+    /// Passes events to the engine, and exchanges messages until none is left.
     pub fn happen(&mut self, events: Vec<Event>) -> Result<()> {
         let answers = self.tell(events);
         self.in_flight.extend(answers);
@@ -195,8 +195,8 @@ impl Stage {
         bail!("after {ROUNDS_MAX} rounds it still goes on");
     }
 
-    /// Objects change while answers are on their way: after so many rounds Envoys are sent what they should have, and
-    /// their answers stay on their way.
+    /// Changes objects while answers are in flight: after the given number of rounds Envoys are sent their
+    /// configuration, and their answers stay in flight.
     pub fn apply_in_haste(&mut self, text: &str, rounds: u64) -> Result<()> {
         let events = self.write(text)?;
         let answers = self.tell(events);
@@ -216,7 +216,7 @@ impl Stage {
         nodes.iter().flat_map(|node| self.exchange(node)).collect()
     }
 
-    /// A round of messages; true where no message is left.
+    /// Performs a round of messages; returns true if no message is left.
     fn go_on(&mut self) -> bool {
         self.round += 1;
         let mut events = std::mem::take(&mut self.in_flight);
@@ -229,7 +229,7 @@ impl Stage {
         is_quiet
     }
 
-    /// An Envoy is sent what it should have, and answers.
+    /// Sends an Envoy its configuration, and returns its answers.
     fn exchange(&mut self, node: &str) -> Vec<Event> {
         let Some(mut envoy) = self.envoys.remove(node) else { return Vec::new() };
         let mut events = Vec::new();
@@ -260,7 +260,7 @@ impl Stage {
             }
             for resource in &push.resources {
                 let slot = (envoy.id.build.clone(), push.kind, resource.name.clone(), resource.version);
-                // What one Envoy refused a second one is asked about.
+                // A content that one Envoy refused may be tried at a second one.
                 let by: Vec<_> = self.refused.get(&slot).into_iter().flatten().collect();
                 let before = by.iter().filter(|(_, round)| **round < self.round).count();
                 if before > 1 || by.iter().any(|(by, round)| ***by == *node && **round < self.round) {
@@ -286,7 +286,7 @@ impl Stage {
             match refusal.how {
                 How::Nack | How::Absent => {
                     *self.counts.nacks.entry(node.clone()).or_insert(0) += 1;
-                    // Only a content that is refused for what it is must not be sent again.
+                    // Only a content that was refused because of its content must not be sent again.
                     if refusal::class(push.kind, &refusal.message) == Class::Content {
                         self.note_refused(envoy, &push);
                     }
@@ -309,7 +309,7 @@ impl Stage {
         }
     }
 
-    /// Of several clusters all good ones are taken; gives back the others.
+    /// Accepts all good clusters of a response; returns the others.
     fn take_good(&self, envoy: &mut Envoy, push: Push, events: &mut Vec<Event>) -> Push {
         let (build, node) = (envoy.id.build.clone(), envoy.id.node.clone());
         let asked = Asked { build: &build, node: Some(&node) };
@@ -322,7 +322,7 @@ impl Stage {
     }
 
     fn note_refused(&mut self, envoy: &Envoy, push: &super::envoy::Push) {
-        // What a single node refuses others may take.
+        // A content that a single node refuses may be accepted by others.
         let alone = self.oracles.iter().any(|oracle| oracle.nodes.iter().any(|node| **node == *envoy.id.node));
         for resource in push.resources.iter().filter(|_| !alone) {
             let slot = (envoy.id.build.clone(), push.kind, resource.name.clone(), resource.version);
@@ -330,12 +330,12 @@ impl Stage {
         }
     }
 
-    /// Envoys changed their minds: what was refused may be sent again.
+    /// Records that Envoys may accept content again that they refused: it may be sent again.
     pub fn forgive(&mut self) {
         self.refused.clear();
     }
 
-    /// Objects are created or changed.
+    /// Creates or changes objects.
     pub fn apply(&mut self, text: &str) -> Result<()> {
         let events = self.write(text)?;
         self.happen(events)
@@ -363,7 +363,7 @@ impl Stage {
         Ok(events)
     }
 
-    /// Objects are gone, without anybody having been told.
+    /// Deletes objects, and returns the events without passing them to the engine.
     pub fn take_away(&mut self, names: &[String]) -> Result<Vec<Event>> {
         let mut events = Vec::new();
         for name in names {
@@ -376,7 +376,7 @@ impl Stage {
         Ok(events)
     }
 
-    /// The content of an object cannot be read.
+    /// Makes the content of objects unreadable.
     pub fn spoil(&mut self, names: &[String]) -> Result<()> {
         let mut events = Vec::new();
         for name in names {
@@ -404,7 +404,7 @@ impl Stage {
         found.ok_or_else(|| anyhow::anyhow!("there is no {name}"))
     }
 
-    /// An Envoy opens a stream.
+    /// Opens streams of Envoys.
     pub fn connect(&mut self, nodes: &[String]) -> Result<()> {
         let mut events = Vec::new();
         for node in nodes {
@@ -415,7 +415,7 @@ impl Stage {
         self.happen(events)
     }
 
-    /// Streams end.
+    /// Ends streams of Envoys.
     pub fn disconnect(&mut self, nodes: &[String]) -> Result<()> {
         let mut events = Vec::new();
         for node in nodes {
@@ -426,7 +426,7 @@ impl Stage {
         self.happen(events)
     }
 
-    /// Time passes, second by second.
+    /// Advances the clock, second by second.
     pub fn pass(&mut self, seconds: u64) -> Result<()> {
         for _ in 0..seconds {
             self.now_ms += 1_000;
@@ -435,14 +435,14 @@ impl Stage {
         Ok(())
     }
 
-    /// Holdfast ends.
+    /// Stops Holdfast.
     pub fn stop(&mut self) {
         self.engine = None;
         self.offers.clear();
         self.envoys.values_mut().for_each(Envoy::disconnect);
     }
 
-    /// Holdfast starts and reads what is stored; every Envoy that was there connects.
+    /// Starts Holdfast, which reads the store; all Envoys connect.
     pub fn start(&mut self) -> Result<()> {
         let mut restored = Restored::default();
         for scope in self.store.scopes()? {
@@ -468,7 +468,7 @@ impl Stage {
         self.connect(&there.into_iter().collect::<Vec<_>>())
     }
 
-    /// All objects become known at once.
+    /// Reports all objects at once.
     pub fn list(&mut self) -> Result<()> {
         let events = self.objects.values().cloned().collect();
         self.happen(events)

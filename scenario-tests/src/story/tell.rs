@@ -1,4 +1,4 @@
-//! Tells a story: one step after the other, each until everything is quiet.
+//! Runs a story: one step after the other, each until no message is left.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::language::{Many, Step, Story};
 use super::stage::Stage;
 use super::{expect, invariants};
 
-/// Tells the story of a file.
+/// Runs the story of a file.
 pub fn file(path: &Path) -> Result<()> {
     let text = std::fs::read_to_string(path)?;
     let documents = holdfast_engine::testing::documents(&text);
@@ -29,7 +29,7 @@ fn tell(story: &Story) -> Result<()> {
         let told = || format!("step {}, {}", index + 1, shown(step));
         take(&mut stage, step).with_context(told)?;
         if !connected && !matches!(step, Step::Refuse(_)) {
-            // Gateways are there by then.
+            // The Gateways exist from here on.
             connected = true;
             stage.connect(&at_once).with_context(|| format!("Envoys connect after {}", told()))?;
         }
@@ -38,7 +38,7 @@ fn tell(story: &Story) -> Result<()> {
     Ok(())
 }
 
-/// Does one step.
+/// Performs one step.
 pub fn take(stage: &mut Stage, step: &Step) -> Result<()> {
     match step {
         Step::Apply(text) => stage.apply(text),
@@ -107,7 +107,7 @@ pub fn take(stage: &mut Stage, step: &Step) -> Result<()> {
     }
 }
 
-/// By this the probe is named among Envoys.
+/// The name of the probe among Envoys.
 const PROBE: &str = "probe";
 
 fn envoys(nodes: &[String]) -> Vec<String> {

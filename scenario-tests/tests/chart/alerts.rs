@@ -1,4 +1,5 @@
-//! Alerts: promtool takes them, they fire when they should, and lead to the runbook that the values name.
+//! Alert rules of the chart: promtool accepts them, they fire when they should, and their runbook URLs are those of the
+//! values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -36,7 +37,7 @@ async fn rules_are_taken(world: World) -> Result<()> {
         let url = alert["annotations"]["runbook_url"].as_str().unwrap_or_default();
         ensure!(url.starts_with("https://runbooks.example.com/holdfast/holdfast-"), "{url}");
     }
-    // It can say no.
+    // The check can fail.
     let broken = write(&world, "broken.json", &rule["spec"].to_string().replace("absent(", "absent(("))?;
     ensure!(promtool(&world, &["check", "rules", &broken]).await?.code != Some(0), "nonsense is taken");
     Ok(())
@@ -54,12 +55,12 @@ async fn alerts_fire_when_they_should(world: World) -> Result<()> {
     Ok(())
 }
 
-/// The samples of a page of metrics: series and value.
+/// The samples of a metrics page: series and value.
 fn samples(page: &str) -> BTreeMap<&str, &str> {
     page.lines().filter(|line| line.starts_with("holdfast_")).filter_map(|line| line.rsplit_once(' ')).collect()
 }
 
-/// Alerts as they would fire for a Holdfast that was scraped while all was well, and then while a back end is missing.
+/// Alerts that fire on scraped metrics: first without a problem, then with a missing backend.
 async fn alerts_fire_on_what_is_scraped(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -76,7 +77,7 @@ async fn alerts_fire_on_what_is_scraped(world: World) -> Result<()> {
     })
     .await?;
     world.route("shop", &route("nowhere"))?;
-    let missing = until("a back end is missing", || async {
+    let missing = until("a backend is missing", || async {
         let page = holdfast.metrics().await?;
         ensure!(page.contains("holdfast_missing_backends{namespace=\"default\"} 1"), "{page}");
         Ok(page)
@@ -104,9 +105,11 @@ async fn alerts_fire_on_what_is_scraped(world: World) -> Result<()> {
         "exp_alerts": [{
             "exp_labels": {"severity": "warning", "namespace": "default"},
             "exp_annotations": {
-                "summary": "1 back ends of routes in namespace default are missing",
-                "description": "For 10 minutes 1 references of routes in namespace default have named back ends that do \
-                                not exist or may not be used. Requests to them are answered with 500 or 503.",
+                "summary": "1 backends of routes in namespace default are missing",
+                "description": "For 10 minutes 1 references of routes in namespace default have named backends that do \
+                                not exist or may not be used. Requests to these backends are answered with 500 or \
+                                503. Create the Service or the ReferenceGrant, or correct the route; holdfast \
+                                status lists the references.",
                 "runbook_url": "RUNBOOKS/holdfast-backends-missing.md",
             },
         }],

@@ -1,4 +1,4 @@
-//! The command line that the chart writes is one that the program takes, and says what the values say.
+//! Command line of the chart: the program accepts it, and it matches the values.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("arguments", false, [the_defaults_are_the_programs, full_values_reach_the_settings, every_flag_can_be_set])
 }
 
-/// Flags that a chart has no use for, each with the reason.
+/// Flags that the chart does not set, each with the reason.
 const NOT_OF_THE_CHART: [(&str, &str); 6] = [
     ("manifests", "objects are those of the API server"),
     ("kubeconfig", "the Pod has its ServiceAccount"),
@@ -24,7 +24,7 @@ const NOT_OF_THE_CHART: [(&str, &str); 6] = [
     ("shared-store", "Pods of different nodes have no folder in common"),
 ];
 
-/// The arguments of the container.
+/// Returns the arguments of the container.
 async fn arguments(world: &World, args: &[&str]) -> Result<Vec<String>> {
     let all = objects(&render(world, args).await?)?;
     let workload = [of_kind(&all, "StatefulSet"), of_kind(&all, "Deployment")].concat();
@@ -68,7 +68,7 @@ async fn full_values_reach_the_settings(world: World) -> Result<()> {
 
 async fn every_flag_can_be_set(world: World) -> Result<()> {
     let mut set = BTreeSet::new();
-    // What excludes each other is set one after the other.
+    // Mutually exclusive values are set one after the other.
     for args in [
         vec!["--values", &full()],
         vec!["--set", "provision.enabled=false,provision.gatewayAddresses={203.0.113.1},xds.tls.enabled=false"],

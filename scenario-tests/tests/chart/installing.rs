@@ -1,5 +1,5 @@
-//! A real API server takes what is rendered, Helm installs and upgrades it, and Holdfast works with the rights that the
-//! roles give.
+//! Installation: a real API server accepts the rendered objects, Helm installs and upgrades the chart, and Holdfast
+//! works with the rights of the roles.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// The kinds of the Prometheus operator, as far as the chart needs them.
+/// CRDs of the Prometheus operator, as far as the chart needs them.
 fn monitoring() -> String {
     ["ServiceMonitor", "PrometheusRule"]
         .map(|kind| {
@@ -68,7 +68,7 @@ async fn the_api_server_takes_what_is_rendered(world: World) -> Result<()> {
             .with_context(|| format!("{name} values"))?;
         ensure!(said.lines().count() >= 10, "{name}: {said}");
     }
-    // It can say no.
+    // The check can fail.
     let wrong = render(&world, &[]).await?.replacen("publishNotReadyAddresses", "publishUnreadyAddresses", 1);
     let file = write(&world, "wrong.yaml", &wrong)?;
     let said =
@@ -133,7 +133,7 @@ async fn the_key_outlives_upgrades_and_the_release(world: World) -> Result<()> {
     );
     run(&["install", "holdfast", &chart, "--set", crds]).await?;
     ensure!(key().await? == first, "the key is lost with the release");
-    // The release is small enough to be kept in a Secret, many times.
+    // Helm keeps several releases in Secrets, so a release must be small.
     let size = cluster
         .ask(&[
             "-n",
@@ -150,11 +150,11 @@ async fn the_key_outlives_upgrades_and_the_release(world: World) -> Result<()> {
     Ok(())
 }
 
-/// One object of each kind whose status is written, and a policy that is broken, of which an Event tells.
+/// Objects of each kind with a status, and a broken policy, which causes an Event.
 const OBJECTS: &str = include_str!("objects.yaml");
-/// Verbs that a story cannot wait for: lists are made where the server does not list by way of the watch, an Event is
-/// counted on only where it repeats, and what is shared grows old only where Envoys answer (that is in the stories of
-/// Kubernetes mode).
+/// Verbs that a story cannot wait for: `list` is used only where the server does not support lists in watches, an Event
+/// is patched only when it repeats, and shared state is updated and deleted only with connected Envoys (see the stories
+/// of Kubernetes mode).
 const NOT_WAITED_FOR: [(&str, &str); 4] =
     [("list", ""), ("patch", "events"), ("update", "secrets"), ("delete", "secrets")];
 
@@ -216,7 +216,7 @@ async fn holdfast_uses_what_its_roles_give_and_no_more(world: World) -> Result<(
 /// Group, resource and verb.
 type Use = (String, String, String);
 
-/// What has to be used.
+/// Returns the rights that must be used.
 fn asked() -> BTreeSet<Use> {
     let mut asked = BTreeSet::new();
     for right in rights()
@@ -235,10 +235,10 @@ fn asked() -> BTreeSet<Use> {
     asked
 }
 
-/// What was used, and what was denied, of the lines of an audit.
+/// Returns the used and the denied rights of an audit log.
 fn used(audit: &str) -> Result<(BTreeSet<Use>, BTreeSet<Use>)> {
     let (mut used, mut denied) = (BTreeSet::new(), BTreeSet::new());
-    // The last line may still be written.
+    // The last line may be incomplete.
     for entry in audit.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let text = |at: &str| entry.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let resource = match (text("/objectRef/resource"), text("/objectRef/subresource")) {

@@ -1,4 +1,5 @@
-//! The Helm chart: rendered by Helm, read by the program, taken by a real API server, its alerts tested by promtool.
+//! The Helm chart: rendered by Helm, parsed by the program, accepted by a real API server; its alerts are tested by
+//! promtool.
 
 mod alerts;
 mod arguments;
@@ -16,7 +17,7 @@ use holdfast_scenario_tests::kubernetes::{assets, tools};
 use holdfast_scenario_tests::{World, runner};
 use serde_json::Value;
 
-/// Stories at once: those of the API server have one each.
+/// Concurrent stories: each story with an API server starts a separate one.
 const AT_ONCE: usize = 2;
 
 fn main() -> ExitCode {
@@ -35,17 +36,17 @@ fn main() -> ExitCode {
     runner::run_with_tools(stories.collect(), AT_ONCE)
 }
 
-/// Why a tool cannot be had.
+/// Returns the reason why a tool is not available.
 fn missing<T>(found: Result<T>) -> Option<String> {
     found.err().map(|why| format!("{why:#}"))
 }
 
-/// The file with everything set.
+/// Returns the path of the values file with every value set.
 fn full() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart/full.yaml").display().to_string()
 }
 
-/// The only object of a kind.
+/// Returns the only object of a kind.
 fn only<'a>(objects: &'a [Value], kind: &str) -> Result<&'a Value> {
     let found = of_kind(objects, kind);
     ensure!(found.len() == 1, "{} objects of kind {kind}", found.len());

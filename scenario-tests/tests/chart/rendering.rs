@@ -1,4 +1,4 @@
-//! What is rendered: lint has nothing to say, wrong values are refused, Pods are as restricted as can be.
+//! Rendered chart: lint has no findings, invalid values are rejected, Pods are as restricted as possible.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::{Story, World, stories};
@@ -87,7 +87,7 @@ async fn values_without_effect_are_refused(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Values that only switch something off, or take the place of another.
+/// Values that only disable something, or that override another value.
 const LEFT: [&str; 20] = [
     "crds.contour",
     "crds.gatewayApi",

@@ -1,4 +1,4 @@
-//! The rendered roles give what the program asks for, where it asks for it, and nothing more.
+//! Rendered roles: exactly the rights that the program needs, in the namespaces where it needs them.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Group, resource, verb; and the namespace, empty for the whole cluster.
+/// Group, resource, verb and namespace; the namespace is empty for the whole cluster.
 type Given = BTreeSet<(String, String, String, String)>;
 
 fn texts(value: &Value) -> Vec<String> {
@@ -35,12 +35,12 @@ fn is_certgens(role: &Value) -> bool {
     role["metadata"]["labels"]["app.kubernetes.io/component"] == "certgen"
 }
 
-/// What the roles give.
+/// Returns the rights that the roles grant.
 fn given(all: &[Value]) -> Result<Given> {
     let mut given = Given::new();
     for kind in ["ClusterRole", "Role"] {
         let bindings = of_kind(all, &format!("{kind}Binding"));
-        // Who makes certificates is another account.
+        // Certgen has a separate ServiceAccount.
         for role in of_kind(all, kind).into_iter().filter(|role| !is_certgens(role)) {
             let (name, place) = (&role["metadata"]["name"], &role["metadata"]["namespace"]);
             let bound = bindings.iter().filter(|binding| {
@@ -71,7 +71,7 @@ fn given(all: &[Value]) -> Result<Given> {
     Ok(given)
 }
 
-/// What the program asks for in these places.
+/// Returns the rights that the program needs in these places.
 fn asked(places: &[(Place, &str)]) -> Given {
     let mut asked = Given::new();
     for right in rights() {
@@ -93,7 +93,7 @@ fn same(given: &Given, asked: &Given) -> Result<()> {
 
 async fn a_cluster_is_read_with_one_role(world: World) -> Result<()> {
     let all = objects(&render(&world, &[]).await?)?;
-    // What holds everywhere holds in `default` too.
+    // A cluster-wide right is valid in `default` too.
     let places =
         [(Place::Cluster, ""), (Place::Keys, ""), (Place::Watched, ""), (Place::Planes, ""), (Place::Own, "holdfast")];
     same(&given(&all)?, &asked(&places))
@@ -164,7 +164,7 @@ async fn what_replicas_share_needs_rights_where_they_are(world: World) -> Result
     Ok(())
 }
 
-/// Certgen may apply its own Secrets and nothing else, and Holdfast's account has none of that.
+/// Certgen may apply its own Secrets and nothing else, and Holdfast's ServiceAccount has none of these rights.
 async fn certgen_may_write_its_own_secrets(world: World) -> Result<()> {
     let set = "xds.clientCertificates.gateways={shop/web,holdfast/a.b}";
     let all = objects(&render(&world, &["--set", set]).await?)?;

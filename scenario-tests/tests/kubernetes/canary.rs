@@ -1,5 +1,5 @@
-//! Secret bytes stand nowhere but in Secrets: what is told, logged, counted, shown and written down holds none of them, with
-//! everything logged that can be, while they are good, while they are refused, and while something else stands in.
+//! Confidentiality of Secrets: no status, Event, log, metric, diagnostics page or file contains bytes of a Secret, at
+//! log level trace, while the Secrets are valid, while they are refused, and while a stand-in is served.
 
 use std::fs;
 
@@ -22,16 +22,16 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("canary", true, [secret_bytes_stand_nowhere])
 }
 
-/// Bytes of Secrets; each is found nowhere by chance.
+/// Bytes of Secrets, long enough that they do not occur by chance.
 const HASH: &str = "CEo1Ae3vaEXy8eQZjsOiuBz1xrw=";
 const API_KEY: &str = "canary-api-key-2f81c6";
 const CLIENT_SECRET: &str = "canary-client-secret-9d4b07";
 const STORE_KEY: &str = "canary-sealing-key-of-32-bytes!!";
-/// What takes their place and cannot be used.
+/// Invalid replacements for these bytes.
 const BAD_HASH: &str = "canary-hash-51ce77";
 const BAD_KEY: &str = "canary-private-key-0b9aa3";
 
-/// Every kind of which people may read objects, but for Secrets.
+/// Kinds that users without the right to read Secrets can read.
 const READ: &str = "gatewayclasses,gateways,httproutes,trafficpolicies,gatewayextensions,configmaps,services,leases,events,\
                     events.events.k8s.io";
 
@@ -55,7 +55,7 @@ const LOGIN: &str = "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: GatewayExt
                      tokenEndpoint: \"https://login.example.com/token\"\n    \
                      credentials: {clientID: shop, clientSecretRef: {name: client}}\n";
 
-/// Checks all that can be read without the right to read Secrets.
+/// Checks all outputs that can be read without the right to read Secrets.
 async fn are_nowhere(marks: &Marks, cluster: &Cluster, holdfast: &Holdfast) -> Result<()> {
     for page in PAGES {
         let page = format!("/debug/{page}");
@@ -98,7 +98,7 @@ async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
     ];
     cluster.apply(documents(&[vec![LOGIN.to_owned()], policies.to_vec()].concat())).await?;
 
-    // It comes with a token of its own, and seals what it stores.
+    // Holdfast uses a token and seals its store.
     cluster.apply("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: reader, namespace: default}\n").await?;
     let to =
         ["create", "clusterrolebinding", "reader", "--clusterrole=cluster-admin", "--serviceaccount=default:reader"];
@@ -137,7 +137,7 @@ async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
     event(&cluster, "ConfigurationSucceeded", "Pod/holdfast-0", "").await?;
     are_nowhere(&marks, &cluster, &holdfast).await?;
 
-    // What cannot be used says so, and not in its own words.
+    // Error messages about invalid content do not contain the content.
     let pem = format!("-----BEGIN PRIVATE KEY-----\n{BAD_KEY}\n-----END PRIVATE KEY-----\n");
     let bad = [
         tls_secret("default", "cert", &certificate.pem, &pem),
@@ -154,7 +154,7 @@ async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
     event(&cluster, "ConfigurationTranslationFailed", "TrafficPolicy/users", "").await?;
     are_nowhere(&marks, &cluster, &holdfast).await?;
 
-    // And while something stands in for what is broken, over a restart too.
+    // Also while a stand-in is served, before and after a restart.
     cluster.apply(documents(&good)).await?;
     answers(port, "/users", 401).await?;
     let mistaken = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/(\"}}]\n  \

@@ -1,5 +1,5 @@
-//! `holdfast certgen` with Secrets: what it makes, makes anew and leaves alone, and what that means for a Holdfast and
-//! Envoys that use it.
+//! `holdfast certgen` with Secrets: the Secrets that it creates, renews and does not change, and the effect on a
+//! running Holdfast and its Envoys.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(crate) fn stories() -> Vec<Story> {
 const YEAR: u64 = 365 * 86_400;
 const DAY: u64 = 86_400;
 
-/// Runs certgen as whoever has this kubeconfig.
+/// Runs certgen with this kubeconfig.
 async fn certgen(world: &World, kubeconfig: &Path, further: &[&str]) -> Result<Finished> {
     let kubeconfig = kubeconfig.display().to_string();
     let args = ["certgen", "--secret", "infra/xds", "--kubeconfig", &kubeconfig, "--server-name", "127.0.0.1"];
@@ -39,7 +39,7 @@ async fn secret(cluster: &Cluster, namespace: &str, name: &str) -> Result<Value>
     Ok(serde_json::from_str(&said)?)
 }
 
-/// Does what a kubelet does: the Secret as files, all at once.
+/// Writes a Secret as files, each replaced atomically, as a kubelet does.
 async fn mount(cluster: &Cluster, namespace: &str, name: &str, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
     let secret = secret(cluster, namespace, name).await?;
@@ -51,7 +51,7 @@ async fn mount(cluster: &Cluster, namespace: &str, name: &str, folder: &Path) ->
     Ok(())
 }
 
-/// How many authorities a Secret tells to trust.
+/// Number of CA certificates in a Secret.
 async fn trusted(cluster: &Cluster, namespace: &str, name: &str) -> Result<usize> {
     let secret = secret(cluster, namespace, name).await?;
     let bundle = STANDARD.decode(secret["data"]["ca.crt"].as_str().context("no authorities")?)?;
@@ -88,16 +88,16 @@ async fn certgen_needs_no_more_than_its_secrets(world: World) -> Result<()> {
         ensure!(secret(&cluster, namespace, name).await?["type"] == kind, "{namespace}/{name}");
     }
     let before = secret(&cluster, "infra", "xds").await?;
-    // Again and again nothing is written.
+    // Repeated runs write nothing.
     certgen(&world, &own, &[]).await?.expect_code(0)?.expect_said(&["nothing to renew"])?;
     ensure!(secret(&cluster, "infra", "xds").await? == before, "it is written without need");
-    // Another name: another certificate, of the same authority.
+    // Another name requires another certificate, of the same authority.
     let more = ["--server-name", "localhost"];
     certgen(&world, &own, &more).await?.expect_code(0)?.expect_said(&["made the certificate of the xDS server"])?;
     let after = secret(&cluster, "infra", "xds").await?;
     ensure!(after["data"]["tls.crt"] != before["data"]["tls.crt"], "it is the old one");
     ensure!(after["data"]["ca.crt"] == before["data"]["ca.crt"], "another authority");
-    // It writes no other Secret, and none that is somebody else's.
+    // Certgen writes no other Secret, and no Secret that belongs to another owner.
     let refused = certgen(&world, &own, &["--gateway", "default/other"]).await?;
     refused.expect_code(1)?.expect_said(&["Secret default/other-holdfast-xds", "forbidden"])?;
     cluster.ask(&["-n", "infra", "delete", "secret", "xds"]).await?;
@@ -105,14 +105,14 @@ async fn certgen_needs_no_more_than_its_secrets(world: World) -> Result<()> {
     let refused = certgen(&world, &own, &[]).await?;
     refused.expect_code(1)?.expect_said(&["Secret infra/xds is of type Opaque"])?;
     ensure!(secret(&cluster, "infra", "xds").await?["data"]["tls.key"] == STANDARD.encode("theirs"));
-    // No key stands in what it says.
+    // The output does not contain a key.
     let key = STANDARD.decode(before["data"]["tls.key"].as_str().context("no key")?)?;
     let line = String::from_utf8(key)?.lines().nth(1).context("a key of one line")?.to_owned();
     ensure!(!refused.said().contains(&line));
     Ok(())
 }
 
-/// An authority as certgen makes them, made at a time.
+/// Creates an authority as certgen does, with the given time of creation.
 fn authority(made: u64) -> Result<(String, String)> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::default();
@@ -125,8 +125,8 @@ fn authority(made: u64) -> Result<(String, String)> {
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// An old authority, and one that everybody trusts already and that will sign in a moment: the rotation that takes a day,
-/// in half a minute.
+/// Rotation of the authority: one is old, the other is already trusted by all and begins to sign in 30 seconds. The
+/// rotation, which usually takes a day, completes in half a minute.
 async fn an_authority_is_followed_by_another(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
@@ -159,7 +159,7 @@ async fn an_authority_is_followed_by_another(world: World) -> Result<()> {
     mount_all().await?;
     let options = options(&world, &cluster, &server)?;
     let holdfast = world.run_with(options.clone()).await?;
-    // Files that tell Envoy of the rest say where the Envoy sees it; here that is another folder.
+    // Envoy's SDS files contain the paths of the mounted files; in this story the folder is a different one.
     let credentials = |name: &str| -> Result<PathBuf> {
         let folder = world.folder().join(name);
         fs::create_dir_all(&folder)?;
@@ -184,7 +184,7 @@ async fn an_authority_is_followed_by_another(world: World) -> Result<()> {
     })
     .await?;
     ensure!(trusted(&cluster, "infra", "xds").await? == 2, "who has an old certificate is not trusted any more");
-    // The server has what is new before its Envoys do.
+    // The server receives the new files before its Envoys do.
     mount(&cluster, "infra", "xds", &server).await?;
     holdfast.comes_to_say(&["the certificates of the xDS server have changed"]).await?;
     connected(&holdfast, 1).await?;
@@ -193,7 +193,7 @@ async fn an_authority_is_followed_by_another(world: World) -> Result<()> {
     mount_all().await?;
     let third = envoy("third", credentials("third")?).start(&world, &options).await?;
     connected(&holdfast, 3).await?;
-    // Everybody comes back to a server that begins anew.
+    // All Envoys reconnect to a restarted server.
     let options = holdfast.kill()?;
     let holdfast = world.run_with(options).await?;
     connected(&holdfast, 3).await?;
@@ -206,7 +206,7 @@ async fn an_authority_is_followed_by_another(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A Holdfast that serves over TLS with the files of a folder.
+/// Returns options of a Holdfast that serves xDS over TLS with the files of a folder.
 fn options(world: &World, cluster: &Cluster, folder: &Path) -> Result<HoldfastOptions> {
     let file = |name: &str| folder.join(name).display().to_string();
     let options =

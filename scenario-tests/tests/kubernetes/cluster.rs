@@ -1,4 +1,4 @@
-//! The cluster itself: what other stories stand on.
+//! The test cluster itself, on which other stories depend.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::kubernetes::Cluster;

@@ -1,5 +1,4 @@
-//! `holdfast status` beside a real API server: one without the kinds that Holdfast serves, one that goes away,
-//! and one that is frozen.
+//! `holdfast status` with an API server that lacks the kinds of Holdfast, that goes away, and that is frozen.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +13,10 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("health", true, [a_cluster_without_definitions, an_api_server_that_is_lost, an_api_server_that_is_frozen])
 }
 
-/// How soon a frozen API server is reported.
+/// Maximum time until a frozen API server is reported.
 const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Waits until `holdfast status` ends so and says all of this.
+/// Waits until `holdfast status` exits with this code and prints all of these texts.
 async fn comes_to_say(world: &World, holdfast: &Holdfast, code: i32, words: &[&str]) -> Result<()> {
     let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
     until(&format!("status ends with {code} and says {words:?}"), || async {
@@ -66,7 +65,7 @@ async fn an_api_server_that_is_lost(world: World) -> Result<()> {
     comes_to_say(&world, &holdfast, 0, &["Objects come from the API server: read"]).await
 }
 
-/// A process that is stopped keeps its connections: nothing fails, and watches look as if nothing happened.
+/// A stopped process keeps its connections: no request fails, and watches look idle.
 async fn an_api_server_that_is_frozen(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;

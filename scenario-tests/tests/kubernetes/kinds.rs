@@ -1,5 +1,5 @@
-//! Kinds whose definitions are removed, and come back: what guards routes goes on guarding them, and what is served stays,
-//! until the kind is there again or the operator says that this was meant.
+//! CRDs that are removed and installed again: the protection of routes and the served configuration stay until the kind
+//! is available again or the operator confirms the removal.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::hammer::Shot;
@@ -19,7 +19,7 @@ const BOB: &str = "Basic Ym9iOnNlY3JldA==";
 /// The hash of their password.
 const HASH: &str = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
 
-/// A policy by which only this user reaches the route `r`.
+/// Returns a policy that allows only this user on the route `r`.
 pub(super) fn guard(user: &str) -> String {
     format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: guard, namespace: default}}\n\
@@ -37,12 +37,12 @@ pub(super) fn asked(port: u16, user: Option<&str>) -> Ask {
     }
 }
 
-/// Waits until whoever asks as this user is answered so.
+/// Waits until a request of this user is answered with this status.
 pub(super) async fn is_told(port: u16, user: Option<&str>, status: u16) -> Result<()> {
     asked(port, user).comes_to_answer(status).await.map(drop)
 }
 
-/// Waits until the GatewayClass says this of the objects that are read: status and reason.
+/// Waits until the condition `ObjectsRead` of the GatewayClass has this status and reason.
 pub(super) async fn class_says(cluster: &Cluster, expected: &str) -> Result<()> {
     let of = |field: &str| format!("{{.status.conditions[?(@.type==\"holdfast.dev/ObjectsRead\")].{field}}}");
     let path = format!("jsonpath={} {}", of("status"), of("reason"));
@@ -54,7 +54,7 @@ pub(super) async fn class_says(cluster: &Cluster, expected: &str) -> Result<()> 
     .await
 }
 
-/// Waits until so much is wrong with a kind, for this reason.
+/// Waits until the metric of problems with a kind has this value for this reason.
 pub(super) async fn is_counted(holdfast: &Holdfast, about: &str, reason: &str, count: f64) -> Result<()> {
     let labels = [format!("about=\"{about}\""), format!("reason=\"{reason}\"")];
     until(&format!("{reason} is counted of {about}"), || async {
@@ -71,7 +71,7 @@ async fn policies_outlive_their_definition(world: World) -> Result<()> {
     let port = gateway(&world, &cluster).await?;
     cluster.apply(guard("alice")).await?;
     cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
-    // Who may come in is stored where it can be sealed.
+    // Credentials are stored only where they can be sealed.
     let key = world.folder().join("store.key");
     std::fs::write(&key, [7; 32])?;
     let options = in_a_pod(&world, &cluster).await?.args(&["--store-key-file", &key.display().to_string()]);
@@ -86,12 +86,12 @@ async fn policies_outlive_their_definition(world: World) -> Result<()> {
     holdfast.comes_to_say(&["TrafficPolicy: the definition of this kind is being removed", gone]).await?;
     class_says(&cluster, "False Removed").await?;
     is_counted(&holdfast, "gateway.kgateway.dev/TrafficPolicy", "Removed", 1.0).await?;
-    // All else goes on.
+    // All other changes are processed.
     cluster.apply(manifests::http_route("more", &rule("/more"))).await?;
     answers(port, "/more", 200).await?;
     guests.goes_on(200).await?;
 
-    // It is no other for whoever begins anew.
+    // A restart does not change this.
     let options = holdfast.kill()?;
     let holdfast = world.run_with(options).await?;
     holdfast.comes_to_say(&[gone]).await?;
@@ -99,7 +99,7 @@ async fn policies_outlive_their_definition(world: World) -> Result<()> {
     answers(port, "/yet-more", 200).await?;
     guests.goes_on(200).await?;
 
-    // The definition is back, and its objects are not yet.
+    // The CRD is available again, its objects are not yet.
     cluster.install("kgateway").await?;
     holdfast.comes_to_say(&["no longer: gateway.kgateway.dev/TrafficPolicy", "1 objects of 1 are missing"]).await?;
     guests.goes_on(200).await?;
@@ -110,7 +110,7 @@ async fn policies_outlive_their_definition(world: World) -> Result<()> {
     class_says(&cluster, "True Read").await?;
     is_counted(&holdfast, "gateway.kgateway.dev/TrafficPolicy", "Removed", 0.0).await?;
     guests.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 401, .. })).await?;
-    // A deletion is one again.
+    // A deletion takes effect again.
     cluster.ask(&["delete", "trafficpolicy", "guard"]).await?;
     is_told(port, None, 200).await
 }
@@ -144,7 +144,7 @@ async fn proxies_outlive_their_definition(world: World) -> Result<()> {
     answers(port, "/two", 200).await?;
     load.stop_expecting(Shot::is_ok).await?;
 
-    // This time it is meant, and the operator says so.
+    // This time the removal is intended, and the operator confirms it with a flag.
     cluster.ask(&["delete", "crd", "httpproxies.projectcontour.io"]).await?;
     until("it is held", || async {
         ensure!(holdfast.said().matches(gone).count() >= 2);

@@ -1,4 +1,4 @@
-//! Two replicas: one writes, the other takes over when the first is gone, in the middle of a fallback too.
+//! Two replicas: one leads, the other takes over when the leader is gone, also during a fallback.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::kubernetes::Cluster;
@@ -14,7 +14,7 @@ pub(crate) fn stories() -> Vec<Story> {
 const WITH_A_MISTAKE: &str = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/(\"}}]\n  \
                               backendRefs: [{name: echo, port: 8080}]";
 
-/// Another replica, without Envoys of its own.
+/// Returns options of another replica, without managed Envoys.
 fn second(world: &World, first: &HoldfastOptions) -> Result<HoldfastOptions> {
     let own = HoldfastOptions { args: first.args.clone(), manifests: Vec::new(), ..HoldfastOptions::new(world)? };
     let own = HoldfastOptions { data: world.folder().join("second"), ..own };
@@ -37,14 +37,14 @@ async fn comes_to_lead(cluster: &Cluster, pod: &str, holdfast: &Holdfast) -> Res
     .await
 }
 
-/// Waits until the status of the route `r` is of its newest generation, and says this.
+/// Waits until the status of the route `r` is of its newest generation, and has this condition.
 pub(super) async fn comes_to_say(cluster: &Cluster, condition: &str, status: &str) -> Result<()> {
     let of = |field: &str| format!("{{.status.parents[0].conditions[?(@.type==\"{condition}\")].{field}}}");
     let path = format!("jsonpath={{.metadata.generation}}/{}/{}", of("observedGeneration"), of("status"));
     until(&format!("{condition} is {status}"), || async {
         let said = cluster.ask(&["get", "httproute", "r", "-o", &path]).await?;
         let words: Vec<&str> = said.split('/').collect();
-        // A condition that is not there is of no generation.
+        // A missing condition has no generation.
         let is_newest = words.first() == words.get(1) || words.get(1).is_none_or(|of| of.is_empty());
         ensure!(is_newest && words.get(2) == Some(&status), "{said}");
         Ok(())
@@ -52,10 +52,10 @@ pub(super) async fn comes_to_say(cluster: &Cluster, condition: &str, status: &st
     .await
 }
 
-/// Who told of Events.
+/// The reporting instances of Events.
 const TOLD_BY: &str = "jsonpath={.items[*].reportingInstance}";
 
-/// Since when the route `r` is said to be in fallback.
+/// Returns the transition time of the fallback condition of the route `r`.
 async fn since(cluster: &Cluster) -> Result<String> {
     let of = "{.status.parents[0].conditions[?(@.type==\"holdfast.dev/Fallback\")].lastTransitionTime}";
     cluster.ask(&["get", "httproute", "r", "-o", &format!("jsonpath={of}")]).await
@@ -84,7 +84,7 @@ async fn the_leader_is_killed_in_a_fallback(world: World) -> Result<()> {
     answers(port, "/one", 200).await?;
     comes_to_lead(&cluster, "holdfast-1", &second).await?;
     answers(port, "/one", 200).await?;
-    // What was said goes on to be said, since when it was first.
+    // The status stays as it was, with the original transition time.
     cluster.apply(manifests::http_route("other", &rule("/other"))).await?;
     let path = "jsonpath={.status.parents[0].conditions[?(@.type==\"Accepted\")].status}";
     until("the second tells of another route", || async {
@@ -103,7 +103,7 @@ async fn the_leader_is_killed_in_a_fallback(world: World) -> Result<()> {
     let told = cluster.ask(&recovered).await?;
     ensure!(told.contains("holdfast-1"), "{told}");
 
-    // The first comes back, serves its Envoys, and writes nothing.
+    // The first replica returns, serves its Envoys, and does not write any status.
     let first = world.run_with(options).await?;
     first.comes_to_say(&["another replica writes statuses and Events"]).await?;
     answers(port, "/two", 200).await?;

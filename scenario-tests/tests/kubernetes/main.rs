@@ -1,6 +1,6 @@
-//! Stories of Kubernetes mode: objects go to a real API server, real requests go through a real Envoy.
+//! Stories of Kubernetes mode: objects are applied to a real API server, real requests pass through a real Envoy.
 //!
-//! The program runs itself anew in a network namespace, in which back ends have addresses that pods could have.
+//! The program runs itself again in a network namespace, in which backends have addresses that Pods could have.
 
 mod canary;
 mod certificates;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use holdfast_scenario_tests::kubernetes::{assets, namespace, tools};
 use holdfast_scenario_tests::{envoy, runner};
 
-/// Stories at once: each has an API server of its own.
+/// Concurrent stories: each has a separate API server.
 const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     if let Err(why) = assets::find() {
         return runner::without_tools(&stories, &format!("no API server: {why:#}"));
     }
-    // Inside nothing can be fetched; what is not there is told inside.
+    // The namespace has no network for downloads; the inner process reports missing tools.
     let _ = (envoy::find(), tools::HELM.find());
     namespace::enter().unwrap_or_else(|why| runner::skip(&stories, &format!("{why:#}")))
 }

@@ -1,5 +1,5 @@
-//! The API server is away, for long: what is served stays, whoever comes back is let in and served, and afterwards
-//! everything is as it is written, without anybody's help. And it comes back having forgotten what happened meanwhile.
+//! Long outages of the API server: the served configuration stays, reconnecting clients are authenticated and served,
+//! and afterwards everything recovers without intervention; also where the API server has lost its history.
 
 use std::time::Duration;
 
@@ -23,22 +23,22 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// How long the API server is away: every watch has ended by then, and waits as long as it ever does before its next try.
+/// Duration of the outage: every watch has ended by then, and waits as long as it can before its next attempt.
 const AWAY: Duration = Duration::from_secs(60);
-/// How many objects stay as they are.
+/// Number of objects that do not change.
 const MANY: usize = 12;
-/// The address of another back end.
+/// The address of another backend.
 const OTHER: [u8; 4] = [10, 244, 0, 2];
 
 const MISTAKEN: &str = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/(\"}}]\n  \
                         backendRefs: [{name: echo, port: 8080}]";
 
-/// Waits until a back end of this name answers.
+/// Waits until a backend of this name answers.
 async fn reaches(port: u16, path: &str, pod: &str) -> Result<()> {
     get(port, path).host("a.example.com").comes_to_reach(pod).await.map(drop)
 }
 
-/// What a Gateway `other` of the same class needs, and its port.
+/// Applies a Gateway `other` of the same class with a route, and returns its port.
 async fn another_gateway(world: &World, cluster: &Cluster) -> Result<u16> {
     let port = world.port()?;
     cluster.apply(manifests::gateway("other", &manifests::http_listener(port))).await?;
@@ -47,12 +47,13 @@ async fn another_gateway(world: &World, cluster: &Cluster) -> Result<u16> {
     Ok(port)
 }
 
-/// What is served when the API server goes away.
+/// State before the API server goes away.
 struct Served {
     cluster: Cluster,
     holdfast: Holdfast,
     _echo: Echo,
-    /// Of the Gateway `public`, whose Envoy nobody touches, and of `other`, whose Envoy begins anew.
+    /// Port of the Gateway `public`, with an Envoy that keeps running; `other` is the port of the Gateway with an Envoy
+    /// that is restarted.
     port: u16,
     other: u16,
     _public: Process,
@@ -92,7 +93,7 @@ async fn minutes_without_an_api_server(world: World) -> Result<()> {
     answers(other, "/", 200).await?;
     tokio::time::sleep(AWAY).await;
     load.goes_on(100).await?;
-    // Whoever comes last is let in as well.
+    // An Envoy that connects at the end of the outage is authenticated as well.
     drop(envoy);
     let _envoy = pod.start(&world)?;
     answers(other, "/", 200).await?;
@@ -114,7 +115,7 @@ async fn minutes_without_an_api_server(world: World) -> Result<()> {
     load.stop_expecting(Shot::is_ok).await.map(drop)
 }
 
-/// A Holdfast that begins anew meanwhile knows neither objects nor keys but those that it kept.
+/// A Holdfast that restarts during the outage has only the objects and token keys that it stored.
 async fn a_restart_without_an_api_server(world: World) -> Result<()> {
     let Served { mut cluster, holdfast, _echo, port, other, _public, pod, envoy, load } = Served::begin(&world).await?;
     cluster.stop_api_server()?;
@@ -146,7 +147,7 @@ async fn nothing_is_wrong(holdfast: &Holdfast) -> Result<()> {
     Ok(())
 }
 
-/// The history that watches would go on from is gone: from etcd, and from an API server that has begun anew.
+/// The resource version of the watches has expired: in etcd, and in a restarted API server.
 async fn what_is_too_old_is_listed_anew(world: World) -> Result<()> {
     let mut cluster = Cluster::start(&world).await?;
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
@@ -162,7 +163,7 @@ async fn what_is_too_old_is_listed_anew(world: World) -> Result<()> {
     let all = (0..MANY).map(|n| get(port, &format!("/stays/{n}")).host("a.example.com"));
     let load = Hammer::start_kept_in_turn(all);
 
-    // It hears nothing of what happens now.
+    // Holdfast is stopped and receives no event of the next changes.
     cluster.stop_api_server()?;
     holdfast.comes_to_say(&["HTTPRoute: cannot be watched now", "EndpointSlice: cannot be watched now"]).await?;
     signal(holdfast.id(), "STOP");
@@ -174,7 +175,7 @@ async fn what_is_too_old_is_listed_anew(world: World) -> Result<()> {
     cluster.forget_history().await?;
     cluster.start_api_server().await?;
     signal(holdfast.id(), "CONT");
-    let anew = "the API server does not remember as far back; lists anew kind=\"gateway.networking.k8s.io/HTTPRoute\"";
+    let anew = "the watch has expired at the API server; lists again kind=\"gateway.networking.k8s.io/HTTPRoute\"";
     holdfast.comes_to_say(&[anew]).await?;
     answers(port, "/after", 200).await?;
     answers(port, "/made", 200).await?;
@@ -182,7 +183,7 @@ async fn what_is_too_old_is_listed_anew(world: World) -> Result<()> {
     answers(port, "/before", 404).await?;
     until("nothing is said to be wrong", || nothing_is_wrong(&holdfast)).await?;
     load.stop_expecting(Shot::is_ok).await?;
-    // And watches go on from there.
+    // The watches continue from the new list.
     cluster.apply(manifests::http_route("edited", &rule("/last"))).await?;
     answers(port, "/last", 200).await
 }

@@ -1,4 +1,4 @@
-//! Data planes: what is made for a Gateway, kept as it should be, and left alone where it is somebody else's.
+//! Data planes: the objects of a Gateway are created and corrected; objects of other owners are not changed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,9 +16,9 @@ use super::pod::{Pod, secured_at};
 use super::serving::{answers, backend, gateway, rule};
 use super::telling::in_a_pod;
 
-/// The port at which a Pod says that it is ready.
+/// The port of the readiness probe of a Pod.
 const READY: u16 = 19_001;
-/// What is made for the Gateway `public`.
+/// Name of the objects of the Gateway `public`.
 const NAME: &str = "public-holdfast";
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -49,7 +49,7 @@ fn options(world: &World, cluster: &Cluster) -> Result<HoldfastOptions> {
     Ok(options.args(&["--kubeconfig", &kubeconfig, "--provision-xds-address", &xds]))
 }
 
-/// Asks until a field of an object is as expected.
+/// Waits until a field of an object has this value.
 async fn comes_to_be(cluster: &Cluster, object: &str, field: &str, expected: &str) -> Result<()> {
     until(&format!("{field} of {object} is {expected}"), || async {
         let said = cluster.ask(&["get", object, "-o", &format!("jsonpath={{{field}}}")]).await?;
@@ -59,7 +59,7 @@ async fn comes_to_be(cluster: &Cluster, object: &str, field: &str, expected: &st
     .await
 }
 
-/// A condition of the Gateway `public`: status and reason.
+/// Waits until a condition of the Gateway `public` has this status and reason.
 async fn gateway_says(cluster: &Cluster, condition: &str, expected: &str) -> Result<()> {
     let at = |field: &str| format!(".status.conditions[?(@.type==\"{condition}\")].{field}");
     until(&format!("{condition} is {expected}"), || async {
@@ -97,7 +97,7 @@ async fn what_is_made_is_kept(world: World) -> Result<()> {
     // Nothing is written where nothing differs.
     let version = || cluster.ask(&["get", "deployment", NAME, "-o", "jsonpath={.metadata.resourceVersion}"]);
     let before = version().await?;
-    // A change of parameters reaches it, as does one of the listeners.
+    // Changes of the parameters and of the listeners are applied.
     cluster.apply(parameters("replicas: 3\npodDisruptionBudget: {minAvailable: 1}")).await?;
     cluster.apply(class_with_parameters()).await?;
     comes_to_be(&cluster, &deployment, ".spec.replicas", "3").await?;
@@ -105,14 +105,14 @@ async fn what_is_made_is_kept(world: World) -> Result<()> {
     comes_to_be(&cluster, &format!("poddisruptionbudget/{NAME}"), ".spec.minAvailable", "1").await?;
     cluster.apply(manifests::gateway("public", &format!("{}\n{}", manifests::http_listener(port), second()))).await?;
     comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.ports[?(@.port==81)].targetPort", "81").await?;
-    // What others change or delete is put right.
+    // Changes and deletions by others are corrected.
     cluster.ask(&["scale", &deployment, "--replicas=7"]).await?;
     comes_to_be(&cluster, &deployment, ".spec.replicas", "3").await?;
     cluster.ask(&["delete", "service", NAME]).await?;
     comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.type", "LoadBalancer").await?;
-    // What others add is theirs.
+    // Labels that others add stay.
     cluster.ask(&["label", &deployment, "somebody=else"]).await?;
-    // What parameters no longer ask for goes.
+    // Objects that the parameters no longer request are deleted.
     cluster.apply(parameters("replicas: 2")).await?;
     comes_to_be(&cluster, &deployment, ".spec.replicas", "2").await?;
     until("the budget is gone", || async {
@@ -122,7 +122,7 @@ async fn what_is_made_is_kept(world: World) -> Result<()> {
     })
     .await?;
     comes_to_be(&cluster, &deployment, ".metadata.labels.somebody", "else").await?;
-    // A Gateway of another controller's class takes nothing of ours along.
+    // When the Gateway changes to the class of another controller, the objects are deleted.
     let another = "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: other}\nspec: \
                    {controllerName: example.com/other}\n";
     cluster.apply(another).await?;
@@ -159,7 +159,7 @@ async fn pods_are_taken_by_the_strictest_profile(world: World) -> Result<()> {
     let file = world.folder().join("pod.json");
     fs::write(&file, pod.to_string())?;
     cluster.ask(&["create", "-f", &file.display().to_string()]).await?;
-    // The profile takes not every Pod.
+    // The profile rejects less restricted Pods.
     pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = true.into();
     pod["metadata"]["name"] = "other".into();
     fs::write(&file, pod.to_string())?;
@@ -181,7 +181,7 @@ async fn what_is_not_ours_is_not_touched(world: World) -> Result<()> {
     let made =
         cluster.ask(&["get", "deployment,serviceaccount", "-o", "name", "-l", "app.kubernetes.io/managed-by"]).await?;
     ensure!(made.is_empty(), "{made}");
-    // When it is gone everything is made.
+    // When the foreign object is deleted, all objects are created.
     cluster.ask(&["delete", "service", NAME]).await?;
     comes_to_be(&cluster, &format!("deployment/{NAME}"), ".spec.replicas", "1").await?;
     gateway_says(&cluster, "Programmed", "False AddressNotAssigned").await
@@ -219,7 +219,7 @@ async fn switched_off_nothing_is_made(world: World) -> Result<()> {
     Ok(())
 }
 
-/// The bootstrap as it was made, with the admin socket at a place of the story.
+/// Writes the generated bootstrap, with the path of the admin socket in the folder of the story.
 async fn bootstrap(world: &World, cluster: &Cluster) -> Result<(PathBuf, PathBuf)> {
     until("the bootstrap is made", || cluster.ask(&["get", "configmap", NAME])).await?;
     let text = cluster.ask(&["get", "configmap", NAME, "-o", r"jsonpath={.data.bootstrap\.json}"]).await?;
@@ -233,7 +233,7 @@ async fn bootstrap(world: &World, cluster: &Cluster) -> Result<(PathBuf, PathBuf
     Ok((file, socket))
 }
 
-/// How often a Gateway is deleted together with what was made for it, as the garbage collector does.
+/// Number of deletions of the Gateway together with its objects, as by the garbage collector.
 const DELETIONS: usize = 6;
 
 async fn nothing_is_made_for_a_deleted_gateway(world: World) -> Result<()> {
@@ -245,12 +245,12 @@ async fn nothing_is_made_for_a_deleted_gateway(world: World) -> Result<()> {
         comes_to_be(&cluster, &made[1], ".metadata.name", NAME).await?;
         let objects = made.each_ref().map(String::as_str);
         cluster.ask(&[&["delete", "gateway/public"][..], &objects, &["--wait=false"]].concat()).await?;
-        // Longer than anything here is waited for but the look at everything.
+        // Longer than all delays except the interval of full reconciliation.
         sleep(Duration::from_millis(2500)).await;
         let kinds = "service,deployment,configmap,serviceaccount";
         let left = cluster.ask(&["get", kinds, "-l", "app.kubernetes.io/managed-by=holdfast", "-o", "name"]).await?;
         ensure!(left.is_empty(), "after deletion {deletion} there is again: {left}\n{}", holdfast.said());
-        // One of the same name that is created later is another, and has its own.
+        // A Gateway with the same name that is created later is a new one, with its own objects.
         gateway(&world, &cluster).await?;
     }
     comes_to_be(&cluster, &made[0], ".metadata.name", NAME).await
@@ -291,13 +291,13 @@ async fn an_envoy_of_the_bootstrap_serves(world: World) -> Result<()> {
     let args = ["--config-path", &config, "--service-node", "pod-1", "--disable-hot-restart", "--concurrency", "1"];
     let _envoy = Process::start(&program, args, &[], &world.log("envoy"))?;
     answers(port, "/one", 200).await?;
-    // Somebody gives the Service an address.
+    // The Service receives an address.
     gateway_says(&cluster, "Programmed", "False AddressNotAssigned").await?;
     let status = r#"{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}"#;
     cluster.ask(&["patch", "service", NAME, "--subresource=status", "--type=merge", "-p", status]).await?;
     comes_to_be(&cluster, "gateway/public", ".status.addresses[*].value", "192.0.2.1").await?;
     gateway_says(&cluster, "Programmed", "True Programmed").await?;
-    // The Pod says that it is ready, and gives its figures and nothing else.
+    // The readiness port serves readiness and statistics, and no other admin page.
     answers(READY, "/ready", 200).await?;
     let figures = get(READY, "/stats/prometheus").send().await?;
     ensure!(figures.status == 200 && figures.body.contains("envoy_server_live"), "{}", figures.status);
@@ -316,7 +316,7 @@ async fn an_envoy_of_the_bootstrap_serves(world: World) -> Result<()> {
         let reply = get(READY, path).method(Method::POST).send().await?;
         ensure!(reply.status == 404, "{path}: {}", reply.status);
     }
-    // It is drained by whoever stands beside it: it serves on, and tells everybody to go elsewhere.
+    // The drain container drains the Envoy: requests are still served, and the readiness probe fails.
     let socket = socket.display().to_string();
     let drainer = Process::start(&binary::holdfast()?, ["drain", "--admin-socket", &socket], &[], &world.log("drain"))?;
     until("it waits", || async {

@@ -1,5 +1,5 @@
-//! The Envoy of a Gateway as a kubelet would start it: with the files of the ConfigMap that was made for it, and the token
-//! of its ServiceAccount.
+//! The Envoy of a Gateway as a kubelet starts it: with the files of the generated ConfigMap, and the token of its
+//! ServiceAccount.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,23 +10,23 @@ use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{HoldfastOptions, World, envoy, until};
 use serde_json::Value;
 
-/// Whom tokens of Envoys are for.
+/// The audience of Envoy tokens.
 const AUDIENCE: &str = "holdfast.dev/xds";
-/// Who makes them, in clusters of stories.
+/// The issuer of tokens in clusters of stories.
 const ISSUER: &str = "https://kubernetes.default.svc";
-/// Where files of a Pod are, in its own eyes.
+/// The paths of files inside the Pod.
 const CONFIG_FOLDER: &str = "/etc/envoy";
 const TOKEN_FOLDER: &str = "/var/run/secrets/holdfast.dev";
 const ADMIN_SOCKET: &str = "/run/holdfast/admin.sock";
-/// The port at which it says that it is ready.
+/// The port of the readiness probe.
 const READY: &str = "19001";
 
-/// Serves xDS over TLS, to whom a token says which Gateway it is of; with the files that Envoys are made with.
+/// Returns options that serve xDS over TLS, authenticate Envoys by token, and generate the files of Envoys accordingly.
 pub(super) async fn secured(world: &World, options: HoldfastOptions) -> Result<HoldfastOptions> {
     secured_at(world, options, "localhost").await
 }
 
-/// The same where Envoys know the xDS server by this name or address.
+/// Like [`secured`], with this name or address of the xDS server.
 pub(super) async fn secured_at(world: &World, options: HoldfastOptions, host: &str) -> Result<HoldfastOptions> {
     let folder = world.folder().join("certificates");
     let out = folder.display().to_string();
@@ -50,14 +50,14 @@ pub(super) async fn secured_at(world: &World, options: HoldfastOptions, host: &s
     ]))
 }
 
-/// The Pod of a Gateway; it can be started again and again, also while the API server is away.
+/// The Pod of a Gateway; it can be started repeatedly, also while the API server is away.
 pub(super) struct Pod {
     name: String,
     folder: PathBuf,
 }
 
 impl Pod {
-    /// What a kubelet fetches for the Pod of the Gateway of this name.
+    /// Fetches the files for the Pod of this Gateway, as a kubelet does.
     pub(super) async fn of(world: &World, cluster: &Cluster, gateway: &str) -> Result<Self> {
         let (name, folder) = (format!("{gateway}-holdfast"), world.folder().join(format!("pod-{gateway}")));
         fs::create_dir_all(&folder)?;
@@ -69,7 +69,7 @@ impl Pod {
         for (file, text) in map["data"].as_object().context("no files")? {
             let text = text.as_str().context("no text")?.replace(CONFIG_FOLDER, &here).replace(TOKEN_FOLDER, &here);
             let text = text.replace(ADMIN_SOCKET, &folder.join("admin.sock").display().to_string());
-            // Names of hosts here are of the old family, and two Pods share one host.
+            // Host names resolve to IPv4 here, and two Pods share one host.
             let text = text.replace("\"STRICT_DNS\"", "\"STRICT_DNS\",\"dns_lookup_family\":\"V4_ONLY\"");
             fs::write(folder.join(file), text.replace(READY, &ready))?;
         }
@@ -78,7 +78,7 @@ impl Pod {
         Ok(Self { name, folder })
     }
 
-    /// Starts it.
+    /// Starts the Envoy.
     pub(super) fn start(&self, world: &World) -> Result<Process> {
         let program = envoy::find().map_err(anyhow::Error::msg)?;
         let config = self.folder.join("bootstrap.json");

@@ -1,5 +1,5 @@
-//! Rights: everything works with those that the chart's roles give; of one that is missing it is told which, the rest goes
-//! on, and what was known of a kind stays.
+//! RBAC rights: Holdfast works with the rights of the chart's roles; a missing right is reported by name, everything
+//! else continues, and known objects of a kind stay.
 
 use std::path::PathBuf;
 
@@ -18,10 +18,10 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("rights", true, [what_may_not_be_told_is_named, what_may_not_be_read_stays])
 }
 
-/// The role by which all namespaces are read.
+/// The ClusterRole that allows to read all namespaces.
 const ROLE: &str = "holdfast-holdfast";
 
-/// The objects of the chart that give rights, and options of a Holdfast that has these and no others.
+/// Applies the RBAC objects of the chart; returns the ClusterRole and options of a Holdfast with these rights only.
 async fn with_rights_of_the_chart(world: &World, cluster: &Cluster) -> Result<(Value, HoldfastOptions)> {
     let all = chart::objects(&chart::render(world, &[]).await?)?;
     cluster.ask(&["create", "namespace", "holdfast"]).await?;
@@ -52,7 +52,7 @@ async fn with_rights_of_the_chart(world: &World, cluster: &Cluster) -> Result<(V
     Ok((role, options))
 }
 
-/// The role without what it says of these resources.
+/// Returns the role without these resources.
 fn without(role: &Value, resources: &[&str]) -> Result<Value> {
     let mut less = role.clone();
     let mut taken = 0;
@@ -75,7 +75,7 @@ async fn replace(world: &World, cluster: &Cluster, role: &Value) -> Result<()> {
     cluster.ask(&["replace", "-f", &file.display().to_string()]).await.map(drop)
 }
 
-/// Waits until a page of diagnostics names something that is wrong, in these words.
+/// Waits until a page of diagnostics contains this problem.
 async fn is_shown(holdfast: &Holdfast, words: &str) -> Result<()> {
     until(&format!("diagnostics say {words:?}"), || async {
         let problems = &holdfast.diagnostics("/debug/faults").await?["problems"];
@@ -108,7 +108,7 @@ async fn what_may_not_be_told_is_named(world: World) -> Result<()> {
     is_shown(&holdfast, "the right to get httproutes/status").await?;
     is_counted(&holdfast, "httproutes/status", "Denied", 1.0).await?;
     class_says(&cluster, "False Denied").await?;
-    // Others are written to, and what is served is none of it.
+    // Other statuses are written, and the served configuration is not affected.
     answers(port, "/one", 200).await?;
     let another = world.port()?;
     cluster.apply(manifests::gateway("other", &manifests::http_listener(another))).await?;
@@ -119,7 +119,7 @@ async fn what_may_not_be_told_is_named(world: World) -> Result<()> {
         Ok(())
     })
     .await?;
-    // It is tried again and again, and told once.
+    // The write is tried repeatedly, and reported once.
     for _ in 0..2 {
         let tries = denied(&cluster)?;
         until("it is tried again", || async {
@@ -140,7 +140,7 @@ async fn what_may_not_be_told_is_named(world: World) -> Result<()> {
     class_says(&cluster, "True Read").await
 }
 
-/// How often somebody was refused a status of a route.
+/// Number of denied writes of a route's status.
 fn denied(cluster: &Cluster) -> Result<usize> {
     let audit = cluster.audited()?;
     let entries = audit.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -164,7 +164,7 @@ async fn what_may_not_be_read_stays(world: World) -> Result<()> {
     is_told(port, None, 401).await?;
     let guests = Hammer::start([asked(port, None)]);
 
-    // A watch that is open stays so until it ends.
+    // An open watch stays open until it ends.
     replace(&world, &cluster, &without(&role, &["trafficpolicies"])?).await?;
     cluster.stop_api_server()?;
     cluster.start_api_server().await?;
@@ -178,7 +178,7 @@ async fn what_may_not_be_read_stays(world: World) -> Result<()> {
     is_told(port, Some("alice"), 200).await?;
     guests.goes_on(100).await?;
 
-    // Whoever begins anew serves what it has stored, and decides nothing.
+    // After a restart Holdfast serves the stored configuration and does not decide anything.
     let options = holdfast.kill()?;
     let mut holdfast = Holdfast::start(&world, options)?;
     let awaited = "gateway.kgateway.dev/TrafficPolicy: not listed yet";
@@ -187,7 +187,7 @@ async fn what_may_not_be_read_stays(world: World) -> Result<()> {
     guests.goes_on(100).await?;
 
     guests.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 401, .. })).await?;
-    // While it is found out that a changed list of those who may come in is taken, nobody may.
+    // Until Envoys have acknowledged a changed access list, no client is allowed.
     let guests = Hammer::start([asked(port, None)]);
     replace(&world, &cluster, &role).await?;
     holdfast.comes_to_be_ready().await?;

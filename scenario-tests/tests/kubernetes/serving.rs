@@ -1,4 +1,4 @@
-//! Objects of an API server are served, and contained when they break.
+//! Objects of an API server are served, and broken ones are contained.
 
 use std::net::SocketAddr;
 
@@ -11,13 +11,13 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("serving", true, [objects_are_served, a_broken_route_is_contained])
 }
 
-/// Holdfast on a cluster's objects, with a managed Envoy for each Gateway.
+/// Returns options of Holdfast with a cluster's objects and a managed Envoy for each Gateway.
 pub(super) fn options(world: &World, cluster: &Cluster) -> Result<HoldfastOptions> {
     let options = HoldfastOptions { manifests: Vec::new(), ..HoldfastOptions::new(world)? };
     Ok(options.args(&["--kubeconfig", &cluster.kubeconfig().display().to_string()]))
 }
 
-/// A back end with an address that pods could have, as the Service of its name.
+/// Starts a backend with an address that a Pod could have, and applies a Service of its name.
 pub(super) async fn backend(cluster: &Cluster, name: &str, address: [u8; 4]) -> Result<Echo> {
     let echo = EchoOptions { address: SocketAddr::from((address, 0)), ..EchoOptions::new("default", name, name) };
     let echo = Echo::start(echo).await?;
@@ -25,7 +25,7 @@ pub(super) async fn backend(cluster: &Cluster, name: &str, address: [u8; 4]) -> 
     Ok(echo)
 }
 
-/// The class and the Gateway `public` with one plain listener, whose port is returned.
+/// Applies the class and the Gateway `public` with one plain listener; returns its port.
 pub(super) async fn gateway(world: &World, cluster: &Cluster) -> Result<u16> {
     let port = world.port()?;
     cluster
@@ -79,7 +79,7 @@ async fn a_broken_route_is_contained(world: World) -> Result<()> {
     let holdfast = world.run_with(options).await?;
     answers(port, "/good", 200).await?;
     answers(port, "/bad", 200).await?;
-    // The API server takes an expression that no Envoy compiles.
+    // The API server accepts a regular expression that Envoy cannot compile.
     let broken = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/bad/(\"}}]\n  \
                   backendRefs: [{name: echo, port: 8080}]";
     cluster.apply(manifests::http_route("bad", broken)).await?;

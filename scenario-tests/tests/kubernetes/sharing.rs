@@ -1,7 +1,7 @@
-//! What replicas share through Secrets: one is killed while something is refused, the other serves the same, and one that
-//! comes without anything begins with it. What stands in the Secrets and is not what was written is not believed.
+//! State that replicas share through Secrets: the leader is killed during a refusal, the other replica serves the same,
+//! and a new replica starts with this state. Secrets with unexpected content are not trusted.
 //!
-//! Envoys share the Gateway's port: the kernel chooses one of them for each connection.
+//! Envoys share the Gateway's port: the kernel selects one of them for each connection.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,9 +20,9 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("sharing", true, [the_leader_is_killed_and_nothing_changes, what_others_put_there_is_not_believed])
 }
 
-/// Connections after which each of three Envoys has had one, but for one time in a million.
+/// Number of connections after which each of three Envoys has had at least one, except once in a million cases.
 const CONNECTIONS: usize = 40;
-/// An expression that Envoy's own limit refuses, and what it matches.
+/// A regular expression that Envoy refuses with its default limit, and a matching text.
 const LARGE: &str = "[a-z]{100}[0-9]{100}";
 const SECRETS: [&str; 4] = ["secrets", "-n", "infra", "--selector=holdfast.dev/shared-store=holdfast"];
 
@@ -56,7 +56,7 @@ async fn everywhere(port: u16, name: &str, number: &str) -> Result<()> {
     .await
 }
 
-/// What an Envoy has: the versions and contents of everything that is configured.
+/// Returns the configuration of an Envoy: versions and contents of all resources.
 async fn all(envoy: &Running) -> Result<Vec<Value>> {
     let mut all = Vec::new();
     for (resource, field) in [
@@ -68,7 +68,7 @@ async fn all(envoy: &Running) -> Result<Vec<Value>> {
         let configs = dump["configs"].as_array().with_context(|| format!("no {resource}"))?;
         let of = |config: &Value| {
             let mut config = if field == "active_state" { config[field].clone() } else { config.clone() };
-            // When each Envoy took it is its own.
+            // The time of the update differs between Envoys.
             config.as_object_mut().map(|fields| fields.remove("last_updated"));
             config
         };
@@ -86,7 +86,8 @@ async fn the_same(one: &Running, other: &Running) -> Result<Vec<Value>> {
     .await
 }
 
-/// A ServiceAccount that may do everything, so that what it asks for is written down; and the store's key.
+/// Creates a ServiceAccount with all rights, because the audit log records requests of ServiceAccounts only; and the
+/// store key.
 async fn setting(world: &World, cluster: &Cluster) -> Result<HoldfastOptions> {
     cluster.ask(&["create", "namespace", "infra"]).await?;
     cluster.ask(&["-n", "infra", "create", "serviceaccount", "holdfast"]).await?;
@@ -107,7 +108,7 @@ async fn setting(world: &World, cluster: &Cluster) -> Result<HoldfastOptions> {
     ]))
 }
 
-/// One replica, with a data folder of its own.
+/// Returns options of one replica, with a separate data folder.
 fn replica(world: &World, setting: &HoldfastOptions, name: &str) -> Result<HoldfastOptions> {
     let fresh = HoldfastOptions::new(world)?;
     let data = world.folder().join(name);
@@ -136,7 +137,7 @@ async fn comes_to_blame(holdfast: &Holdfast, name: &str) -> Result<()> {
     .await
 }
 
-/// Waits until the status of a route is of its newest generation, and says this of a fallback.
+/// Waits until the status of a route is of its newest generation, and has this fallback condition.
 async fn status_says(cluster: &Cluster, route: &str, fallback: &str) -> Result<()> {
     let of = |kind: &str, field: &str| format!("{{.status.parents[0].conditions[?(@.type==\"{kind}\")].{field}}}");
     let (observed, status) = (of("Accepted", "observedGeneration"), of("holdfast.dev/Fallback", "status"));
@@ -150,19 +151,20 @@ async fn status_says(cluster: &Cluster, route: &str, fallback: &str) -> Result<(
     .await
 }
 
-/// Nobody has refused anything, neither as it tells nor as Holdfast has heard.
+/// Checks that nothing was refused, according to Envoy and to Holdfast.
 async fn never_refused(holdfast: &Holdfast, envoy: &Running) -> Result<()> {
     refused_at_most(holdfast, envoy, 0).await
 }
 
-/// The leader asks an Envoy of another replica about what its own Envoy refused: two of them convict. How often it did.
+/// Waits until an Envoy of another replica has refused what the leader's Envoy refused, since two refusals convict;
+/// returns the number of its refusals.
 async fn was_asked(envoy: &Running) -> Result<u32> {
     until("the second Envoy was asked", || async {
         ensure!(envoy.refusals().await? > 0, "no refusal yet");
         Ok(())
     })
     .await?;
-    // An edit that comes before the leader has the answer makes it another configuration, which is asked about again.
+    // An edit before the leader has the answer makes a different configuration, which is tried again.
     let asked = u32::try_from(envoy.refusals().await?)?;
     ensure!(asked <= 2, "it refused {asked} times");
     Ok(asked)
@@ -176,7 +178,7 @@ async fn refused_at_most(holdfast: &Holdfast, envoy: &Running, most: u32) -> Res
     Ok(())
 }
 
-/// What was done with Secrets, by the account of Holdfast: verbs, and in which namespaces where only one is named.
+/// Verbs on Secrets in the namespace `infra`, of Holdfast's ServiceAccount.
 fn used(audit: &str) -> BTreeSet<String> {
     let entries = audit.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let of_secrets = entries.filter(|entry| entry["objectRef"]["resource"] == "secrets");
@@ -226,7 +228,7 @@ async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
     everywhere(port, "cart", "1").await?;
     refused_at_most(&two, &second, asked).await?;
 
-    // One that has nothing begins in the fallback.
+    // A replica without a store starts in the fallback.
     let third = replica(&world, &setting, "three")?;
     let three = world.run_with(third.clone()).await?;
     let fresh = FleetEnvoy::small("third").start(&world, &third).await?;
@@ -253,7 +255,7 @@ async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Puts something else under the name of a blob.
+/// Replaces a blob by other content.
 async fn put(cluster: &Cluster, name: &str, kind: &str, bytes: usize) -> Result<()> {
     cluster.ask(&["-n", "infra", "delete", "secret", name]).await?;
     let blob = "QUFB".repeat(bytes / 3);
@@ -265,7 +267,7 @@ async fn put(cluster: &Cluster, name: &str, kind: &str, bytes: usize) -> Result<
         .await
 }
 
-/// The Secrets of leaves.
+/// Names of the Secrets of shards.
 async fn leaves(cluster: &Cluster) -> Result<BTreeSet<String>> {
     until("there is something that is shared", || async {
         let names = cluster.ask(&[&["get"][..], &SECRETS, &["-o", "name"]].concat()).await?;
@@ -291,20 +293,20 @@ async fn what_others_put_there_is_not_believed(world: World) -> Result<()> {
     cluster.apply(refused("cart", "2")).await?;
     comes_to_blame(&one, "cart").await?;
 
-    // What is removed is written anew by who leads.
+    // The leader writes removed Secrets again.
     let removed = leaves(&cluster).await?;
     cluster.ask(&[&["delete"][..], &SECRETS].concat()).await?;
-    one.comes_to_say(&["somebody removed a part of what is shared"]).await?;
+    one.comes_to_say(&["an object of the shared store was deleted"]).await?;
     ensure!(leaves(&cluster).await?.is_disjoint(&removed), "it is the old one");
 
-    // What is damaged, of another kind, or too large, is told and not believed, and the rest is served.
+    // A Secret that is damaged, of another type or too large is reported and ignored; the rest is served.
     for (number, (kind, bytes)) in
         [("holdfast.dev/shared-store", 300), ("Opaque", 300), ("holdfast.dev/shared-store", 600 * 1024)]
             .iter()
             .enumerate()
     {
         let name = format!("two-{number}");
-        // Who leads would put it right at once: it has to look away.
+        // The leader would correct it at once, so its process is stopped.
         process::signal(one.id(), "STOP");
         for leaf in leaves(&cluster).await? {
             put(&cluster, &leaf, kind, *bytes).await?;
@@ -323,13 +325,13 @@ async fn what_others_put_there_is_not_believed(world: World) -> Result<()> {
         follower.never_refused().await?;
         follower.kill()?;
         holdfast.kill()?;
-        // Then it goes with the next generation.
+        // The next generation replaces it.
         cluster.apply(good("other", &number.to_string())).await?;
         everywhere(port, "other", &number.to_string()).await?;
         everywhere(port, "cart", "1").await?;
     }
 
-    // A list that cannot be read is made anew, from what is known to who leads.
+    // The leader writes an unreadable manifest again from its own state.
     put(&cluster, "holdfast-shared-manifest", "Opaque", 300).await?;
     cluster.apply(good("other", "last")).await?;
     everywhere(port, "other", "last").await?;

@@ -1,5 +1,5 @@
-//! The fallback as people see it who have kubectl: Events, statuses, diagnostics and traffic, from good to broken, over a
-//! restart, to mended, broken again and deleted.
+//! The fallback as users with kubectl see it: Events, statuses, diagnostics and traffic, from good to broken, over a
+//! restart, to corrected, broken again and deleted.
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::kubernetes::Cluster;
@@ -14,19 +14,19 @@ pub(crate) fn stories() -> Vec<Story> {
 const POD: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: infra}\n---\napiVersion: v1\nkind: Pod\n\
                    metadata: {name: holdfast-0, namespace: infra}\nspec: {containers: [{name: holdfast, image: none}]}\n";
 
-/// What a request is answered.
+/// Expected response to a request.
 struct Shows {
     path: &'static str,
     status: u16,
-    /// The header that a policy sets.
+    /// The value of the header that a policy sets.
     policy: &'static str,
 }
 
-/// One object's tale.
+/// The lifecycle of one object.
 struct Tale {
     kind: &'static str,
     name: &'static str,
-    /// Where its conditions are.
+    /// The path of its conditions.
     conditions: &'static str,
     good: String,
     broken: String,
@@ -37,7 +37,7 @@ struct Tale {
     when_deleted: Shows,
 }
 
-/// Holdfast in the Pod `infra/holdfast-0`, with the gates of the fallback.
+/// Returns options of Holdfast in the Pod `infra/holdfast-0`, with the gates of the fallback.
 pub(super) async fn in_a_pod(world: &World, cluster: &Cluster) -> Result<HoldfastOptions> {
     cluster.apply(POD).await?;
     let uid = cluster.ask(&["get", "pod", "-n", "infra", "holdfast-0", "-o", "jsonpath={.metadata.uid}"]).await?;
@@ -51,7 +51,7 @@ pub(super) async fn in_a_pod(world: &World, cluster: &Cluster) -> Result<Holdfas
     Ok(options.env("POD_NAME", "holdfast-0").env("POD_NAMESPACE", "infra").env("POD_UID", &uid))
 }
 
-/// Waits until `kubectl get events` shows one of this reason on this object, whose message has these words.
+/// Waits until `kubectl get events` shows an Event of this reason on this object with this text in its message.
 pub(super) async fn event(cluster: &Cluster, reason: &str, on: &str, words: &str) -> Result<()> {
     let selector = format!("reason={reason}");
     let columns = "jsonpath={range .items[*]}{.involvedObject.kind}/{.involvedObject.name} {.message}{\"\\n\"}{end}";
@@ -76,7 +76,7 @@ impl Tale {
         .await
     }
 
-    /// The reason of the condition that tells of the fallback, which is of the newest generation.
+    /// Returns the reason of the fallback condition, which must be of the newest generation.
     async fn fallback(&self, cluster: &Cluster) -> Result<String> {
         let of = |field: &str| format!("{{{}[?(@.type==\"holdfast.dev/Fallback\")].{field}}}", self.conditions);
         let path = format!("jsonpath={{.metadata.generation}} {} {}", of("observedGeneration"), of("reason"));
@@ -95,7 +95,7 @@ impl Tale {
         .await
     }
 
-    /// Everybody is told that it is broken.
+    /// Checks that status and diagnostics report the object as broken.
     async fn is_told(&self, cluster: &Cluster, holdfast: &Holdfast) -> Result<()> {
         self.comes_to_say(cluster, "Backfilled").await?;
         let page = holdfast.diagnostics("/debug/config/fallback").await?;
@@ -124,7 +124,7 @@ impl Tale {
         cluster.apply(&self.broken).await?;
         let words = "successfully applied fallback configuration to ";
         event(cluster, "FallbackConfigurationSucceeded", "Pod/holdfast-0", words).await?;
-        // The owner of the Gateway has no rights in the namespace of Holdfast. HTTPProxies have no Gateway here.
+        // The owner of the Gateway has no rights in Holdfast's namespace. HTTPProxies have no Gateway here.
         if self.kind != "httpproxy" {
             event(cluster, "FallbackConfigurationSucceeded", "Gateway/public", words).await?;
         }
@@ -137,7 +137,7 @@ impl Tale {
         self.is_told(cluster, &holdfast).await?;
         self.shows(&self.when_good).await?;
 
-        // Whoever begins anew knows it still.
+        // A restarted Holdfast still has this state.
         drop(holdfast);
         let holdfast = world.run_with(options).await?;
         self.shows(&self.when_good).await?;
@@ -166,7 +166,7 @@ async fn a_broken_http_route(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
     let port = gateway(&world, &cluster).await?;
-    // The API server takes an expression that no Envoy compiles.
+    // The API server accepts a regular expression that Envoy cannot compile.
     let broken = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/(\"}}]\n  \
                   backendRefs: [{name: echo, port: 8080}]";
     let tale = Tale {

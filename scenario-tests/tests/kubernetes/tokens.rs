@@ -1,5 +1,5 @@
-//! Tokens of ServiceAccounts that a real API server makes, shown by real Envoys: they decide which Gateway is read, and
-//! nothing else does.
+//! ServiceAccount tokens of a real API server, used by real Envoys: only the token decides which Gateway's
+//! configuration an Envoy receives.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -34,10 +34,10 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 const AUDIENCE: &str = "holdfast.dev/xds";
-/// What stands in a bootstrap that is made for a Pod.
+/// Paths in a bootstrap for a Pod.
 const FOLDERS: [&str; 3] = ["/etc/envoy", "/run/holdfast", "/var/run/secrets/holdfast.dev"];
 
-/// A Holdfast that serves over TLS and takes tokens, and whom to take for it.
+/// Returns options of a Holdfast that serves xDS over TLS and accepts tokens, and the file of its CA certificates.
 async fn options(world: &World, cluster: &Cluster) -> Result<(HoldfastOptions, PathBuf)> {
     let out = world.folder().join("certs");
     let args = ["certgen", "--out", &out.display().to_string(), "--server-name", "localhost,127.0.0.1"];
@@ -66,7 +66,7 @@ async fn options(world: &World, cluster: &Cluster) -> Result<(HoldfastOptions, P
     Ok((options, authorities.into()))
 }
 
-/// The Gateway `public`, with a certificate, and `public.web`, which has a dot; with their ports.
+/// Applies the Gateway `public`, with a certificate, and `public.web`, with a dot in its name; returns their ports.
 async fn two_gateways(world: &World, cluster: &Cluster, certificate: &Certificate) -> Result<(u16, u16)> {
     let (public, web) = (world.port()?, world.port()?);
     let listeners = https_listener("one", public, "one.example", &["one"]);
@@ -78,7 +78,7 @@ async fn two_gateways(world: &World, cluster: &Cluster, certificate: &Certificat
     Ok((public, web))
 }
 
-/// A token of an account, which is made for Envoys.
+/// Creates a token of an Envoy's ServiceAccount.
 async fn token(cluster: &Cluster, account: &str, audience: &str) -> Result<String> {
     let audience = format!("--audience={audience}");
     let args = ["create", "token", account, &audience];
@@ -86,7 +86,7 @@ async fn token(cluster: &Cluster, account: &str, audience: &str) -> Result<Strin
     Ok(token.trim().to_owned())
 }
 
-/// The same token, but for when it was good.
+/// Returns the token with earlier times, so that it has expired.
 fn expired(world: &World, token: &str) -> Result<String> {
     let key = KeyPair::from_pem(&fs::read_to_string(world.folder().join("cluster/accounts.key"))?)?;
     let part = |text: &str| -> Result<Value> { Ok(serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text)?)?) };
@@ -99,7 +99,7 @@ fn expired(world: &World, token: &str) -> Result<String> {
     signed(&key, &head, &claims)
 }
 
-/// What an Envoy has of its credentials, as a kubelet gives them: the token behind a link that is changed.
+/// Credentials of an Envoy, as a kubelet mounts them: the token is behind a symbolic link that is replaced.
 struct Given {
     credentials: PathBuf,
     token: PathBuf,
@@ -188,11 +188,11 @@ async fn a_token_is_of_one_gateway(world: World) -> Result<()> {
     for why in ["not let in", "stream refused"] {
         holdfast.comes_to_say(&[why]).await?;
     }
-    // A Gateway whose name has a dot has tokens like every other.
+    // A Gateway with a dot in its name has tokens as well.
     let of_web = Given::new(&world, "web", &authorities, &of_web).await?;
     let _web = of_web.envoy("web", "default/public.web").start(&world, &options).await?;
     get(web, "/").comes_to_reach("echo").await?;
-    // The kubelet replaces what expires, and the Envoy reads it by itself.
+    // The kubelet replaces an expired token, and the Envoy reads the new one.
     let (given, late) = strangers.pop().context("nobody")?;
     given.give(&good)?;
     connected(&holdfast, 3).await?;
@@ -205,7 +205,7 @@ async fn a_token_is_of_one_gateway(world: World) -> Result<()> {
     first.never_refused().await
 }
 
-/// Names of what an Envoy has, by all that can be asked for.
+/// Names of all resources of an Envoy.
 async fn names(envoy: &Running) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for (resource, at) in [
@@ -247,7 +247,7 @@ async fn what_is_of_another_is_given_to_nobody(world: World) -> Result<()> {
         says: says.to_owned(),
     };
     let of_web = token(&cluster, "public.web-holdfast", AUDIENCE).await?;
-    // What would be told of `public`: its host, its certificate and key.
+    // Texts that only `public` may receive: its host, certificate and key.
     let key = certificate.key_pem.lines().nth(1).context("a key of one line")?.to_owned();
     let marks = ["one.example".to_owned(), certificate.pem.lines().nth(1).context("a certificate")?.to_owned(), key];
     let tells = |got: &[Vec<u8>]| {
@@ -268,7 +268,7 @@ async fn what_is_of_another_is_given_to_nobody(world: World) -> Result<()> {
             ensure!(asker.asks_in_sotw(kind.url(), &names).await.is_err(), "{kind:?} of another Gateway");
         }
     }
-    // Whose it is, is given it: the same questions are answered.
+    // The Envoy of the Gateway receives them with the same requests.
     let asker = stranger(&good, "default/public");
     let mut got = asker.asks_in_delta(ResourceType::Secret.url(), &names).await?;
     got.extend(asker.asks_in_delta(LISTENER, &[]).await?);
@@ -276,7 +276,7 @@ async fn what_is_of_another_is_given_to_nobody(world: World) -> Result<()> {
     Ok(())
 }
 
-/// What was made for the Gateway's Pods, with the folders of a Pod at places of the story.
+/// Writes the generated files of the Gateway's Pods, with the folders of a Pod inside the folder of the story.
 async fn made(world: &World, cluster: &Cluster, token: &str) -> Result<PathBuf> {
     until("the bootstrap is made", || cluster.ask(&["get", "configmap", "public-holdfast"])).await?;
     let said = cluster.ask(&["get", "configmap", "public-holdfast", "-o", "json"]).await?;
@@ -295,7 +295,7 @@ async fn made(world: &World, cluster: &Cluster, token: &str) -> Result<PathBuf> 
     }
     fs::write(at(FOLDERS[2]).join("token"), token)?;
     let file = at(FOLDERS[0]).join("bootstrap.json");
-    // There is nobody who knows names; the certificate's stays as it is.
+    // There is no DNS server here; the name that the certificate must have does not change.
     let mut bootstrap: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
     let endpoint = "/static_resources/clusters/0/load_assignment/endpoints/0/lb_endpoints/0/endpoint";
     let host = bootstrap.pointer_mut(&format!("{endpoint}/address/socket_address/address")).context("no address")?;

@@ -1,4 +1,4 @@
-//! Watches: kinds that come and go.
+//! Watches of kinds that are installed later.
 
 use anyhow::Result;
 use holdfast_scenario_tests::kubernetes::Cluster;

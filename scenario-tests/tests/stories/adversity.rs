@@ -1,4 +1,4 @@
-//! What is not meant to happen and does: crashes at any moment, damaged data, ports taken, Envoys that hang.
+//! Failures: crashes at any moment, damaged data, occupied ports, Envoys that hang.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -43,7 +43,8 @@ async fn killed_again_and_again_while_routes_change(world: World) -> Result<()> 
     let load = Hammer::start([get(port, "/stays")]);
     for round in 0..8_usize {
         world.route("moves", &prefix(&format!("/moves{round}"), "echo"))?;
-        // At another moment in each round: before it has read the change, while it sends it, after that.
+        // At a different moment in each round: before Holdfast has read the change, while it sends the change, after
+        // that.
         load.goes_on(u64::try_from(round)? * 2).await?;
         let options = holdfast.kill()?;
         holdfast = Holdfast::start(&world, options)?;
@@ -56,7 +57,7 @@ async fn killed_again_and_again_while_routes_change(world: World) -> Result<()> 
     Ok(())
 }
 
-/// Every file of the data folder is cut, emptied or overwritten: it is said, and all is served all the same.
+/// Every file of the data folder is truncated, emptied or overwritten: this is reported, and everything is served.
 async fn damaged_data_folder(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -99,7 +100,7 @@ async fn two_of_them_on_one_data_folder(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A stranger listens on the port of one listener: that one is told, the others serve.
+/// Another process listens on the port of one listener: this listener is reported, the others are served.
 async fn port_of_a_listener_is_taken(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let stranger = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -120,7 +121,8 @@ async fn port_of_a_listener_is_taken(world: World) -> Result<()> {
     Ok(())
 }
 
-/// An Envoy that is stopped for a while gets the newest state when it goes on, and the other Envoy never waits for it.
+/// An Envoy that is stopped for a while receives the newest state when it continues, and the other Envoy never waits
+/// for it.
 async fn envoy_that_hangs_for_a_while(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (first, second) = (world.port()?, world.port()?);
@@ -172,7 +174,7 @@ async fn envoy_that_hangs_for_a_while(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Paths that mean `/path/bad` without being spelt so must not reach the back end of `/path` under that meaning.
+/// Alternative spellings of `/path/bad` must not reach the backend of `/path` under that path.
 async fn evasive_paths_do_not_pass_a_replaced_route(world: World) -> Result<()> {
     let broad = world.backend("broad").await?;
     let port = world.gateway()?;
@@ -195,7 +197,7 @@ async fn evasive_paths_do_not_pass_a_replaced_route(world: World) -> Result<()> 
         "/path/bad?x",
         "/path/bad/../bad",
     ] {
-        // Whatever is answered, also a refusal of the whole request.
+        // Any response is allowed, also a rejection of the request.
         let _ = get(port, path).send().await;
     }
     let reached: Vec<String> = broad.recorded().into_iter().map(|seen| seen.request.path).collect();
@@ -208,11 +210,11 @@ async fn evasive_paths_do_not_pass_a_replaced_route(world: World) -> Result<()> 
             || path.contains("//")
     };
     let strays: Vec<&String> = reached.iter().filter(stray).collect();
-    ensure!(strays.is_empty(), "{strays:?} reached the back end of /path");
+    ensure!(strays.is_empty(), "{strays:?} reached the backend of /path");
     Ok(())
 }
 
-/// A thousand changes without a pause: only the last one must count, and nothing else may suffer.
+/// A thousand changes without a pause: only the last one must take effect, and other routes must not be affected.
 async fn routes_change_faster_than_they_are_read(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -230,12 +232,12 @@ async fn routes_change_faster_than_they_are_read(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Requests, and the rest between two of them, in which another Envoy would have come to share the port.
+/// Number of requests and the pause between them, in which another Envoy would share the port.
 const AGAIN: usize = 200;
 const REST: Duration = Duration::from_millis(20);
 
-/// Envoys could share a port. The Holdfast that comes second leaves it to the first, and to an Envoy which that one left
-/// behind, and says so; it serves as soon as the port is free.
+/// Envoys could share a port. A second Holdfast leaves the port to the first one, and to an Envoy that the first one
+/// left behind, and reports this; it serves as soon as the port is free.
 async fn ports_are_shared_with_no_other_holdfast(world: World) -> Result<()> {
     let _backends = (world.backend("one").await?, world.backend("two").await?);
     let port = world.gateway()?;
@@ -273,7 +275,7 @@ async fn ports_are_shared_with_no_other_holdfast(world: World) -> Result<()> {
         get(port, "/").reaches("one").await?;
     }
 
-    // The first is killed, and its Envoy goes on: nothing changes.
+    // The first Holdfast is killed, and its Envoy continues: nothing changes.
     first.kill()?;
     says(envoy).await?;
     for _ in 0..60 {

@@ -1,4 +1,4 @@
-//! Bad input: whatever is wrong is said with file, line, object and field, and what is right is served all the same.
+//! Invalid input: each error is reported with file, line, object and field, and valid objects are served.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -33,7 +33,7 @@ pub(crate) fn stories() -> Vec<Story> {
 const GOOD: &str =
     "rules:\n- matches: [{path: {type: PathPrefix, value: /good}}]\n  backendRefs: [{name: echo, port: 8080}]";
 
-/// `holdfast check` on the world's folder.
+/// Runs `holdfast check` on the world's folder.
 async fn check(world: &World) -> Result<Finished> {
     world.command(&["check", &world.manifests().display().to_string()]).await
 }
@@ -111,7 +111,7 @@ async fn invalid_utf8(world: World) -> Result<()> {
     Ok(())
 }
 
-/// References that lead back to their start: a route whose back end is a route, grants that grant each other.
+/// Cyclic references: a route with a route as its backend, grants that refer to each other.
 async fn reference_cycle(world: World) -> Result<()> {
     world.gateway()?;
     let to = |name: &str, other: &str| {
@@ -133,7 +133,7 @@ async fn empty_folder_and_no_folder(world: World) -> Result<()> {
     world.command(&["check", &missing]).await?.expect_code(2)?.expect_said(&[&missing])?;
     let options = HoldfastOptions { manifests: vec![missing.clone().into()], ..HoldfastOptions::new(&world)? };
     Holdfast::start(&world, options.without_envoy())?.finish().await?.expect_code(2)?.expect_said(&[&missing])?;
-    // An empty folder is no error for `run`: it waits for what will come, and says so.
+    // An empty folder is not an error for `run`: it waits for manifests, and reports this.
     let holdfast = Holdfast::start(&world, HoldfastOptions::new(&world)?.without_envoy())?;
     holdfast.comes_to_say(&[&folder]).await?;
     holdfast.terminate().await?.expect_code(0)?;
@@ -176,7 +176,7 @@ async fn port_in_use(world: World) -> Result<()> {
     Ok(())
 }
 
-/// No Envoy named, none on the path, and none to be fetched: the message says what to set.
+/// No Envoy configured, none on the path, and none available for download: the message names the variable to set.
 async fn no_envoy_to_be_had(world: World) -> Result<()> {
     world.gateway()?;
     let empty = world.folder().join("empty").display().to_string();
@@ -195,7 +195,7 @@ async fn no_envoy_to_be_had(world: World) -> Result<()> {
     Ok(())
 }
 
-/// All that is wrong above, in one folder with one good route, which is served.
+/// All invalid inputs above, in one folder with a valid route, which is served.
 async fn all_of_it_beside_a_good_route(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;

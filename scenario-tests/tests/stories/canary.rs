@@ -1,5 +1,5 @@
-//! Content of Secrets, and credentials that are written into objects, without a key of the store: on no page, in no log,
-//! metric or file. Every field that names a Secret is covered, and the fields are those of the schemas.
+//! Confidentiality of Secrets and of credentials in objects, without a store key: on no page, in no log, metric or
+//! file. Every field that refers to a Secret is covered; the fields are taken from the schemas.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("canary", true, [no_credential_without_a_store_key, every_reference_is_covered])
 }
 
-/// Fields that name Secrets, each with the place in [`objects`] that uses it.
+/// Fields that refer to Secrets; [`objects`] uses each of them.
 const COVERED: [&str; 18] = [
     "Backend spec.aws.auth.secretRef",
     "BackendConfigPolicy spec.tls.secretRef",
@@ -43,7 +43,7 @@ const COVERED: [&str; 18] = [
 
 const LOCAL_REPLIES: &str = "is not served: what the policy is attached to is closed";
 
-/// Fields that name Secrets and are not covered by [`objects`], with the reason.
+/// Fields that refer to Secrets and are not covered by [`objects`], with the reason.
 const NOT_COVERED: [(&str, &str); 7] = [
     ("ListenerPolicy spec.default.httpSettings.localReplies.mappers[].headers.add[].secretRef", LOCAL_REPLIES),
     ("ListenerPolicy spec.default.httpSettings.localReplies.mappers[].headers.set[].secretRef", LOCAL_REPLIES),
@@ -57,7 +57,7 @@ const NOT_COVERED: [(&str, &str); 7] = [
     ("TrafficPolicy spec.headerModifiers.response.add[].secretRef", "the same filter as response.set"),
 ];
 
-/// The fields of the schemas that name Secrets.
+/// Returns the fields of the schemas that refer to Secrets.
 fn references() -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for group in ["kgateway", "contour", "sets"] {
@@ -97,14 +97,14 @@ async fn every_reference_is_covered(_world: World) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is secret in a story.
+/// All secrets of a story.
 struct Canaries {
     certificates: [Certificate; 4],
     authority: Authority,
     marks: Marks,
 }
 
-/// Text of a Secret, unique for each use.
+/// Returns a text for a Secret, unique for each use.
 fn mark(what: &str) -> String {
     format!("canary-{what}-5f0c9e21a7")
 }
@@ -112,7 +112,7 @@ fn mark(what: &str) -> String {
 /// An entry of `.htpasswd`, without its name and scheme.
 const HASH: &str = "CEo1Ae3vaEXy8eQZjsOiuBz1xrw=";
 
-/// The second line of a PEM text is found nowhere by chance.
+/// Returns the second line of a PEM text, which does not occur by chance.
 fn line(pem: &str) -> &str {
     pem.lines().nth(1).unwrap_or_default()
 }
@@ -189,7 +189,7 @@ impl Canaries {
     }
 }
 
-/// A TrafficPolicy for the route of its name.
+/// Returns a TrafficPolicy for the route of the same name.
 fn policy(name: &str, spec: &str) -> String {
     format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: {name}, namespace: default}}\n\
@@ -210,7 +210,7 @@ fn rule(path: &str, more: &str) -> String {
     )
 }
 
-/// Objects that use every field of [`COVERED`], and credentials that are written into objects.
+/// Returns objects that use every field of [`COVERED`], and credentials in objects.
 fn objects(http: u16, tls: u16, set: u16) -> String {
     let gateway = manifests::gateway(
         "public",
@@ -298,7 +298,7 @@ fn objects(http: u16, tls: u16, set: u16) -> String {
     ])
 }
 
-/// Checks everything that can be read without reading Secrets.
+/// Checks all outputs that can be read without reading Secrets.
 async fn are_nowhere(marks: &Marks, holdfast: &Holdfast) -> Result<()> {
     for page in PAGES {
         let page = format!("/debug/{page}");
@@ -312,7 +312,7 @@ async fn are_nowhere(marks: &Marks, holdfast: &Holdfast) -> Result<()> {
     Ok(())
 }
 
-/// Files of the store that others than their user may read.
+/// Files of the store that other users may read.
 fn readable(folder: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

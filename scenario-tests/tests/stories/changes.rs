@@ -1,4 +1,4 @@
-//! What a change costs: only the resources that it changed are sent, and nothing where it changed nothing.
+//! Cost of a change: only the resources that it changed are sent, and nothing where it has no effect.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,8 @@ use holdfast_scenario_tests::manifests::{
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
 
-/// HTTPS listeners of the large Gateway, each a RouteConfiguration of its own, and routes in each of them.
+/// Number of HTTPS listeners of the large Gateway, each with a separate RouteConfiguration, and of routes in each of
+/// them.
 const LISTENERS: usize = 50;
 const ROUTES_EACH: usize = 200;
 
@@ -29,12 +30,12 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// How many resources Holdfast has sent to its Envoys since it was started, and told to be gone.
+/// Number of resources that Holdfast has sent to its Envoys since its start, removals included.
 pub(crate) async fn sent(holdfast: &Holdfast) -> Result<f64> {
     holdfast.metric("holdfast_xds_resources_sent_total", &[]).await
 }
 
-/// Waits until an Envoy is connected, and until nothing more is being sent; says how much was.
+/// Waits until an Envoy is connected, and until nothing more is sent; returns the number of sent resources.
 pub(crate) async fn connected_and_sent(holdfast: &Holdfast) -> Result<f64> {
     until("an Envoy is connected", || async {
         ensure!(holdfast.metric("holdfast_xds_connected_envoys", &[]).await? >= 1.0);
@@ -44,7 +45,7 @@ pub(crate) async fn connected_and_sent(holdfast: &Holdfast) -> Result<f64> {
     settled(holdfast).await
 }
 
-/// The number of resources sent, once it has stayed the same for ten questions in a row.
+/// Returns the number of sent resources, once it has stayed the same in ten consecutive polls.
 async fn settled(holdfast: &Holdfast) -> Result<f64> {
     let mut last = (0, sent(holdfast).await?);
     while last.0 < 10 {
@@ -59,7 +60,7 @@ fn host(listener: usize) -> String {
     format!("h{listener}.example")
 }
 
-/// One HTTPRoute with one rule of its own path, in a file with the other routes of its host.
+/// Returns one HTTPRoute with one rule, with a path of its own.
 fn one_of_many(listener: usize, number: usize, backend: &str, annotation: &str) -> String {
     let spec = format!(
         "rules:\n- matches: [{{path: {{type: PathPrefix, value: /r{number}}}}}]\n  backendRefs: [{{name: {backend}, port: 8080}}]"
@@ -82,7 +83,7 @@ async fn one_route_among_ten_thousand(world: World) -> Result<()> {
         world.write(&format!("routes-{listener}.yaml"), documents(&routes))?;
     }
     world.gateway_with(&listeners)?;
-    // A route that uses the second back end from the start, so that its cluster is there.
+    // A route that uses the second backend from the start, so that its cluster exists.
     world.write("own.yaml", one_of_many(7, ROUTES_EACH, "two", ""))?;
     let holdfast = world.run().await?;
     let ask = |listener: usize, number: usize| -> Ask {
@@ -96,7 +97,7 @@ async fn one_route_among_ten_thousand(world: World) -> Result<()> {
     world.write("own.yaml", one_of_many(7, ROUTES_EACH, "one", ""))?;
     ask(7, ROUTES_EACH).comes_to_reach("one").await?;
     let after = settled(&holdfast).await?;
-    // The RouteConfiguration of its listener, and the cluster that nobody uses any more is taken away.
+    // The RouteConfiguration of its listener, and the removal of the cluster that no route uses any more.
     ensure!(after - before <= 3.0, "{} resources were sent for one changed route", after - before);
     ensure!(after > before, "nothing was counted");
 
@@ -108,7 +109,7 @@ async fn one_route_among_ten_thousand(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Annotations, comments, the order of documents, unused objects: nothing of it concerns an Envoy.
+/// Annotations, comments, the order of documents, unused objects: none of these changes an Envoy's configuration.
 async fn without_effect_nothing_is_sent(world: World) -> Result<()> {
     let _one = world.backend("one").await?;
     let certificate = Certificate::of(&["h0.example"])?;
@@ -125,7 +126,7 @@ async fn without_effect_nothing_is_sent(world: World) -> Result<()> {
     reversed.reverse();
     let _unused = world.backend("unused").await?;
     world.write("routes.yaml", format!("# a comment\n---\n{}", documents(&reversed)))?;
-    // Files are read all at once, so that whoever has seen this one has seen the others.
+    // All files are read at once: a log entry about this one means that the others were read.
     world.write("marker.yaml", "kind: [a mark in the log")?;
     holdfast.comes_to_say(&["marker.yaml"]).await?;
     let after = settled(&holdfast).await?;
@@ -134,8 +135,8 @@ async fn without_effect_nothing_is_sent(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A route and the Service that it moves to come in one file, and the old Service goes with it: no request may fall into
-/// the gap, on new connections or kept ones.
+/// A route and the Service that it moves to arrive in one file, and the old Service is deleted with it: no request may
+/// fail, on new connections or kept ones.
 async fn new_back_ends_are_there_before_they_are_used(world: World) -> Result<()> {
     let pods = [world.pod("default", "echo", "blue").await?, world.pod("default", "echo", "green").await?];
     let port = world.gateway()?;
@@ -159,7 +160,7 @@ async fn new_back_ends_are_there_before_they_are_used(world: World) -> Result<()
     Ok(())
 }
 
-/// A listener, its certificate and its route come at once, again and again, beside a listener in use.
+/// A listener, its certificate and its route arrive at once, repeatedly, beside a listener in use.
 async fn new_listeners_with_all_that_they_need(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (plain, secure) = (world.port()?, world.port()?);
@@ -186,7 +187,7 @@ async fn new_listeners_with_all_that_they_need(world: World) -> Result<()> {
     for round in 0..certificates.len() {
         world.write("all.yaml", file(round + 1))?;
         secured(round).comes_to_reach("echo").await?;
-        // From its first answer on, the first one too must never be missing while others come.
+        // From its first response on, the first listener too must always be available while others arrive.
         first.get_or_insert_with(|| Hammer::start([secured(0)]));
     }
     if let Some(first) = first {

@@ -1,4 +1,4 @@
-//! The commands beside `run`.
+//! The commands other than `run`.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ pub(crate) fn stories() -> Vec<Story> {
     plain.into_iter().chain(with_envoy).collect()
 }
 
-/// A Gateway, a good route and a broken one.
+/// Writes a Gateway, valid routes and a broken one.
 async fn sample(world: &World) -> Result<String> {
     let _echo = world.backend("echo").await?;
     world.gateway()?;
@@ -38,7 +38,7 @@ async fn sample(world: &World) -> Result<String> {
     Ok(world.manifests().display().to_string())
 }
 
-/// Two processes, so that no order of a hash map can hide.
+/// Runs separate processes, so that an unstable order of a hash map becomes visible.
 async fn translate_twice_gives_equal_bytes(world: World) -> Result<()> {
     let folder = sample(&world).await?;
     let first = world.command(&["translate", &folder]).await?;
@@ -69,7 +69,7 @@ async fn check_as_json_and_sarif(world: World) -> Result<()> {
     Ok(())
 }
 
-/// What is no object of any kind that is read, by a slip, is found; what belongs to others is not objected to.
+/// Misspelt kinds and files without objects are errors; kinds of other projects are not.
 async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
     let listeners = format!(
         "{}{}{}",
@@ -134,7 +134,7 @@ async fn demo_runs_to_its_end(world: World) -> Result<()> {
         "http://",
         "/checkout/orders/42  -> 200 by pod checkout-1, version 1 of the route",
         "HTTPRoute:checkout/checkout, refused by Envoy",
-        "generation 1 is served in the place of 2",
+        "generation 1 is served instead of 2",
         "/debug/config/fallback: all is served as it is written",
         "rules[0] answers 404",
         ", as before",
@@ -146,7 +146,7 @@ async fn demo_runs_to_its_end(world: World) -> Result<()> {
 
 const GATES: [&str; 3] = ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback"];
 
-/// A proposal is checked against what a Holdfast that goes on serving has stored.
+/// A proposed change is checked against the store of a running Holdfast.
 async fn check_against_a_store_in_use(world: World) -> Result<()> {
     let _backends = (world.backend("one").await?, world.backend("two").await?);
     let port = world.gateway()?;
@@ -198,7 +198,7 @@ async fn check_against_a_store_in_use(world: World) -> Result<()> {
         .await?
         .expect_code(2)?
         .expect_said(&["there is no store"])?;
-    // Nobody noticed.
+    // The running Holdfast is not affected.
     get(port, "/").comes_to_reach("two").await?;
     holdfast.terminate().await?.expect_code(0)?;
     Ok(())

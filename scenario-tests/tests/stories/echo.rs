@@ -1,4 +1,4 @@
-//! The echo back end by itself: what all other stories read their answers from.
+//! The echo backend, from which all other stories read their responses.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::get;

@@ -1,4 +1,4 @@
-//! Endpoints: they come and go by the second, and no request may notice.
+//! Endpoints change every second without a failed request.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ async fn pods_are_replaced_under_load(world: World) -> Result<()> {
         get(port, "/").comes_to_reach("blue").await?;
     }
     load.stop_expecting(Shot::is_ok).await?;
-    // A pod that has left gets nothing any more.
+    // A removed pod does not receive requests any more.
     with(&[blue.address()])?;
     get(port, "/").comes_to_reach("blue").await?;
     until("the pod that left is not asked any more", || async {
@@ -88,7 +88,7 @@ async fn pods_that_are_not_ready(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A Service that is there but has no pods is no broken reference: it answers 503.
+/// A Service without pods is not a broken reference: the response is 503.
 async fn service_without_pods_answers_503(world: World) -> Result<()> {
     let echo = world.pod("default", "echo", "echo").await?;
     let port = world.gateway()?;

@@ -1,4 +1,4 @@
-//! Envoys that somebody else starts, with a bootstrap that `holdfast bootstrap` prints: delta and state of the world.
+//! Unmanaged Envoys with the output of `holdfast bootstrap`: delta and state of the world.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ fn prefix(path: &str, backend: &str) -> String {
     )
 }
 
-/// An Envoy for `default/public`, from a printed bootstrap.
+/// Starts an Envoy for `default/public` with a printed bootstrap.
 async fn start(world: &World, options: &HoldfastOptions, sotw: bool) -> Result<Process> {
     let mode = if sotw { "sotw" } else { "delta" };
     let args =
@@ -75,7 +75,7 @@ async fn holdfast_starts_after_envoy(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Two Envoys of one Gateway speak different protocols and have the same; the one that leaves is not missed.
+/// Two Envoys of one Gateway use different protocols and have the same configuration; one of them may leave.
 async fn both_at_once(world: World) -> Result<()> {
     let _backends = (world.backend("one").await?, world.backend("two").await?);
     let port = world.gateway()?;

@@ -1,4 +1,4 @@
-//! The folder of manifests as people and tools really change it.
+//! The folder of manifests, changed as users and tools change it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -48,7 +48,7 @@ async fn half_written_file_keeps_its_objects(world: World) -> Result<()> {
     get(port, "/one").comes_to_reach("one").await?;
     get(port, "/two").comes_to_reach("two").await?;
     let load = Hammer::start([get(port, "/one"), get(port, "/two")]);
-    // Cut at several places of the second object, written in place as an editor would.
+    // Truncated at several places of the second object, written in place as by an editor.
     let path = world.manifests().join("routes.yaml");
     for cut in [both.len() - 3, both.len() - 30, both.len() / 2 + 40, both.len() / 2 + 8] {
         fs::write(&path, format!("{}\n  broken: [", both.get(..cut).unwrap_or_default()))?;
@@ -60,14 +60,14 @@ async fn half_written_file_keeps_its_objects(world: World) -> Result<()> {
     holdfast.comes_to_say(&["routes.yaml"]).await?;
     load.goes_on(100).await?;
     load.stop_expecting(Shot::is_ok).await?;
-    // What is whole again counts again.
+    // A complete file takes effect again.
     world.write("routes.yaml", http_route("one", &prefix("/new", "one")))?;
     get(port, "/new").comes_to_reach("one").await?;
     get(port, "/two").comes_to_answer(404).await?;
     Ok(())
 }
 
-/// As a kubelet does it: a new folder, a new link to it renamed over the old one, the files being links through it.
+/// As a kubelet does: a new folder, a new link to it renamed over the old one; the files are links through it.
 async fn config_map_is_swapped(world: World) -> Result<()> {
     let _backends = (world.backend("one").await?, world.backend("two").await?);
     let port = world.gateway()?;
@@ -128,7 +128,7 @@ async fn one_of_two_folders(world: World) -> Result<()> {
     Ok(())
 }
 
-/// First it stands in both files, then in the new one only: nothing is missing in between.
+/// An object is in both files, then in the new one only: it is never missing.
 async fn object_moves_to_another_file(world: World) -> Result<()> {
     let _one = world.backend("one").await?;
     let port = world.gateway()?;
@@ -145,7 +145,7 @@ async fn object_moves_to_another_file(world: World) -> Result<()> {
     Ok(())
 }
 
-/// An object that cannot be decoded is its own fault: its neighbours in the same file are served, changes included.
+/// An object that cannot be decoded does not affect other objects in the same file: they are served, changes included.
 async fn undecodable_object_beside_good_ones(world: World) -> Result<()> {
     let _one = world.backend("one").await?;
     let port = world.gateway()?;
@@ -163,7 +163,7 @@ async fn undecodable_object_beside_good_ones(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Without creation times the route that was there first is the older one, whatever the names are, also after a restart.
+/// Without creation times the route that was read first is the older one, whatever the names are, also after a restart.
 async fn older_route_keeps_its_path(world: World) -> Result<()> {
     let _backends = (world.backend("one").await?, world.backend("two").await?);
     let port = world.gateway()?;
@@ -181,7 +181,7 @@ async fn older_route_keeps_its_path(world: World) -> Result<()> {
     let _again = world.run_with(options).await?;
     get(port, "/seen").comes_to_reach("two").await?;
     get(port, "/shared").reaches("one").await?;
-    // The older route goes: the younger one has the path, and keeps it against a third.
+    // The older route is deleted: the younger one gets the path, and keeps it against a third.
     world.delete("route-victim.yaml")?;
     get(port, "/shared").comes_to_reach("two").await?;
     world.route("aa", &prefix("/shared", "one"))?;
@@ -211,7 +211,7 @@ async fn file_is_emptied_before_it_is_written(world: World) -> Result<()> {
     get(port, "/two").comes_to_reach("two").await?;
     load.goes_on(60).await?;
     load.stop_expecting(Shot::is_ok).await?;
-    // Who wants the objects deleted deletes the file.
+    // To delete the objects, delete the file.
     world.delete("all.yaml")?;
     let ended = || async {
         ensure!(holdfast.envoys().is_empty(), "it runs");
@@ -221,7 +221,7 @@ async fn file_is_emptied_before_it_is_written(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A policy that asks for a password at a route.
+/// Returns a policy that requires a password for a route.
 fn password(name: &str, route: &str) -> String {
     format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: {name}, namespace: default}}\n\
@@ -230,7 +230,7 @@ fn password(name: &str, route: &str) -> String {
     )
 }
 
-/// Waits until `holdfast status` ends with 1 and says all of this.
+/// Waits until `holdfast status` exits with code 1 and prints all of these texts.
 async fn status_comes_to_say(world: &World, holdfast: &Holdfast, words: &[&str]) -> Result<()> {
     let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
     let asked = || async {
@@ -241,7 +241,7 @@ async fn status_comes_to_say(world: &World, holdfast: &Holdfast, words: &[&str])
     until(&format!("status says {words:?}"), asked).await
 }
 
-/// A route that a policy protects, at `/closed`, and one that none does, at `/open`.
+/// Writes a route that a policy protects, at `/closed`, and one without protection, at `/open`.
 fn two_routes(world: &World) -> Result<()> {
     world.route("closed", &prefix("/closed", "one"))?;
     world.route("open", &prefix("/open", "one"))
@@ -264,7 +264,7 @@ async fn links_to_nowhere_keep_what_was_read(world: World) -> Result<()> {
     let (open, closed) = (Hammer::start([get(port, "/linked")]), Hammer::start([get(port, "/closed")]));
     fs::rename(&volume, world.folder().join("unmounted"))?;
     status_comes_to_say(&world, &holdfast, &["linked-policy.yaml", "symbolic link", "/team"]).await?;
-    // What is readable changes, and for longer than a deleted policy protects nothing else does.
+    // Readable files change, for longer than a deleted policy still protects.
     world.delete("route-open.yaml")?;
     get(port, "/open").comes_to_answer(404).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -272,7 +272,7 @@ async fn links_to_nowhere_keep_what_was_read(world: World) -> Result<()> {
     open.goes_on(50).await?;
     closed.stop_expecting(|shot| !shot.passed()).await?;
     open.stop_expecting(Shot::is_ok).await?;
-    // To delete a link deletes its objects.
+    // Deleting a link deletes its objects.
     fs::remove_file(world.manifests().join("team"))?;
     get(port, "/linked").comes_to_answer(404).await?;
     fs::remove_file(world.manifests().join("linked-policy.yaml"))?;
@@ -328,14 +328,14 @@ async fn slow_writer_deletes_nothing(world: World) -> Result<()> {
     open.goes_on(20).await?;
     open.stop_expecting(Shot::is_ok).await?;
     closed.stop_expecting(|shot| !shot.passed()).await?;
-    // What is left out of a file that rests is deleted, and reported until then.
+    // An object that is missing in an unchanging file is deleted, and reported until then.
     fs::write(&path, documents(&routes))?;
     status_comes_to_say(&world, &holdfast, &["all.yaml", "lacks 1 object(s)"]).await?;
     get(port, "/closed").comes_to_reach("one").await?;
     Ok(())
 }
 
-/// The text of a policy ends before what it is attached to: known from the version before, also after a start.
+/// The text of a policy ends before its target: the target is known from the version before, also after a start.
 async fn policy_that_is_cut_protects(world: World) -> Result<()> {
     let _one = world.backend("one").await?;
     let port = world.gateway()?;
@@ -355,7 +355,7 @@ async fn policy_that_is_cut_protects(world: World) -> Result<()> {
         get(port, "/closed").comes_to_answer(401).await?;
     }
     load.stop_expecting(|shot| !shot.passed()).await?;
-    // Users with passwords are not stored without a key, so that another policy is cut before the start.
+    // Users with passwords are not stored without a key, so a different policy is truncated before the start.
     let said = whole.lines().filter(|line| !line.contains("basicAuth")).collect::<Vec<_>>().join("\n");
     let rules = "  acl: {defaultAction: deny, rules: [{cidrs: [10.0.0.0/8], action: allow}]}";
     world.write("policy.yaml", format!("{said}\n{rules}\n"))?;

@@ -1,4 +1,4 @@
-//! Header modifiers, CORS, mirrors and time-outs: the filters that leave the path alone.
+//! Header modifiers, CORS, mirrors and timeouts: filters that do not change the path.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Reply, ask, get};
@@ -44,7 +44,7 @@ async fn request_headers(world: World) -> Result<()> {
     let sent = ask(port).header("x-set", "old").header("x-add", "own").header("x-gone", "1").header("x-gone-too", "1");
     let seen = sent.header("x-stays", "1").reaches("echo").await?.echo()?;
     ensure!(seen.header("x-set") == ["set"] && seen.header("x-new") == ["new"], "{seen:?}");
-    // Added values may come as one header or as one per value.
+    // Added values may arrive as one header or as one header per value.
     ensure!(seen.header("x-add").join(",") == "own,added", "{seen:?}");
     ensure!(seen.header("x-gone").is_empty() && seen.header("x-gone-too").is_empty(), "{seen:?}");
     ensure!(seen.header("x-stays") == ["1"], "{seen:?}");
@@ -74,7 +74,7 @@ async fn response_headers(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Envoy reads percent signs in header values as commands; what the user wrote is no command.
+/// Envoy interprets percent signs in header values as commands; values of users must not be interpreted.
 async fn percent_signs_arrive_as_written(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -172,7 +172,7 @@ async fn cross_origin(world: World) -> Result<()> {
         let reply = preflight(origin)
             .comes_to("is allowed", |reply| reply.status.is_success() && allowed(reply) == origin)
             .await?;
-        ensure!(reply.echo().is_err(), "the preflight reached the back end: {reply:?}");
+        ensure!(reply.echo().is_err(), "the preflight reached the backend: {reply:?}");
         ensure!(reply.header("access-control-allow-credentials") == "true", "{reply:?}");
         ensure!(reply.header("access-control-max-age") == "3600", "{reply:?}");
         let listed = |name: &str| reply.header(name).replace(' ', "").to_ascii_lowercase();
@@ -192,7 +192,7 @@ async fn cross_origin(world: World) -> Result<()> {
     Ok(())
 }
 
-/// With credentials a wildcard must not be told to the browser, which would take it literally: what it asked for is.
+/// With credentials the response must not contain a wildcard, which browsers take literally, but the requested values.
 async fn cross_origin_wildcards(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;

@@ -1,4 +1,4 @@
-//! Gateways: listeners that share a port, listeners that come and go, routes that attach and detach.
+//! Gateways: listeners that share a port, listeners that are added and removed, routes that attach and detach.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{ask, get};
@@ -35,7 +35,7 @@ fn prefix(path: &str, backend: &str) -> String {
     )
 }
 
-/// The conformance suite's listener isolation: a request belongs to the most specific listener only.
+/// Listener isolation as in the conformance suite: a request belongs to the most specific listener only.
 async fn listeners_on_one_port_are_apart(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.port()?;
@@ -150,7 +150,7 @@ async fn namespaces_that_may_attach(world: World) -> Result<()> {
         get(port, "/tenant").comes_to_answer(tenant).await?;
         get(port, "/stranger").comes_to_answer(stranger).await?;
     }
-    // Labels are read as they are now.
+    // Namespace labels are evaluated in their current state.
     world.write("namespaces.yaml", labels("team: green"))?;
     get(selected, "/tenant").comes_to_answer(404).await?;
     get(all, "/tenant").reaches("echo").await?;
@@ -187,7 +187,7 @@ async fn section_names_and_ports(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Each Gateway has an Envoy of its own.
+/// Each Gateway has a separate Envoy.
 async fn two_gateways(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (first, second) = (world.port()?, world.port()?);
@@ -238,7 +238,7 @@ async fn route_moves_between_gateways(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A route answers for the hosts that it and its listener have in common, as the conformance suite spells it out.
+/// A route serves the intersection of its hostnames and those of its listener, as in the conformance suite.
 async fn hostnames_intersect(world: World) -> Result<()> {
     let mut backends = Vec::new();
     for name in ["specific", "non-matching", "wildcard", "sub-wildcard"] {
@@ -283,7 +283,8 @@ async fn hostnames_intersect(world: World) -> Result<()> {
     holdfast.comes_to_say(&["default/none"]).await
 }
 
-/// All Gateways of a laptop share its ports: the older listener has it, the other one is told so.
+/// All Gateways in standalone mode share the ports of the machine: the older listener gets the port, and the status of
+/// the other one reports this.
 async fn two_gateways_want_one_port(world: World) -> Result<()> {
     let _backends = (world.backend("one").await?, world.backend("two").await?);
     let (shared, own) = (world.port()?, world.port()?);

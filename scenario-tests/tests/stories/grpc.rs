@@ -1,4 +1,4 @@
-//! gRPC: calls chosen by service, method and header.
+//! gRPC: calls matched by service, method and header.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::get;
@@ -7,7 +7,7 @@ use holdfast_scenario_tests::manifests::grpc_route;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Story, World, manifests, stories};
 
-/// `grpc-status` of a call that no rule matches, and of one whose back end is missing.
+/// `grpc-status` of a call without a matching rule, and of a call with a missing backend.
 const UNIMPLEMENTED: i32 = 12;
 const UNAVAILABLE: i32 = 14;
 
@@ -49,7 +49,7 @@ async fn services_and_methods(world: World) -> Result<()> {
         let called = call(port, method).make().await?;
         ensure!(called.status == UNIMPLEMENTED, "{method}: {called:?}");
     }
-    // A call that is no POST of a method is not meant.
+    // A request that is not a POST of a method does not match.
     get(port, "/").answers(404).await?;
     Ok(())
 }
@@ -144,7 +144,8 @@ async fn over_tls(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A GRPCRoute speaks HTTP/2 to its back ends, whatever the Service says; an HTTPRoute where the Service says so.
+/// Backends of a GRPCRoute use HTTP/2, whatever the Service specifies; backends of an HTTPRoute only where the Service
+/// specifies it.
 async fn back_end_protocols(world: World) -> Result<()> {
     let _backends = (
         world.backend_in("default", "silent", None).await?,

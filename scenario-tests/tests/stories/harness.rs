@@ -1,5 +1,5 @@
-//! The parts that all stories are told with, tried on an Envoy with a configuration of its own: what cannot see a
-//! failure proves nothing.
+//! Tests of the test harness, on an Envoy with a static configuration: a check that cannot detect a failure proves
+//! nothing.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("harness", true, [requests_through_a_plain_envoy, a_hammer_sees_what_breaks])
 }
 
-/// An Envoy that sends everything to one address, in plain HTTP on `plain` and with TLS on `secure`.
+/// Starts an Envoy that forwards everything to one address, with plain HTTP on `plain` and TLS on `secure`.
 fn start(world: &World, plain: u16, secure: u16, certificate: &Certificate, backend: u16) -> Result<Process> {
     let address = |port: u16| format!("{{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}");
     let filters = r#"filters:

@@ -1,4 +1,4 @@
-//! `holdfast status` beside what real requests get: whatever is not as it is desired, it does not say that all is well.
+//! `holdfast status` compared with the responses to real requests: it reports every deviation from the desired state.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -48,7 +48,8 @@ async fn status(world: &World, holdfast: &Holdfast, more: &[&str]) -> Result<pro
     world.command(&[first.as_slice(), more].concat()).await
 }
 
-/// Waits until `holdfast status` ends so and says all of this, and nothing of what is only said while all is well.
+/// Waits until `holdfast status` exits with this code and prints all of these texts; the sentence for a healthy state
+/// is printed only with code 0.
 async fn comes_to_say(world: &World, holdfast: &Holdfast, code: i32, words: &[&str]) -> Result<String> {
     until(&format!("status ends with {code} and says {words:?}"), || async {
         let said = status(world, holdfast, &[]).await?;
@@ -118,7 +119,7 @@ async fn a_missing_service_is_one_outage_for_all_routes(world: World) -> Result<
     Ok(())
 }
 
-/// A misspelt name is a mistake of the command line, and no reason to say that all is well.
+/// A misspelt name is a usage error, and not reported as a healthy state.
 async fn names_that_are_not_known(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -142,7 +143,7 @@ async fn names_that_are_not_known(world: World) -> Result<()> {
     Ok(())
 }
 
-/// It is made again, with its folder, so that an Envoy that is started again is served; where it cannot be made, that is
+/// The socket is created again, with its folder, so that a restarted Envoy is served; if it cannot be created, this is
 /// reported, and an Envoy that never connected is an outage.
 async fn the_socket_of_the_xds_server_is_removed(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
@@ -170,7 +171,7 @@ async fn the_socket_of_the_xds_server_is_removed(world: World) -> Result<()> {
     is_served().await?;
     comes_to_say(&world, &holdfast, 0, &[]).await?;
 
-    // What is stored from now on is lost with this run.
+    // Later writes to the store are lost when this process ends.
     remove(&holdfast.options.data).await?;
     kill_envoy(&holdfast).await?;
     is_served().await?;
@@ -178,8 +179,8 @@ async fn the_socket_of_the_xds_server_is_removed(world: World) -> Result<()> {
     Ok(())
 }
 
-/// The removal is reported, of the store alone as well. A later run does not know the Envoy of the run before: it reports the
-/// process that has the port, and serves once that has ended.
+/// The removal of the data folder, or of the store only, is reported. The next run does not know the Envoy of the run
+/// before: it reports the process that has the port, and serves after that process has ended.
 async fn the_data_folder_is_removed(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -259,7 +260,7 @@ async fn services_without_endpoints(world: World) -> Result<()> {
     get(port, "/").host("a.example.com").comes_to_answer(503).await?;
     world.delete("route-a.yaml")?;
     world.delete("route-b.yaml")?;
-    // No request goes to the share of 0.
+    // No request goes to a backend with weight 0.
     comes_to_say(&world, &holdfast, 0, &[]).await?;
     Ok(())
 }
@@ -344,12 +345,12 @@ async fn a_port_that_another_process_has(world: World) -> Result<()> {
     world.route("cart", &to("echo"))?;
     let _taken = TcpListener::bind(("127.0.0.1", port))?;
     let holdfast = run(&world).await?;
-    // The process is named.
+    // The process is reported by name.
     comes_to_say(&world, &holdfast, 1, &["OUTAGES", "is in use by process", "are refused"]).await?;
     Ok(())
 }
 
-/// A rule that breaks, under each combination of gates: the status beside what the request gets.
+/// A rule that breaks, under each combination of gates: the status compared with the response.
 async fn a_broken_rule_under_each_gate(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;

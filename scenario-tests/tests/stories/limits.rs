@@ -1,4 +1,5 @@
-//! What is costly for its owner costs no other owner: expressions, connections, signals, names that act on terminals.
+//! Costly input affects only its owner: regular expressions, connections, signals, names with terminal escape
+//! sequences.
 
 use anyhow::{Result, ensure};
 use holdfast_engine::check::re2::{self, OBJECT_STEPS_MAX};
@@ -21,12 +22,13 @@ fn prefix(path: &str) -> String {
     )
 }
 
-/// Steps that the checks of two objects take at most, their beginnings among them.
+/// Maximum number of check steps of two objects, initial steps included.
 const STEPS_MAX: f64 = 2.0 * (OBJECT_STEPS_MAX + 2 * re2::STEPS_MAX) as f64;
 const STEPS: &str = "holdfast_regex_check_steps_total";
 
-/// An HTTPRoute with as many costly expressions as it may have, and an HTTPProxy with one of 300 kB: edits of others
-/// arrive beside them, the first one and the later ones, and all of it takes no more steps than two objects may.
+/// An HTTPRoute with the maximum number of costly regular expressions, and an HTTPProxy with one of 300 kB: edits of
+/// other objects are served, the first one and later ones, and the number of steps stays below the limit of two
+/// objects.
 async fn costly_expressions(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -64,13 +66,13 @@ async fn costly_expressions(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Files that Holdfast may have open.
+/// Limit of open files of Holdfast.
 const DESCRIPTORS: u32 = 1024;
-/// Requests that are never sent to their end.
+/// Number of incomplete requests.
 const HALF_OPEN: usize = 1100;
 
-/// Requests with headers that never end, more of them than Holdfast may have files open: health is answered, an edit is
-/// served, and an Envoy that died is started again.
+/// Requests with incomplete headers, more than Holdfast may have files open: health is answered, an edit is served, and
+/// an Envoy that died is started again.
 async fn half_open_requests(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -82,7 +84,7 @@ async fn half_open_requests(world: World) -> Result<()> {
     for listener in [metrics, diagnostics] {
         for _ in 0..HALF_OPEN {
             let mut stream = TcpStream::connect(("127.0.0.1", listener)).await?;
-            // One that had to give way cannot be written to.
+            // The write fails on a connection that was closed in favour of another one.
             let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n").await;
             held.push(stream);
         }
@@ -108,7 +110,7 @@ async fn half_open_requests(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Signals that mean something to other servers: a line says what they mean here, and everything goes on.
+/// Signals that have a meaning for other servers: a log entry reports that they are ignored, and Holdfast continues.
 async fn signals(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -125,10 +127,11 @@ async fn signals(world: World) -> Result<()> {
     Ok(())
 }
 
-/// What acts on a terminal.
+/// Characters that control a terminal.
 const ACTS: &str = r"\e[2J\r\nerror: forged\u202e";
 
-/// Names, kinds, fields and files with escape sequences are shown, and act on no terminal; no line is forged.
+/// Names, kinds, fields and files with escape sequences are shown escaped: they do not control the terminal, and do not
+/// forge a line.
 async fn names_that_act_on_terminals(world: World) -> Result<()> {
     world.gateway()?;
     let route = http_route(

@@ -1,4 +1,4 @@
-//! Stories: manifests go in, real requests go through a real Envoy, and what comes out is what was meant.
+//! Stories: manifests in, real requests through a real Envoy, and checks of the responses.
 
 mod adversity;
 mod bad_input;
@@ -24,6 +24,7 @@ mod places;
 mod policies;
 mod probe;
 mod proxies;
+mod quickstart;
 mod references;
 mod replacement;
 mod restarts;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         policies::stories(),
         probe::stories(),
         proxies::stories(),
+        quickstart::stories(),
         references::stories(),
         replacement::stories(),
         restarts::stories(),

@@ -1,4 +1,4 @@
-//! Which rule a request matches, and which of several that match wins.
+//! Route matching: the rule that a request matches, and the precedence of several matching rules.
 
 use anyhow::Result;
 use holdfast_scenario_tests::ask::{Ask, ask, get};
@@ -24,7 +24,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Each request reaches its back end; `-` stands for a 404.
+/// Each request reaches its backend; `-` means status 404.
 async fn each_reaches(expected: &[(Ask, &str)]) -> Result<()> {
     for (ask, pod) in expected {
         if *pod == "-" {
@@ -212,7 +212,7 @@ async fn methods(world: World) -> Result<()> {
     .await
 }
 
-/// Path before method before number of headers before number of query parameters before order.
+/// Precedence: path, method, number of headers, number of query parameters, order.
 async fn precedence_within_a_route(world: World) -> Result<()> {
     let mut backends = Vec::new();
     for name in ["path", "method", "headers", "queries", "first", "second"] {
@@ -256,7 +256,8 @@ async fn precedence_within_a_route(world: World) -> Result<()> {
     .await
 }
 
-/// Of equal matches in several routes the older route's wins; of equally old ones the first by `namespace/name`.
+/// Equal matches of several routes: the older route takes precedence; of routes with equal age the first by
+/// `namespace/name`.
 async fn older_route_wins_then_name(world: World) -> Result<()> {
     let _backends = (world.backend("old").await?, world.backend("young").await?, world.backend("long").await?);
     let port = world.gateway()?;
@@ -288,7 +289,7 @@ async fn older_route_wins_then_name(world: World) -> Result<()> {
     each_reaches(&[(get(port, "/age"), "old"), (get(port, "/age/longer"), "long"), (get(port, "/name"), "old")]).await
 }
 
-/// A hostname without wildcard wins over one with, and the longer wildcard over the shorter.
+/// A hostname without wildcard takes precedence over a wildcard, and a longer wildcard over a shorter one.
 async fn hostnames(world: World) -> Result<()> {
     let mut backends = Vec::new();
     for name in ["exact", "wide", "narrow", "any"] {

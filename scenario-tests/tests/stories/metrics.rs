@@ -1,4 +1,5 @@
-//! Metrics as a monitoring system reads them: what is documented and alerted on is exported, from the first scrape on.
+//! Metrics as a monitoring system reads them: all documented metrics and all metrics in alerts are exported, from the
+//! first scrape on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +15,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("metrics", true, [counters_begin_at_zero, what_is_missing_and_how_old, what_is_named_is_exported])
 }
 
-/// Those of an API server; `kubernetes::telling` has one.
+/// Metrics of Kubernetes mode, which stories in `tests/kubernetes` check.
 const OF_AN_API_SERVER: [&str; 1] = ["holdfast_api_server_troubles"];
 
 fn prefix(path: &str, backend: &str) -> String {
@@ -29,7 +30,7 @@ async fn counters_begin_at_zero(world: World) -> Result<()> {
     world.route("good", &prefix("/good", "echo"))?;
     let holdfast = world.run().await?;
     get(port, "/good").comes_to_reach("echo").await?;
-    // Until its first Envoy connects a Gateway is an outage.
+    // A Gateway is an outage until its first Envoy connects.
     comes_to_export(&holdfast, r#"holdfast_health_findings{severity="outage"} 0"#).await?;
     let page = holdfast.metrics().await?;
     for line in [
@@ -48,7 +49,7 @@ async fn counters_begin_at_zero(world: World) -> Result<()> {
     ] {
         ensure!(page.lines().any(|known| known == line), "{line} is missing in:\n{page}");
     }
-    // The Envoys of another Gateway, of which none is there, are none.
+    // A Gateway without any Envoy has these counters at 0 too.
     let gateway = fs::read_to_string(world.manifests().join("gateway.yaml"))?;
     let (other, address) = (world.port()?.to_string(), port.to_string());
     let other = gateway.split("---").last().context("no Gateway")?.replace("public", "inner").replace(&address, &other);
@@ -93,7 +94,7 @@ async fn what_is_missing_and_how_old(world: World) -> Result<()> {
         Ok(())
     })
     .await?;
-    // Files that do not parse are looked at every five seconds, and get no younger by that.
+    // Files that do not parse are read every five seconds; this does not reset their age.
     world.write("broken.yaml", "a: [")?;
     until("the files are old", || async {
         let age = age().await?;
@@ -115,7 +116,7 @@ fn file(path: &str) -> Result<String> {
     fs::read_to_string(&path).with_context(|| path.display().to_string())
 }
 
-/// Name and labels of each series of a page, or of the test of alerts.
+/// Name and labels of each series of a metrics page, or of the test of the alerts.
 fn series(text: &str) -> BTreeSet<(String, BTreeMap<String, String>)> {
     let (Ok(sample), Ok(label)) = (Regex::new(r"(holdfast_\w+)(?:\{([^}]*)\})?"), Regex::new(r#"(\w+)="([^"]*)""#))
     else {
@@ -129,8 +130,8 @@ fn series(text: &str) -> BTreeSet<(String, BTreeMap<String, String>)> {
     found.map(|found| (found[1].to_owned(), of(found.get(2).map_or("", |labels| labels.as_str())))).collect()
 }
 
-/// A story in which as much as can happens without an API server, and everything is compared with what is documented,
-/// alerted on and drawn.
+/// Causes as many events as possible without an API server, and compares the exported metrics with the reference, the
+/// alerts and the dashboard.
 async fn what_is_named_is_exported(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -161,7 +162,7 @@ async fn what_is_named_is_exported(world: World) -> Result<()> {
     let exported = series(&page);
     let names: BTreeSet<&str> = exported.iter().map(|(name, _)| &**name).collect();
     let known = |name: &str| OF_AN_API_SERVER.contains(&name) || names.contains(name);
-    // A histogram is documented under its own name.
+    // A histogram is documented under its base name.
     let documented = |name: &str| known(name) || known(&format!("{name}_bucket"));
 
     let reference = file("../docs/reference/metrics.md")?;
@@ -181,7 +182,7 @@ async fn what_is_named_is_exported(world: World) -> Result<()> {
         ensure!(has(name) || has(own), "{name} is exported and not documented");
     }
 
-    // The series that alerts are tested with have the labels, and of labels with few values the values, that are exported.
+    // The series in the tests of the alerts have the exported labels, and, for labels with few values, exported values.
     let tests: Value = serde_saphyr::from_str(&file("tests/chart/alerts.test.yaml")?)?;
     let tested = tests["tests"].as_array().into_iter().flatten();
     let tested = tested.flat_map(|test| test["input_series"].as_array().into_iter().flatten());

@@ -1,6 +1,6 @@
-//! A match that is invalid never lets its requests fall through to a broader route: expressions for paths, headers,
-//! query parameters and methods of gRPC, each in a route that differs from the broader one by the beginning of its paths,
-//! by its host alone, or by a header alone. Some are wrong in themselves; others only an Envoy refuses.
+//! Invalid matches: requests for them never fall through to a broader route. Covers regular expressions for paths,
+//! headers, query parameters and gRPC methods, each in a route that differs from the broader one by path prefix, by
+//! host only, or by a header only. Some expressions are invalid; others are refused only by Envoy.
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -26,24 +26,24 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// How often all routes go back and forth without being waited for.
+/// Number of changes of all routes without waiting between them.
 const HASTY: usize = 10;
-/// What tells a request of a case from others.
+/// The header with the name of the case.
 const MARK: &str = "x-case";
 
-/// An expression: one that every Envoy takes, and the same spoilt.
+/// A regular expression: one that every Envoy accepts, and a bad variant.
 #[derive(Clone, Copy)]
 struct Expressions {
     good: &'static str,
     bad: &'static str,
 }
 
-/// Not closed.
+/// An unclosed bracket.
 const INVALID: Expressions = Expressions { good: "[a-z]+", bad: "[a-z" };
-/// Larger than Envoy's own limit, and smaller than Holdfast's.
+/// Larger than Envoy's default limit, and smaller than Holdfast's.
 const REFUSED: Expressions = Expressions { good: "[a-z]+", bad: "([a-z]{1,400})" };
 
-/// What of a rule is invalid, and by what the rule differs from the broader one. `$` is the expression.
+/// The invalid part of a rule, and the difference between the rule and the broader one. `$` is the expression.
 const CASES: [(&str, &str); 9] = [
     ("path-by-prefix", "path: {type: RegularExpression, value: '/shop/$'}"),
     ("header-by-prefix", "path: {value: /shop}, headers: [{name: x-a, type: RegularExpression, value: '$'}]"),
@@ -58,7 +58,7 @@ const CASES: [(&str, &str); 9] = [
         "headers: [{name: x-b, value: b}], queryParams: [{name: a, type: RegularExpression, value: '$'}]",
     ),
 ];
-/// The same of calls.
+/// The cases of gRPC calls.
 const CALLS: [(&str, &str); 2] = [
     ("method", "method: {type: RegularExpression, service: 'shop\\.C$', method: 'GetA$'}"),
     (
@@ -67,7 +67,7 @@ const CALLS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Routes of HTTP and of gRPC cannot share hosts, wildcards among them.
+/// Returns the host of a case: HTTPRoutes and GRPCRoutes cannot share hosts, wildcards included.
 fn host(case: &str) -> String {
     let calls = CALLS.iter().any(|(call, _)| *call == case);
     format!("{case}.{}", if calls { "calls" } else { "example" })
@@ -90,7 +90,7 @@ fn write(world: &World, expression: &str) -> Result<()> {
     Ok(())
 }
 
-/// The broader routes: in the same host, or, where a case differs by its host alone, in a wildcard.
+/// Writes the broader routes: with the same host, or with a wildcard where a case differs only by host.
 fn write_broad(world: &World) -> Result<()> {
     let hosts = |cases: &[(&str, &str)]| -> String {
         let same = cases.iter().filter(|(case, _)| !case.ends_with("by-host"));
@@ -102,24 +102,24 @@ fn write_broad(world: &World) -> Result<()> {
     world.write("broad-calls.yaml", grpc_route("broad-calls", &spec(&hosts(&CALLS), "broad-calls")))
 }
 
-/// A request that every case is meant for.
+/// Returns a request that matches the route of any HTTP case.
 fn request(port: u16, case: &str) -> Ask {
     let ask = get(port, "/shop/abc?a=abc").host(&host(case));
     ask.header("x-a", "abc").header("x-b", "b").header(MARK, case)
 }
 
-/// The same as a call, for those who hammer: whoever answers it, the back ends know.
+/// Returns a gRPC call as an HTTP request, for the hammer; the backends record which one receives it.
 fn called(port: u16, case: &str) -> Ask {
     let ask = get(port, "/shop.Cart/GetAll").host(&host(case)).method(Method::POST).http2();
     ask.header("content-type", "application/grpc").header("te", "trailers").header("x-a", "abc").header(MARK, case)
 }
 
-/// What becomes of a case.
+/// The expected outcome of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comes {
-    /// Its own back end answers.
+    /// Its own backend answers.
     Served,
-    /// Nobody does.
+    /// No backend answers.
     Closed,
 }
 
@@ -128,7 +128,7 @@ async fn each(port: u16, comes: Comes) -> Result<()> {
         let ask = request(port, case);
         match comes {
             Comes::Served => ask.comes_to_reach("narrow").await.map(drop),
-            Comes::Closed => ask.comes_to("no back end answers", |reply| reply.pod().is_err()).await.map(drop),
+            Comes::Closed => ask.comes_to("no backend answers", |reply| reply.pod().is_err()).await.map(drop),
         }
         .context(case)?;
     }
@@ -137,7 +137,7 @@ async fn each(port: u16, comes: Comes) -> Result<()> {
         match comes {
             Comes::Served => call.comes_to_reach("narrow-calls").await.map(drop),
             Comes::Closed => {
-                until("no back end answers", || async {
+                until("no backend answers", || async {
                     let called = call.make().await?;
                     ensure!(called.pod().is_err(), "{called:?}");
                     Ok(())
@@ -150,7 +150,7 @@ async fn each(port: u16, comes: Comes) -> Result<()> {
     Ok(())
 }
 
-/// It has found out about everything that is broken, or that nothing is.
+/// Waits until the fallback report is final and shows whether anything is broken.
 async fn comes_to_tell(holdfast: &Holdfast, broken: bool) -> Result<()> {
     until("it tells what is broken", || async {
         let report = holdfast.diagnostics("/debug/config/fallback").await?;
@@ -163,7 +163,7 @@ async fn comes_to_tell(holdfast: &Holdfast, broken: bool) -> Result<()> {
     .await
 }
 
-/// `closed`: what is invalid is closed, and nothing stands in for it.
+/// If `closed`, invalid routes are closed, and no stand-in version is served.
 async fn told(
     world: World,
     flags: &[&str],
@@ -211,7 +211,7 @@ async fn told(
     callers.stop().await;
     for (name, broad) in [("routes", broad), ("calls", broad_calls)] {
         let strays = broad.count(|seen| !seen.request.header(MARK).is_empty());
-        ensure!(strays == 0, "{strays} requests reached the back end of the broader {name}");
+        ensure!(strays == 0, "{strays} requests reached the backend of the broader {name}");
     }
     Ok(())
 }
@@ -232,7 +232,8 @@ async fn invalid_with_last_valid_versions(world: World) -> Result<()> {
     told(world, &LAST_VALID, INVALID, false, true).await
 }
 
-/// The Gateway is held at what it had: what it never had is not there, so that all begins with what is good.
+/// The Gateway is held at its previous configuration, which does not have new routes; therefore the story begins with
+/// valid routes.
 async fn refused_under_no_gate(world: World) -> Result<()> {
     told(world, &["--probe", "off"], REFUSED, false, false).await
 }

@@ -1,5 +1,5 @@
-//! Values that look like nothing special and that Envoy refuses, or takes and then breaks on. None of them may cost more
-//! than its own rule: Envoy refuses nothing, and the neighbours of each are served, before and after it is gone.
+//! Inconspicuous values that Envoy refuses, or accepts and then fails on. Each affects only its own rule: Envoy refuses
+//! nothing, and the other routes are served, before and after the value is removed.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::get;
@@ -15,7 +15,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Each spec becomes a route of its own beside good ones; then all of it changes once more.
+/// Writes each spec as a separate route beside valid ones; then changes all of them once more.
 async fn each_stays_alone(world: World, specs: &[String]) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -32,7 +32,8 @@ async fn each_stays_alone(world: World, specs: &[String]) -> Result<()> {
     let holdfast = world.run().await?;
     get(port, "/good").comes_to_reach("echo").await?;
     nothing_is_refused(&holdfast).await?;
-    // One by one they go, and with each the good one moves on: whatever would have been held back shows.
+    // The odd routes are deleted one by one, and the valid one changes with them: a held configuration would become
+    // visible.
     for number in 0..specs.len() {
         world.delete(&format!("route-odd{number}.yaml"))?;
         if number % 8 == 0 {
@@ -268,7 +269,7 @@ async fn in_filters(world: World) -> Result<()> {
         )
     };
     let mut specs: Vec<String> = filters.iter().enumerate().map(rule).collect();
-    // The same on one back end.
+    // The same filters on one backend.
     specs.extend(filters.iter().enumerate().map(|(number, filter)| {
         let path = format!("/backend{number}");
         format!("rules:\n- matches: [{{path: {{type: PathPrefix, value: {path}}}}}]\n  backendRefs: [{{name: echo, port: 8080, filters: [{filter}]}}]")
@@ -317,7 +318,7 @@ async fn in_rules(world: World) -> Result<()> {
         ]
         .map(str::to_owned),
     );
-    // Both filters that decide about the answer at once, and one of a kind twice.
+    // Combinations of the two filters that end a request or change its path, and each of them twice.
     let filters = "rules:\n- matches: [{path: {type: PathPrefix, value: /twice}}]\n  filters:\n";
     let redirect = "  - {type: RequestRedirect, requestRedirect: {port: 81}}\n";
     let rewrite = "  - {type: URLRewrite, urlRewrite: {hostname: a.example}}\n";
@@ -439,7 +440,7 @@ async fn in_certificates(world: World) -> Result<()> {
     let ask = get(port, "/").host("good.example").tls(good.trust("good.example"));
     ask.comes_to_reach("echo").await?;
     nothing_is_refused(&holdfast).await?;
-    // The broken ones change places while the good one is asked.
+    // The broken certificates are exchanged while the valid one is in use.
     world.write(
         "secrets.yaml",
         documents(&secrets).replace("name: mismatch", "name: spare").replace("name: cut\n", "name: mismatch\n"),

@@ -1,6 +1,6 @@
-//! Where that stands which answers for an invalid match, seen from both sides: none of the requests that the match was
-//! meant for falls through to the broader route of another team, and no other request is kept from it, nor from the
-//! narrower route of a third. Some expressions are wrong in themselves; others only an Envoy refuses.
+//! Position of the route that replaces an invalid match: requests for the invalid match do not fall through to the
+//! broader route of another team, and all other requests reach the broader route or the narrower route of a third team.
+//! Some expressions are invalid; others are refused only by Envoy.
 
 use anyhow::{Context, Result, bail, ensure};
 use holdfast_scenario_tests::ask::get;
@@ -25,21 +25,21 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// An expression that is wrong in itself, in which a beginning can still be read.
+/// An invalid regular expression with a readable prefix.
 const INVALID: &str = "[0-9";
-/// One that only Envoy refuses: larger than its own limit, and smaller than Holdfast's.
+/// A regular expression that only Envoy refuses: larger than its default limit, and smaller than Holdfast's.
 const REFUSED: &str = "([0-9]{1,400})";
 
-/// The teams: one made the mistake, one has a broader route, one has a narrower one.
+/// The teams: one has the mistake, one has a broader route, one has a narrower one.
 const TEAMS: [&str; 3] = ["mistaken", "broad", "third"];
 
-/// A match of the mistaken team, where `$` is the expression; the narrower match of the third; and who answers which
-/// request: `-` is nobody.
+/// The match of the mistaken team, where `$` is the expression; the narrower match of the third team; and the team that
+/// answers each request, `-` for none.
 struct Case {
     name: &'static str,
     mistaken: &'static str,
     third: &'static str,
-    /// Only an expression that is wrong in itself has a beginning that can be read.
+    /// Whether the case applies only to invalid expressions, which have a readable prefix.
     readable_only: bool,
     asks: &'static [(&'static str, &'static str)],
 }
@@ -158,7 +158,7 @@ const CASES: [Case; 10] = [
             ("GET / x-b=b", "broad"),
         ],
     },
-    // Nothing of it is told, and the broader route is one of another host.
+    // No prefix is readable, and the broader route has another host.
     Case {
         name: "host",
         mistaken: "path: {type: RegularExpression, value: '($)'}",
@@ -207,7 +207,7 @@ const CALLS: [Case; 3] = [
     },
 ];
 
-/// Conditions of HTTPProxies: the children of one root are the teams'.
+/// Conditions of HTTPProxies: each team has a child of one root.
 const PROXIES: [Case; 6] = [
     Case {
         name: "path",
@@ -271,7 +271,7 @@ enum Kind {
     Proxies,
 }
 
-/// The routes of all teams for a case.
+/// Writes the routes of all teams for a case.
 fn write(world: &World, kind: Kind, case: &Case, expression: &str) -> Result<()> {
     let host = format!("{}.example", case.name);
     let mistaken = case.mistaken.replace('$', expression);
@@ -287,7 +287,8 @@ fn write(world: &World, kind: Kind, case: &Case, expression: &str) -> Result<()>
             continue;
         }
         let kind = if kind == Kind::Calls { "GRPCRoute" } else { "HTTPRoute" };
-        // Where nothing can be told of a match, routes with the same hosts come first.
+        // If a match has no readable part, other routes with the same hosts take precedence, so the broader route has
+        // another host.
         let host = match team {
             "broad" if case.name == "host" => "'*.example'",
             _ => &host,
@@ -308,7 +309,7 @@ fn write(world: &World, kind: Kind, case: &Case, expression: &str) -> Result<()>
     world.write(&format!("{}.yaml", case.name), documents(&parts))
 }
 
-/// Who answers a request as it is written in a case: `-` is nobody.
+/// Returns the team that answers a request in the notation of [`Case`]; `-` for none.
 async fn answered(port: u16, case: &Case, ask: &str) -> Result<String> {
     let mut words = ask.split(' ').peekable();
     let method = words.next().context("no method")?;
@@ -369,7 +370,7 @@ async fn told(world: World, kind: Kind, expression: &str) -> Result<()> {
             .await?;
         }
     }
-    // Once more, now that all is as it should be: nothing changes any more.
+    // Repeated in the final state: nothing changes any more.
     for case in &cases {
         for (ask, expected) in case.asks {
             let answered = answered(port, case, ask).await?;

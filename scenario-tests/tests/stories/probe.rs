@@ -1,4 +1,5 @@
-//! The probe: each content has its own verdict, whatever else is tried, and no trouble of the probe convicts anybody.
+//! The probe: each candidate has its own verdict, whatever else is tried, and no problem of the probe convicts an
+//! object.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -40,16 +41,16 @@ pub(crate) fn stories() -> Vec<Story> {
     .collect()
 }
 
-/// How long a probe may be silent in these stories, unless they wait for just that.
+/// Maximum time without an answer of a probe, in stories that do not wait for it.
 const PATIENT: Duration = Duration::from_secs(30);
-/// Where they do.
+/// Maximum time without an answer of a probe, in stories that wait for it.
 const IMPATIENT: Duration = Duration::from_secs(2);
 
 fn route(id: u64, mistake: Option<Mistake>) -> Trial {
     trial(id, ResourceType::Route, candidates::table(&format!("http/{id}"), 3, mistake))
 }
 
-/// Every fiftieth is bad, each mistake in its turn.
+/// Returns whether a route is bad: one in fifty, with each mistake in turn.
 fn is_bad(id: u64) -> bool {
     id % 50 == 17
 }
@@ -84,7 +85,7 @@ async fn large_tables(world: World) -> Result<()> {
     Ok(())
 }
 
-/// In one order and in the next, at the same place: what was refused is refused again.
+/// In one order and in the next, at the same position: a refused content is refused again.
 async fn refused_once_is_refused_again(world: World) -> Result<()> {
     let mut probe = Probe::start(&world, PATIENT).await?;
     let good = Certificate::of(&["a.example.com"])?;
@@ -108,7 +109,7 @@ async fn refused_once_is_refused_again(world: World) -> Result<()> {
             ensure!(is_refused(&outcomes[&1]) == bad, "{outcomes:?}");
         }
     }
-    // More equal ones than there are places.
+    // More equal candidates than positions.
     let outcomes = probe.verdicts((0..300).map(|id| route(id, Some(Mistake::Regex))).collect()).await?;
     ensure!(those(&outcomes, is_refused).len() == 300);
     let outcomes = probe.verdicts((0..100).map(|id| secret(id, &other.key_pem)).collect()).await?;
@@ -145,7 +146,7 @@ async fn listeners(world: World) -> Result<()> {
     let mut probe = Probe::start(&world, PATIENT).await?;
     let port = world.port()?;
     let address: SocketAddr = format!("127.0.0.1:{port}").parse()?;
-    // All of them want one address, which is free while they are tried, too.
+    // All listeners have the same address, which stays free while they are tried.
     let is_bad = |id: u64| id % 7 == 3;
     let listener =
         |id| trial(id, ResourceType::Listener, candidates::listener(address, is_bad(id).then_some("function foo(")));
@@ -162,7 +163,7 @@ async fn listeners(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Nobody waits for endpoints, be they asked for or not, be they of one service or of many.
+/// Clusters do not wait for endpoints, whether or not Envoy subscribes to them, of one service or of many.
 async fn clusters(world: World) -> Result<()> {
     let mut probe = Probe::start(&world, IMPATIENT).await?;
     let is_bad = |id: u64| id % 9 == 4;
@@ -235,7 +236,7 @@ async fn killed_in_the_middle(world: World) -> Result<()> {
     disturbed(world, "KILL").await
 }
 
-/// Only who hangs it is convicted, after two probes.
+/// Only the content that hangs the probe is convicted, after two probes.
 async fn content_that_hangs_it(world: World) -> Result<()> {
     let mut probe = Probe::start(&world, IMPATIENT).await?;
     let address = |id: u64| SocketAddr::from(([127, 0, 0, 1], 10_000 + u16::try_from(id).unwrap_or(0)));
@@ -257,10 +258,10 @@ async fn content_that_hangs_it(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A cluster whose answer is held back, and with it those of all others, is no reason to convict anybody.
+/// A cluster that delays its answer, and thereby the answers for all others, does not convict any object.
 async fn cluster_that_waits(world: World) -> Result<()> {
     let mut probe = Probe::start(&world, IMPATIENT).await?;
-    // It takes connections and answers to nothing.
+    // A server that accepts connections and does not answer.
     let mute = std::net::TcpListener::bind("127.0.0.1:0")?;
     let mut trials: Vec<Trial> =
         (0..20).map(|id| trial(id, ResourceType::Cluster, candidates::cluster("service/a/b/80", 0))).collect();
@@ -302,7 +303,7 @@ async fn no_binary_convicts_nobody(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Prints what it costs; asserts nothing on it.
+/// Prints the cost of the probe; asserts nothing about it.
 async fn figures(world: World) -> Result<()> {
     let started = Instant::now();
     let mut probe = Probe::start(&world, PATIENT).await?;

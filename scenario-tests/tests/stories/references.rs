@@ -1,4 +1,4 @@
-//! References to other objects: granted, revoked, missing, and back again.
+//! References to other objects: granted, revoked, missing, and restored.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::get;
@@ -35,12 +35,12 @@ async fn grant_given_and_revoked(world: World) -> Result<()> {
     let (ask, near) = (get(port, "/far"), get(port, "/near"));
     near.comes_to_reach("near").await?;
     ask.comes_to_answer(500).await?;
-    ensure!(far.received() == 0, "a back end without a grant was reached");
+    ensure!(far.received() == 0, "a backend without a grant was reached");
 
     world.write("grant.yaml", manifests::grant("far", "routes", "HTTPRoute", "default", "Service"))?;
     ask.comes_to_reach("far").await?;
 
-    // From the first 500 after the revocation on, the back end is not reached again.
+    // From the first 500 after the revocation on, the backend is not reached again.
     let siblings = Hammer::start([near.clone()]);
     world.delete("grant.yaml")?;
     ask.comes_to_answer(500).await?;
@@ -48,10 +48,10 @@ async fn grant_given_and_revoked(world: World) -> Result<()> {
     for _ in 0..20 {
         ask.answers(500).await?;
     }
-    ensure!(far.received() == reached, "a revoked back end was reached");
+    ensure!(far.received() == reached, "a revoked backend was reached");
     siblings.stop_expecting(holdfast_scenario_tests::hammer::Shot::is_ok).await?;
 
-    // A grant for another namespace or another kind is no grant.
+    // A grant for another namespace or another kind does not apply.
     world.write(
         "grant.yaml",
         manifests::documents(&[
@@ -64,7 +64,7 @@ async fn grant_given_and_revoked(world: World) -> Result<()> {
     for _ in 0..20 {
         ask.answers(500).await?;
     }
-    ensure!(far.received() == reached, "a back end was reached by the grant of somebody else");
+    ensure!(far.received() == reached, "a backend was reached by the grant of somebody else");
     Ok(())
 }
 
@@ -86,7 +86,7 @@ async fn missing_back_end_answers_500_beside_its_siblings(world: World) -> Resul
     get(port, "/wrong-port").answers(500).await?;
     get(port, "/other").reaches("there").await?;
     let said = holdfast.said();
-    ensure!(said.contains("missing") && said.contains("half"), "the log does not name route and back end:\n{said}");
+    ensure!(said.contains("missing") && said.contains("half"), "the log does not name route and backend:\n{said}");
     Ok(())
 }
 

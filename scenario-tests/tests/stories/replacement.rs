@@ -1,13 +1,13 @@
-//! Invalid routes are replaced where they stand, so that no broader route catches their requests.
+//! Invalid routes are replaced at their own match, so that no broader route receives their requests.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories, until};
 
-/// What a replaced route answers where no flag says otherwise.
+/// The default body of the response of a replaced route.
 const BODY: &str = "Holdfast has invalid configuration. Administrators should check the HTTPRoute resource to find and fix config errors.";
-/// How often the broken route is edited back and forth.
+/// Number of edits of the broken route.
 const EDITS: usize = 100;
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -25,7 +25,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// The rule of `/path`, and beside it a rule of another route below it.
+/// Writes the broader route, for `/path`.
 fn broader(world: &World) -> Result<()> {
     world.route(
         "broad",
@@ -64,7 +64,7 @@ async fn invalid_expression_answers_the_replacement(world: World) -> Result<()> 
     ensure!(replaced >= 1.0, "no replacement is counted:\n{}", holdfast.metrics().await?);
     holdfast.comes_to_say(&["narrow", "spec.rules[0].matches[0].path"]).await?;
 
-    // Repaired, it answers at once, and the gauge falls back to nothing.
+    // Corrected, the route is served at once, and the gauge returns to 0.
     world.route("narrow", &expression("/path/bad/[0-9]+"))?;
     get(port, "/path/bad/1").comes_to_reach("narrow").await?;
     until("nothing is replaced any more", || async {
@@ -75,7 +75,7 @@ async fn invalid_expression_answers_the_replacement(world: World) -> Result<()> 
     .await
 }
 
-/// A filter that cannot be done closes its rule and no other.
+/// An unsupported filter closes its rule and no other.
 async fn invalid_filter_answers_the_replacement(world: World) -> Result<()> {
     let broad = world.backend("broad").await?;
     let _narrow = world.backend("narrow").await?;
@@ -100,7 +100,8 @@ async fn invalid_filter_answers_the_replacement(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Switched off, the rule is left out, and the request reaches the broader route: the very thing that is prevented.
+/// With the gate off, the rule is excluded, and the request reaches the broader route, which the gate otherwise
+/// prevents.
 async fn switched_off_the_broader_route_answers(world: World) -> Result<()> {
     let _backends = (world.backend("broad").await?, world.backend("narrow").await?);
     let port = world.gateway()?;
@@ -123,7 +124,7 @@ async fn code_and_body_from_flags(world: World) -> Result<()> {
     is_replaced(get(port, "/path/bad/1"), 503, "closed for 100% repair").await?;
     let options = holdfast.kill()?;
 
-    // Other settings after a restart show without a restart of Envoy.
+    // Other settings take effect after a restart of Holdfast, without a restart of Envoy.
     let flags = ["--invalid-route-response-code", "410"];
     let _holdfast = world.run_with(HoldfastOptions { args: Vec::new(), ..options }.args(&flags)).await?;
     is_replaced(get(port, "/path/bad/1"), 410, BODY).await
@@ -141,8 +142,8 @@ async fn code_and_body_from_the_environment(world: World) -> Result<()> {
     is_replaced(get(port, "/path/bad/1"), 418, "from the environment").await
 }
 
-/// Scenario 1 of EP-10625: `/path/bad` is broken beside `/path`. While it is edited back and forth under load, no
-/// request for `/path/bad/x` reaches the back end of `/path`, and `/path` answers as if nothing happened.
+/// Scenario 1 of EP-10625: `/path/bad` is broken beside `/path`. While it is edited repeatedly under load, no request
+/// for `/path/bad/x` reaches the backend of `/path`, and `/path` is not affected.
 async fn broken_route_never_reaches_the_broader_one(world: World) -> Result<()> {
     let broad = world.backend("broad").await?;
     let narrow = world.backend("narrow").await?;
@@ -150,7 +151,8 @@ async fn broken_route_never_reaches_the_broader_one(world: World) -> Result<()> 
     broader(&world)?;
     let good = "rules:\n- matches: [{path: {type: PathPrefix, value: /path/bad}}]\n  backendRefs: [{name: narrow, port: 8080}]";
     let broken = [
-        // A destination that is missing, a path that is no path, a filter that cannot be done, an invalid expression.
+        // A missing destination, an unsupported filter, an invalid expression of a header, an invalid expression of a
+        // path.
         good.replace("name: narrow", "name: nowhere"),
         good.replace(
             "  backendRefs",
@@ -178,7 +180,7 @@ async fn broken_route_never_reaches_the_broader_one(world: World) -> Result<()> 
         } else if edit % 10 == 4 {
             theirs.goes_on(10).await?;
             let answer = get(port, "/path/bad/x").header("x-any", "1");
-            answer.comes_to("no back end answers", |reply| reply.echo().is_err()).await?;
+            answer.comes_to("no backend answers", |reply| reply.echo().is_err()).await?;
         } else {
             theirs.goes_on(3).await?;
         }
@@ -192,7 +194,7 @@ async fn broken_route_never_reaches_the_broader_one(world: World) -> Result<()> 
     ours.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 200, pod, .. } if pod == "broad")).await?;
     theirs.stop_expecting(of_route).await?;
     let strays = broad.count(|seen| seen.request.path.starts_with("/path/bad"));
-    ensure!(strays == 0, "{strays} requests for /path/bad reached the back end of /path");
+    ensure!(strays == 0, "{strays} requests for /path/bad reached the backend of /path");
     ensure!(narrow.count(|seen| !seen.request.path.starts_with("/path/bad")) == 0);
     ensure!(holdfast.envoys().len() == 1, "{:?}", holdfast.envoys());
     Ok(())

@@ -1,4 +1,4 @@
-//! Ends and beginnings: of Holdfast, of Envoy, by signal and by crash. Traffic goes on wherever an Envoy is left.
+//! Restarts of Holdfast and of Envoy, by signal and by crash. Traffic continues wherever an Envoy remains.
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::ask::get;
@@ -32,7 +32,7 @@ fn only_envoy(holdfast: &Holdfast) -> Result<u32> {
     envoys.first().copied().context("no Envoy")
 }
 
-/// Envoy goes on serving without Holdfast, is adopted by the next one, and needs to be sent not one resource.
+/// Envoy continues without Holdfast, the next Holdfast adopts it, and sends no resource.
 async fn killed_and_started_again_sends_nothing(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -50,7 +50,7 @@ async fn killed_and_started_again_sends_nothing(world: World) -> Result<()> {
     load.goes_on(100).await?;
     ensure!(only_envoy(&holdfast)? == envoy, "the Envoy was not adopted");
     ensure!(sent == 0.0, "{sent} resources were sent to an Envoy that had them all");
-    // It is adopted for good: a change reaches it.
+    // The adoption is complete: a change reaches the Envoy.
     world.route("more", &prefix("/more", "nobody"))?;
     get(port, "/more").comes_to_answer(500).await?;
     load.stop_expecting(Shot::is_ok).await?;
@@ -89,7 +89,7 @@ async fn asked_to_end_it_ends_its_envoys(world: World) -> Result<()> {
     ensure!(!process::runs(envoy), "Envoy {envoy} still runs");
     ensure!(process::naming(world.folder()).is_empty(), "processes are left");
     ensure!(get(port, "/").send().await.is_err(), "the Gateway still answers");
-    // And from the same folder it all comes back.
+    // A start with the same folder restores everything.
     let _holdfast = world.run().await?;
     get(port, "/").comes_to_reach("echo").await?;
     Ok(())
@@ -133,7 +133,7 @@ async fn deleted_gateway_ends_its_envoy(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Holdfast is off while every file is spoilt: all is served as it was until the files say something else.
+/// All files are damaged while Holdfast is off: everything is served as before until the files are valid again.
 async fn files_that_do_not_parse_at_the_start(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -155,7 +155,7 @@ async fn files_that_do_not_parse_at_the_start(world: World) -> Result<()> {
     let holdfast = world.run_with(options).await?;
     get(port, "/more").comes_to_reach("echo").await?;
     holdfast.comes_to_say(&["gateway.yaml", "what an earlier run stored of the object stays"]).await?;
-    // What is deleted now is deleted.
+    // A file that is deleted now deletes its objects.
     world.delete("route-more.yaml")?;
     for (name, text) in written.iter().filter(|(name, _)| name != "route-more.yaml") {
         get(port, "/").answers(200).await?;

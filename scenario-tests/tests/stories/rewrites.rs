@@ -1,4 +1,4 @@
-//! Redirects and rewrites: what the client is told, and what the back end sees.
+//! Redirects and rewrites: the location that clients receive, and the path that backends receive.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -12,7 +12,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// A rule that matches a path prefix and has one filter.
+/// Returns a rule that matches a path prefix and has one filter.
 fn rule(prefix: &str, filter: &str, backend: Option<&str>) -> String {
     let backend = backend.map(|name| format!("\n  backendRefs: [{{name: {name}, port: 8080}}]")).unwrap_or_default();
     format!("- matches: [{{path: {{type: PathPrefix, value: {prefix}}}}}]\n  filters: [{filter}]{backend}\n")
@@ -26,8 +26,8 @@ fn rewrite(prefix: &str, fields: &str) -> String {
     rule(prefix, &format!("{{type: URLRewrite, urlRewrite: {{{fields}}}}}"), Some("echo"))
 }
 
-/// The same address without the port of its scheme's own. Envoy keeps the port of the request's `Host` where none is
-/// told, so that Holdfast has to tell it where the listener has another one; both mean the same.
+/// Removes the default port of the scheme from an address. Envoy keeps the port of the request's `Host` if the redirect
+/// has none, so Holdfast sets the port if the listener has another one; both are equivalent.
 fn without_own_port(location: &str) -> String {
     let (own, rest) = match location.split_once("://") {
         Some(("http", rest)) => (":80", rest),
@@ -55,7 +55,7 @@ async fn redirect_status_and_host(world: World) -> Result<()> {
     }
     world.route("redirects", &rules)?;
     let _holdfast = world.run().await?;
-    // Without a port in the filter and without a scheme, the listener's port is told.
+    // Without a port and a scheme in the filter, the location has the listener's port.
     redirects_to(get(port, "/host"), 302, &format!("http://example.org:{port}/host")).await?;
     for status in [301, 302, 303, 307, 308] {
         let path = format!("/{status}/more?a=b");
@@ -64,7 +64,7 @@ async fn redirect_status_and_host(world: World) -> Result<()> {
     Ok(())
 }
 
-/// The port of a scheme's own is never told; a scheme without a port takes its own.
+/// The location never has the default port of its scheme; a scheme without a port uses the default.
 async fn redirect_scheme_and_port(world: World) -> Result<()> {
     let port = world.gateway()?;
     let rules = [
@@ -126,7 +126,7 @@ async fn redirect_paths(world: World) -> Result<()> {
 
 async fn sees(ask: Ask, host: &str, path: &str) -> Result<()> {
     let seen = ask.comes_to_reach("echo").await?.echo()?;
-    ensure!(seen.host == host && seen.path == path, "{}: the back end saw {} {}", ask.line(), seen.host, seen.path);
+    ensure!(seen.host == host && seen.path == path, "{}: the backend saw {} {}", ask.line(), seen.host, seen.path);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What Holdfast shows of itself: pages, metrics, logs. And what it must never show.
+//! Observability: diagnostics pages, metrics, logs; and confidentiality of their content.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ async fn pages_and_metrics(world: World) -> Result<()> {
     let envoys = holdfast.diagnostics("/debug/envoys").await?.to_string();
     ensure!(envoys.contains("default/public") && envoys.contains("1.40"), "{envoys}");
 
-    // A page of the web that a browser here is led to must not read it under a name of its own.
+    // Another host name is rejected, so that a web page in a local browser cannot read the pages (DNS rebinding).
     get(holdfast.options.diagnostics, "/debug/envoys").host("evil.example").answers(421).await?;
 
     let metrics = holdfast.options.metrics;
@@ -55,10 +55,10 @@ async fn pages_and_metrics(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A client's secret, where users log in elsewhere.
+/// A client secret of an OAuth 2.0 extension.
 const CLIENT_SECRET: &str = "canary-of-a-client";
 
-/// A host whose users log in elsewhere.
+/// Returns a policy for OAuth 2.0 login, and its objects.
 fn login() -> String {
     let object =
         |kind: &str, rest: &str| format!("apiVersion: {kind}, metadata: {{name: login, namespace: default}}, {rest}");
@@ -78,7 +78,7 @@ fn login() -> String {
     documents.map(|document| format!("{{{document}}}")).join("\n---\n")
 }
 
-/// A private key and a client's secret reach Envoy and nothing else: no page, no metric, no log, no file.
+/// A private key and a client secret reach Envoy and nothing else: no page, no metric, no log, no file.
 async fn secrets_never_leave(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let certificate = Certificate::of(&["one.example"])?;
@@ -94,7 +94,7 @@ async fn secrets_never_leave(world: World) -> Result<()> {
     asked("/").comes_to_reach("echo").await?;
     asked("/login").comes_to_answer(302).await?;
 
-    // The key as it stands in the middle of its PEM form, and that form encoded once more, as the Secret has it.
+    // A line of the PEM form of the key, and its base64 form in the Secret.
     let line = certificate.key_pem.lines().nth(1).context("a key of one line")?.to_owned();
     let encoded = STANDARD.encode(&certificate.key_pem);
     let client = [CLIENT_SECRET.to_owned(), STANDARD.encode(CLIENT_SECRET).trim_end_matches('=').to_owned()];

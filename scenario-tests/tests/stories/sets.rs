@@ -1,4 +1,4 @@
-//! ListenerSets: listeners that other teams add to a Gateway, and what one of them can and cannot do to others.
+//! ListenerSets: listeners that other teams add to a Gateway, and isolation between them.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -24,14 +24,14 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Writes the Gateway, with those who may add listeners.
+/// Writes the Gateway, with the namespaces that may add listeners.
 fn gateway(world: &World, from: &str, listeners: &str) -> Result<()> {
     let gateway = manifests::gateway("public", listeners);
     let gateway = format!("{gateway}  allowedListeners: {{namespaces: {{from: {from}}}}}\n");
     world.write("gateway.yaml", documents(&[manifests::class(), gateway]))
 }
 
-/// Writes a ListenerSet of the Gateway; `made` is the day of 2026 on which it was created.
+/// Writes a ListenerSet of the Gateway; `made` is the day of its creation in January 2026.
 fn set(world: &World, namespace: &str, name: &str, made: u8, listeners: &str) -> Result<()> {
     let listeners: String = listeners.lines().map(|line| format!("  {line}\n")).collect();
     let text = format!(
@@ -42,7 +42,7 @@ fn set(world: &World, namespace: &str, name: &str, made: u8, listeners: &str) ->
     world.write(&format!("set-{namespace}-{name}.yaml"), text)
 }
 
-/// A route for all paths that stands at a ListenerSet.
+/// Writes a route for all paths at a ListenerSet.
 fn at_set(world: &World, namespace: &str, name: &str) -> Result<()> {
     let parent = format!("- {{kind: ListenerSet, name: {name}}}\n");
     world.write(&format!("route-{namespace}-{name}.yaml"), route("HTTPRoute", namespace, name, &parent, &to("echo")))
@@ -74,7 +74,7 @@ async fn another_team_adds_a_host_and_a_port(world: World) -> Result<()> {
     let _holdfast = world.run().await?;
     let (theirs, ours, at_port) =
         (get(port, "/").host("team.example"), get(port, "/").host("other.example"), get(other, "/"));
-    // Nobody lets them in: the Gateway's own listener answers for all hosts.
+    // Without permission, the Gateway's own listener answers for all hosts.
     theirs.comes_to_reach("own").await?;
     ensure!(at_port.send().await.is_err(), "a port that nobody may open");
     let others = Hammer::start([ours.clone()]);
@@ -82,7 +82,7 @@ async fn another_team_adds_a_host_and_a_port(world: World) -> Result<()> {
     theirs.comes_to_reach("team").await?;
     at_port.comes_to_reach("team").await?;
     ours.reaches("own").await?;
-    // A route that names the Gateway is not at the set's listeners, and the other way round.
+    // A route at the Gateway is not attached to the set's listeners, and vice versa.
     at_port.clone().host("any.example").reaches("team").await?;
     gateway(&world, "Same", &http_listener(port))?;
     theirs.comes_to_reach("own").await?;
@@ -95,7 +95,7 @@ async fn another_team_adds_a_host_and_a_port(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A set can take neither a host of the Gateway nor one of an older set; what it has besides is served.
+/// A set cannot take a host of the Gateway or of an older set; its other hosts are served.
 async fn who_comes_first_keeps_the_host(world: World) -> Result<()> {
     let _own = world.backend("own").await?;
     let mut pods = Vec::new();
@@ -122,7 +122,7 @@ async fn who_comes_first_keeps_the_host(world: World) -> Result<()> {
     at("gateway.example").reaches("own").await?;
     at("old.example").reaches("old").await?;
     others.stop_expecting(Shot::is_ok).await?;
-    // When the first one goes, the next has it.
+    // When the older set is deleted, the next one gets the host.
     world.delete("set-old-own.yaml")?;
     at("old.example").comes_to_reach("young").await?;
     drop(pods);
@@ -156,7 +156,7 @@ async fn with_tls_and_a_certificate_of_its_own(world: World) -> Result<()> {
     secure(port, "team.example.org", &theirs).comes_to_reach("team").await?;
     let shown = secure(port, "team.example.org", &theirs).connect().await?.certificate;
     ensure!(shown.as_ref() == Some(&theirs.der), "not the certificate of the team");
-    // A connection is for the hosts of one listener, whoever wrote it.
+    // A connection is valid for the hosts of one listener, whether of the Gateway or of a set.
     let on = |name: &str, host: &str, certificate: &Certificate| {
         get(port, "/").host(host).tls(certificate.trust(name)).http2()
     };
@@ -165,7 +165,7 @@ async fn with_tls_and_a_certificate_of_its_own(world: World) -> Result<()> {
     on("other.example.org", "team.example.org", &wild).answers(421).await?;
     on("other.example.org", "third.example.org", &wild).reaches("own").await?;
     let others = Hammer::start([secure(port, "other.example.org", &wild), secure(port, "second.example.org", &theirs)]);
-    // A certificate that is broken, missing, or another namespace's closes its listener, and the wildcard does not answer.
+    // A certificate that is missing or of another namespace closes its listener, and the wildcard does not answer.
     for reference in ["{name: missing}", "{name: wild, namespace: default}"] {
         let bad = listener(
             "one",
@@ -193,7 +193,7 @@ async fn with_tls_and_a_certificate_of_its_own(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A TrafficPolicy of a ListenerSet, or of one of its listeners.
+/// Writes a TrafficPolicy of a ListenerSet, or of one of its listeners.
 fn policy(world: &World, section: &str, spec: &str) -> Result<()> {
     let text = format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: p, namespace: team}}\n\
@@ -202,8 +202,8 @@ fn policy(world: &World, section: &str, spec: &str) -> Result<()> {
     world.write("policy.yaml", text)
 }
 
-/// The hosts of a set close and open; those of the Gateway and of another set at the same port go on, and nobody without
-/// credentials ever gets in.
+/// The hosts of a set close and open; those of the Gateway and of another set at the same port are served, and no
+/// unauthorized request passes.
 async fn policies_of_a_set_hold_for_its_listeners(world: World) -> Result<()> {
     let _own = world.backend("echo").await?;
     let team = world.pod("team", "echo", "team").await?;
@@ -239,7 +239,7 @@ async fn policies_of_a_set_hold_for_its_listeners(world: World) -> Result<()> {
         without[0].comes_to_answer(guard.status).await?;
     }
     strangers.stop_expecting(|shot| !shot.is_ok()).await?;
-    // Of one listener only.
+    // A policy of one listener only.
     policy(&world, ", sectionName: http", guard.broken[0])?;
     at("own.example").comes_to_answer(500).await?;
     at("second.example").comes_to_reach("team").await?;
@@ -287,7 +287,7 @@ async fn policies_of_a_set_hold_with_tls(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A set that cannot be read any more is served as it was; the Gateway and other sets go on.
+/// A set that becomes unreadable is served as before; the Gateway and other sets are not affected.
 async fn unreadable_set_stays(world: World) -> Result<()> {
     let _own = world.backend("own").await?;
     let team = world.pod("team", "echo", "team").await?;

@@ -1,4 +1,5 @@
-//! xDS where strangers can reach it: certificates and tokens decide which Gateway an Envoy reads, and nothing else does.
+//! xDS access by unauthenticated peers: only certificates and tokens decide which Gateway's configuration an Envoy
+//! receives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Certificates in a folder of the world.
+/// Creates certificates in a folder of the world.
 async fn certgen(world: &World, folder: &str) -> Result<PathBuf> {
     let path = world.folder().join(folder);
     let out = path.display().to_string();
@@ -41,7 +42,7 @@ async fn certgen(world: &World, folder: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Options of a Holdfast that serves over TLS with these certificates.
+/// Returns options of a Holdfast that serves xDS over TLS with these certificates.
 fn options(world: &World, certificates: &Path) -> Result<HoldfastOptions> {
     let file = |name: &str| certificates.join("server").join(name).display().to_string();
     let (certificate, key, authorities) = (file("tls.crt"), file("tls.key"), file("ca.crt"));
@@ -53,7 +54,7 @@ fn envoy(node: &str, credentials: PathBuf) -> FleetEnvoy {
     FleetEnvoy { credentials: Some(credentials), ..FleetEnvoy::large(node) }
 }
 
-/// The Gateways `default/public`, with a certificate, and `default/other`; with their ports.
+/// Writes the Gateways `default/public`, with a certificate, and `default/other`; returns their ports.
 fn two_gateways(world: &World, certificate: &Certificate) -> Result<(u16, u16)> {
     let (public, other) = (world.port()?, world.port()?);
     let listeners = https_listener("one", public, "one.example", &["one"]);
@@ -66,7 +67,7 @@ fn two_gateways(world: &World, certificate: &Certificate) -> Result<(u16, u16)> 
     Ok((public, other))
 }
 
-/// Fails where an Envoy has anything of a Gateway.
+/// Fails if an Envoy has any resource of a Gateway.
 async fn has_nothing(envoy: &Running) -> Result<()> {
     for resource in ["dynamic_listeners", "dynamic_active_clusters", "dynamic_warming_clusters"] {
         let dump = envoy.dump(resource).await?;
@@ -79,10 +80,10 @@ async fn has_nothing(envoy: &Running) -> Result<()> {
     Ok(())
 }
 
-/// Waits until an Envoy was turned away so often.
+/// Waits until an Envoy was rejected twice.
 async fn is_turned_away(envoy: &Running) -> Result<()> {
     until("it is turned away", || async {
-        // In the handshake, or stream by stream on a connection that stays.
+        // In the handshake, or stream by stream on an open connection.
         let connections = envoy.stat("cluster.holdfast-xds.upstream_cx_total").await?;
         let streams = envoy.stat("cluster.holdfast-xds.upstream_rq_total").await?;
         ensure!(connections.max(streams) >= 2, "{} tried {connections} connections, {streams} streams", envoy.node);
@@ -91,8 +92,8 @@ async fn is_turned_away(envoy: &Running) -> Result<()> {
     .await
 }
 
-/// Each Envoy is given what its certificate says and nothing more, whatever else it says; nobody else is given anything. And
-/// with everything logged that can be, no private key stands anywhere.
+/// Each Envoy receives the configuration of the Gateway in its certificate only, whatever Gateway it requests; other
+/// clients receive nothing. At log level trace, no private key appears anywhere.
 async fn certificates_decide(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let certificate = Certificate::of(&["one.example"])?;
@@ -102,9 +103,9 @@ async fn certificates_decide(world: World) -> Result<()> {
     let holdfast = world.run_with(options.clone()).await?;
     let folder = |root: &Path, gateway: &str| root.join("gateways").join(gateway);
 
-    // Strangers first, so that they have the most time to get something.
+    // Unauthenticated Envoys start first, so that they have the most time to receive something.
     let foreign = envoy("foreign", folder(&theirs, "default_public"));
-    // It trusts this server; only what it shows is of somebody else.
+    // It trusts this server; its own certificate is of another authority.
     fs::copy(ours.join("server/ca.crt"), folder(&theirs, "default_public").join("ca.crt"))?;
     let of_other = envoy("of-other", folder(&ours, "default_other"));
     let lies_in_delta = FleetEnvoy { gateway: "default/public", ..of_other.clone() };
@@ -147,7 +148,7 @@ async fn certificates_decide(world: World) -> Result<()> {
     nowhere(&world, holdfast, &marks).await
 }
 
-/// The edit of a bootstrap that leaves out what the Envoy would show.
+/// Returns the edit that removes the client certificate from a bootstrap.
 async fn without_certificate(
     world: &World,
     options: &HoldfastOptions,
@@ -161,7 +162,7 @@ async fn without_certificate(
     Ok(vec![(printed.get(from..to).context("no text")?.to_owned(), String::new())])
 }
 
-/// None of these marks stands on a page, in a metric, in the log or in a file of the data folder.
+/// Checks that no page, metric, log or file of the data folder contains any of these marks.
 async fn nowhere(world: &World, holdfast: Holdfast, marks: &[String]) -> Result<()> {
     let clean = |what: &str, text: &str| {
         ensure!(marks.iter().all(|mark| !text.contains(mark.as_str())), "{what} holds a private key");
@@ -180,8 +181,8 @@ async fn nowhere(world: &World, holdfast: Holdfast, marks: &[String]) -> Result<
     for_each_file(&world.folder().join("logs"), &mut |path, text| clean(&path.display().to_string(), text))
 }
 
-/// Everything that both sides have is replaced, the authority too, and nobody who asks notices. Afterwards both have what is
-/// new: an Envoy that comes back is let in by it.
+/// All certificates on both sides are replaced, the authority too, without a failed request. Afterwards both sides use
+/// the new ones: an Envoy that reconnects is authenticated with them.
 async fn certificates_are_renewed_under_load(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -216,7 +217,8 @@ async fn certificates_are_renewed_under_load(world: World) -> Result<()> {
     envoy.never_refused().await
 }
 
-/// Who has only certificates of an authority that is not trusted any more keeps what it has, and is given nothing new.
+/// An Envoy with certificates of an authority that is no longer trusted keeps its configuration, and receives nothing
+/// new.
 async fn an_authority_that_is_gone_lets_nobody_in_again(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -225,7 +227,7 @@ async fn an_authority_that_is_gone_lets_nobody_in_again(world: World) -> Result<
     let holdfast = world.run_with(options(&world, &ours)?).await?;
     let envoy = envoy("first", ours.join("gateways/default_public")).start(&world, &holdfast.options).await?;
     get(port, "/").comes_to_reach("echo").await?;
-    // A file that is no certificate changes nothing.
+    // An invalid file changes nothing.
     fs::write(ours.join("server/ca.crt"), "nonsense")?;
     holdfast.comes_to_say(&["cannot be used; it goes on with those it has"]).await?;
     fs::copy(others.join("server/ca.crt"), ours.join("server/ca.crt"))?;

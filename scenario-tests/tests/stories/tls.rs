@@ -1,4 +1,4 @@
-//! HTTPS: certificates chosen by server name, replaced and missing ones, and requests that came by the wrong way.
+//! HTTPS: certificates selected by server name, replaced and missing certificates, and misdirected requests.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -64,7 +64,7 @@ async fn two_certificates_by_server_name(world: World) -> Result<()> {
     secure(port, "a.two.example", &two).comes_to_reach("two").await?;
     let over_http2 = secure(port, "one.example", &one).http2().comes_to_reach("one").await?.echo()?;
     ensure!(over_http2.header("x-forwarded-proto") == ["https"], "{over_http2:?}");
-    // A name that no listener has gets no connection at all, and plain HTTP is not answered.
+    // The handshake for a name without a listener fails, and plain HTTP is not answered.
     let stranger = get(port, "/").host("three.example").tls(one.trust("three.example"));
     ensure!(stranger.connect().await.is_err(), "a connection for a name of no listener");
     ensure!(get(port, "/").host("one.example").send().await.is_err(), "plain HTTP on the HTTPS port");
@@ -87,7 +87,7 @@ async fn several_certificates_of_one_listener(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A connection is made for one listener; a request on it for the host of another is answered 421.
+/// A connection is established for one listener; a request on it for the host of another is answered 421.
 async fn misdirected_requests_are_refused(world: World) -> Result<()> {
     let mut backends = Vec::new();
     for name in ["any", "second", "wild", "narrow"] {
@@ -124,7 +124,7 @@ async fn misdirected_requests_are_refused(world: World) -> Result<()> {
     ] {
         on(server_name, host).answers(421).await?;
     }
-    // A host that no listener but the one without a name has, and that no route has, is simply not found.
+    // A host without a listener of its own or a route is not found at the listener without a hostname.
     on("example.org", "nobody.example").answers(404).await?;
     Ok(())
 }
@@ -150,7 +150,7 @@ async fn certificate_is_replaced(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A listener without a usable certificate keeps its name: the wildcard listener beside it does not answer for it.
+/// A listener without a usable certificate keeps its name: the wildcard listener does not answer for it.
 async fn missing_certificate_closes_its_listener_only(world: World) -> Result<()> {
     let _backends = (world.backend("named").await?, world.backend("wild").await?);
     let certificate = Certificate::of(&["*.example.org"])?;
@@ -171,7 +171,8 @@ async fn missing_certificate_closes_its_listener_only(world: World) -> Result<()
     ensure!(closed.send().await.is_err(), "a listener without its certificate answers");
     holdfast.comes_to_say(&["public", "named"]).await?;
 
-    // Once the certificate is there it is served; with one that does not fit its key, it is closed again.
+    // When the certificate is created, the listener is served; with a certificate that does not match its key, it is
+    // closed again.
     world.write("named-secret.yaml", certificate.secret("default", "named"))?;
     closed.comes_to_reach("named").await?;
     let other = Certificate::of(&["*.example.org"])?;

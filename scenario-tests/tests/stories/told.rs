@@ -1,4 +1,4 @@
-//! What is told of a fault, from the moment it comes until it is gone: pages, metrics, conditions, log and command.
+//! Reports of a fault, from its start to its end: pages, metrics, conditions, log and command.
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::ask::get;
@@ -29,7 +29,7 @@ async fn comes_to_be(holdfast: &Holdfast, status: &str) -> Result<Value> {
     .await
 }
 
-/// What `holdfast status` says, and its exit code.
+/// Runs `holdfast status`.
 async fn status(world: &World, holdfast: &Holdfast, form: &str) -> Result<process::Finished> {
     let address = format!("http://127.0.0.1:{}", holdfast.options.diagnostics);
     world.command(&["status", "--diagnostics", &address, "--output", form]).await
@@ -43,7 +43,7 @@ async fn condition(holdfast: &Holdfast, kind: &str) -> Result<Option<Value>> {
     Ok(conditions.iter().find(|condition| condition["type"] == kind).cloned())
 }
 
-/// A route that breaks goes back to its last valid version, also over a restart, and everybody is told.
+/// A broken route is backfilled, also over a restart, and the fault is reported everywhere.
 async fn a_fault_from_its_beginning_to_its_end(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -115,13 +115,13 @@ async fn a_fault_from_its_beginning_to_its_end(world: World) -> Result<()> {
     let store = holdfast.diagnostics("/debug/store").await?;
     ensure!(store["stored"] == true && store.to_string().contains("HTTPRoute:default/cart"), "{store}");
 
-    // It is told once, however often something else changes.
+    // The fault is reported once, however often something else changes.
     world.route("other", &cart("/other"))?;
     get(port, "/other").comes_to_reach("echo").await?;
     holdfast.comes_to_say(&["\"reason\":\"Backfilled\""]).await?;
     ensure!(holdfast.said().matches("\"reason\":\"Backfilled\"").count() == 1, "{}", holdfast.said());
 
-    // A restart knows what was good, and since when.
+    // After a restart the last valid version and the start time of the fault are known.
     let options = holdfast.options.clone();
     holdfast.terminate().await?;
     let holdfast = world.run_with(options).await?;
@@ -171,7 +171,7 @@ async fn without_the_gate_a_fault_is_told_too(world: World) -> Result<()> {
 async fn nobody_to_ask(world: World) -> Result<()> {
     let address = format!("127.0.0.1:{}", world.port()?);
     let said = world.command(&["status", "--diagnostics", &address]).await?;
-    said.expect_code(3)?.expect_said(&["cannot ask", &address])?;
+    said.expect_code(3)?.expect_said(&["cannot read", &address])?;
     world.command(&["status", "--diagnostics", "nowhere"]).await?.expect_code(2)?.expect_said(&["HOST:PORT"])?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Weights: the share of the requests that each back end gets.
+//! Weights: the share of the requests that each backend receives.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::{Story, World, stories};
 
-/// With this many requests and the bounds below, a fair draw fails less than once in a million runs.
+/// With this number of requests and the bounds below, a fair distribution fails less than once in a million runs.
 const REQUESTS: u32 = 400;
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!("weights", true, [shares, zero_gets_nothing, missing_back_end_answers_500_for_its_share])
 }
 
-/// How many of the requests ended where: by pod, or by status where no pod answered.
+/// Returns the number of requests by pod, or by status where no pod answered.
 async fn shares_of(ask: &Ask) -> Result<BTreeMap<String, u32>> {
     let mut connection = ask.connect().await?;
     let mut shares = BTreeMap::new();
@@ -72,7 +72,7 @@ async fn zero_gets_nothing(world: World) -> Result<()> {
     between(&shares_of(&ask).await?, "all", REQUESTS, REQUESTS)?;
     let nobody = get(port, "/nobody").send().await?;
     ensure!(nobody.status.as_u16() >= 400 && nobody.echo().is_err(), "{nobody:?}");
-    ensure!(none.received() == 0, "a back end of weight 0 was asked {} times", none.received());
+    ensure!(none.received() == 0, "a backend of weight 0 was asked {} times", none.received());
     ensure!(all.received() > 0);
     Ok(())
 }

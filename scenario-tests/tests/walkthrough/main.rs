@@ -1,6 +1,7 @@
-//! The walk-through of the documents: every command of it is run, in its order, and shows what the page says it shows.
+//! Walk-through of the documentation: every command of the page is run in order, and must print the output on the page.
 //!
-//! kube-apiserver, Helm, kubectl, Holdfast and Envoy are real; the nodes and the controllers of a cluster are played.
+//! kube-apiserver, Helm, kubectl, Holdfast and Envoy are real; the nodes and the controllers of a cluster are
+//! simulated.
 
 mod nodes;
 mod page;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
     if let Err(why) = namespace::has_mounts() {
         return runner::skip(&stories, &format!("{why:#}"));
     }
-    // Inside nothing can be fetched; what is not there is told inside.
+    // The namespace has no network for downloads; the inner process reports missing tools.
     let _ = envoy::find();
     namespace::enter().unwrap_or_else(|why| runner::skip(&stories, &format!("{why:#}")))
 }

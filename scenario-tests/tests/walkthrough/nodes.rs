@@ -1,6 +1,6 @@
-//! What a whole cluster does of itself: Pods come and run, Services have addresses and endpoints.
+//! Simulated nodes and controllers: they run Pods, and assign addresses and endpoints to Services.
 //!
-//! One Pod for each workload, whatever it asks for. Everything is looked at anew again and again.
+//! Each workload has one Pod, whatever number it requests. The whole state is polled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,14 +14,14 @@ use holdfast_scenario_tests::kubernetes::{Cluster, Made, Pod};
 use holdfast_scenario_tests::{World, ask::get, binary, envoy, manifests};
 use serde_json::{Value, json};
 
-/// How long they rest between two looks.
+/// Pause between two polls.
 const REST: Duration = Duration::from_millis(700);
-/// The names that Pods can look up.
+/// The names that Pods can resolve.
 const HOSTS: [(&str, &str); 1] = [("holdfast.holdfast.svc", "127.0.0.1")];
-/// Where load is balanced.
+/// The address of load balancers.
 const BALANCED: &str = "10.244.200.1";
 
-/// What runs of a Pod.
+/// The processes of a Pod.
 #[derive(Debug)]
 enum Running {
     Containers(Pod),
@@ -32,13 +32,13 @@ enum Running {
 #[derive(Debug)]
 struct Kept {
     uid: String,
-    /// What it was made from.
+    /// The template of the Pod.
     template: Value,
     running: Running,
 }
 
 impl Kept {
-    /// Fails if it has ended by itself.
+    /// Fails if the Pod has ended by itself.
     fn goes_on(&mut self) -> Result<()> {
         let Running::Containers(pod) = &mut self.running else { return Ok(()) };
         match pod.ended()? {
@@ -53,13 +53,13 @@ impl Kept {
 pub(crate) struct Nodes<'w> {
     world: &'w World,
     cluster: &'w Cluster,
-    /// By namespace and name.
+    /// Pods by namespace and name.
     pods: BTreeMap<(String, String), Kept>,
-    /// Jobs that have run.
+    /// UIDs of Jobs that have run.
     done: BTreeSet<String>,
-    /// Pods of the applications so far.
+    /// Number of application Pods so far.
     echoes: u8,
-    /// The endpoints of Services, as they were written.
+    /// The endpoints of Services, as last written.
     endpoints: BTreeMap<(String, String), Vec<SocketAddr>>,
 }
 
@@ -68,7 +68,7 @@ impl<'w> Nodes<'w> {
         Self { world, cluster, pods: BTreeMap::new(), done: BTreeSet::new(), echoes: 0, endpoints: BTreeMap::new() }
     }
 
-    /// Works until something cannot be done.
+    /// Runs until an operation fails.
     pub(crate) async fn work(&mut self) -> Result<()> {
         loop {
             self.look().await?;
@@ -84,7 +84,7 @@ impl<'w> Nodes<'w> {
         let workloads: Vec<&Value> = of_kind("StatefulSet").chain(of_kind("Deployment")).collect();
         let (mut wanted, living): (Vec<_>, Vec<_>) =
             (Vec::new(), of_kind("Pod").map(|pod| word(&pod["metadata"]["uid"])).collect());
-        // Others wait for the Secrets that these make.
+        // Other workloads need the Secrets that Jobs create.
         for job in of_kind("Job") {
             self.run_once(job).await?;
         }
@@ -105,7 +105,7 @@ impl<'w> Nodes<'w> {
         Ok(())
     }
 
-    /// The Pod of a workload runs, as its template says.
+    /// Keeps the Pod of a workload running, with its current template.
     async fn keep(&mut self, key: &(String, String), workload: &Value, living: &[String]) -> Result<()> {
         let template = &workload["spec"]["template"];
         if let Some(pod) = self.pods.get_mut(key) {
@@ -136,7 +136,7 @@ impl<'w> Nodes<'w> {
         Ok(serde_json::from_str(&said)?)
     }
 
-    /// The Pod of a Job runs, once and to its end.
+    /// Runs the Pod of a Job, once and to its end.
     async fn run_once(&mut self, job: &Value) -> Result<()> {
         if !self.done.insert(word(&job["metadata"]["uid"])) {
             return Ok(());
@@ -175,14 +175,14 @@ impl<'w> Nodes<'w> {
         Ok(Running::Echo(Echo::start(options).await?))
     }
 
-    /// A Pod ends, if it is there still.
+    /// Ends a Pod, if it still exists.
     async fn end(&mut self, key: &(String, String)) -> Result<()> {
         self.pods.remove(key);
         let (namespace, name) = key;
         self.cluster.ask(&["-n", namespace, "delete", "pod", name, "--ignore-not-found", "--now"]).await.map(drop)
     }
 
-    /// How many Pods a workload has.
+    /// Writes the status of a workload: the number of its Pods.
     async fn tell(&self, key: &(String, String), workload: &Value) -> Result<()> {
         let ready = match self.pods.get(key).map(|pod| &pod.running) {
             Some(Running::Echo(_)) => true,
@@ -220,14 +220,14 @@ impl<'w> Nodes<'w> {
         let namespace = word(&metadata["namespace"]);
         let args = ["-n", &namespace, "patch", &name, "--subresource=status", "--type=merge", "-p", &patch];
         let said = self.cluster.kubectl(&args).await?;
-        // It may be gone by now.
+        // The object may have been deleted.
         if said.code != Some(0) && !said.stderr.contains("NotFound") {
             bail!("{}", said.said());
         }
         Ok(())
     }
 
-    /// The endpoints of an application's Service.
+    /// Writes the endpoints of an application's Service.
     async fn endpoints(&mut self, service: &Value) -> Result<()> {
         let (namespace, name) = (word(&service["metadata"]["namespace"]), word(&service["metadata"]["name"]));
         let selector = service["spec"]["selector"].as_object().into_iter().flatten();
@@ -249,7 +249,7 @@ impl<'w> Nodes<'w> {
     }
 }
 
-/// The programs of an image.
+/// Returns the programs of an image.
 fn image(named: &str) -> Result<Box<Image<'static>>> {
     let envoy = envoy::find().map_err(anyhow::Error::msg)?;
     match named.split_once(':').map(|(name, _)| name) {
@@ -259,7 +259,7 @@ fn image(named: &str) -> Result<Box<Image<'static>>> {
     }
 }
 
-/// Does the readiness probe of a container say yes?
+/// Returns whether the readiness probe of a container succeeds.
 async fn is_ready(container: &Value) -> bool {
     let probe = &container["readinessProbe"]["httpGet"];
     let named = |port: &Value| {
@@ -272,7 +272,7 @@ async fn is_ready(container: &Value) -> bool {
     reply.is_ok_and(|reply| reply.status.is_success())
 }
 
-/// The Pod of a template.
+/// Returns the Pod of a template.
 fn pod((namespace, name): &(String, String), template: &Value) -> Value {
     let mut pod = template.clone();
     pod["apiVersion"] = json!("v1");

@@ -1,18 +1,18 @@
-//! What the page asks for, step by step.
+//! Steps of the page: commands and expected output.
 
 use anyhow::{Result, ensure};
 
-/// Commands, and what they come to show.
+/// Commands and their expected output.
 #[derive(Debug)]
 pub(crate) struct Step {
     /// Lines for the shell.
     pub(crate) commands: String,
-    /// Lines that are shown, each in parts that stand in one line of the output in this order; none where it does not
-    /// matter.
+    /// Expected lines, each split into parts that one line of the output contains in this order; empty where the output
+    /// is not checked.
     pub(crate) shown: Vec<Vec<String>>,
 }
 
-/// Every block of `sh`, with the block of `text` behind it.
+/// Returns every `sh` block, with the `text` block after it.
 pub(crate) fn steps(page: &str) -> Result<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
     let mut block: Option<(&str, Vec<&str>)> = None;
@@ -39,7 +39,7 @@ pub(crate) fn steps(page: &str) -> Result<Vec<Step>> {
 }
 
 impl Step {
-    /// What is not shown of what should be.
+    /// Returns the first expected line that is missing in the output.
     pub(crate) fn missing(&self, output: &str) -> Option<String> {
         let in_order = |line: &str, parts: &[String]| {
             parts.iter().try_fold(line, |rest, part| rest.split_once(part.as_str()).map(|(_, rest)| rest)).is_some()

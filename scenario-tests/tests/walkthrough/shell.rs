@@ -1,4 +1,4 @@
-//! The shell of whoever walks: bash in a folder with the charts of the repository, with kubectl and helm in the path.
+//! The user's shell: bash in a folder with the charts of the repository, with kubectl and helm in the path.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,8 +11,8 @@ use holdfast_scenario_tests::{World, binary, until};
 
 use super::page::Step;
 
-/// What is kubectl here. Two of its commands ask the kubelet of a node, which is not there: a port of a Pod is one of this
-/// network anyhow, and a command is run beside the Pod.
+/// A wrapper of kubectl. Two commands need the kubelet of a node, which does not exist: a Pod's port is already
+/// reachable in this network, and `exec` runs the command directly.
 const KUBECTL: &str = r#"#!/bin/bash
 case " $* " in
   *" port-forward "*) exit ;;
@@ -23,7 +23,7 @@ case " $* " in
 esac
 exec "$KUBECTL" "$@"
 "#;
-/// What is known from one step is known in the next.
+/// Variables and functions are kept from one step to the next.
 const REMEMBERING: &str = "[ ! -e \"$MEMORY\" ] || . \"$MEMORY\"; set -a\n";
 const REMEMBER: &str = "\n{ declare -f; declare -p ISSUER ADDRESS 2>/dev/null || true; } > \"$MEMORY\"\n";
 
@@ -57,7 +57,7 @@ impl<'w> Shell<'w> {
         Ok(Self { world, environment })
     }
 
-    /// Runs the commands of a step; as often as it takes to show what they should, where they should show something.
+    /// Runs the commands of a step; if it has an expected output, repeats them until they print it.
     pub(crate) async fn walk(&self, step: &Step) -> Result<()> {
         if step.shown.is_empty() {
             return self.run(&step.commands).await.map(drop);

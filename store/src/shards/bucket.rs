@@ -1,4 +1,4 @@
-//! Where the shards are put: blobs under names, each with a revision, so that two writers do not overwrite each other.
+//! Bucket for shards: blobs by name, each with a revision, so that two writers do not overwrite each other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,56 +7,56 @@ use bytes::Bytes;
 
 use crate::error::StoreError;
 
-/// What a blob is at: another one after each write.
+/// The revision of a blob; a different one after each write.
 pub type Revision = Arc<str>;
 
-/// What must be so for a blob to be written.
+/// The condition for a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing.
+    /// No condition.
     Anything,
-    /// There is none.
+    /// There is no blob with this name.
     Absent,
-    /// It is as it was read.
+    /// The blob still has the revision that was read.
     At(Revision),
 }
 
-/// What came of a write.
+/// Result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// It is written, and is at this revision now.
+    /// The blob is written, and has this revision now.
     Written(Revision),
-    /// It is not as it was expected to be: another has written.
+    /// The blob did not meet the condition: another process has written it.
     Conflict,
 }
 
 /// A place for blobs that several processes share.
 ///
-/// Names are lower-case letters, digits and `-`, at most [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) bytes; blobs have at
-/// most [`BLOB_BYTES_MAX`](super::BLOB_BYTES_MAX) bytes. A write is there as a whole or not at all.
+/// Names consist of lower-case letters, digits and `-`, at most [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) bytes; blobs
+/// have at most [`BLOB_BYTES_MAX`](super::BLOB_BYTES_MAX) bytes. A blob is written as a whole or not at all.
 pub trait Bucket: Send {
-    /// The names of all blobs, in any order.
+    /// Returns the names of all blobs, in any order.
     ///
     /// # Errors
-    /// Where the place cannot be reached.
+    /// Fails where the bucket cannot be reached.
     fn list(&self) -> Result<Vec<String>, StoreError>;
 
-    /// A blob with its revision; none where there is none.
+    /// Returns a blob with its revision, or `None` where there is no blob.
     ///
     /// # Errors
-    /// Where the place cannot be reached.
+    /// Fails where the bucket cannot be reached.
     fn get(&self, name: &str) -> Result<Option<(Bytes, Revision)>, StoreError>;
 
-    /// Writes a blob, where it is as it is expected to be.
+    /// Writes a blob if it meets the condition.
     ///
     /// # Errors
-    /// Where the place cannot be reached: then it may be written or not.
+    /// Fails where the bucket cannot be reached: then the blob may be written or not.
     fn put(&self, name: &str, bytes: Bytes, expected: &Expected) -> Result<Put, StoreError>;
 
-    /// Removes a blob; one that is not there is gone already.
+    /// Removes a blob; a missing blob is no error.
     ///
     /// # Errors
-    /// Where the place cannot be reached: then it may be removed or not.
+    /// Fails where the bucket cannot be reached: then the blob may be removed or not.
     fn delete(&self, name: &str) -> Result<(), StoreError>;
 }
 
@@ -78,7 +78,7 @@ impl<B: Bucket + ?Sized> Bucket for Box<B> {
     }
 }
 
-/// A bucket in memory, shared by its clones: for tests, and the model of others.
+/// A bucket in memory, shared by its clones: for tests, and the model of other buckets.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryBucket {
     inner: Arc<Mutex<Inner>>,
@@ -88,22 +88,22 @@ pub struct MemoryBucket {
 struct Inner {
     blobs: BTreeMap<String, (Bytes, u64)>,
     writes: u64,
-    /// After so many writes more it cannot be reached.
+    /// Number of further writes before the bucket becomes unreachable.
     left: Option<u64>,
 }
 
 impl MemoryBucket {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // Each write is one step: there is no half of it.
+        // Each write is one step and cannot be partial.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes so many writes more, and then cannot be reached; none: as many as come.
+    /// Makes the bucket unreachable after this number of further writes; never for `None`.
     pub fn fail_after(&self, writes: Option<u64>) {
         self.inner().left = writes;
     }
 
-    /// How often was written or removed.
+    /// Returns the number of writes and removals.
     pub fn writes(&self) -> u64 {
         self.inner().writes
     }

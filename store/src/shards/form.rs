@@ -1,4 +1,4 @@
-//! What stands in blobs: types of ours only, of plain fields. A change here is a new schema.
+//! Encoded forms in blobs: only types of this crate, with plain fields. A change here is a new schema.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::{LEAF_BYTES_MAX, Offer, OnTrial, ScopeOffers};
 use crate::form::{KeyForm, VerdictForm};
 use crate::record::{StoredObject, StoredResource, StoredVerdict};
 
-/// What the manifest of one of our stores says.
+/// Product name in the manifest of a shared store.
 pub(super) const PRODUCT: &str = "holdfast shared store";
 
-/// A generation: every leaf that belongs to it.
+/// Manifest of a generation: all of its leaves.
 #[derive(Encode, Decode)]
 pub(super) struct ManifestForm {
     pub(super) product: String,
@@ -30,20 +30,20 @@ pub(super) struct ScopeForm {
     pub(super) leaves: Vec<Leaf>,
 }
 
-/// Records that are written together.
+/// A leaf: records that are written together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub(super) struct Leaf {
-    /// The generation that wrote it.
+    /// The generation that wrote the leaf.
     pub(super) generation: u64,
-    /// What it is known by.
+    /// Digest by which the leaf is identified.
     pub(super) digest: [u8; 32],
-    /// Blobs that it takes.
+    /// Number of blobs.
     pub(super) parts: u32,
-    /// Its bytes, as they stand in the blobs.
+    /// Size in the blobs, in bytes.
     pub(super) bytes: u64,
 }
 
-/// A version of an object, its identity apart.
+/// A version of an object without its identity.
 #[derive(Encode, Decode)]
 pub(super) struct VersionForm {
     uid: Arc<str>,
@@ -53,20 +53,20 @@ pub(super) struct VersionForm {
     payload: Vec<u8>,
 }
 
-/// Something that is stored.
+/// A stored record.
 #[derive(Encode, Decode)]
 pub(super) enum RecordForm {
-    /// An object, with its versions, the newest first.
+    /// An object with its versions, the newest first.
     Object(KeyForm, Vec<VersionForm>),
     /// A resource that was acknowledged.
     Resource(ResourceForm),
-    /// What was refused.
+    /// A verdict.
     Verdict(Box<VerdictForm>),
-    /// What is offered.
+    /// The contents on offer.
     Offers(OffersForm),
 }
 
-/// A resource.
+/// Form of a resource.
 #[derive(Encode, Decode)]
 pub(super) struct ResourceForm {
     type_url: Arc<str>,
@@ -77,14 +77,14 @@ pub(super) struct ResourceForm {
     body: Vec<u8>,
 }
 
-/// What is offered: to all, and to one alone.
+/// Form of the contents on offer: to all Envoys, and to a single one.
 #[derive(Encode, Decode)]
 pub(super) struct OffersForm {
     all: Vec<(u8, [u8; 16])>,
     trial: Option<TrialForm>,
 }
 
-/// On trial at one Envoy: which, what, and who is tried apart.
+/// Form of a trial at one Envoy: the Envoy, the contents, and the objects that are tried separately.
 type TrialForm = (Arc<str>, Vec<[u8; 16]>, Vec<KeyForm>);
 
 impl From<&ScopeOffers> for OffersForm {
@@ -108,7 +108,7 @@ impl From<&OffersForm> for ScopeOffers {
     }
 }
 
-/// The form of an object.
+/// Returns the form of an object.
 pub(super) fn object(key: &ObjectKey, versions: Vec<StoredObject>) -> RecordForm {
     let form = |object: StoredObject| VersionForm {
         uid: object.uid,
@@ -120,7 +120,7 @@ pub(super) fn object(key: &ObjectKey, versions: Vec<StoredObject>) -> RecordForm
     RecordForm::Object(key.into(), versions.into_iter().map(form).collect())
 }
 
-/// The versions of an object from their form, the newest first.
+/// Returns the versions of an object from their form, the newest first.
 pub(super) fn objects(key: &KeyForm, versions: &[VersionForm]) -> Vec<StoredObject> {
     let key: ObjectKey = key.into();
     let object = |form: &VersionForm| StoredObject {
@@ -134,7 +134,7 @@ pub(super) fn objects(key: &KeyForm, versions: &[VersionForm]) -> Vec<StoredObje
     versions.iter().map(object).collect()
 }
 
-/// The form of a resource.
+/// Returns the form of a resource.
 pub(super) fn resource(resource: StoredResource) -> RecordForm {
     RecordForm::Resource(ResourceForm {
         type_url: resource.type_url,
@@ -159,17 +159,17 @@ impl From<&ResourceForm> for StoredResource {
     }
 }
 
-/// The form of a verdict.
+/// Returns the form of a verdict.
 pub(super) fn verdict(verdict: StoredVerdict) -> RecordForm {
     RecordForm::Verdict(Box::new(VerdictForm::from(&verdict)))
 }
 
-/// Bytes of a form of ours.
+/// Encodes a form.
 pub(super) fn encode(form: &impl Encode) -> Option<Vec<u8>> {
     bincode::encode_to_vec(form, bincode::config::standard()).ok()
 }
 
-/// A form of ours from its bytes, of which none may be left over.
+/// Decodes a form; no bytes may be left over.
 pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
     let config = bincode::config::standard().with_limit::<LEAF_BYTES_MAX>();
     bincode::decode_from_slice(bytes, config)

@@ -1,35 +1,36 @@
-//! What surrounds everything that is put into a bucket: whose it is, of which schema, sealed or not, and the digest that
-//! shows that it is whole. Bound to its name, so that nothing that turns up under another name is taken for that.
+//! Frame of all data in a bucket: product, schema, whether it is sealed, and the digest that proves that it is
+//! complete. A frame is bound to its name, so that data under another name is not accepted.
 
 use crate::error::StoreError;
 use crate::record::Digest;
 use crate::sled::seal::Sealer;
 
-/// The schema that is written, and the newest that is read.
+/// The schema that is written, and the newest schema that is read.
 pub(super) const SCHEMA: u8 = 1;
 const MAGIC: [u8; 4] = *b"HFSH";
 const DIGEST_BYTES: usize = 32;
 
-/// Why bytes are not what was looked for.
+/// Reason why data cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// There are none.
+    /// There is no data.
     Absent,
-    /// Written by a newer version.
+    /// The data was written by a newer version.
     Newer,
-    /// Sealed with another key, or with one where there is none.
+    /// The data is sealed with another key, or sealed where there is no key, or not sealed where there is one.
     Sealed,
-    /// Not what was written.
+    /// The data differs from what was written.
     Damaged,
 }
 
-/// What a payload is known by; keyed where there is a key, since a plain digest would let guesses be tried.
+/// Returns the digest of a payload; keyed where there is a key, since a plain digest would allow an attacker to test
+/// guesses.
 pub(super) fn digest(sealer: Option<&Sealer>, name: &[u8], payload: &[u8]) -> Digest {
     let bytes = [&(name.len() as u64).to_le_bytes()[..], name, payload].concat();
     sealer.map_or_else(|| Digest::of(&bytes), |sealer| sealer.digest(&bytes))
 }
 
-/// A payload as it is put under a name.
+/// Returns the framed payload for a name.
 pub(super) fn wrap(sealer: Option<&Sealer>, name: &[u8], payload: &[u8]) -> Result<Vec<u8>, StoreError> {
     let sealed = u8::from(sealer.is_some());
     let head = [&MAGIC[..], &[SCHEMA, sealed]].concat();
@@ -40,7 +41,7 @@ pub(super) fn wrap(sealer: Option<&Sealer>, name: &[u8], payload: &[u8]) -> Resu
     Ok([head, body].concat())
 }
 
-/// The payload that was put under a name.
+/// Returns the payload that was framed for a name.
 pub(super) fn unwrap(sealer: Option<&Sealer>, name: &[u8], bytes: &[u8]) -> Result<Vec<u8>, Flaw> {
     let (head, body) = bytes.split_at_checked(MAGIC.len() + 2).ok_or(Flaw::Damaged)?;
     let [magic @ .., schema, sealed] = head else { return Err(Flaw::Damaged) };

@@ -1,5 +1,5 @@
-//! The way back: the manifest, then the leaves that it names. What cannot be read is not known; nothing is made of two
-//! generations.
+//! Loading: the manifest, then the leaves that it names. Unreadable data is treated as unknown; data of two generations
+//! is never mixed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::error::StoreError;
 use crate::record::Scope;
 use crate::{LastValidStore, MemoryStore};
 
-/// How often it is begun anew where a writer is faster than the reader.
+/// Number of times that loading is repeated where a writer is faster than the reader.
 const TRIES_MAX: usize = 5;
 
 type Read = HashMap<Leaf, Arc<Vec<RecordForm>>>;
 
-/// Reads what another has written since.
+/// Reads the data that another process has written since the last read.
 pub(super) fn refresh<B: Bucket>(store: &mut ShardStore<B>) -> Result<Refreshed, StoreError> {
     for attempt in 1.. {
         let Some((bytes, revision)) = store.bucket.get(MANIFEST)? else { return lost(store, None, Flaw::Absent) };
@@ -36,7 +36,7 @@ pub(super) fn refresh<B: Bucket>(store: &mut ShardStore<B>) -> Result<Refreshed,
             return Err(StoreError::Unavailable(format!("it belongs to another installation ({})", manifest.identity)));
         }
         let (read, missing) = leaves(store, &manifest)?;
-        // A writer that is ahead removes what the manifest named that was read.
+        // A faster writer removes the leaves of the manifest that was read.
         let is_newest = || Ok(store.bucket.get(MANIFEST)?.is_some_and(|(_, newest)| newest == revision));
         if missing > 0 && attempt < TRIES_MAX && !is_newest()? {
             continue;
@@ -54,7 +54,7 @@ fn manifest<B>(store: &ShardStore<B>, bytes: &[u8]) -> Result<ManifestForm, Flaw
     if manifest.product == PRODUCT && leaves <= LEAVES_MAX { Ok(manifest) } else { Err(Flaw::Damaged) }
 }
 
-/// The leaves of a generation, and how many are not there.
+/// Returns the leaves of a generation, and the number of missing leaves.
 fn leaves<B: Bucket>(store: &ShardStore<B>, manifest: &ManifestForm) -> Result<(Read, usize), StoreError> {
     let (mut read, mut missing) = (Read::new(), 0);
     for form in &manifest.scopes {
@@ -98,7 +98,7 @@ fn leaf<B: Bucket>(
     Ok(tree::read(&page).ok_or(Flaw::Damaged))
 }
 
-/// Takes in a generation, without what could not be read of it.
+/// Replaces the state of the store with a generation, without its unreadable parts.
 fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: Revision, read: Read) {
     let mut known = Known { generation: manifest.generation, leaves: BTreeMap::new() };
     let (mut memory, mut offers) = (MemoryStore::default(), Offers::default());
@@ -120,7 +120,7 @@ fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: 
         if let Err(error) = memory.commit(batch) {
             store.notices.push(format!("what is shared of {} is left out: {error}", scope.gateway));
         }
-        // Of what is damaged all is written anew.
+        // A scope with damage is written again completely.
         known.leaves.extend(whole.then_some((scope, leaves)));
     }
     (store.memory, store.offers, store.known, store.revision) = (memory, offers, known, Some(revision));
@@ -130,7 +130,7 @@ fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: 
     store.incomplete = !complete;
 }
 
-/// What leaves hold, as changes. A configuration of which a part is missing is none.
+/// Returns the records of leaves as changes. A configuration with a missing part is left out.
 fn changes<'a>(
     scope: &Scope,
     records: impl Iterator<Item = &'a RecordForm>,
@@ -158,7 +158,7 @@ fn changes<'a>(
     batch
 }
 
-/// What was there cannot be read: what is known stays, and the next commit writes all of it.
+/// Handles data that cannot be read any more: the known state is kept, and the next commit writes all of it.
 fn lost<B: Bucket>(store: &mut ShardStore<B>, revision: Option<Revision>, flaw: Flaw) -> Result<Refreshed, StoreError> {
     let why = match flaw {
         Flaw::Newer => return Err(StoreError::Unavailable("it was written by a newer version".into())),

@@ -1,14 +1,14 @@
-//! The store that several processes share: shards in a [`Bucket`], written by one of them, read by all.
+//! Store that several processes share: shards in a [`Bucket`], written by one process, read by all.
 //!
-//! Records stand on leaves ([`tree`]), leaves in blobs of a size that the bucket takes, named by the generation that wrote
-//! them and by their content. A commit writes the leaves that changed, and at last the manifest, which names all leaves
-//! of its generation; it is written only where it is as it was read, so that of two writers one wins and the other is
-//! told. What neither the manifest nor the one before it names goes afterwards. So a reader sees whole generations only,
-//! whenever a writer is killed.
+//! Records are grouped in leaves ([`tree`]), and leaves are stored in blobs of a size that the bucket accepts, named by
+//! the generation that wrote them and by their content. A commit writes the changed leaves, and at last the manifest,
+//! which names all leaves of its generation. The manifest is written only where it is unchanged since it was read, so
+//! that of two writers one succeeds and the other gets an error. Blobs that neither the manifest nor the previous one
+//! names are removed afterwards. So a reader sees whole generations only, whenever a writer is killed.
 //!
-//! With a key everything is sealed with it. Without one, what is sensitive is not shared: it stays in the memory of who
-//! knows it. What is damaged, missing, or sealed with another key is not known, is told, and is written anew by the next
-//! commit. Nothing here decides who writes.
+//! With a key, all data is sealed with it. Without a key, sensitive data is not shared: it stays in the memory of the
+//! process that has it. Data that is damaged, missing, or sealed with another key is treated as unknown, is reported,
+//! and is written again by the next commit. This module does not decide which process writes.
 
 mod bucket;
 mod form;
@@ -34,74 +34,74 @@ use crate::sled::Options;
 use crate::sled::seal::Sealer;
 use crate::{LastValidStore, MemoryStore};
 
-/// Bytes of one blob.
+/// Maximum size of one blob, in bytes.
 pub const BLOB_BYTES_MAX: usize = 512 * 1024;
-/// Bytes of a blob's name.
+/// Maximum length of the name of a blob, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
-/// Leaves of one generation.
+/// Maximum number of leaves of one generation.
 pub const LEAVES_MAX: usize = 4_096;
-/// Bytes of one leaf: as many as the largest record needs.
+/// Maximum size of one leaf, in bytes: the size of the largest record.
 pub const LEAF_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Bytes of one generation.
+/// Maximum size of one generation, in bytes.
 pub const SHARED_BYTES_MAX: u64 = 512 * 1024 * 1024;
-/// Things on offer that are told for one scope; of more the first.
+/// Maximum number of contents on offer that are stored for one scope; of more, the first are stored.
 pub const OFFERS_MAX: usize = 20_000;
-/// Bytes of records that stand together, unless one alone has more.
+/// Target size of records in one leaf, in bytes; a single larger record has a leaf of its own.
 pub(crate) const SHARD_BYTES: usize = 256 * 1024;
 
 const MANIFEST: &str = "manifest";
 
-/// Something that all are offered, and nobody is known to have acknowledged.
+/// A content that is offered to all Envoys, and that no Envoy is known to have acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Offer {
-    /// A number for its type.
+    /// Number of its type.
     pub kind: u8,
-    /// Its content.
+    /// The content.
     pub content: [u8; 16],
 }
 
-/// What one process is asked to offer to one of its Envoys alone.
+/// Contents that one process offers to a single one of its Envoys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnTrial {
-    /// Which process and which of its Envoys.
+    /// The process and the Envoy.
     pub node: Arc<str>,
     /// The contents that are tried.
     pub contents: Vec<[u8; 16]>,
-    /// Objects of which these are tried apart from the rest.
+    /// Objects with contents in this trial that are tried separately from the rest.
     pub apart: Vec<ObjectKey>,
 }
 
-/// What is offered in one scope.
+/// The contents on offer in one scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScopeOffers {
-    /// To all.
+    /// Contents that are offered to all Envoys.
     pub all: Vec<Offer>,
-    /// To one, where anything is tried.
+    /// Contents that are offered to one Envoy, while there is a trial.
     pub trial: Option<OnTrial>,
 }
 
-/// What is offered, by scope.
+/// The contents on offer, by scope.
 pub type Offers = BTreeMap<Scope, ScopeOffers>;
 
-/// What was found when it was looked whether another has written.
+/// Result of a check for new data of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refreshed {
-    /// Nobody has.
+    /// There is no new data.
     Same,
-    /// Somebody has; it is known now what.
+    /// There is new data, which was read.
     Newer,
-    /// What was there cannot be read any more, or is gone: what is known stays.
+    /// The previous data cannot be read any more, or was removed: the known state is kept.
     Lost,
 }
 
-/// What was read of a generation.
+/// The generation that was read.
 #[derive(Clone, Default)]
 struct Known {
     generation: u64,
     leaves: BTreeMap<Scope, Vec<Leaf>>,
 }
 
-/// See the module.
+/// A store that several processes share; see the module documentation.
 pub struct ShardStore<B> {
     bucket: B,
     identity: Arc<str>,
@@ -109,31 +109,31 @@ pub struct ShardStore<B> {
     memory: MemoryStore,
     offers: Offers,
     known: Known,
-    /// At which the manifest was read or written last.
+    /// Revision of the manifest that was read or written last.
     revision: Option<Revision>,
-    /// Leaves as they were read, so that only others are read again.
+    /// The leaves that were read, so that only new leaves are read.
     read: HashMap<Leaf, Arc<Vec<RecordForm>>>,
-    /// Blobs that the generation before names and this one does not: they go with the next commit.
+    /// Blobs that the previous generation names and the current one does not: the next commit removes them.
     expiring: BTreeSet<String>,
-    /// Is it known that there are no blobs that nobody names?
+    /// Whether there are known to be no orphaned blobs.
     swept: bool,
-    /// Is a part of what was read or written not there, or not readable? Then the next commit writes everything.
+    /// Whether a part of the data is missing or unreadable. Then the next commit writes everything.
     incomplete: bool,
     notices: Vec<String>,
 }
 
 impl<B: Bucket> ShardStore<B> {
-    /// Reads what is shared; nothing where nothing was shared yet.
+    /// Opens a store and reads the shared data; the store is empty where nothing was shared yet.
     ///
     /// # Errors
-    /// Where the bucket cannot be reached, or what is there belongs to another installation or a newer version.
+    /// Fails where the bucket cannot be reached, or its data belongs to another installation or a newer version.
     pub fn open(bucket: B, options: &Options) -> Result<Self, StoreError> {
         let mut store = Self::unread(bucket, options);
         store.refresh()?;
         Ok(store)
     }
 
-    /// A store of which nothing was read yet.
+    /// Returns a store that has not read anything yet.
     pub fn unread(bucket: B, options: &Options) -> Self {
         Self {
             bucket,
@@ -151,28 +151,29 @@ impl<B: Bucket> ShardStore<B> {
         }
     }
 
-    /// Reads what another has written since.
+    /// Reads the data that another process has written since the last read.
     ///
     /// # Errors
-    /// Where the bucket cannot be reached, or what is there belongs to another installation or a newer version.
+    /// Fails where the bucket cannot be reached, or its data belongs to another installation or a newer version.
     pub fn refresh(&mut self) -> Result<Refreshed, StoreError> {
         load::refresh(self)
     }
 
-    /// The generation that was read or written last; 0 where there is none.
+    /// Returns the generation that was read or written last; 0 where there is none.
     pub fn generation(&self) -> u64 {
         self.known.generation
     }
 
-    /// What is offered.
+    /// Returns the contents on offer.
     pub fn offers(&self) -> &Offers {
         &self.offers
     }
 
-    /// Commits a batch, and what is offered from now on.
+    /// Commits a batch, and the contents that are on offer from now on.
     ///
     /// # Errors
-    /// As for a commit; [`StoreError::Conflict`] where another has written: then it is to be read first.
+    /// Fails like a commit; fails with [`StoreError::Conflict`] where another process has written: then its data must
+    /// be read first.
     pub fn share(&mut self, batch: Batch, offers: Offers) -> Result<(), StoreError> {
         if batch.is_empty() && offers == self.offers && self.revision.is_some() && !self.incomplete {
             return Ok(());
@@ -184,7 +185,7 @@ impl<B: Bucket> ShardStore<B> {
         write::write(self, memory, offers, Some(&touched))
     }
 
-    /// The scopes that a batch and other offers concern.
+    /// Returns the scopes that a batch and a change of offers affect.
     fn touched(&self, batch: &Batch, offers: &Offers) -> BTreeSet<Scope> {
         let scopes = || self.known.leaves.keys();
         let mut touched = BTreeSet::new();
@@ -207,10 +208,10 @@ impl<B: Bucket> ShardStore<B> {
         touched
     }
 
-    /// Writes what this store is to hold instead of all that it held.
+    /// Replaces the whole content of the store.
     ///
     /// # Errors
-    /// As [`share`](Self::share).
+    /// Fails like [`share`](Self::share).
     pub fn replace(&mut self, everything: Batch, offers: Offers) -> Result<(), StoreError> {
         everything.check()?;
         let mut memory = MemoryStore::default();
@@ -218,7 +219,7 @@ impl<B: Bucket> ShardStore<B> {
         write::write(self, memory, offers, None)
     }
 
-    /// Looks whether all blobs of this generation are among those that there are.
+    /// Checks whether all blobs of this generation are among the listed blobs.
     fn miss(&mut self, there: &[String]) {
         let there: BTreeSet<&str> = there.iter().map(String::as_str).collect();
         let list_is_gone = self.revision.is_some() && !there.contains(MANIFEST);
@@ -231,10 +232,10 @@ impl<B: Bucket> ShardStore<B> {
         }
         self.known.leaves.clear();
         (self.incomplete, self.swept) = (true, false);
-        self.notices.push("somebody removed a part of what is shared: all of it is written anew".into());
+        self.notices.push("an object of the shared store was deleted: all of it is written again".into());
     }
 
-    /// What it holds, in memory.
+    /// Returns the content of the store, in memory.
     pub fn contents(&self) -> &MemoryStore {
         &self.memory
     }
@@ -281,24 +282,24 @@ impl<B: Bucket> LastValidStore for ShardStore<B> {
     }
 }
 
-/// The name of a leaf's blob.
+/// Returns the name of a blob of a leaf.
 fn blob(leaf: &Leaf, part: u32) -> String {
     let digest: String = leaf.digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("s-{:x}-{digest}-{part:x}", leaf.generation)
 }
 
-/// The generation that wrote a blob, by its name; none where it is no blob of a leaf.
+/// Returns the generation that wrote a blob, from its name, or `None` where the blob does not belong to a leaf.
 fn written_by(name: &str) -> Option<u64> {
     let (generation, _) = name.strip_prefix("s-")?.split_once('-')?;
     u64::from_str_radix(generation, 16).ok()
 }
 
-/// The names of a leaf's blobs.
+/// Returns the names of the blobs of a leaf.
 fn blobs(leaf: &Leaf) -> impl Iterator<Item = String> {
     (0..leaf.parts).map(|part| blob(leaf, part))
 }
 
-/// What a leaf is bound to.
+/// Returns the data to which a leaf is bound.
 fn bound(identity: &str, scope: &Scope) -> Vec<u8> {
     let words = [identity, &scope.gateway, &scope.build];
     words.iter().flat_map(|word| [&(word.len() as u64).to_le_bytes()[..], word.as_bytes()].concat()).collect()

@@ -1,7 +1,8 @@
-//! What each process that serves Envoys tells the one that writes: what its Envoys took and refused.
+//! Observations: reports of each process that serves Envoys to the process that writes, about acknowledged and refused
+//! contents.
 //!
-//! A blob for each of them, which it alone writes, beside the generations and never part of one. It counts up with each
-//! write: who has stopped counting is gone, and so is what it told.
+//! Each process writes a blob of its own, beside the generations and never part of one. The blob has a counter that
+//! increases with each write: a process that has stopped counting is gone, and its observation with it.
 
 use std::sync::Arc;
 
@@ -12,62 +13,63 @@ use super::{BLOB_BYTES_MAX, ShardStore, form, frame};
 use crate::error::StoreError;
 use crate::record::Digest;
 
-/// Processes of which it is read; of more the first in the order of their blobs' names.
+/// Maximum number of processes with observations that are read; of more, the first in the order of the names of their
+/// blobs are read.
 pub const OBSERVERS_MAX: usize = 64;
 
-/// What one process has seen.
+/// The observation of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Observation {
-    /// Whose it is.
+    /// Name of the process.
     pub observer: Arc<str>,
-    /// Counts up with each write.
+    /// Counter that increases with each write.
     pub beat: u64,
-    /// What it saw, by Gateway and build.
+    /// Observations by Gateway and build.
     pub scopes: Vec<ObservedScope>,
 }
 
-/// What Envoys of one Gateway and build said.
+/// Answers of the Envoys of one Gateway and one build.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct ObservedScope {
     /// `namespace/name` of the Gateway.
     pub gateway: Arc<str>,
     /// The build.
     pub build: Arc<str>,
-    /// Its Envoys that are connected.
+    /// Connected Envoys.
     pub nodes: Vec<Arc<str>>,
-    /// What one of them has taken and is not known to have been acknowledged.
+    /// Resources that one of these Envoys has acknowledged and that are not known as acknowledged.
     pub acknowledged: Vec<Answered>,
-    /// What one of them refuses.
+    /// Resources that one of these Envoys refuses.
     pub refused: Vec<Refused>,
 }
 
-/// A version of a resource that was answered.
+/// A version of a resource that was acknowledged or refused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Answered {
-    /// A number for its type.
+    /// Number of its type.
     pub kind: u8,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
-    /// Its version.
+    /// Version.
     pub version: [u8; 16],
 }
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Refused {
-    /// What.
+    /// The resource.
     pub resource: Answered,
-    /// Which Envoy.
+    /// The Envoy.
     pub node: Arc<str>,
-    /// Its words, scrubbed.
+    /// The message of the Envoy, scrubbed.
     pub message: Arc<str>,
 }
 
 impl<B: Bucket> ShardStore<B> {
-    /// Tells what this process has seen.
+    /// Writes the observation of this process.
     ///
     /// # Errors
-    /// Where the bucket cannot be reached, or it is more than a blob takes.
+    /// Fails where the bucket cannot be reached, or the observation is too large for a blob.
     pub fn observe(&self, observation: &Observation) -> Result<(), StoreError> {
         let name = blob(&observation.observer);
         let unencoded = || StoreError::Unavailable("what was seen cannot be encoded".into());
@@ -79,11 +81,11 @@ impl<B: Bucket> ShardStore<B> {
         self.bucket.put(&name, bytes.into(), &Expected::Anything).map(|_| ())
     }
 
-    /// What all processes have seen, in the order of their blobs. What cannot be read is left out: who wrote it writes it
-    /// again. On the way it is noticed where blobs of this generation were removed.
+    /// Returns the observations of all processes, in the order of their blobs. Unreadable ones are left out: their
+    /// process writes them again. This function also detects removed blobs of this generation.
     ///
     /// # Errors
-    /// Where the bucket cannot be reached.
+    /// Fails where the bucket cannot be reached.
     pub fn observations(&mut self) -> Result<Vec<Observation>, StoreError> {
         let mut names = self.bucket.list()?;
         self.miss(&names);
@@ -99,10 +101,10 @@ impl<B: Bucket> ShardStore<B> {
         Ok(seen)
     }
 
-    /// Forgets what a process told that is gone.
+    /// Removes the observation of a process that is gone.
     ///
     /// # Errors
-    /// Where the bucket cannot be reached.
+    /// Fails where the bucket cannot be reached.
     pub fn forget_observer(&self, observer: &str) -> Result<(), StoreError> {
         self.bucket.delete(&blob(observer))
     }

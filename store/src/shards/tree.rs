@@ -1,5 +1,5 @@
-//! Which records stand together: by the hash of what they are called, and as many as fit. The same records in any order
-//! give the same leaves, and what is committed touches those only that it concerns.
+//! Grouping of records into leaves: by the hash of their names, up to a size. Equal records in any order give equal
+//! leaves, and a commit changes only the leaves of its records.
 
 use super::SHARD_BYTES;
 use super::form::{self, RecordForm};
@@ -8,10 +8,10 @@ use crate::record::{PAYLOAD_BYTES_MAX, Scope};
 use crate::sled::seal::Sealer;
 use crate::{LastValidStore, MemoryStore};
 
-/// Bits of a place.
+/// Number of bits of a position.
 const DEPTH: u32 = 128;
 
-/// A record, where it stands, and its bytes.
+/// A record with its position and bytes.
 pub(super) struct Record {
     place: u128,
     bytes: Vec<u8>,
@@ -28,7 +28,7 @@ fn place(words: &[&[u8]]) -> u128 {
     u128::from_be_bytes(first)
 }
 
-/// All records of a scope; none of what must be sealed and cannot.
+/// Returns all records of a scope, without records that must be sealed and cannot be.
 pub(super) fn records(store: &MemoryStore, scope: &Scope, sealer: Option<&Sealer>) -> Result<Vec<Record>, StoreError> {
     let mut records = Vec::new();
     let mut add = |words: &[&[u8]], form: &RecordForm| {
@@ -58,7 +58,7 @@ pub(super) fn records(store: &MemoryStore, scope: &Scope, sealer: Option<&Sealer
     Ok(records)
 }
 
-/// The records by the leaves that they stand on, each as its bytes.
+/// Returns the records by leaf, each leaf as its bytes.
 pub(super) fn leaves(records: &[Record]) -> Vec<Vec<u8>> {
     let mut leaves = Vec::new();
     split(records, 0, &mut leaves);
@@ -81,7 +81,7 @@ fn split(records: &[Record], depth: u32, leaves: &mut Vec<Vec<u8>>) {
     split(high, depth + 1, leaves);
 }
 
-/// The records of a leaf; none where they are not what was written.
+/// Returns the records of a leaf, or `None` where they differ from what was written.
 pub(super) fn read(mut bytes: &[u8]) -> Option<Vec<RecordForm>> {
     let config = bincode::config::standard().with_limit::<{ 4 * PAYLOAD_BYTES_MAX }>();
     let mut records = Vec::new();

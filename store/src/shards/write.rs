@@ -1,4 +1,4 @@
-//! The way into the bucket: leaves that are new, then the manifest, then what nobody names goes.
+//! Writing to the bucket: new leaves, then the manifest, then the removal of orphaned blobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::record::Scope;
 use crate::{LastValidStore, MemoryStore};
 
-/// Writes what is to be held from now on; of scopes that are not touched, where it is said which are, nothing changed.
+/// Writes the new state. Where `touched` is set, all other scopes are known to be unchanged.
 pub(super) fn write<B: Bucket>(
     store: &mut ShardStore<B>,
     memory: MemoryStore,
@@ -67,7 +67,7 @@ pub(super) fn write<B: Bucket>(
         return Err(StoreError::TooLarge { name: "what is shared".into(), bytes, max });
     }
     if next.leaves == store.known.leaves && store.revision.is_some() && !store.incomplete {
-        // What changed, if anything, is not shared.
+        // The change, if there is one, is not shared.
         (store.memory, store.offers) = (memory, offers);
         return Ok(());
     }
@@ -112,9 +112,9 @@ fn manifest<B: Bucket>(store: &ShardStore<B>, known: &Known) -> Result<Bytes, St
     Ok(bytes.into())
 }
 
-/// Removes what nobody names. What is left of it after trouble costs room only, and is looked for again.
+/// Removes orphaned blobs. Blobs that remain after an error only cost space, and are searched for again.
 ///
-/// Blobs of generations that are still to come may be another's, who is about to write the manifest: they stay.
+/// Blobs of later generations may belong to another process that is about to write the manifest: they are kept.
 fn sweep<B: Bucket>(store: &mut ShardStore<B>, expired: BTreeSet<String>, named: &BTreeSet<String>) {
     let mut gone = expired;
     if !store.swept {

@@ -1,8 +1,8 @@
-//! The envelope around every record: whose it is, of which schema, and the digest that shows that it is whole.
+//! Envelope of every record: product, schema, and the digest that proves that the record is complete.
 //!
-//! The digest is over the name too, so that a record that turns up under another name is not taken for that one. Large
-//! records are cut into chunks, each in an envelope of its own: sled rewrites neighbours together. The form of the
-//! envelope itself never changes, so that a store of a newer version is known for what it is.
+//! The digest also covers the name, so that a record under another name is not accepted. Large records are cut into
+//! chunks, each in an envelope of its own, because sled rewrites neighbours together. The form of the envelope itself
+//! never changes, so that a store of a newer version is recognised as such.
 
 use bincode::{Decode, Encode};
 
@@ -10,18 +10,19 @@ use super::keys;
 use super::trouble::Trouble;
 use crate::record::Digest;
 
-/// The schema that is written, and the newest that is read.
+/// The schema that is written, and the newest schema that is read.
 pub(super) const SCHEMA: u16 = 1;
-/// Bytes of one value in the tree, the envelope apart.
+/// Maximum size of one value in the tree, in bytes, without the envelope.
 pub(super) const CHUNK_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of one record: a payload with what sealing adds, or a page of as many objects as there may be.
+/// Maximum size of one record, in bytes: a payload with the overhead of sealing, or a page with the maximum number of
+/// objects.
 pub(super) const RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 const MAGIC: [u8; 4] = *b"HFST";
-/// Bytes of the envelope around a chunk, with room.
+/// Maximum size of the envelope of a chunk, in bytes, with reserve.
 const FRAME_BYTES_MAX: usize = 1024;
 
-/// What a record is.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Root = 1,
@@ -68,28 +69,28 @@ impl Envelope {
     }
 }
 
-/// Why bytes are not the record that was looked for.
+/// Reason why bytes are not the expected record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// There is none.
+    /// There is no record.
     Absent,
-    /// Not something that this product wrote.
+    /// The bytes were not written by this product.
     Foreign,
-    /// Written by a newer version, in this schema.
+    /// The record was written by a newer version, in this schema.
     Newer(u16),
-    /// Not what was written.
+    /// The record differs from what was written.
     Damaged,
-    /// The files below cannot be read there.
+    /// The files of sled cannot be read at this position.
     Unreadable,
 }
 
-/// Bytes of a form of ours.
+/// Encodes a form.
 pub(super) fn encode(form: &impl Encode) -> Result<Vec<u8>, Trouble> {
     bincode::encode_to_vec(form, bincode::config::standard())
         .map_err(|error| Trouble::Other(format!("a record cannot be encoded: {error}")))
 }
 
-/// A form of ours from its bytes, of which none may be left over.
+/// Decodes a form; no bytes may be left over.
 pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
     let config = bincode::config::standard().with_limit::<RECORD_BYTES_MAX>();
     match bincode::decode_from_slice(bytes, config) {
@@ -110,17 +111,17 @@ fn unwrap(name: &[u8], kind: Kind, bytes: &[u8]) -> Result<Envelope, Flaw> {
     if envelope.digest != envelope.seen_digest(name) {
         return Err(Flaw::Damaged);
     }
-    // Only a sound record is believed to be newer.
+    // Only an undamaged record is accepted as newer.
     if envelope.schema > SCHEMA {
         return Err(Flaw::Newer(envelope.schema));
     }
     if envelope.kind != kind as u8 { Err(Flaw::Damaged) } else { Ok(envelope) }
 }
 
-/// A name and what stands under it.
+/// A name with its value.
 pub(super) type Value = (Vec<u8>, Vec<u8>);
 
-/// A record as the values that are written for it, with their names.
+/// Returns the values that are written for a record, with their names.
 pub(super) fn wrap(name: Vec<u8>, kind: Kind, generation: u64, payload: Vec<u8>) -> Result<Vec<Value>, Trouble> {
     if payload.len() <= CHUNK_BYTES_MAX {
         let bytes = Envelope::new(&name, kind, generation, 0, payload).write()?;
@@ -134,14 +135,14 @@ pub(super) fn wrap(name: Vec<u8>, kind: Kind, generation: u64, payload: Vec<u8>)
         written.push((chunk, bytes));
         count += 1;
     }
-    // The first part says what all of them are together.
+    // The first value has the digest of all parts together.
     let whole = Digest::of(&payload).bytes().to_vec();
     let bytes = Envelope::new(&name, kind, generation, count, whole).write()?;
     written.push((name, bytes));
     Ok(written)
 }
 
-/// The payload of a record, read and verified; and how many chunks it has.
+/// Reads and verifies a record; returns the payload and the number of chunks.
 pub(super) fn read<B: AsRef<[u8]>>(
     name: &[u8],
     kind: Kind,
@@ -171,7 +172,7 @@ pub(super) fn read<B: AsRef<[u8]>>(
 pub(super) mod tests {
     use super::*;
 
-    /// A record as another version would write it.
+    /// Returns a record as another version would write it.
     pub(in super::super) fn of_schema(schema: u16, name: &[u8], kind: Kind, payload: &[u8]) -> Vec<u8> {
         let mut envelope = Envelope::new(name, kind, 2, 0, payload.to_vec());
         envelope.schema = schema;
@@ -185,7 +186,7 @@ pub(super) mod tests {
         assert_eq!(decode::<Vec<u8>>(&bytes), Some(vec![1, 2, 3]));
         bytes.push(0);
         assert_eq!(decode::<Vec<u8>>(&bytes), None, "nothing may be left over");
-        // A length of 2^64 - 1, and nothing behind it.
+        // A length of 2^64 - 1, without data after it.
         assert_eq!(decode::<Vec<u8>>(&[253, 255, 255, 255, 255, 255, 255, 255, 255]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The store's folder: opening what is in it, bringing it to the disk, setting it aside.
+//! Folder of the store: opening, syncing to the disk, and setting aside.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,34 +7,34 @@ use std::time::Duration;
 
 use super::trouble::{Trouble, guarded};
 
-/// Folders of damaged stores that are kept; the oldest makes room.
+/// Number of folders of damaged stores that are kept; the oldest is removed for a new one.
 pub(super) const DAMAGED_MAX: usize = 3;
-/// Stores of others that are kept. None of them is ever deleted: beyond, no store is opened.
+/// Number of foreign stores that are kept. A foreign store is never deleted: beyond this number, no store is opened.
 pub(super) const STRANGERS_MAX: usize = 3;
-/// How often the lock is tried: sled frees it some time after its last user is gone.
+/// Number of attempts to get the lock: sled releases the lock some time after its last user is gone.
 const LOCK_TRIES_MAX: u32 = 60;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
-/// Bytes of memory in which sled keeps pages: everything is read once and written seldom.
+/// Size of the memory in which sled keeps pages, in bytes: all data is read once and rarely written.
 const SLED_MEMORY_BYTES: u64 = 16 * 1024 * 1024;
 const LOG: &str = "db";
-/// Says beside sled's files which generation was committed: sled takes damage in its log for the end of it, and files
-/// that have lost everything for new ones.
+/// File beside those of sled with the committed generation. It is needed because sled takes damage in its log for the
+/// end of the log, and files that have lost all data for new ones.
 const MARK: &str = "committed";
-/// Bytes that must be free besides what is written. sled has been seen to wait for ever on a disk that is full, so that
-/// it is not asked there.
+/// Number of bytes that must be free in addition to the written ones. sled may wait forever on a full disk, so it is
+/// not called in that case.
 const ROOM_BYTES: u64 = 3 * 1024 * 1024;
-/// How long sled may take to end; after that it is left to itself.
+/// Number of pauses while sled ends; after that, its thread is abandoned.
 const CLOSE_PAUSES_MAX: u32 = 2000;
 const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 
-/// sled over an open folder.
+/// An open sled database with its folder.
 pub(super) struct Files {
     folder: PathBuf,
     db: ::sled::Db,
 }
 
 impl Files {
-    /// Opens a folder that is there, or makes it.
+    /// Opens a folder, or creates it.
     pub(super) fn open(folder: &Path) -> Result<Self, Trouble> {
         create_private(folder)?;
         room(folder, 0)?;
@@ -43,7 +43,7 @@ impl Files {
             .path(folder)
             .cache_capacity(SLED_MEMORY_BYTES)
             .mode(::sled::Mode::HighThroughput)
-            // What is committed is brought to the disk by us, at once.
+            // Commits are synced to the disk at once, by `commit`.
             .flush_every_ms(None);
         let mut tries = 0;
         loop {
@@ -61,12 +61,13 @@ impl Files {
         }
     }
 
-    /// The one tree: what is committed together stands together.
+    /// Returns the only tree: data that is committed together is in one tree.
     pub(super) fn tree(&self) -> &::sled::Tree {
         &self.db
     }
 
-    /// Commits, and returns when it is on the disk: sled's own flush hands it to the system only.
+    /// Commits, and returns when the data is on the disk: the flush of sled itself only hands the data to the operating
+    /// system.
     pub(super) fn commit(
         &self,
         puts: Vec<(Vec<u8>, Vec<u8>)>,
@@ -81,22 +82,23 @@ impl Files {
         guarded(|| self.db.apply_batch(batch))?;
         guarded(|| self.db.flush())?;
         File::open(self.folder.join(LOG))?.sync_all()?;
-        // Without the mark a loss would be silent; it is no reason to refuse what is on the disk. It need not be there
-        // after a power cut: an older one says less, and nothing wrong.
+        // Without the mark, a loss of data would be silent; a failure to write the mark is no reason to refuse data
+        // that is on the disk. After a power failure the mark may be missing or older; an older mark detects less, and
+        // reports nothing wrong.
         let _ = fs::write(self.folder.join(MARK), mark(generation));
-        // sled makes files (snapshots among them) as it likes.
+        // sled creates files (for example snapshots) at any time.
         make_private(&self.folder);
         Ok(())
     }
 
-    /// The generation that was committed to this folder, as far as is known; 0 for none.
+    /// Returns the generation that was committed to this folder, as far as it is known; 0 for none.
     pub(super) fn marked(&self) -> u64 {
         let Ok(bytes) = fs::read(self.folder.join(MARK)) else { return 0 };
         let generation = bytes.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         if bytes == mark(generation) { generation } else { 0 }
     }
 
-    /// Ends sled, which writes what it has; there it has been seen to panic, and to wait for ever.
+    /// Closes sled, which writes its pending data; sled may panic or wait forever at this point.
     pub(super) fn close(self) {
         let db = self.db;
         let ending = thread::Builder::new().name("store-close".into()).spawn(move || {
@@ -115,13 +117,13 @@ impl Files {
     }
 }
 
-/// A generation, with a digest of itself.
+/// Encodes a generation, with a digest of it.
 fn mark(generation: u64) -> Vec<u8> {
     let generation = generation.to_le_bytes();
     [&generation[..], &blake3::hash(&generation).as_bytes()[..8]].concat()
 }
 
-/// Is there room for so many bytes more?
+/// Checks that there is space for a number of further bytes.
 fn room(folder: &Path, bytes: u64) -> Result<(), Trouble> {
     let system = rustix::fs::statvfs(folder).map_err(std::io::Error::from)?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
@@ -131,7 +133,7 @@ fn room(folder: &Path, bytes: u64) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Takes away sled's snapshot of its own tables, which it can make anew.
+/// Removes the snapshot of sled's own tables, which sled can create again.
 pub(super) fn remove_snapshots(folder: &Path) -> Result<(), Trouble> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -142,11 +144,12 @@ pub(super) fn remove_snapshots(folder: &Path) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Takes away snapshots that sled was killed over: sled 0.34 reads a `snap.….generating` as if it were whole, and writes
-/// a shorter one over it without cutting it. While somebody else uses the folder nothing is touched.
+/// Removes snapshots that are incomplete because sled was killed: sled 0.34 reads a `snap.….generating` as if it were
+/// complete, and writes a shorter one over it without truncating it. While another process uses the folder, nothing is
+/// removed.
 fn remove_unfinished(folder: &Path) {
     let Ok(log) = File::open(folder.join(LOG)) else { return };
-    // sled locks this very file; the lock goes with `log`.
+    // sled locks this same file; the lock is released with `log`.
     if rustix::fs::flock(&log, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
         return;
     }
@@ -154,13 +157,13 @@ fn remove_unfinished(folder: &Path) {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with("snap.") && name.ends_with(".generating") {
-            // One that stays is found by sled, and healed as any damaged snapshot is.
+            // A file that remains is found by sled, and repaired like any damaged snapshot.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Is there something in the folder that sled did not make?
+/// Returns whether the folder has content that sled did not create.
 pub(super) fn is_strange(folder: &Path) -> Result<bool, Trouble> {
     match fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_some() && !is_sled(folder)),
@@ -170,12 +173,12 @@ pub(super) fn is_strange(folder: &Path) -> Result<bool, Trouble> {
     }
 }
 
-/// Does it look like one of sled's folders?
+/// Returns whether the folder looks like a sled folder.
 pub(super) fn is_sled(folder: &Path) -> bool {
     [LOG, "conf", "blobs"].iter().any(|name| folder.join(name).exists())
 }
 
-/// Moves a folder out of the way. Says where it is now, and which one had to go for it.
+/// Moves a folder out of the way. Returns its new path, and the path of a folder that was removed for it.
 pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<PathBuf>), Trouble> {
     let named = |number: usize| {
         let mut name = folder.as_os_str().to_owned();
@@ -196,8 +199,7 @@ pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<Pa
         }
         (None, _) => {
             return Err(Trouble::Other(format!(
-                "it is not to be used, and {} others like it stand beside it already: look at them, and remove those \
-                 that nobody needs",
+                "it cannot be used, and {} others like it are beside it already: inspect them, and remove those that are not needed",
                 places.len()
             )));
         }
@@ -206,7 +208,7 @@ pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<Pa
     if let Some(parent) = folder.parent() {
         let _ = File::open(parent).and_then(|parent| parent.sync_all());
     }
-    // Renaming leaves times as they are: this is what tells the oldest.
+    // Renaming does not change times: this time identifies the oldest folder.
     let _ = File::open(&place).and_then(|place| place.set_modified(std::time::SystemTime::now()));
     Ok((place, gone))
 }
@@ -215,7 +217,7 @@ fn remove(path: &Path) -> Result<(), Trouble> {
     if path.is_dir() { Ok(fs::remove_dir_all(path)?) } else { Ok(fs::remove_file(path)?) }
 }
 
-/// Why a folder is set aside.
+/// Reason why a folder is set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aside {
     Damaged,
@@ -237,7 +239,7 @@ impl Aside {
     }
 }
 
-/// Bytes of all files of a folder.
+/// Returns the size of all files of a folder, in bytes.
 pub(super) fn bytes_on_disk(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let bytes = |entry: fs::DirEntry| match entry.metadata() {
@@ -248,21 +250,21 @@ pub(super) fn bytes_on_disk(folder: &Path) -> u64 {
     entries.flatten().map(bytes).sum()
 }
 
-/// Lets only this user read the files of a folder: sled makes them with the mode that the process' umask leaves. The
-/// folder itself is private, so that a file which is new since is not readable for others either.
+/// Removes permissions of other users from the files of a folder: sled creates files with the mode that the umask of
+/// the process allows. The folder itself is private, so that other users cannot read newer files either.
 fn make_private(folder: &Path) {
     #[cfg(unix)]
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         use std::os::unix::fs::PermissionsExt;
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
-            // A file that is gone, or another user's, keeps its mode.
+            // A file that was removed or belongs to another user keeps its mode.
             let _ = fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o600));
         }
     }
 }
 
-/// Makes a folder that only this user may look into.
+/// Creates a folder that only this user may read.
 fn create_private(folder: &Path) -> Result<(), Trouble> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

@@ -1,4 +1,4 @@
-//! The forms that are encoded: types of ours only, of plain fields. A change here is a new schema.
+//! Encoded forms: only types of this crate, with plain fields. A change here is a new schema.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::section::Entry;
 use crate::form::{KeyForm, VerdictForm};
 use crate::record::{Digest, Scope, StoredVerdict};
 
-/// What the root of one of our stores says.
+/// Product name in the root of a store.
 pub(super) const PRODUCT: &str = "holdfast last valid store";
 
-/// A generation: everything that is stored is named from here.
+/// Root of a generation: all stored data is reachable from here.
 #[derive(Encode, Decode)]
 pub(super) struct Root {
     pub(super) product: String,
@@ -37,25 +37,25 @@ pub(super) struct Table {
     pub(super) pages: Vec<(u8, [u8; 32])>,
 }
 
-/// Entries. Where they belong is part of it, so that no two pages are ever one record.
+/// Entries of a page. The page includes its place, so that two pages are never one record.
 #[derive(Encode, Decode)]
 pub(super) struct PageForm<F> {
     pub(super) place: [u8; 16],
     pub(super) entries: Vec<F>,
 }
 
-/// Where a payload is.
+/// Location of a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// On the disk.
     Disk,
-    /// Only here: there is no key to seal it with.
+    /// In memory only: there is no key for sealing.
     Memory(Bytes),
-    /// On the disk, sealed with a key that is not at hand.
+    /// On the disk, sealed with a key that is not available.
     Unreadable,
 }
 
-/// A payload, by its digest.
+/// A payload, identified by its digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) digest: Digest,
@@ -97,7 +97,7 @@ impl From<ContentForm> for Content {
 /// The versions of an object, the newest first.
 pub(super) type Versions = Vec<Version>;
 
-/// A version of an object, its payload apart.
+/// A version of an object without its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) uid: Arc<str>,
@@ -158,7 +158,7 @@ impl Entry for Versions {
     }
 }
 
-/// A resource, its body apart.
+/// A resource without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resource {
     pub(super) version: [u8; 16],

@@ -1,6 +1,6 @@
 //! Names of records in the tree.
 //!
-//! Everything but the two roots is named by its content: a record is never changed, only written and removed.
+//! Every record except the two roots is named by its content: a record is never changed, only written and removed.
 
 use holdfast_graph::ObjectKey;
 
@@ -9,32 +9,33 @@ use crate::record::{Digest, Scope};
 /// The name of a record in the tree.
 pub(super) type Name = Vec<u8>;
 
-/// The root of a generation. There are two places, so that the generation before is still there.
+/// Returns the name of the root of a generation. There are two names, so that the root of the previous generation is
+/// kept.
 pub(super) fn root(generation: u64) -> Name {
     vec![b'r', u8::from(generation % 2 == 1)]
 }
 
-/// The places of roots.
+/// Returns the names of both roots.
 pub(super) fn roots() -> [Name; 2] {
     [root(0), root(1)]
 }
 
-/// A page, or a table of pages.
+/// Returns the name of a page or of a table of pages.
 pub(super) fn node(digest: &Digest) -> Name {
     [b"n", &digest.bytes()[..]].concat()
 }
 
-/// A payload, at its place and of its content.
+/// Returns the name of a payload, from its place and its content.
 pub(super) fn content(place: &[u8; 16], digest: &Digest) -> Name {
     [b"c", &place[..], &digest.bytes()[..16]].concat()
 }
 
-/// A part of a record that is too large for one.
+/// Returns the name of a chunk of a large record.
 pub(super) fn chunk(name: &[u8], number: u32) -> Name {
     [name, &number.to_be_bytes()].concat()
 }
 
-/// What a thing's place is called: the same words give the same place, others another one.
+/// Returns the place of an entry: equal words give equal places, different words different ones.
 pub(super) fn place(kind: u8, scope: &Scope, words: &[&str]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&[kind]);
@@ -45,7 +46,7 @@ pub(super) fn place(kind: u8, scope: &Scope, words: &[&str]) -> [u8; 16] {
     first(hasher.finalize().as_bytes())
 }
 
-/// On which page something stands.
+/// Returns the number of the page of an entry.
 pub(super) fn page(words: &[&[u8]]) -> u8 {
     let mut hasher = blake3::Hasher::new();
     for word in words {
@@ -55,7 +56,7 @@ pub(super) fn page(words: &[&[u8]]) -> u8 {
     hasher.finalize().as_bytes()[0]
 }
 
-/// The words of an object's identity.
+/// Returns the words of the identity of an object.
 pub(super) fn words(key: &ObjectKey) -> [&str; 4] {
     [&key.group, &key.kind, &key.namespace, &key.name]
 }

@@ -1,7 +1,8 @@
-//! Reading a store as a whole, verifying everything.
+//! Loading of a whole store, with verification of all data.
 //!
-//! The newest generation that is sound is taken; where none is, the newest without its damaged parts. An object's version
-//! is a part, and a verdict; a configuration is one as a whole. Never is anything made of two generations.
+//! The newest undamaged generation is used; where none is undamaged, the newest without its damaged parts. A version of
+//! an object is a part, and so is a verdict; a configuration is one part as a whole. Data of two generations is never
+//! mixed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,37 +19,37 @@ use super::trouble::{Trouble, guarded};
 use super::write::references;
 use crate::record::{Digest, Scope};
 
-/// What is in a folder.
+/// Content of a folder.
 pub(super) enum Found {
-    /// Nothing yet.
+    /// Nothing.
     Empty,
-    /// A store of ours.
+    /// A store of this installation.
     Ours(Box<Loaded>),
-    /// Something of another product.
+    /// Data of another product.
     Foreign,
     /// A store of a newer version, in this schema.
     Newer(u16),
     /// A store of another installation.
     Other(String),
-    /// A store of which nothing can be read.
+    /// A store without any readable data.
     Damaged,
 }
 
-/// A store that was read.
+/// A store that was loaded.
 pub(super) struct Loaded {
     pub(super) identity: String,
     pub(super) state: State,
-    /// What was found damaged, for people. Empty where all is sound.
+    /// Messages about damage, for operators. Empty where there is no damage.
     pub(super) damage: Vec<String>,
-    /// Can sled itself not read some of its files?
+    /// Whether sled cannot read some of its own files.
     pub(super) files_damaged: bool,
-    /// Records that cannot be unsealed.
+    /// Number of records that cannot be unsealed.
     pub(super) unreadable: usize,
-    /// Records that were read and verified.
+    /// Number of records that were read and verified.
     pub(super) records: usize,
 }
 
-/// Reads a store. Where an identity is given, only its own is read.
+/// Loads a store. Where `identity` is given, only a store with this identity is loaded.
 pub(super) fn load(tree: &::sled::Tree, sealer: Option<&Sealer>, identity: Option<&str>) -> Result<Found, Trouble> {
     let roots = keys::roots().map(|name| read_root(tree, &name));
     if roots.iter().all(|root| matches!(root, Err(Flaw::Absent))) {
@@ -98,7 +99,7 @@ pub(super) fn load(tree: &::sled::Tree, sealer: Option<&Sealer>, identity: Optio
     Ok(Found::Ours(Box::new(loaded)))
 }
 
-/// Records in the tree that no generation names, or only the one before the last. Reads names, not payloads.
+/// Returns the records in the tree that no generation names, or only the previous one. Reads names, not payloads.
 pub(super) fn unnamed(tree: &::sled::Tree, state: &State) -> Result<BTreeSet<Name>, Trouble> {
     let mut named = BTreeSet::new();
     for (scope, shelf) in &state.scopes {
@@ -123,7 +124,7 @@ pub(super) fn unnamed(tree: &::sled::Tree, state: &State) -> Result<BTreeSet<Nam
     Ok(unnamed)
 }
 
-/// A payload, read and verified; nothing where it is sealed and cannot be unsealed.
+/// Reads and verifies a payload. Returns `None` where the payload is sealed and cannot be unsealed.
 pub(super) fn payload(
     tree: &::sled::Tree,
     sealer: Option<&Sealer>,
@@ -139,7 +140,7 @@ pub(super) fn payload(
         }
         (true, None) => return Ok(None),
         (true, Some(sealer)) => match sealer.unseal(name, &bytes) {
-            // The envelope is sound: it is the key that does not fit.
+            // The envelope is undamaged, so the key is a different one.
             None => return Ok(None),
             Some(payload) => {
                 let digest = sealer.digest(&payload);
@@ -164,11 +165,11 @@ fn read_root(tree: &::sled::Tree, name: &[u8]) -> Result<Root, Flaw> {
     if root.product != PRODUCT {
         return Err(Flaw::Foreign);
     }
-    // A root at the place of another generation is not the one that was written there.
+    // A root under the name of another generation is not the root that was written there.
     if keys::root(root.generation) == name { Ok(root) } else { Err(Flaw::Damaged) }
 }
 
-/// One generation being read.
+/// A generation while it is read.
 struct Reading<'a> {
     tree: &'a ::sled::Tree,
     sealer: Option<&'a Sealer>,
@@ -203,7 +204,7 @@ impl<'a> Reading<'a> {
         let (mut resources, whole) = self.section(&scope, resources);
         let sound = self.verify(&scope, &mut resources);
         if !(whole && sound) {
-            // Half a configuration was acknowledged by nobody.
+            // No Envoy has acknowledged a part of a configuration.
             self.tell(&scope, "its configuration is left out as a whole");
             resources.retain(|_, _| false);
         }
@@ -256,7 +257,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads every payload; those that are damaged go. Were all sound?
+    /// Reads every payload and removes the damaged ones. Returns whether all were undamaged.
     fn verify<E: Entry>(&mut self, scope: &Scope, section: &mut Section<E>) -> bool {
         let mut sound = true;
         section.retain(|key, content| match payload(self.tree, self.sealer, &E::name(scope, key, content), content) {

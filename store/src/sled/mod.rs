@@ -1,12 +1,12 @@
-//! The store on the disk, on sled.
+//! Store on the disk, with sled.
 //!
-//! sled calls itself beta, so nothing that it says is believed: every record carries the digest that it was written with
-//! ([`envelope`]), and is named by the generation that it belongs to, through tables and pages, from a root. A commit
-//! writes payloads that are new, the pages they stand on, and a root: the root of the generation before stays, and what
-//! it names. All of it is one batch in one tree, brought to the disk before the commit returns.
+//! sled calls itself beta, so its results are always verified: every record has the digest with which it was written
+//! ([`envelope`]), and is reachable from the root of its generation through tables and pages. A commit writes new
+//! payloads, their pages, and a root: the root of the previous generation is kept, with all that it names. A commit is
+//! one batch in one tree, and is on the disk before the commit returns.
 //!
-//! What is damaged, foreign or newer is set aside and never served; losing the store costs what it remembered and
-//! nothing else. Nothing here decides what is stored.
+//! Damaged, foreign or newer stores are set aside and never served; the loss of a store costs only the remembered data.
+//! This module does not decide what is stored.
 
 mod envelope;
 mod folder;
@@ -47,20 +47,21 @@ use crate::batch::Batch;
 use crate::error::StoreError;
 use crate::record::{Scope, Statistics, StoredObject, StoredResource, StoredVerdict};
 
-/// How a store is opened.
+/// Options for opening a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whose store it is: the cluster and the name of the controller. A store of another is not used.
+    /// Identity of the installation: the cluster and the name of the controller. A store of another installation is not
+    /// used.
     pub identity: Arc<str>,
-    /// What sensitive payloads are sealed with. Without it they are kept in memory only.
+    /// Key for sealing sensitive payloads. Without a key they are kept in memory only.
     pub key: Option<Key>,
 }
 
-/// A store that was opened.
+/// An opened store.
 pub struct Opened {
     /// The store.
     pub store: SledStore,
-    /// What happened on the way, for people: damage that was found, folders that were set aside.
+    /// Messages for operators: damage that was found, folders that were set aside.
     pub notices: Vec<String>,
 }
 
@@ -69,22 +70,23 @@ pub struct SledStore {
     folder: PathBuf,
     identity: Arc<str>,
     sealer: Option<Sealer>,
-    /// None after trouble that even opening again did not end.
+    /// `None` after an error that even reopening did not resolve.
     files: Option<Files>,
-    /// Did the last commit fail? Then sled takes no more, and is opened again first.
+    /// Whether the last commit failed. Then sled accepts no further commits, and must be reopened first.
     failed: bool,
     state: State,
-    /// Records that only the generation before the last names: they go with the next commit.
+    /// Records that only the previous generation names: the next commit removes them.
     expiring: BTreeSet<Name>,
     notices: Vec<String>,
 }
 
 impl SledStore {
-    /// Opens the store in a folder, which is made where it is not there. What cannot be used there is set aside, under
-    /// another name beside it.
+    /// Opens the store in a folder, which is created where it does not exist. A folder that cannot be used is set aside
+    /// under another name beside it.
     ///
     /// # Errors
-    /// Where there cannot be a store: the disk is full, another process uses the folder, or the file system refuses.
+    /// Fails where a store is impossible: the disk is full, another process uses the folder, or the file system
+    /// refuses.
     pub fn open(folder: &Path, options: &Options) -> Result<Opened, StoreError> {
         let sealer = options.key.as_ref().map(Sealer::new);
         let opening = open::open(folder, &options.identity, sealer.as_ref()).map_err(|trouble| trouble.at(folder))?;
@@ -103,17 +105,17 @@ impl SledStore {
         Ok(Opened { store, notices })
     }
 
-    /// Writes down without its damaged parts what was found damaged.
+    /// Writes a damaged store again without its damaged parts.
     fn repair(&mut self) {
         if self.state.scopes.values().any(|shelf| shelf.is_dirty()) {
             let mut state = self.state.clone();
             state.scopes.retain(|_, shelf| !shelf.is_empty());
-            // The damage was told; where this fails, the next commit does it.
+            // The damage is already reported; where this write fails, the next commit repeats it.
             self.failed = self.write(state, &Fresh::default()).is_err();
         }
     }
 
-    /// Opens again after a commit that failed.
+    /// Reopens the store after a commit that failed.
     fn revive(&mut self) -> Result<(), Trouble> {
         if let Some(files) = self.files.take() {
             files.close();
@@ -133,7 +135,7 @@ impl SledStore {
         let sealer = self.sealer.as_ref();
         let writes = write::difference(&self.state, &mut state, fresh, &self.identity, sealer)?;
         if writes.added.is_empty() && writes.dropped.is_empty() {
-            // What changed, if anything, is not for the disk.
+            // The change, if there is one, is in memory only.
             state.generation = self.state.generation;
             self.state = state;
             return Ok(());
@@ -141,7 +143,7 @@ impl SledStore {
         let Some(files) = &self.files else { return Err(Trouble::Other("its files are not open".into())) };
         let mut removed = Vec::new();
         for name in self.expiring.difference(&writes.added) {
-            // With all its chunks.
+            // Includes all chunks.
             for key in files.tree().scan_prefix(name).keys() {
                 removed.push(trouble::guarded(|| key)?);
             }
@@ -167,7 +169,7 @@ impl SledStore {
         let read = load::payload(files.tree(), self.sealer.as_ref(), &name, content);
         match read {
             Ok(payload) => Ok(payload.map(Bytes::from)),
-            // After a commit that failed sled may refuse to read as well: that is no damage.
+            // After a failed commit, sled may also refuse to read: this is no damage.
             Err(Flaw::Unreadable) => {
                 Err(StoreError::Unavailable(format!("{}: sled does not give a record out", self.folder.display())))
             }

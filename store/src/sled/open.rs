@@ -1,4 +1,4 @@
-//! Opening: whatever stands in the folder, in the end there is a store, or a reason why there is none.
+//! Opening: for any content of the folder, the result is a store, or the reason why there is none.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::trouble::{Trouble, guarded};
 use super::write;
 use crate::record::Scope;
 
-/// What came of opening.
+/// Result of opening.
 pub(super) struct Opening {
     pub(super) files: Files,
     pub(super) state: State,
@@ -22,7 +22,7 @@ pub(super) struct Opening {
     pub(super) notices: Vec<String>,
 }
 
-/// Opens what is in the folder; what cannot be used is set aside.
+/// Opens the store in the folder; a folder that cannot be used is set aside.
 pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Result<Opening, Trouble> {
     let mut notices = Vec::new();
     if folder::is_strange(folder)? {
@@ -63,20 +63,21 @@ fn anew(files: Files, state: State, notices: Vec<String>) -> Result<Opening, Tro
     Ok(Opening { files, state, unnamed, notices })
 }
 
-/// Opens sled; snapshots that it cannot read are taken away once.
+/// Opens sled; snapshots that sled cannot read are removed once.
 fn files(folder: &Path, notices: &mut Vec<String>) -> Result<Files, Trouble> {
     match Files::open(folder) {
         Err(Trouble::Corrupt(_)) => {
             folder::remove_snapshots(folder)?;
             let files = Files::open(folder)?;
-            notices.push(format!("{}: an index of its files was damaged and was made anew", folder.display()));
+            notices.push(format!("{}: an index of its files was damaged and has been rebuilt", folder.display()));
             Ok(files)
         }
         other => other,
     }
 }
 
-/// A store of ours. Where sled cannot read some of its own files, what can be read moves to a new folder.
+/// Opens a store of this installation. Where sled cannot read some of its own files, the readable data moves to a new
+/// folder.
 fn ours(
     folder: &Path,
     files: Files,
@@ -89,7 +90,7 @@ fn ours(
     notices.extend(damage.iter().map(|line| format!("{}: {line}", folder.display())));
     let (generation, marked) = (state.generation, files.marked());
     if generation < marked && damage.is_empty() {
-        // sled takes damage in its log for the end of it.
+        // sled takes damage in its log for the end of the log.
         notices.push(format!(
             "{}: generation {marked} was committed, and what is left is generation {generation}: it is used, as a whole",
             folder.display()
@@ -121,21 +122,21 @@ fn ours(
     anew(files, state, notices)
 }
 
-/// Every payload that can be read. What cannot is left out of the state.
+/// Returns every readable payload. Unreadable ones are removed from the state.
 fn payloads(files: &Files, sealer: Option<&Sealer>, state: &mut State) -> Fresh {
     let mut fresh = Fresh::default();
     for (scope, shelf) in &mut state.scopes {
         let shelf = Arc::make_mut(shelf);
         fetch(files, sealer, scope, &mut shelf.objects, &mut fresh);
         if !fetch(files, sealer, scope, &mut shelf.resources, &mut fresh) {
-            // Half a configuration was acknowledged by nobody.
+            // No Envoy has acknowledged a part of a configuration.
             shelf.resources.retain(|_, _| false);
         }
     }
     fresh
 }
 
-/// Reads the payloads of a section. Were all sound?
+/// Reads the payloads of a section. Returns whether all were undamaged.
 fn fetch<E: Entry>(
     files: &Files,
     sealer: Option<&Sealer>,

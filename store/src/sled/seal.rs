@@ -1,4 +1,4 @@
-//! Sealing: sensitive payloads stand on the disk encrypted and authenticated, bound to their place and content.
+//! Sealing: sensitive payloads are encrypted and authenticated on the disk, bound to their place and content.
 
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
@@ -8,12 +8,12 @@ use crate::record::Digest;
 
 const NONCE_BYTES: usize = 24;
 
-/// The key that sensitive payloads are sealed with.
+/// The key for sealing sensitive payloads.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// A key of these bytes.
+    /// Returns a key of these bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// What seals and unseals, made of the key; each purpose has a key of its own.
+/// Seals and unseals payloads with keys that are derived from the key, one for each purpose.
 #[derive(Clone)]
 pub(crate) struct Sealer {
     sealing: [u8; 32],
@@ -41,12 +41,13 @@ impl Sealer {
         }
     }
 
-    /// The digest that a sealed payload is known by. It is keyed: a plain one would let guesses be tried.
+    /// Returns the digest that identifies a sealed payload. The digest is keyed: a plain one would allow an attacker to
+    /// test guesses.
     pub(crate) fn digest(&self, payload: &[u8]) -> Digest {
         Digest::from_bytes(*blake3::keyed_hash(&self.naming, payload).as_bytes())
     }
 
-    /// A payload, sealed for the record of this name.
+    /// Seals a payload for the record of this name.
     pub(crate) fn seal(&self, name: &[u8], payload: &[u8]) -> Result<Vec<u8>, Trouble> {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce)
@@ -57,7 +58,8 @@ impl Sealer {
         Ok([&nonce[..], &sealed].concat())
     }
 
-    /// What was sealed for the record of this name; nothing where it was sealed with another key or for another record.
+    /// Unseals the payload of the record of this name. Returns `None` where it was sealed with another key or for
+    /// another record.
     pub(crate) fn unseal(&self, name: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>()?;
         XChaCha20Poly1305::new(&self.sealing.into())

@@ -1,6 +1,7 @@
-//! Entries of one sort in a scope, spread over pages, so that a commit writes the pages that changed and no others.
+//! Section: the entries of one kind in a scope, distributed over pages, so that a commit writes only the pages that
+//! changed.
 //!
-//! Pages are shared between the state before and after a change: what is the same `Arc` did not change.
+//! Pages are shared between the state before and after a change: an equal `Arc` means no change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,26 +10,26 @@ use super::form::Content;
 use super::keys::Name;
 use crate::record::{Digest, Scope};
 
-/// What stands on pages.
+/// An entry on a page.
 pub(super) trait Entry: Clone {
-    /// What it is known by.
+    /// Key of the entry.
     type Key: Ord + Clone;
-    /// How it stands on the disk.
+    /// Form of the entry on the disk.
     type Form: bincode::Encode + bincode::Decode<()>;
-    /// The number of its section.
+    /// Number of the section.
     const SECTION: u8;
 
-    /// On which page it stands.
+    /// Returns the number of the page of the entry.
     fn page(key: &Self::Key) -> u8;
-    /// Its form for the disk; none where nothing of it goes there.
+    /// Returns the form for the disk, or `None` where nothing of the entry is written.
     fn form(&self, key: &Self::Key) -> Option<Self::Form>;
-    /// From its form.
+    /// Returns the entry of a form.
     fn from_form(form: Self::Form) -> (Self::Key, Self);
-    /// Its payloads.
+    /// Returns the payloads.
     fn contents(&self) -> Vec<&Content>;
-    /// The name of one of its payloads' record.
+    /// Returns the name of the record of a payload.
     fn name(scope: &Scope, key: &Self::Key, content: &Content) -> Name;
-    /// Leaves out the payloads that are not wanted; is anything left?
+    /// Removes the payloads that are not wanted; returns whether anything is left.
     fn retain(&mut self, wanted: &mut dyn FnMut(&mut Content) -> bool) -> bool;
 }
 
@@ -36,9 +37,9 @@ pub(super) trait Entry: Clone {
 #[derive(Clone)]
 pub(super) struct Page<E: Entry> {
     pub(super) entries: BTreeMap<E::Key, E>,
-    /// The record it is written as, if any.
+    /// The record of the page, if it was written.
     pub(super) node: Option<Digest>,
-    /// Is it different from its record?
+    /// Whether the page differs from its record.
     pub(super) dirty: bool,
 }
 
@@ -48,13 +49,13 @@ impl<E: Entry> Default for Page<E> {
     }
 }
 
-/// All entries of a sort.
+/// All entries of one kind.
 #[derive(Clone)]
 pub(super) struct Section<E: Entry> {
     pub(super) pages: BTreeMap<u8, Arc<Page<E>>>,
-    /// The record of its table of pages, if any.
+    /// The record of the table of pages, if it was written.
     pub(super) node: Option<Digest>,
-    /// Is it different from its record?
+    /// Whether the table differs from its record.
     pub(super) dirty: bool,
 }
 
@@ -81,7 +82,7 @@ impl<E: Entry> Section<E> {
         self.pages.values().all(|page| page.entries.is_empty())
     }
 
-    /// The entries of a page, to be changed.
+    /// Returns the entries of a page for a change.
     fn edit(&mut self, key: &E::Key) -> &mut BTreeMap<E::Key, E> {
         self.dirty = true;
         let page = Arc::make_mut(self.pages.entry(E::page(key)).or_default());
@@ -99,7 +100,7 @@ impl<E: Entry> Section<E> {
         }
     }
 
-    /// Leaves out the payloads that are not wanted, and entries without any.
+    /// Removes the payloads that are not wanted, and entries without any payload.
     pub(super) fn retain(&mut self, mut wanted: impl FnMut(&E::Key, &mut Content) -> bool) {
         for page in self.pages.values_mut() {
             let page = Arc::make_mut(page);
@@ -113,7 +114,7 @@ impl<E: Entry> Section<E> {
         }
     }
 
-    /// As if nothing of it were written.
+    /// Marks everything as not yet written.
     pub(super) fn soil(&mut self) {
         self.dirty = true;
         for page in self.pages.values_mut() {

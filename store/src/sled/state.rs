@@ -1,7 +1,7 @@
-//! What is stored, payloads apart; and what changes make of it.
+//! State of the store without payloads, and the application of changes.
 //!
-//! Nothing here touches the disk: a commit makes a new state of the old one, writes the difference, and only then is the
-//! new one believed.
+//! Nothing here accesses the disk: a commit makes a new state from the old one, writes the difference, and only then
+//! replaces the old state.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::record::{
     VERSIONS_KEPT,
 };
 
-/// What is stored of a scope.
+/// The stored data of a scope.
 #[derive(Clone, Default)]
 pub(super) struct Shelf {
     pub(super) objects: Section<Versions>,
@@ -33,13 +33,13 @@ impl Shelf {
         self.objects.is_empty() && self.resources.is_empty() && self.verdicts.is_empty()
     }
 
-    /// Is it different from what is written? So it is after a change, and after damage was found.
+    /// Returns whether the scope differs from what is written: after a change, and after damage was found.
     pub(super) fn is_dirty(&self) -> bool {
         self.objects.dirty || self.resources.dirty || self.verdicts.dirty
     }
 }
 
-/// What is stored.
+/// The stored data.
 #[derive(Clone, Default)]
 pub(super) struct State {
     pub(super) generation: u64,
@@ -52,7 +52,7 @@ pub(super) struct Fresh {
     pub(super) payloads: HashMap<Name, Bytes>,
 }
 
-/// Makes changes.
+/// Applies changes.
 pub(super) struct Changes<'a> {
     pub(super) state: State,
     pub(super) fresh: Fresh,
@@ -60,7 +60,7 @@ pub(super) struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// Makes one change.
+    /// Applies one change.
     pub(super) fn apply(&mut self, change: Change) -> Result<(), StoreError> {
         match change {
             Change::Promote(scope, object) => return self.promote(scope, object),
@@ -77,7 +77,7 @@ impl Changes<'_> {
         Ok(())
     }
 
-    /// Scopes of which nothing is left go.
+    /// Removes empty scopes.
     pub(super) fn tidy(&mut self) {
         self.state.scopes.retain(|_, shelf| !shelf.is_empty());
     }
@@ -116,7 +116,7 @@ impl Changes<'_> {
         }
         let mut versions = known.cloned().unwrap_or_default();
         let new = known.is_none();
-        // An older version that is proven again becomes the newest.
+        // An older version that is proven good again becomes the newest.
         versions.retain(|known| known.uid == uid && known.content.digest != content.digest);
         versions.insert(0, Version { uid, generation, since, content: content.clone() });
         versions.truncate(VERSIONS_KEPT);
@@ -179,7 +179,7 @@ impl Changes<'_> {
 }
 
 impl State {
-    /// Takes over what another state has in memory only, where nothing newer is known.
+    /// Adds the data that another state has in memory only, where nothing newer is known.
     pub(super) fn take_over(&mut self, other: &State) {
         for (scope, shelf) in &other.scopes {
             let objects = shelf.objects.iter().filter(|(_, versions)| versions.iter().any(|it| !it.content.on_disk()));
@@ -198,7 +198,7 @@ impl State {
         }
     }
 
-    /// Counts what there is.
+    /// Returns the statistics.
     pub(super) fn statistics(&self) -> Statistics {
         let scopes = self.scopes.len();
         let mut statistics = Statistics { generation: self.generation, scopes, ..Statistics::default() };

@@ -1,6 +1,6 @@
-//! Looking into a store that nobody uses, without changing what it holds: for `inspect` and `verify`.
+//! Survey of a store that no process uses, without changing its content: for `inspect` and `verify`.
 //!
-//! Payloads are read to be verified and never given away.
+//! Payloads are read to be verified and never returned.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use super::trouble::{Trouble, guarded};
 use crate::error::StoreError;
 use crate::record::{Scope, Statistics, StoredVerdict};
 
-/// What is in a store.
+/// Content of a store.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Whose store it is.
+    /// Identity of the installation.
     pub identity: String,
-    /// What it holds.
+    /// Statistics.
     pub statistics: Statistics,
-    /// Records that were read and verified.
+    /// Number of records that were read and verified.
     pub records: usize,
-    /// Its scopes, in order.
+    /// The scopes, in order.
     pub scopes: Vec<SurveyedScope>,
-    /// What is wrong with it, for people. Empty where all is sound.
+    /// Messages about damage, for operators. Empty where there is no damage.
     pub damage: Vec<String>,
 }
 
-/// What is in a scope.
+/// Content of a scope.
 #[derive(Clone, Debug)]
 pub struct SurveyedScope {
     /// The scope.
     pub scope: Scope,
-    /// Versions of objects, by object in order, the newest first.
+    /// Versions of objects, ordered by object, the newest first.
     pub objects: Vec<SurveyedObject>,
-    /// Acknowledged resources, by type and name in order.
+    /// Acknowledged resources, ordered by type and name.
     pub resources: Vec<SurveyedResource>,
-    /// What was refused, the oldest first.
+    /// Verdicts, the oldest first.
     pub verdicts: Vec<StoredVerdict>,
 }
 
@@ -48,39 +48,39 @@ pub struct SurveyedScope {
 pub struct SurveyedObject {
     /// The object.
     pub key: ObjectKey,
-    /// Its UID.
+    /// UID.
     pub uid: Arc<str>,
     /// `metadata.generation` of this version.
     pub generation: i64,
-    /// When it was proven good (seconds since 1970).
+    /// Time when the version was proven good (seconds since 1970).
     pub since: i64,
-    /// Bytes of its payload.
+    /// Size of the payload, in bytes.
     pub bytes: u64,
-    /// Is the payload sealed?
+    /// Whether the payload is sealed.
     pub sealed: bool,
-    /// Can it be read with the key at hand?
+    /// Whether the payload can be read with the available key.
     pub readable: bool,
 }
 
 /// An acknowledged resource.
 #[derive(Clone, Debug)]
 pub struct SurveyedResource {
-    /// URL of its type.
+    /// Type URL.
     pub type_url: Arc<str>,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
-    /// Its version.
+    /// Version.
     pub version: [u8; 16],
-    /// Bytes of its body.
+    /// Size of the body, in bytes.
     pub bytes: u64,
-    /// Is the body sealed?
+    /// Whether the body is sealed.
     pub sealed: bool,
 }
 
-/// Reads and verifies everything in a store.
+/// Reads and verifies all data in a store.
 ///
 /// # Errors
-/// Where there is no store, another process uses it, or it cannot be looked into.
+/// Fails where there is no store, another process uses it, or it cannot be read.
 pub fn survey(folder: &Path, key: Option<&Key>) -> Result<Survey, StoreError> {
     if !folder::is_sled(folder) {
         return Err(StoreError::Absent(folder.display().to_string()));
@@ -112,7 +112,7 @@ fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, Trouble> {
     };
     let generation = loaded.state.generation;
     if generation < marked && loaded.damage.is_empty() {
-        // sled takes damage in its log for the end of it.
+        // sled takes damage in its log for the end of the log.
         loaded.damage.push(format!("generation {marked} was committed, and what is left is generation {generation}"));
     }
     let statistics =
@@ -137,7 +137,7 @@ fn surveyed(scope: &Scope, shelf: &super::state::Shelf) -> SurveyedScope {
             readable: readable(&version.content),
         })
         .collect();
-    // Stable: versions of one object stay in their order.
+    // The sort is stable: versions of one object stay in their order.
     objects.sort_by(|a, b| a.key.cmp(&b.key));
     let mut resources: Vec<_> = shelf
         .resources

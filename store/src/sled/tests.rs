@@ -1,4 +1,4 @@
-//! Tests that need to make what only this room can make: records of a newer schema.
+//! Tests that need records of a newer schema, which only this module can create.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,20 +1,20 @@
-//! What goes wrong below, sorted by what is done about it.
+//! Errors of sled and its files, grouped by the reaction to them.
 
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::StoreError;
 
-/// What goes wrong with sled or its files.
+/// An error of sled or its files.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The files are not what was written, or sled panicked over them.
+    /// The files differ from what was written, or sled panicked over them.
     Corrupt(String),
-    /// Somebody else has them.
+    /// Another process uses the files.
     InUse,
-    /// No space.
+    /// There is no space left.
     Full(String),
-    /// All else.
+    /// Any other error.
     Other(String),
 }
 
@@ -44,7 +44,7 @@ impl From<::sled::Error> for Trouble {
 }
 
 impl Trouble {
-    /// As callers see it.
+    /// Returns the error for callers.
     pub(super) fn at(self, folder: &std::path::Path) -> StoreError {
         let folder = folder.display();
         match self {
@@ -55,7 +55,7 @@ impl Trouble {
     }
 }
 
-/// Does something with sled, which has been seen to panic over damaged files.
+/// Calls sled, which may panic over damaged files.
 pub(super) fn guarded<T, E: Into<Trouble>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, Trouble> {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(outcome) => outcome.map_err(Into::into),

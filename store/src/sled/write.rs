@@ -1,4 +1,4 @@
-//! What a commit writes and removes: the difference between two states.
+//! Writes of a commit: the difference between two states.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,17 +12,18 @@ use super::state::{Fresh, Shelf, State};
 use super::trouble::Trouble;
 use crate::record::{Digest, Scope};
 
-/// What is written and removed.
+/// Records that are written and removed.
 #[derive(Default)]
 pub(super) struct Writes {
     pub(super) puts: Vec<(Name, Vec<u8>)>,
-    /// Records that the new generation does not name any more; the one before still does.
+    /// Records that the new generation does not name any more; the previous one still does.
     pub(super) dropped: BTreeSet<Name>,
-    /// Records that this commit names anew.
+    /// Records that this commit names and the previous generation does not.
     pub(super) added: BTreeSet<Name>,
 }
 
-/// Works out what makes the new state of the old one, and notes in the new one what its pages are written as.
+/// Computes the difference between the old and the new state, and records in the new one the names of its written
+/// pages.
 pub(super) fn difference(
     old: &State,
     new: &mut State,
@@ -59,7 +60,7 @@ pub(super) fn difference(
     Ok(writes)
 }
 
-/// Adds the records of a section.
+/// Adds the names of the records of a section.
 pub(super) fn references<E: Entry>(scope: &Scope, section: &Section<E>, names: &mut BTreeSet<Name>) {
     names.extend(section.node.iter().map(keys::node));
     section.pages.values().for_each(|page| page_references(scope, page, names));
@@ -165,7 +166,7 @@ impl At<'_> {
     }
 }
 
-/// Which payloads of a page are sealed.
+/// Returns, for each payload of a page, whether it is sealed.
 fn sealed<E: Entry>(scope: &Scope, page: &Page<E>) -> BTreeMap<Name, bool> {
     let contents = |(key, entry): (&E::Key, &E)| {
         let name = |content: &super::form::Content| (E::name(scope, key, content), content.sensitive);

@@ -1,4 +1,4 @@
-//! What every backend does, done by the one on the disk; and that it is still there after opening again.
+//! Tests of the conformance suite with the store on the disk, and of its content after reopening.
 
 use std::cell::RefCell;
 
@@ -69,7 +69,7 @@ fn what_is_not_named_any_more_leaves_the_tree() {
             Err(_) => std::thread::yield_now(),
         }
     };
-    // Three versions of the two generations, each of two chunks and a head; two pages, two tables, two roots.
+    // Three versions of the two generations, each with two chunks and a head; two pages, two tables, two roots.
     assert_eq!(db.len(), 3 * 3 + 6);
 }
 

@@ -1,4 +1,4 @@
-//! Builders, and what is in a store as one value that can be compared.
+//! Builders, and the content of a store as one value for comparison.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ pub(crate) fn options(key: Option<u8>) -> Options {
     Options { identity: IDENTITY.into(), key: key.map(|byte| Key::new([byte; 32])) }
 }
 
-/// Opens without a key.
+/// Opens a store without a key.
 pub(crate) fn open(folder: &Path) -> Opened {
     SledStore::open(folder, &options(None)).unwrap()
 }
 
-/// Opens what must be sound.
+/// Opens a store that must be undamaged.
 pub(crate) fn reopen(folder: &Path) -> SledStore {
     let Opened { store, notices } = open(folder);
     assert!(notices.is_empty(), "{notices:?}");
@@ -68,7 +68,7 @@ pub(crate) fn promote(scope: &Scope, object: StoredObject) -> Batch {
     Batch::default().with(Change::Promote(scope.clone(), object))
 }
 
-/// Everything in a store.
+/// The whole content of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Contents {
     pub(crate) objects: Vec<(Scope, StoredObject)>,
@@ -94,7 +94,7 @@ impl Contents {
         contents
     }
 
-    /// Is everything of this in the other too, configurations as a whole?
+    /// Returns whether the other has everything of this, with configurations compared as a whole.
     pub(crate) fn is_within(&self, other: &Self) -> bool {
         self.objects.iter().all(|it| other.objects.contains(it))
             && self.resources.iter().all(|it| other.resources.contains(it))
@@ -102,7 +102,7 @@ impl Contents {
     }
 }
 
-/// Waits until sled has let go of a folder, and opens it beside the store: to damage what stands in it.
+/// Waits until sled has released a folder, and opens it beside the store, to damage its content.
 pub(crate) fn sled(folder: &Path) -> sled::Db {
     loop {
         match sled::open(folder) {
@@ -126,7 +126,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The folders beside a store whose names say that they were set aside.
+/// Returns the folders beside a store with names of set-aside folders.
 pub(crate) fn set_aside(folder: &Path) -> Vec<String> {
     let own = folder.file_name().unwrap().to_str().unwrap().to_owned();
     let names = std::fs::read_dir(folder.parent().unwrap()).unwrap();
@@ -137,7 +137,7 @@ pub(crate) fn set_aside(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A small store with everything in it, in its last generation and the one before.
+/// Creates a small store with data of every kind, in its last generation and the previous one.
 pub(crate) fn small(folder: &Path) -> (Contents, Contents) {
     let (one, two) = (scope("infra/one"), scope("infra/two"));
     let mut store = reopen(folder);

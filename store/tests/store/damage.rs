@@ -1,5 +1,5 @@
-//! Flipped bytes, in sled's files and in our records: what is read is what was written, the generation before, a part of
-//! the newest, or nothing. Never anything else.
+//! Tests with flipped bytes, in the files of sled and in records: the result of reading is what was written, the
+//! previous generation, a part of the newest, or nothing. It is never anything else.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use holdfast_store::{LastValidStore, SledStore};
 
 use crate::common::{Contents, copy, object, options, promote, scope, set_aside, sled, small};
 
-/// Opens a damaged store and looks whether all it gives is true; then uses it.
+/// Opens a damaged store, checks that all returned data is correct, and then uses the store.
 fn holds(folder: &Path, older: &Contents, newest: &Contents, what: &str) -> Outcome {
     let opened = SledStore::open(folder, &options(None)).unwrap_or_else(|error| panic!("{what}: {error}"));
     let mut store = opened.store;

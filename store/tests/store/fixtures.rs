@@ -1,7 +1,7 @@
-//! Stores as every version wrote them are read by this one.
+//! Tests that this version reads the stores of every past version.
 //!
-//! `HOLDFAST_FIXTURES=write cargo test -p holdfast-store fixtures` writes the one of the current schema, where there is
-//! none yet. One that is there is never written again.
+//! `HOLDFAST_FIXTURES=write cargo test -p holdfast-store fixtures` writes the fixture of the current schema, where
+//! there is none yet. An existing fixture is never written again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! A disk that is full: a commit is an error, what was there stays, and later commits work again.
+//! Tests with a full disk: a commit is an error, existing data is kept, and later commits work again.
 //!
-//! Once with a limit on the size of files, which every system has; once on a small file system of its own, where the
-//! machine lets users have one.
+//! One test uses a limit on the size of files, which every system has; another one uses a small file system of its own,
+//! where the machine lets users create one.
 
 use std::env;
 use std::fs::{self, File};
@@ -14,16 +14,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::common::{Contents, object, options, promote, reopen, scope, set_aside};
 
-/// Set where this program is the one whose disk is full: the folder it writes to.
+/// Set in the process with the full disk: the folder that it writes to.
 const FOLDER: &str = "HOLDFAST_TEST_FULL_FOLDER";
-/// Set beside it where the folder is a file system of its own.
+/// Also set where the folder is a file system of its own.
 const SMALL: &str = "HOLDFAST_TEST_FULL_SMALL";
 
 fn payload(number: u8) -> Vec<u8> {
     (0..200_000u32).map(|n| blake3::hash(&[&n.to_le_bytes()[..], &[number]].concat()).as_bytes()[0]).collect()
 }
 
-/// Makes the disk full, or ends that.
+/// A disk that can be filled and freed.
 trait Disk {
     fn fill(&self);
     fn free(&self);
@@ -64,7 +64,7 @@ fn survives(base: &Path, disk: &impl Disk) {
     for round in 1..4u8 {
         let before = store.versions(&at, &at_a()).unwrap();
         disk.fill();
-        // sled may have some room left in its files.
+        // sled may have some space left in its files.
         let refused = (10..30).find_map(|number| store.commit(promote(&at, object("b", 1, payload(number)))).err());
         let error = refused.expect("a full disk is told");
         assert!(matches!(error, StoreError::Full(_)), "round {round}: {error}");
@@ -82,7 +82,7 @@ fn survives(base: &Path, disk: &impl Disk) {
         let held = Contents::of(&store);
         drop(store);
         disk.fill();
-        // It may open, or not; it may not panic, and takes nothing away.
+        // Opening may fail or succeed; it must not panic or remove data.
         drop(SledStore::open(&folder, &options(None)));
         disk.free();
         store = reopen(&folder);
@@ -104,7 +104,7 @@ fn the_one_whose_disk_is_full() {
     }
 }
 
-/// This program again, started by a script with `$0` for the folder and `$1` for the program.
+/// Starts this program again, by a script with `$0` for the folder and `$1` for the program.
 fn again(program: &str, arguments: &[&str], script: &str, folder: &Path, small: bool) -> std::process::Output {
     let mut command = Command::new(program);
     command.args(arguments).args(["sh", "-c", script]).arg(folder).arg(env::current_exe().unwrap());
@@ -120,7 +120,7 @@ const RUN: &str = r#"exec "$1" --exact full::the_one_whose_disk_is_full --nocapt
 #[test]
 fn files_that_may_not_grow() {
     let folder = tempfile::tempdir().unwrap();
-    // Signals that are ignored stay so in the program that is started: writing fails, and nobody is killed for it.
+    // Ignored signals stay ignored in the started program: writing fails, and no process is killed.
     let ran = again("env", &[], &format!("trap '' XFSZ; {RUN}"), folder.path(), false);
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     assert!(folder.path().join("store/db").exists(), "it did run");

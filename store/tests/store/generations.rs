@@ -1,4 +1,4 @@
-//! Two generations are kept: where the newest cannot be read, the one before is used as a whole.
+//! Tests of the two generations: where the newest cannot be read, the previous one is used as a whole.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn the_generation_before_is_used_as_a_whole() {
     let store = base.path().join("store");
     let (older, newest) = small(&store);
     assert_ne!(older, newest);
-    // The second generation stands in the first of the two places.
+    // The second generation uses the first of the two names.
     spoil(&store, b"r\0");
     let opened = open(&store);
     assert_eq!(Contents::of(&opened.store), older);

@@ -1,4 +1,5 @@
-//! Killed at random while it writes, two hundred times: what was acknowledged is there, and of one commit all or nothing.
+//! Tests with a process that is killed at random while it writes, two hundred times: acknowledged data is there, and
+//! each commit is there as a whole or not at all.
 
 use std::env;
 use std::io::{BufRead, BufReader, Write};
@@ -10,12 +11,12 @@ use holdfast_store::{Batch, Change, LastValidStore, SledStore};
 
 use crate::common::{Contents, key, object, options, resource, scope, set_aside};
 
-/// Set where this program is the one that writes and is killed: the folder it writes to.
+/// Set in the process that writes and is killed: the folder that it writes to.
 const FOLDER: &str = "HOLDFAST_TEST_STORE_FOLDER";
 const KILLS: u64 = 200;
 const OBJECTS: usize = 12;
 
-/// Everything that a commit writes says its number.
+/// Returns a commit in which all data has its number.
 fn numbered(number: i64) -> Batch {
     let at = scope("infra/public");
     let sized = |n: usize| format!("{number} {n} {}", "x".repeat(n * 900));
@@ -25,7 +26,7 @@ fn numbered(number: i64) -> Batch {
     batch.with(Change::Acknowledge(at.clone(), vec![large, resource("small", number.to_string())]))
 }
 
-/// The number that everything in a store says.
+/// Returns the number that all data in a store has.
 fn number(store: &SledStore) -> i64 {
     let at = scope("infra/public");
     let Some(number) = store.versions(&at, &key("o0")).unwrap().first().map(|newest| newest.generation) else {
@@ -53,7 +54,7 @@ fn the_one_that_is_killed() {
     let mut store = SledStore::open(&folder, &options(None)).unwrap().store;
     let _ = writeln!(std::io::stderr(), "opened");
     let mut last = store.versions(&scope("infra/public"), &key("o0")).unwrap().first().map_or(0, |it| it.generation);
-    // Until it is killed, or forgotten by whoever should do it.
+    // The process runs until it is killed; the limit ends it where the test fails to kill it.
     for _ in 0..100_000 {
         last += 1;
         store.commit(numbered(last)).unwrap();
@@ -64,7 +65,7 @@ fn the_one_that_is_killed() {
     }
 }
 
-/// Starts one, kills it so long after it says this, and tells what it acknowledged last.
+/// Starts a process, kills it some time after it prints `word`, and returns the number of its last acknowledgement.
 fn killed(folder: &Path, word: &'static str, after: Duration) -> i64 {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "kills::the_one_that_is_killed", "--nocapture", "--test-threads=1"])
@@ -80,7 +81,7 @@ fn killed(folder: &Path, word: &'static str, after: Duration) -> i64 {
         let numbers = lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
         numbers.max().unwrap_or(0)
     });
-    // When, not how long, is what is tried here.
+    // The test varies the moment, so the length of the sleep is intended.
     std::thread::sleep(after);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -93,7 +94,7 @@ fn killed_at_random() {
     let folder = base.path().join("store");
     let (mut last, mut grown) = (0, 0);
     for kill in 0..KILLS {
-        // One in four while it opens, the others while it writes.
+        // One in four is killed while it opens the store, the others while they write.
         let word = if kill % 4 == 0 { "opening" } else { "opened" };
         let micros =
             blake3::hash(&kill.to_le_bytes()).as_bytes()[..2].iter().fold(0, |all, byte| all * 256 + u64::from(*byte));

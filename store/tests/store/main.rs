@@ -1,4 +1,5 @@
-//! The store on the disk: what is kept, what survives damage, kills and full disks, and what is never given out.
+//! Tests of the store on the disk: what is kept, what survives damage, kills and full disks, and what is never
+//! revealed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Sensitive payloads: sealed on the disk with a key, never there without one.
+//! Tests of sensitive payloads: sealed on the disk with a key, never on the disk without one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn what_was_sealed_is_there_with_its_key_only() {
         assert!(store.versions(&at, &key("secret")).unwrap().is_empty());
         assert_eq!(store.configuration(&at).unwrap(), [resource("plain", "in plain sight too")]);
         assert_eq!(store.statistics().unreadable, 2);
-        // Commits go on, and what cannot be read is not lost by them.
+        // Commits continue, and do not remove unreadable data.
         for generation in 2..5 {
             store.commit(promote(&at, object("other", generation, "x"))).unwrap();
         }

@@ -1,5 +1,5 @@
-//! The store that several processes share: whole generations whatever is killed when, one winner of two writers, and
-//! damage that is told.
+//! Tests of the store that several processes share: whole generations whichever process is killed at any time, one
+//! successful of two writers, and reported damage.
 
 use bytes::Bytes;
 use holdfast_store::shards::{
@@ -23,7 +23,7 @@ fn it_conforms_with_a_key_and_without() {
     }
 }
 
-/// Numbers without end, the same for a seed.
+/// Endless numbers, equal for equal seeds.
 struct Dice(u64);
 
 impl Dice {
@@ -58,7 +58,7 @@ fn what_is_read_is_a_whole_generation_whoever_is_killed_when() {
         let bucket = MemoryBucket::default();
         let mut writers = [open(&bucket), open(&bucket)];
         let mut reader = open(&bucket);
-        // What was committed last; and what may have been, by a writer that was killed.
+        // The last commit; a commit of a killed writer may have succeeded as well.
         let mut committed = Contents::default();
         for _ in 0..30 {
             let at = dice.below(2) as usize;
@@ -72,14 +72,14 @@ fn what_is_read_is_a_whole_generation_whoever_is_killed_when() {
             let outcome = writers[at].commit(batch);
             bucket.fail_after(None);
             match outcome {
-                // What changes nothing is not written, and nothing is learned.
+                // A commit without a change is not written, and the writer learns nothing.
                 Ok(()) if writers[at].generation() == generation => {}
                 Ok(()) => committed = Contents::of(&after),
                 Err(StoreError::Conflict) => {
                     writers[at].refresh().unwrap();
                     assert_eq!(Contents::of(&writers[at]), committed, "seed {seed}: the loser reads and follows");
                 }
-                // A writer that is killed is another one afterwards.
+                // A killed writer is replaced by a new one.
                 Err(_) => writers[at] = open(&bucket),
             }
             let mut new = open(&bucket);
@@ -161,7 +161,7 @@ fn damage_is_told_costs_what_it_hit_and_is_mended_by_the_next_commit() {
                     assert!(Contents::of(&read).is_within(&whole), "{name} at {at}");
                     assert_eq!(read.notices().len(), 1, "{name} at {at}");
                 }
-                // What says that it was written by a newer version is left to that.
+                // Data that claims to be of a newer version is left to that version.
                 Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "{error}"),
             }
             bucket.put(&name, sound.clone(), &Expected::Anything).unwrap();
@@ -172,7 +172,7 @@ fn damage_is_told_costs_what_it_hit_and_is_mended_by_the_next_commit() {
         let _ = reader.notices();
         bucket.put(&name, sound, &Expected::Anything).unwrap();
     }
-    // Somebody removes all of it: who knows it writes it again.
+    // All blobs are removed: a store that has read them writes them again.
     let mut store = open(&bucket);
     bucket.list().unwrap().iter().for_each(|name| bucket.delete(name).unwrap());
     assert!(matches!(store.commit(promote(&one, object("b", 1, "b"))), Err(StoreError::Conflict)));
@@ -254,7 +254,7 @@ fn what_somebody_removes_or_damages_is_written_anew_by_who_writes() {
         let mut gone = bucket.list().unwrap();
         gone.retain(|name| name.starts_with(removed));
         gone.iter().for_each(|name| bucket.delete(name).unwrap());
-        // As whoever writes does it, again and again: a look at who else is there, and then nothing new.
+        // As the writer does repeatedly: it reads the observations of the others, and then has no change to commit.
         one.observations().unwrap();
         assert!(!one.notices().is_empty(), "{gone:?}: nobody was told");
         one.share(Batch::default(), Offers::default()).unwrap();
@@ -265,7 +265,7 @@ fn what_somebody_removes_or_damages_is_written_anew_by_who_writes() {
         assert_eq!(bucket.writes(), writes, "once is enough");
         assert!(bucket.list().unwrap().len() <= 2 * count, "what was left is removed");
     }
-    // Who finds something damaged and writes from now on does not leave it so.
+    // A writer that finds damage repairs it.
     let leaf = bucket.list().unwrap().into_iter().find(|name| name != "manifest").unwrap();
     bucket.put(&leaf, Bytes::from_static(b"no leaf"), &Expected::Anything).unwrap();
     let mut other = open(&bucket);

@@ -1,5 +1,5 @@
-//! Stores of others: another product's, another installation's. They are set aside, told, and left as they are.
-//! Those of a newer version are tested beside the envelope, which alone can make them.
+//! Tests of foreign stores: of another product or another installation. They are set aside, reported, and left
+//! unchanged. Stores of a newer version are tested beside the envelope, which is the only code that can create them.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! All regular expressions of an object take their steps from one budget, across its fields.
+//! One step budget for all regular expressions of an object, across its fields.
 
 use holdfast_engine::check::re2::{Limits, OBJECT_STEPS_MAX, RegexFault, Regexes};
 use holdfast_engine::engine::Engine;
@@ -8,12 +8,12 @@ use holdfast_engine::testing;
 const SHOP: &str = include_str!("../../golden/include/shop.yaml");
 const SERVICES: &str = include_str!("../../golden/include/services.yaml");
 
-/// A regular expression that Envoy takes, and that takes many steps to check.
+/// Returns a regular expression that Envoy accepts, with a check of many steps.
 fn costly(number: usize) -> String {
     format!("(?i)/{number}{}", r"\pL".repeat(1300))
 }
 
-/// How many of them an object may have.
+/// Returns the number of costly expressions that an object may have.
 fn allowed() -> usize {
     let regexes = Regexes::of_object(Limits::default());
     let beyond = (0..1000).find(|number| regexes.check(&costly(*number)) == Err(RegexFault::Together));
@@ -21,7 +21,7 @@ fn allowed() -> usize {
     beyond.unwrap()
 }
 
-/// The fields that have a regular expression beyond the budget, in the order of their numbers.
+/// Returns the fields with a regular expression beyond the budget, ordered by the indexes in their paths.
 fn beyond(engine: &Engine) -> Vec<String> {
     let beyond =
         engine.faults().into_iter().filter(|fault| fault.message.contains("checking those before this one took"));
@@ -36,7 +36,7 @@ fn beyond(engine: &Engine) -> Vec<String> {
     fields.into_iter().map(|(_, field)| field).collect()
 }
 
-/// A list in YAML of what is written for some expressions.
+/// Returns a YAML list with an entry for each expression.
 fn list(patterns: impl Iterator<Item = String>, entry: impl Fn(String) -> String) -> String {
     let entries: Vec<String> = patterns.map(entry).collect();
     format!("[{}]", entries.join(", "))
@@ -68,17 +68,17 @@ fn filters_of_access_logs() {
     assert_eq!(beyond, (first..64).map(field).collect::<Vec<_>>());
 }
 
-/// One of three regular expressions of a condition of a policy: long, and small to Envoy.
+/// Returns one of three regular expressions of a policy's condition: a long text, and a small program in Envoy.
 fn of_condition(number: usize) -> String {
     format!("{number}[{}]", "abcdefgh".repeat(500))
 }
 
-/// Conditions of a policy that spends all that it has.
+/// Number of conditions of a policy that spends its whole budget.
 const CONDITIONS: usize = 256;
-/// Origins of the same policy.
+/// Number of origins of that policy.
 const ORIGINS: usize = 16;
 
-/// A TrafficPolicy with origins and conditions that spend all that it has, and another field.
+/// Returns a TrafficPolicy with origins and conditions that spend its whole budget, and with further fields.
 fn spent_policy(more: &str) -> String {
     let origins = list((0..ORIGINS).map(costly), |regex| format!("{{safeRegex: '{regex}'}}"));
     let condition = |number: usize| {
@@ -137,7 +137,7 @@ fn origins_and_limits_of_an_http_proxy() {
              routes:\n  - {{services: [{{name: a, port: 80}}], {limits}}}\n"
         )
     };
-    // Some here and some there, each list with fewer than the object may have.
+    // Each list has fewer expressions than the object may have; both lists together have more.
     let half = allowed() / 2 + 1;
     let origins = list((0..half).map(costly), |regex| format!("'{regex}'"));
     let cors = format!("corsPolicy: {{allowOrigin: {origins}, allowMethods: [GET]}}");

@@ -1,4 +1,4 @@
-//! What is over a limit is answered or told, costs no more than the limit, and hurts nobody else.
+//! Objects over a limit: they get a replacement or a fault, cost no more than the limit, and affect no other object.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const SHOP: &str = include_str!("../../golden/include/shop.yaml");
 
-/// The shop with a good route, and this one beside it.
+/// Returns an engine with the shop, a good route, and a route with the given rules.
 fn engine(rules: &str) -> Engine {
     let route = |name: &str, rules: &str| {
         format!(
@@ -22,7 +22,7 @@ fn engine(rules: &str) -> Engine {
     testing::engine(&format!("{SHOP}{good}{}", route("large", rules)), Settings::standalone())
 }
 
-/// The routes of a host.
+/// Returns the routes of a host.
 fn routes(engine: &Engine, host: &str) -> Vec<Value> {
     let snapshot = engine.fleet("infra/public").unwrap();
     let table = to_json(ResourceType::Route, &snapshot.get(ResourceType::Route, "http/8080").unwrap().body);

@@ -1,6 +1,6 @@
-//! Everything that is tested with data: golden pairs of YAML, and the rules of the house.
+//! Tests on data: golden pairs of YAML, and rules of the code base.
 //!
-//! What needs a running Envoy or API server stands in `scenario-tests/`.
+//! Tests that need a running Envoy or API server are in `scenario-tests/`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,7 +1,7 @@
-//! The golden cases, broken at random places: nothing panics, translation step by step ends where one from scratch
-//! begins, what is deleted leaves nothing behind, and what is not served as written is told.
+//! The golden cases, broken at random places: no panic; incremental translation equals translation from scratch;
+//! deleted objects leave nothing behind; every deviation from the written objects is reported.
 //!
-//! Seeded: a failure names its case and seed. `HOLDFAST_SEEDS=1000` tries more of them for each case.
+//! Seeded: a failure names its case and seed. `HOLDFAST_SEEDS=1000` tries more seeds for each case.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use holdfast_engine::testing::{self, mutate};
 use holdfast_graph::ObjectKey;
 use serde_json::Value;
 
-/// Seeds for each case where nothing else is said.
+/// Default number of seeds for each case.
 const SEEDS: u64 = 6;
-/// What happens after the case was taken in.
+/// Number of random events after the events of the case.
 const EVENTS: usize = 10;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
 }
 
-/// The objects of a case with what it includes.
+/// Returns the documents of a case, including those of included files.
 fn documents(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
     let included = text.lines().filter_map(|line| line.strip_prefix("# include: "));
@@ -53,7 +53,7 @@ fn broken_cases() {
     assert!(cases > 50, "only {cases} cases were found");
 }
 
-/// Numbers below what is asked for, the same for the same seed.
+/// Returns a generator of numbers below its argument, deterministic for each seed.
 pub(super) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     move |below| {

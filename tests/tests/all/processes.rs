@@ -1,13 +1,13 @@
-//! The same objects give the same bytes in every process, whatever order its maps have there.
+//! The same objects result in the same bytes in every process, independent of the order of maps in the process.
 
 use std::process::Command;
 
 use holdfast_engine::settings::Settings;
 use holdfast_engine::testing;
 
-/// Set in the process that is only asked.
+/// The environment variable of the child process, which only prints its versions.
 const ASKED: &str = "HOLDFAST_TEST_VERSIONS";
-/// Objects with all that is put into maps: per-route settings, protocol options, several certificates.
+/// Objects with everything that is put into maps: per-route settings, protocol options, several certificates.
 const OBJECTS: [&str; 6] = [
     include_str!("../../golden/include/shop.yaml"),
     include_str!("../../golden/include/certificates.yaml"),

@@ -1,6 +1,7 @@
-//! What is stored of an object comes back as it was, or not at all.
+//! Stored objects: an object is restored equal to the original, or not at all.
 //!
-//! Every object of every golden input, as written and broken at random places. `HOLDFAST_SEEDS=1000` breaks more of them.
+//! The input is every object of every golden case, as written and broken at random places. `HOLDFAST_SEEDS=1000` breaks
+//! more objects.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::mutations::choices;
 
-/// Broken objects for each input where nothing else is said.
+/// Default number of broken objects for each input.
 const SEEDS: u64 = 40;
-/// Kinds of which versions are kept.
+/// Kinds with stored versions.
 const KEPT: [&str; 15] = [
     "Backend",
     "BackendConfigPolicy",
@@ -34,10 +35,10 @@ const KEPT: [&str; 15] = [
     "Service",
     "TrafficPolicy",
 ];
-/// When everything here was proven good.
+/// The time at which all versions in this test were proven good, in Unix seconds.
 const SINCE: i64 = 1_700_000_000;
 
-/// The documents of each input, and the sample's, with their file.
+/// Returns the documents of the sample and of each input, with the file name.
 fn inputs() -> Vec<(String, Vec<Value>)> {
     let mut inputs = vec![("sample".to_owned(), testing::documents(testing::SAMPLE))];
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")];
@@ -49,7 +50,7 @@ fn inputs() -> Vec<(String, Vec<Value>)> {
             if path.is_dir() {
                 folders.push(path);
             } else if name.ends_with(".yaml") && !name.ends_with(".out.yaml") {
-                // A step begins a document.
+                // A step begins a new YAML document.
                 let text = fs::read_to_string(&path).unwrap().replace("\n# step:", "\n--- # step:");
                 inputs.push((name, testing::documents(&text.replace("{GATEWAY_CLASS_NAME}", "holdfast"))));
             }
@@ -58,7 +59,7 @@ fn inputs() -> Vec<(String, Vec<Value>)> {
     inputs
 }
 
-/// The object and whether it decoded without an error.
+/// Returns the object, and whether it decoded without an error.
 fn object(document: &Value) -> Option<(Object, bool)> {
     match decode(document.clone(), None) {
         Decoded::Object(object, faults) => Some((*object, !faults.iter().any(|fault| fault.is_error()))),
@@ -66,7 +67,7 @@ fn object(document: &Value) -> Option<(Object, bool)> {
     }
 }
 
-/// Whether the object is one that is stored; if so it came back.
+/// Returns whether the object is stored, and checks that a stored object is restored equal.
 fn comes_back(at: &str, object: &Object, whole: bool) -> bool {
     let Some(kept) = stored(object, SINCE) else {
         let is_kept = KEPT.contains(&&*object.key.kind);
@@ -101,7 +102,7 @@ fn every_whole_object_comes_back_equal() {
             if comes_back(&at, &plain, whole) {
                 *kinds.entry(plain.key.kind.to_string()).or_default() += 1;
             }
-            // The same with metadata as an API server has it, and at its edges.
+            // The same object with metadata of an API server, including edge values.
             written["metadata"]["uid"] = json!("6f5d7c1e-0000-4000-8000-000000000001");
             written["metadata"]["generation"] = json!(i64::MAX);
             written["metadata"]["labels"] = json!({"b": "", "a": "\u{0}\"ä"});
@@ -150,7 +151,7 @@ fn what_was_altered_does_not_come_back() {
             for _ in 0..10 {
                 let length = choose(bytes.len());
                 assert_eq!(with(bytes[..length].to_vec()), None, "{at}: cut at {length}");
-                // One text may become another; then it is read as what it says now, or not at all.
+                // The change may result in another valid text, which is then restored as changed, or not at all.
                 let mut flipped = bytes.clone();
                 flipped[length] ^= 1 << choose(8);
                 if let Some(other) = with(flipped.clone()) {
@@ -172,12 +173,12 @@ fn what_was_altered_does_not_come_back() {
     assert!(tried > 300, "only {tried} objects were tried");
 }
 
-/// A field that is not known, put anywhere, and one that is missing.
+/// Checks that a payload with an unknown field at any place, or with a missing field, is not restored.
 fn of_another_version(at: &str, object: &Object, with: &dyn Fn(Vec<u8>) -> Option<Object>) {
     let document = document(object).unwrap();
     let mut places = Vec::new();
     gather(&document, String::new(), &mut places);
-    // A log, and an answer, has the fields that its owner gives it.
+    // Users choose the fields of JSON access logs and of JSON response bodies.
     places.retain(|place| !place.contains("/json"));
     for place in places {
         let mut changed = document.clone();
@@ -191,7 +192,7 @@ fn of_another_version(at: &str, object: &Object, with: &dyn Fn(Vec<u8>) -> Optio
     }
 }
 
-/// Where the objects in a value are.
+/// Collects the JSON pointers of the objects in a value.
 fn gather(value: &Value, place: String, places: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {

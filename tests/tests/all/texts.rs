@@ -1,6 +1,7 @@
-//! Regexes, conditions, formats and templates made to be costly: their checks end within their steps, without a panic.
+//! Deliberately costly regexes, conditions, formats and templates: checks end within their limit in steps, without a
+//! panic.
 //!
-//! Seeded: a failure names its grammar and seed. `HOLDFAST_SEEDS=100000` tries more of them for each grammar.
+//! Seeded: a failure names its grammar and seed. `HOLDFAST_SEEDS=100000` tries more seeds for each grammar.
 
 use std::panic;
 
@@ -8,7 +9,7 @@ use holdfast_engine::testing::texts::GRAMMARS;
 
 use super::mutations::choices;
 
-/// Seeds for each grammar, unless `HOLDFAST_SEEDS` is set.
+/// Number of seeds for each grammar, unless `HOLDFAST_SEEDS` is set.
 const SEEDS: u64 = 150;
 
 #[test]

@@ -1,7 +1,7 @@
-//! Nothing is dropped in silence: a field that nobody knows, put anywhere into an object, is told.
+//! Unknown fields: a field without a meaning, at any place in an object, is reported and not silently dropped.
 //!
-//! Every object of every golden pair is tried, every map in it is given one field more. Names of fields that may be
-//! anything (labels, the data of a Secret) are not fields.
+//! The test adds an unknown field to every map in every object of every golden pair. Maps with free keys (labels, the
+//! data of a Secret) are excluded.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +10,12 @@ use holdfast_engine::apis::{Decoded, decode};
 use holdfast_engine::testing;
 use serde_json::{Value, json};
 
-/// Maps whose keys are the user's.
+/// Maps with keys that users choose.
 const FREE: [&str; 9] =
     ["labels", "annotations", "matchLabels", "options", "data", "stringData", "context", "json", "jsonFormat"];
-/// Kinds of which a part is read on purpose: the rest is no business of a gateway.
+/// Kinds that are decoded in part, deliberately: the other fields do not concern a gateway.
 const PARTLY_READ: [&str; 3] = ["ConfigMap", "Namespace", "Secret"];
-/// What is put in.
+/// The unknown field.
 const STRANGE: &str = "holdfastTestField";
 
 #[test]
@@ -28,7 +28,7 @@ fn a_field_that_nobody_knows_is_told_wherever_it_stands() {
             if !name.ends_with(".yaml") || name.ends_with(".out.yaml") {
                 continue;
             }
-            // A step begins a document.
+            // A step begins a new YAML document.
             let text = fs::read_to_string(&path).unwrap().replace("\n# step:", "\n--- # step:");
             for document in testing::documents(&text) {
                 tried += try_document(name, &document);
@@ -47,7 +47,7 @@ fn try_document(name: &str, document: &Value) -> usize {
     let mut places = Vec::new();
     gather(document, String::new(), &mut places);
     places.retain(|place| place.starts_with("/spec") || place.starts_with("/endpoints") || place.starts_with("/ports"));
-    // What stands there is an answer of whoever wrote it.
+    // This value is a response body with fields that users choose.
     places.retain(|place| !place.starts_with("/spec/bodyFormat/json"));
     for place in &places {
         let mut changed = document.clone();
@@ -57,9 +57,9 @@ fn try_document(name: &str, document: &Value) -> usize {
             Decoded::Foreign(why) | Decoded::Nameless(why) => panic!("{why}"),
         };
         let path = field_path(place);
-        // Where a part as a whole is told, nothing in it needs to be.
+        // A fault of a part as a whole covers the fields in it.
         let told = |field: &str| field == format!("{path}.{STRANGE}") || (!field.is_empty() && is_in(&path, field));
-        // What only observes is left out with a warning where a part of it cannot be read.
+        // An access log only observes requests: if a part of it cannot be read, it is left out with a warning.
         let left_out = |field: &str| field.contains(".accessLog[") && path.contains(".accessLog[");
         let broken_part = before.iter().any(|fault| fault.is_error() || left_out(&fault.field));
         assert!(
@@ -70,7 +70,7 @@ fn try_document(name: &str, document: &Value) -> usize {
     places.len()
 }
 
-/// `/spec/rules/0/matches` as `spec.rules[0].matches`.
+/// Converts `/spec/rules/0/matches` to `spec.rules[0].matches`.
 fn field_path(place: &str) -> String {
     place.split('/').skip(1).fold(String::new(), |path, part| match part.parse::<usize>() {
         Ok(index) => format!("{path}[{index}]"),

@@ -1,5 +1,5 @@
-//! Envoys of one fleet that should have different configurations: everyone, a build, a node; who has something, and who
-//! has nothing yet.
+//! Tests of audiences: different configurations for everyone, a build or a node of one fleet; for Envoys with and
+//! without a configuration.
 
 use crate::words::{delta, sotw};
 
@@ -224,7 +224,7 @@ fn a_client_that_says_late_what_it_has_is_not_taken_back_by_what_was_meant_for_o
          = ACK CDS a=new
          < 3 RDS +r=new",
     );
-    // Neither while the clusters it was sent are not answered.
+    // The same while the sent clusters are not answered.
     delta(
         "!fresh CDS a=old; LDS l=old
          > CDS

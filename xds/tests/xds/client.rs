@@ -1,4 +1,4 @@
-//! A real gRPC client, and a server to talk to.
+//! A real gRPC client, and a server for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-/// Long enough for a machine with much else to do; no test waits for it unless it fails.
+/// A time limit for heavily loaded machines; no test waits this long unless it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits for something that must come.
+/// Waits for something that must happen.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("this never came")
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     soon(async {
         while !holds() {
@@ -38,7 +38,7 @@ pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     .await;
 }
 
-/// A snapshot with these resources.
+/// Returns a snapshot with these resources.
 pub(crate) fn snapshot(resources: &[(ResourceType, &str, &[u8])]) -> Snapshot {
     let mut snapshot = Snapshot::default();
     for (kind, name, body) in resources {
@@ -65,7 +65,7 @@ impl Server {
         Self::with_room(bound, 1024)
     }
 
-    /// One where so many notices may wait.
+    /// Starts a server with this capacity for waiting notices.
     pub(crate) fn with_room(bound: Bound, room: usize) -> Self {
         let fleets = Fleets::new();
         let address = bound.address().clone();
@@ -90,7 +90,7 @@ impl Server {
         DeltaClient::open(self.channel().await, node, "infra/public").await
     }
 
-    /// All Envoys of a fleet should have this.
+    /// Publishes a snapshot for all Envoys of a fleet.
     pub(crate) fn publish(&self, fleet: &str, snapshot: Snapshot) {
         self.fleets.publish(fleet, Offers::everyone(snapshot));
     }
@@ -99,7 +99,7 @@ impl Server {
         soon(self.notices.recv()).await.unwrap()
     }
 
-    /// The next answer, whoever comes and goes meanwhile.
+    /// Returns the next answer, and skips other notices.
     pub(crate) async fn answer(&mut self) -> Answer {
         loop {
             if let Notice::Answered(answer) = self.notice().await {
@@ -109,12 +109,12 @@ impl Server {
     }
 }
 
-/// What an Envoy says of itself.
+/// Returns the node that an Envoy reports.
 pub(crate) fn node(id: &str, fleet: &str) -> Option<Node> {
     Some(Node { id: id.to_owned(), cluster: fleet.to_owned(), ..Default::default() })
 }
 
-/// An error as Envoy sends it.
+/// Returns an error as Envoy sends it.
 pub(crate) fn error(message: &str) -> Option<rpc::Status> {
     Some(rpc::Status { code: 13, message: message.to_owned(), ..Default::default() })
 }
@@ -170,14 +170,14 @@ impl DeltaClient {
         soon(self.responses.message()).await.unwrap().expect("the stream ended")
     }
 
-    /// Takes the next response and acknowledges it.
+    /// Receives the next response and acknowledges it.
     pub(crate) async fn take(&mut self) -> DeltaDiscoveryResponse {
         let response = self.next().await;
         self.answer(&response, None).await;
         response
     }
 
-    /// How the stream ends.
+    /// Returns the end of the stream.
     pub(crate) async fn end(mut self) -> Result<(), Status> {
         loop {
             match soon(self.responses.message()).await {
@@ -229,7 +229,7 @@ impl SotwClient {
         soon(self.responses.message()).await.unwrap().expect("the stream ended")
     }
 
-    /// How the stream is ended by the server.
+    /// Returns the error with which the server ends the stream.
     pub(crate) async fn refused(&mut self) -> Status {
         loop {
             match soon(self.responses.message()).await {

@@ -1,4 +1,4 @@
-//! What the model publishes, and what its Envoy says: contents that are told by a number.
+//! Contents that the model publishes, and messages of its Envoy: contents are identified by a number.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use envoy_types::pb::google::rpc::Status;
 use holdfast_graph::Origins;
 use holdfast_xds::{Resource, ResourceType, Version};
 
-/// The encoded `eds_cluster_config` of a cluster, empty, and a mark behind it.
+/// The encoded `eds_cluster_config` of a cluster, empty, used as a mark at the end.
 pub(super) const EDS: [u8; 2] = [0x1a, 0x00];
 
-/// A resource with a numbered content; of a cluster, one that gets its endpoints over EDS or not.
+/// Returns a resource with a numbered content; a cluster with or without EDS.
 pub(super) fn content(kind: ResourceType, name: &str, number: u32, eds: bool) -> Arc<Resource> {
     let mut body = Vec::new();
     if kind == ResourceType::Cluster {
@@ -27,7 +27,7 @@ pub(super) fn content(kind: ResourceType, name: &str, number: u32, eds: bool) ->
     Arc::new(Resource::new(name, body, Origins::default()))
 }
 
-/// One content of five is one that this Envoy never takes.
+/// Returns whether this Envoy never accepts a content: one of five contents.
 pub(super) fn is_bad_content(version: Version) -> bool {
     version.as_bytes()[0].is_multiple_of(5)
 }
@@ -39,7 +39,7 @@ pub(super) fn tell(kind: ResourceType, resource: &Resource) -> String {
     format!("{}:{}={}{names}{mark}", kind.short_name(), resource.name, &version[..4])
 }
 
-/// A content that this Envoy takes.
+/// Returns a content that this Envoy accepts.
 pub(super) fn good_content(kind: ResourceType, name: &str, number: u32, eds: bool) -> Arc<Resource> {
     let mut numbers = (0..).map(|more: u32| number.wrapping_add(more << 20));
     numbers
@@ -59,7 +59,7 @@ pub(super) fn status(message: String) -> Status {
     Status { code: 13, message, ..Default::default() }
 }
 
-/// Envoy's list of what it refused.
+/// Returns Envoy's list of refused resources.
 pub(super) fn listed(kind: ResourceType, bad: &[&Arc<Resource>], cut: bool) -> String {
     let end = if cut { "...(truncated)" } else { "" };
     let item = |resource: &&Arc<Resource>| format!("{}: bad", resource.name);

@@ -1,4 +1,4 @@
-//! The incremental variant: what is asked for, what comes, what does not.
+//! Tests of the incremental variant: subscriptions, responses, and the absence of responses.
 
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use holdfast_xds::ResourceType;

@@ -1,4 +1,4 @@
-//! Where the server listens, and what it says where it cannot.
+//! Tests of listening sockets, and of the errors where listening is not possible.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -73,7 +73,7 @@ async fn the_socket_of_a_server_that_is_gone_is_replaced_and_a_file_is_left_alon
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
 }
 
-/// A client of the socket of this path.
+/// Returns a client of the socket at this path.
 async fn connected(path: &std::path::Path, id: &str) -> DeltaClient {
     let path = path.to_owned();
     let connector = service_fn(move |_: Uri| {
@@ -86,7 +86,7 @@ async fn connected(path: &std::path::Path, id: &str) -> DeltaClient {
     client
 }
 
-/// Waits until it can be reached, or cannot for a reason with these words.
+/// Waits until the server is reachable, or is unreachable for a reason with these words.
 async fn comes_to(reachable: &holdfast_xds::Reachable, words: Option<&str>) {
     for _ in 0..1000 {
         match (reachable.failure(), words) {
@@ -117,7 +117,7 @@ async fn a_socket_that_is_removed_is_made_again_also_with_its_folder() {
         assert_eq!(connected(&path, "new").await.take().await.resources[0].name, "a");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    // A client that was connected before loses nothing.
+    // A client that was connected before is not affected.
     server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "b", b"")]));
     assert_eq!(before.take().await.resources[0].name, "b");
     drop(before);

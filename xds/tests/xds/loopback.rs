@@ -1,4 +1,4 @@
-//! A real gRPC client over loopback.
+//! Tests with a real gRPC client over loopback.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ async fn one_that_comes_back_with_everything_is_sent_nothing() {
     let had = |kind| contents.of(kind).values().map(|r| (r.name.to_string(), r.version.to_string())).collect();
     client.resume(CLUSTER, &[], &had(CLUSTER)).await;
     client.resume(ROUTE, &["r"], &had(ROUTE)).await;
-    // The same content made anew is the same content.
+    // Equal content that is made again is the same content.
     server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"one")]));
     server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"two")]));
     assert_eq!(client.take().await.resources[0].version, Version::of(b"two").to_string());
@@ -140,7 +140,7 @@ async fn a_withdrawn_fleet_keeps_what_it_has() {
     client.subscribe(CLUSTER, &[]).await;
     client.take().await;
     server.fleets.withdraw(FLEET);
-    // Goes on from what it has.
+    // The client continues with the resources that it has.
     client.subscribe(ROUTE, &["r"]).await;
     assert_eq!(client.take().await.resources[0].name, "r");
     let late = server.delta("envoy-2").await;

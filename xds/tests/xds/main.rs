@@ -1,4 +1,5 @@
-//! The protocol as its users see it: word for word against the state machine, and over loopback with a real client.
+//! Tests of the protocol from the outside: message by message against the state machine, and over loopback with a real
+//! client.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! What a client has already when it comes back is not sent, and counts as acknowledged all the same.
+//! Tests of resources that a reconnecting client already has: they are not sent, and still count as acknowledged.
 
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use holdfast_xds::connection::{Connection, Protocol};
@@ -13,7 +13,7 @@ fn snapshot(kind: ResourceType, contents: &[(&str, &str)]) -> Snapshot {
     snapshot
 }
 
-/// It asks for some names, and says what it has of them.
+/// Subscribes to some names, and reports the versions that the client has of them.
 fn comes_with(connection: &mut Connection, kind: ResourceType, had: &[(&str, &str)]) {
     let version = |name: &str, content: &str| resource(kind, name, content).version.to_string();
     let request = DeltaDiscoveryRequest {
@@ -82,7 +82,7 @@ fn of_secrets_nothing_is_believed() {
     assert_eq!(met(&mut connection), [""; 0]);
 }
 
-/// With the state of the world it says the version of the last response of the type that it took.
+/// In the state of the world, reports the version of the last accepted response of the type.
 fn comes_with_version(connection: &mut Connection, kind: ResourceType, names: &[&str], version: &str) {
     let request = DiscoveryRequest {
         type_url: kind.url().to_owned(),

@@ -1,17 +1,19 @@
-//! A model of an Envoy, and of somebody who keeps changing what it should have, driven by bytes.
+//! Model of an Envoy and of frequent changes to its resources, driven by bytes.
 //!
-//! Whatever the bytes say, these must hold:
+//! For any bytes, these properties must hold:
 //!
-//! - nothing comes before the fleet is published, nothing that was not asked for, nothing in more company than allowed;
-//! - one that comes with something is sent nothing while only those are served that have nothing;
-//! - what was refused is never sent again on that stream, and no more responses are unanswered than allowed;
-//! - what is reported as acknowledged was applied, what is reported as refused was not;
-//! - no route that is applied names a cluster that the Envoy does not have;
-//! - endpoints come again after their cluster was changed;
-//! - once everything is answered the Envoy has exactly what it should have, but for what it refused, after a bounded
-//!   number of responses; publishing that again, or coming back with it, sends nothing.
+//! - nothing is sent before the fleet is published, nothing without a subscription, nothing together with more
+//!   resources than allowed;
+//! - an Envoy that connects with a configuration is sent nothing while only Envoys without one are served;
+//! - a refused content is never sent again on its stream, and the number of unanswered responses stays within its
+//!   limit;
+//! - a resource that is reported as acknowledged was applied, a resource that is reported as refused was not;
+//! - no applied route names a cluster that the Envoy does not have;
+//! - endpoints are sent again after their cluster was changed;
+//! - once everything is answered, the Envoy has exactly the resources that it should have, except for refused ones,
+//!   after a limited number of responses; publishing them again, or reconnecting with them, sends nothing.
 //!
-//! What it should have is what its node, its build or everyone is offered, and it moves between these at any time.
+//! The Envoy should have the offer for its node, its build or everyone, and moves between these at any time.
 //!
 //! Used by the seeded test of this folder and by the fuzz target `xds_stream`.
 
@@ -25,7 +27,7 @@ use holdfast_xds::limits::UNANSWERED_MAX;
 use holdfast_xds::response::{Form, Response};
 use holdfast_xds::{Offers, Outcome, Resource, ResourceType, Snapshot, Version};
 
-// Beside this file also where the fuzz target includes it.
+// The path is relative to this file, also where the fuzz target includes it.
 #[path = "contents.rs"]
 mod contents;
 #[path = "moves.rs"]
@@ -35,10 +37,10 @@ use contents::{EDS, cluster_of, content, good_content, is_bad_content, key, list
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// Responses that may come while everything is answered, at the very most.
+/// Upper limit of the number of responses while everything is answered.
 const ROUNDS_MAX: usize = 2000;
 
-/// Plays a talk. `next` gives the bytes that decide what happens; it ends with them.
+/// Plays a sequence of events. `next` returns the bytes that select the events; the sequence ends with the bytes.
 pub(crate) fn play(protocol: Protocol, mut next: impl FnMut() -> Option<u8>) {
     let mut play = Play::new(protocol);
     let manners = next().unwrap_or(0) % 4;
@@ -57,20 +59,20 @@ pub(crate) fn play(protocol: Protocol, mut next: impl FnMut() -> Option<u8>) {
 
 type Content = BTreeMap<String, Arc<Resource>>;
 
-/// What the Envoy knows of one type.
+/// State of the Envoy for one type.
 #[derive(Default)]
 struct Subscription {
     asked: bool,
     wildcard: bool,
     names: BTreeSet<String>,
     has: Content,
-    /// State of the world: the version of the last response it took, the nonce of the last one it answered.
+    /// State of the world: the version of the last accepted response, the nonce of the last answered one.
     version: String,
     nonce: String,
     pending: VecDeque<Pending>,
 }
 
-/// A response that it has seen and not answered.
+/// A response that was received and not answered.
 struct Pending {
     nonce: String,
     error: Option<String>,
@@ -82,28 +84,29 @@ struct Play {
     protocol: Protocol,
     connection: Connection,
     is_published: bool,
-    /// What all are offered; the target is this one's.
+    /// The offers to all Envoys; the target is the offer to this one.
     offers: Offers,
     target: Snapshot,
-    /// It came with something.
+    /// Whether the Envoy connected with a configuration.
     resumes: bool,
     envoy: BTreeMap<ResourceType, Subscription>,
-    /// What this stream's server knows to be refused.
+    /// Contents that the server of this stream knows to be refused.
     refused: BTreeSet<(ResourceType, String, Version)>,
-    /// Contents that this Envoy will never take, of this stream or another.
+    /// Contents that this Envoy never accepts, on this stream or another.
     ever_refused: BTreeSet<(ResourceType, String, Version)>,
-    /// Clusters that changed and whose endpoints did not come since.
+    /// Clusters that changed without a new response for their endpoints.
     cold: BTreeSet<String>,
     has_reconnected: bool,
-    /// Clusters that had a content once that this Envoy doesn't take.
+    /// Clusters that once had a content that this Envoy does not accept.
     bad_clusters: BTreeSet<String>,
-    /// It asks for all clusters first and always, as Envoy does.
+    /// Whether the Envoy subscribes to all clusters first and always, as a real Envoy does.
     is_orderly: bool,
-    /// Moreover it asks for the endpoints of exactly its clusters, and doesn't answer to clusters before it has them, as
-    /// Envoy does. No cluster or endpoint is refused, so that not one route may name a cluster that is not there.
+    /// Whether, in addition, the Envoy subscribes to the endpoints of exactly its clusters, and does not answer
+    /// clusters before it has these endpoints, as a real Envoy does. No cluster and no endpoint is refused, so that no
+    /// route may name a missing cluster.
     is_strict: bool,
     contents: u32,
-    /// What happened, told where it went wrong.
+    /// The events, printed where the test fails.
     story: Vec<String>,
 }
 
@@ -159,7 +162,7 @@ impl Play {
         self.envoy.get_mut(&kind).unwrap()
     }
 
-    /// Changes a few resources. A route always names a cluster that is there.
+    /// Changes a few resources. A route always names an existing cluster.
     fn publish(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         for _ in 0..=choose(3) {
             let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
@@ -173,7 +176,7 @@ impl Play {
                 _ => {
                     self.contents += 1;
                     let number = if choose(3) == 0 { choose(4) as u32 } else { self.contents };
-                    // One that changes its kind serves as it was until it is warm: not told here.
+                    // A cluster that changes its kind serves its old form until it is warm: this is not modelled here.
                     let eds = if self.is_strict { name < "e" } else { choose(3) > 0 };
                     let is_named = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
                     let resource = match kind {
@@ -212,7 +215,7 @@ impl Play {
         self.on_snapshot();
     }
 
-    /// State of the world never takes a route back; its listener, which goes, made the Envoy forget it.
+    /// Forgets removed routes: state of the world never removes a route, the Envoy forgets it with its listener.
     fn forget_routes_that_are_gone(&mut self) {
         if self.protocol == Protocol::Sotw {
             let routes = self.target.of(ResourceType::Route).clone();
@@ -239,7 +242,7 @@ impl Play {
         Arc::new(Resource::new(name, format!("{cluster} {}", self.contents).into_bytes(), Origins::default()))
     }
 
-    /// The same content, made anew or not.
+    /// Publishes equal content, made again or not.
     fn publish_again(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         if !self.is_published {
             return;
@@ -258,7 +261,7 @@ impl Play {
         self.on_snapshot();
     }
 
-    /// Asks for something, or gives something up.
+    /// Subscribes to something, or unsubscribes from something.
     fn ask(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
         let is_settled = self.is_orderly && kind == ResourceType::Cluster;
@@ -285,8 +288,8 @@ impl Play {
                 }
                 subscription.asked = true;
                 subscription.wildcard = false;
-                // One that gave up a name and comes back on another stream must not say it has what it had before:
-                // the protocol has no word for it.
+                // An Envoy that unsubscribed from a name and reconnects must not report the version that it had before:
+                // the protocol cannot express this.
                 if !subscription.names.is_subset(&picks) {
                     subscription.version.clear();
                 }
@@ -391,7 +394,7 @@ impl Play {
         self.connection.on_sotw_request(&request).unwrap()
     }
 
-    /// Takes the next response, if there is one.
+    /// Receives the next response, if there is one.
     fn deliver(&mut self, choose: &mut dyn FnMut(usize) -> usize) -> bool {
         let Some(response) = self.connection.next_response() else { return false };
         let kind = response.kind;
@@ -404,7 +407,7 @@ impl Play {
         };
         let is_bad = |resource: &Resource| self.is_bad(kind, resource);
         let bad: Vec<&Arc<Resource>> = response.resources.iter().filter(|resource| is_bad(resource)).collect();
-        // Now and then what is good is refused too, where the refusal says what it is about.
+        // Sometimes a good resource is refused too, where the refusal names its resource.
         let is_single = response.resources.len() == 1 && matches!(response.form, Form::Delta { .. });
         let is_named = matches!(kind, ResourceType::Cluster | ResourceType::Endpoints);
         let spite = is_single && !(self.is_strict && is_named) && choose(16) == 0;
@@ -433,7 +436,7 @@ impl Play {
         if error.is_none() {
             subscription.version.clone_from(&version);
         } else if applies {
-            // One that comes back after it applied a part of what it refused has no word for what it has.
+            // An Envoy that reconnects after it applied a part of a refused response cannot report what it has.
             subscription.version.clear();
         }
         let pending = Pending { nonce: response.nonce.to_string(), error, applied, refused: blamed };
@@ -444,7 +447,7 @@ impl Play {
         true
     }
 
-    /// Asks for the endpoints of the clusters it has.
+    /// Subscribes to the endpoints of its clusters.
     fn follow_clusters(&mut self) {
         let clusters = &self.envoy[&ResourceType::Cluster].has;
         let wanted: BTreeSet<String> =
@@ -502,7 +505,7 @@ impl Play {
         }
         let mut applied = BTreeSet::new();
         for resource in response.resources.iter().filter(|resource| !bad.contains(&key(resource))) {
-            // One that is given up meanwhile is passed over.
+            // A resource without a subscription is ignored.
             if !subscription.wildcard && !subscription.names.contains(&*resource.name) {
                 applied.insert(key(resource));
                 continue;
@@ -582,7 +585,7 @@ impl Play {
         }
     }
 
-    /// Answers to nothing.
+    /// Answers a response that does not exist.
     fn talk_nonsense(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
         let nonce = ["0", "99999999999999999999", "x", "18446744073709551615"][choose(4)].to_owned();
@@ -614,10 +617,10 @@ impl Play {
         assert!(verdicts.is_empty());
     }
 
-    /// No route names a cluster that the Envoy doesn't have, unless it refused that.
+    /// Checks that no route names a cluster that the Envoy does not have, unless the Envoy refused the cluster.
     fn check_references(&self) {
         let (clusters, routes) = (&self.envoy[&ResourceType::Cluster], &self.envoy[&ResourceType::Route]);
-        // Where the whole is told at once, coming back with something older breaks before it makes.
+        // Where one version covers all resources, reconnecting with an older configuration breaks before it makes.
         if !self.is_orderly || (self.has_reconnected && self.protocol == Protocol::Sotw) {
             return;
         }
@@ -638,7 +641,7 @@ impl Play {
         }
     }
 
-    /// Answers everything until nothing comes any more.
+    /// Answers everything until no response follows.
     fn settle(&mut self) {
         let mut choose = |of: usize| 1 % of;
         for _ in 0..ROUNDS_MAX {
@@ -674,7 +677,7 @@ impl Play {
         self.settle();
         self.check_same(true);
         assert!(self.cold.iter().all(|name| !self.should_have(ResourceType::Endpoints, name)), "cold: {:?}", self.cold);
-        // Everything changes to what was never refused: now there is no excuse.
+        // Every resource changes to a content that was never refused: now all of them must be accepted.
         for kind in ResourceType::ALL {
             for name in self.target.of(kind).keys().cloned().collect::<Vec<_>>() {
                 let resource = (0u32..)
@@ -699,10 +702,10 @@ impl Play {
         assert!(more.is_none(), "the same content again was sent: {more:?}");
         self.reconnect();
         if let Some(response) = self.connection.next_response() {
-            // Who has nothing, and says so, is told once more that there is nothing; of the state of the world a list
-            // that shrank has another version.
+            // A client that reports to have nothing is informed once more that there is nothing; in the state of the
+            // world, a shorter list has another version.
             let is_nothing = response.resources.is_empty() && self.envoy[&response.kind].has.is_empty();
-            // Of Secrets nobody is believed.
+            // Reported versions of Secrets are ignored.
             let is_secret = response.kind == ResourceType::Secret;
             assert!(
                 is_nothing || is_secret || self.protocol == Protocol::Sotw || is_answer_about_nothing(&response),
@@ -716,7 +719,7 @@ impl Play {
         !self.is_bad(kind, resource)
     }
 
-    /// The Envoy has what it should have, but for what it refuses.
+    /// Checks that the Envoy has the resources that it should have, except for refused ones.
     fn check_same(&self, but_for_refused: bool) {
         for kind in ResourceType::ALL {
             let subscription = &self.envoy[&kind];
@@ -728,8 +731,8 @@ impl Play {
                 let has = subscription.has.get(&**name).map(|has| has.version);
                 assert_eq!(has, Some(resource.version), "{kind:?} {name}");
             }
-            // State of the world never takes back endpoints, routes and secrets; nor does anybody take back what a
-            // refused listener or route may still name.
+            // State of the world never removes endpoints, routes and secrets; and in no variant a resource is removed
+            // that a refused listener or route may still name.
             let takes_back =
                 self.protocol == Protocol::Delta || matches!(kind, ResourceType::Cluster | ResourceType::Listener);
             if takes_back && !but_for_refused {
@@ -741,7 +744,7 @@ impl Play {
     }
 }
 
-/// Does a response only say that names don't exist?
+/// Returns whether a response only reports that names do not exist.
 fn is_answer_about_nothing(response: &Response) -> bool {
     response.resources.is_empty()
 }

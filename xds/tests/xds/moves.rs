@@ -1,4 +1,4 @@
-//! How the Envoy of the model moves between audiences, and comes back when its stream or its server was gone.
+//! Moves of the model's Envoy between audiences, and reconnections after its stream or its server has ended.
 
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use holdfast_xds::connection::{Connection, Protocol};
@@ -6,12 +6,12 @@ use holdfast_xds::{Offers, ResourceType};
 
 use super::Play;
 
-/// Who the Envoy is.
+/// Identity of the Envoy.
 const BUILD: &str = "1.40.0";
 const NODE: &str = "envoy-1";
 
 impl Play {
-    /// The audience that it is of is offered the target.
+    /// Offers the target to the audience of the Envoy.
     pub(super) fn offer_target(&mut self) {
         let Offers { everyone, builds, nodes, fresh_only, .. } = &mut self.offers;
         *fresh_only = false;
@@ -19,7 +19,7 @@ impl Play {
         *audience = self.target.clone();
     }
 
-    /// Its node or its build is offered something of its own, or nothing of its own any more.
+    /// Adds or removes an offer of the Envoy's own for its node or its build.
     pub(super) fn move_to_another_audience(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         if !self.is_published {
             return;
@@ -42,7 +42,8 @@ impl Play {
         self.on_snapshot();
     }
 
-    /// The server starts with what it stored, which is what some audience has: for those that have nothing.
+    /// Restarts the server with its stored configuration, which is that of some audience: for Envoys without a
+    /// configuration.
     pub(super) fn start_anew(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         if !self.is_published {
             return;
@@ -53,7 +54,7 @@ impl Play {
         self.reconnect();
     }
 
-    /// The stream breaks, and the Envoy comes back with what it has.
+    /// Breaks the stream; the Envoy reconnects with the resources that it has.
     pub(super) fn reconnect(&mut self) {
         self.has_reconnected = true;
         self.connection = Connection::new(self.protocol);

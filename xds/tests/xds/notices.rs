@@ -1,4 +1,4 @@
-//! Over loopback: who comes and goes is told, and each Envoy is served what its node, its build or everyone should have.
+//! Tests over loopback: streams are reported, and each Envoy is served the offer for its node, its build or everyone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn envoy(node: &str, build: &str) -> EnvoyId {
     EnvoyId { fleet: Arc::from(FLEET), node: Arc::from(node), build: Arc::from(build) }
 }
 
-/// What an Envoy of version 1.40.0 says of itself.
+/// Returns the node that an Envoy of version 1.40.0 reports.
 fn node_with_flags(id: &str, flags: &str) -> Option<Node> {
     let version = SemanticVersion { major_number: 1, minor_number: 40, patch: 0 };
     let build = BuildVersion { version: Some(version), ..Default::default() };
@@ -108,7 +108,7 @@ async fn a_server_that_stops_tells_that_its_streams_ended() {
 async fn nothing_is_lost_while_nobody_has_time_to_listen() {
     let mut server = Server::with_room(bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap(), 1);
     server.publish(FLEET, clusters("1"));
-    // Its answer waits behind the news that it came, and the news that it went behind both.
+    // The answer waits behind the notice of the connection, and the notice of the disconnection behind both.
     let mut client = server.delta("envoy-1").await;
     client.subscribe(CLUSTER, &[]).await;
     client.take().await;
@@ -149,7 +149,7 @@ async fn each_envoy_is_served_what_its_node_its_build_or_everyone_should_have() 
     let moved = clients.get_mut("envoy-1").unwrap().take().await;
     assert_eq!(moved.resources.len(), 1);
     assert_eq!(moved.resources[0].resource.as_ref().unwrap().value, b"build");
-    // Nobody else was sent anything: the next thing that each is told is the next thing that was said.
+    // No other Envoy was sent anything: the next response of each one is for the next offer.
     offers.everyone = clusters("all");
     offers.builds.clear();
     server.fleets.publish(FLEET, offers);
@@ -198,7 +198,7 @@ async fn who_waits_is_sent_nothing_until_its_turn_comes() {
     assert_eq!(first.take().await.resources.len(), 2);
     until(|| server.fleets.envoys().iter().all(|envoy| envoy.types.contains_key("CDS"))).await;
     assert_eq!(server.fleets.pushes().of(FLEET, CLUSTER).responses, 1);
-    // The same content, and now it is for all.
+    // Equal content, now for all Envoys.
     offers.waiting = Waiting::default();
     offers.nodes.clear();
     server.fleets.publish(FLEET, offers);

@@ -1,4 +1,4 @@
-//! Make before break: what waits for what, and what waits for nothing.
+//! Tests of make before break: which resources wait for which others, and which never wait.
 
 use crate::words::{delta, sotw};
 

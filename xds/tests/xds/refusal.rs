@@ -1,4 +1,4 @@
-//! Refusals: who is reported, what is never sent again, and who must not suffer for another.
+//! Tests of refusals: which resources are reported, which are never sent again, and which must not be affected.
 
 use crate::words::{delta, sotw};
 
@@ -41,7 +41,7 @@ fn what_was_refused_is_not_sent_again_until_it_changes() {
 
 #[test]
 fn what_was_refused_is_taken_away_when_it_is_gone() {
-    // Envoy may have applied part of a response that it refused.
+    // Envoy may have applied part of a refused response.
     delta(
         "! CDS a=1
          > CDS init=a:1

@@ -1,4 +1,4 @@
-//! A server that keeps strangers out, and clients with certificates and tokens of all sorts.
+//! A server that rejects unauthenticated peers, and clients with certificates and tokens of all kinds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tower::service_fn;
 
 use crate::client::Server;
 
-/// Far enough away.
+/// A time in the distant future.
 pub(crate) const LATER: u64 = 4_000_000_000;
 
 /// A certificate with its key.
@@ -29,7 +29,7 @@ impl Clone for Pair {
     }
 }
 
-/// Somebody who signs.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) der: CertificateDer<'static>,
@@ -53,7 +53,7 @@ impl Authority {
     }
 }
 
-/// Knows certificates by their bytes, and believes `of <fleet>` as a token.
+/// An authenticator that knows certificates by their bytes, and accepts `of <fleet>` as a token.
 pub(crate) struct Keeper {
     by_certificate: HashMap<CertificateDer<'static>, &'static str>,
     until: u64,
@@ -82,7 +82,7 @@ impl Guarded {
         Self::until(LATER)
     }
 
-    /// Where what is shown is good for so long only.
+    /// Starts a server with credentials that expire after this number of seconds.
     pub(crate) fn for_seconds(seconds: u64) -> Self {
         Self::until(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + seconds)
     }
@@ -97,7 +97,7 @@ impl Guarded {
         Self { server, authority, a, b, tls: sender }
     }
 
-    /// A connection whose TLS handshake is done as far as the client knows.
+    /// Returns a connection after its TLS handshake, as far as the client knows.
     pub(crate) async fn connect(&self, pair: Option<&Pair>) -> std::io::Result<TlsStream<TcpStream>> {
         connect(&self.server, &self.authority, pair, &[&rustls::version::TLS13]).await
     }
@@ -113,7 +113,7 @@ impl Guarded {
     }
 }
 
-/// What new connections are opened with; a certificate is taken, and not asked of everybody.
+/// Returns the configuration for new connections; client certificates are accepted, and not required.
 pub(crate) fn configuration(authority: &Authority, pair: Pair) -> Arc<rustls::ServerConfig> {
     let verifier = tls::verifier(vec![authority.der.clone()], true).unwrap();
     Arc::new(tls::configuration(vec![pair.0], pair.1, Some(verifier)).unwrap())

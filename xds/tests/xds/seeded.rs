@@ -1,10 +1,10 @@
-//! The model of `model.rs` with many seeds.
+//! Tests with the model of `model.rs` and many seeds.
 
 use holdfast_xds::connection::Protocol;
 
 use crate::model::play;
 
-/// Bytes that depend on nothing but the seed.
+/// Returns bytes that depend only on the seed.
 fn bytes(seed: u64, count: usize) -> impl FnMut() -> Option<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut left = count;

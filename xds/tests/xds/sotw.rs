@@ -1,4 +1,4 @@
-//! The state-of-the-world variant.
+//! Tests of the state-of-the-world variant.
 
 use crate::words::sotw;
 

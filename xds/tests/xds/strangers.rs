@@ -1,4 +1,4 @@
-//! Who proves nothing gets nothing: no RPC of any service, no time, no room.
+//! Tests of unauthenticated peers: they cannot call any RPC of any service, and their time and connections are limited.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::secure::{Authority, Guarded, Pair, configuration, connect};
 
 const CLUSTER: ResourceType = ResourceType::Cluster;
 
-/// Every RPC of every service that is served, and of all of the Envoy API.
+/// Returns every RPC of every service that is served, and of the whole Envoy API.
 fn every_rpc() -> BTreeSet<String> {
     let mut pool = DescriptorPool::decode(include_bytes!("../../src/types.bin").as_slice()).unwrap();
     pool.decode_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap();
@@ -35,7 +35,7 @@ fn every_rpc() -> BTreeSet<String> {
     paths
 }
 
-/// The code with which an RPC ends that is sent one empty message; nothing where it goes on.
+/// Returns the code with which an RPC ends after one empty message, or `None` where it continues.
 async fn code(guarded: &Guarded, pair: Option<&Pair>, headers: &[(&str, &str)], path: &str) -> Option<i32> {
     let io = TokioIo::new(guarded.connect(pair).await.unwrap());
     let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
@@ -93,11 +93,11 @@ async fn certificates_of_others_and_old_protocols_end_in_the_handshake() {
     let guarded = Guarded::start();
     guarded.server.publish("a/a", snapshot(&[(CLUSTER, "of-a", b"")]));
     let mut stranger = guarded.connect(Some(&Authority::new().sign("a"))).await.unwrap();
-    // With TLS 1.3 the client is done before the server has seen its certificate.
+    // With TLS 1.3 the client completes the handshake before the server has received its certificate.
     assert!(soon(stranger.read(&mut [0; 1])).await.is_err());
     let other = Authority::new();
     assert!(connect(&guarded.server, &other, None, &[&rustls::version::TLS13]).await.is_err());
-    // TLS 1.2 is there, and what is no TLS is not.
+    // TLS 1.2 is supported, and connections without TLS are not.
     connect(&guarded.server, &guarded.authority, Some(&guarded.a), &[&rustls::version::TLS12]).await.unwrap();
     let mut plain = TcpStream::connect(guarded.server.address.tcp().unwrap()).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut plain, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
@@ -106,7 +106,7 @@ async fn certificates_of_others_and_old_protocols_end_in_the_handshake() {
     assert!(answer.len() <= 7, "an alert at most: {answer:?}");
 }
 
-/// Whoever is slow is cut off, in the handshake as behind it; those who are known meanwhile are served.
+/// Slow clients are disconnected, during the handshake and after it; authenticated clients are served meanwhile.
 #[tokio::test]
 async fn who_is_slow_is_cut_off() {
     let guarded = Guarded::start();
@@ -145,7 +145,7 @@ async fn one_stranger_has_room_for_some_connections_only() {
         held.push(TcpStream::connect(address).await.unwrap());
     }
     let mut late = TcpStream::connect(address).await.unwrap();
-    // At once, long before a handshake would be given up: all others are still there.
+    // At once, long before a handshake would time out: all other connections are still open.
     assert!(matches!(soon(late.read(&mut [0; 1])).await, Ok(0) | Err(_)));
     for stream in &held {
         assert_eq!(stream.try_read(&mut [0; 1]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
@@ -181,7 +181,7 @@ async fn an_envoy_sees_only_what_is_of_its_own_gateway() {
     guarded.server.publish("b/b", snapshot(&all(b"b")));
     guarded.server.publish("a/a", snapshot(&ResourceType::ALL.map(|kind| (kind, "a/own", b"a".as_slice()))));
 
-    // In the first message, of a Gateway that is there and of one that is not: the same is said.
+    // In the first message, for an existing and for a missing Gateway: the error is equal.
     let mut refusals = Vec::new();
     for claimed in ["b/b", "no/such"] {
         let channel = guarded.channel(Some(&guarded.a)).await.unwrap();
@@ -205,7 +205,7 @@ async fn an_envoy_sees_only_what_is_of_its_own_gateway() {
             names.extend(delta.take().await.resources.into_iter().map(|resource| resource.name));
         }
         assert!(!names.contains("b/secret"), "{kind:?}");
-        // In the second message of the same stream.
+        // In the second message of one stream.
         let claim = DeltaDiscoveryRequest { node: node("e", "b/b"), type_url: kind.url().into(), ..Default::default() };
         delta.send(claim).await;
         assert_eq!(delta.end().await.unwrap_err().code(), Code::PermissionDenied);
@@ -223,7 +223,8 @@ async fn an_envoy_sees_only_what_is_of_its_own_gateway() {
         assert_eq!(sotw.refused().await.code(), Code::PermissionDenied);
     }
 
-    // A token says more than a certificate that others show too; `authorization` may not be there twice.
+    // A token takes precedence over a certificate that other clients also present; `authorization` must not be present
+    // twice.
     let channel = guarded.channel(Some(&guarded.b)).await.unwrap();
     let mut status = ClientStatusDiscoveryServiceClient::with_interceptor(channel.clone(), Token("Bearer of a/a"));
     let held = DeltaClient::open(channel, "of-b", "b/b").await;
@@ -233,7 +234,7 @@ async fn an_envoy_sees_only_what_is_of_its_own_gateway() {
     drop(held);
 }
 
-/// Shows a token.
+/// Presents a token.
 #[derive(Clone)]
 struct Token(&'static str);
 
@@ -250,8 +251,8 @@ async fn a_stream_ends_when_what_was_shown_does_and_its_connection_with_it() {
     let channel = guarded.channel(Some(&guarded.a)).await.unwrap();
     let client = DeltaClient::open(channel.clone(), "e", "a/a").await;
     let status = client.end().await.unwrap_err();
-    assert_eq!((status.code(), status.message()), (Code::Unavailable, "prove again who you are"));
-    // The channel cannot connect a second time: it is this connection that is gone.
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "credentials expired: reconnect"));
+    // The channel cannot connect a second time: so this connection was closed.
     soon(async {
         let mut status = ClientStatusDiscoveryServiceClient::new(channel);
         while status.fetch_client_status(ClientStatusRequest::default()).await.is_ok() {
@@ -282,6 +283,6 @@ async fn where_clients_are_believed_they_are_cut_off_all_the_same_when_they_say_
     let server = Server::start();
     let mut silent = TcpStream::connect(server.address.tcp().unwrap()).await.unwrap();
     let mut said = Vec::new();
-    // The server's own preface may come first.
+    // The preface of the server may be received first.
     let _ = soon(silent.read_to_end(&mut said)).await;
 }

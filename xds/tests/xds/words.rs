@@ -1,20 +1,20 @@
-//! The protocol written down as a talk, one line each:
+//! The protocol written as a script, one message in each line:
 //!
 //! ```text
 //! ! CDS a=1 b=eds1; RDS r=1       everyone is offered exactly this (content by name)
-//! !build CDS a=2                  so is this client's build; !node its node, !others another build and node
-//! !-build                         the build is offered nothing of its own any more; so !-node
-//! !fresh CDS a=1                  everyone who has nothing yet is offered this, until the next `!`
-//! ? LDS a=1                       this content was refused for a reason that is not in it, and is sent once more
+//! !build CDS a=2                  offer to the build of this client; !node its node, !others another build and node
+//! !-build                         the build has no offer of its own any more; likewise !-node
+//! !fresh CDS a=1                  offer to all Envoys without a configuration, until the next `!`
+//! ? LDS a=1                       this content was refused for a reason outside of it, and is sent once more
 //! > CDS                           a request; add=a,b del=a,b init=a:1,b:2 in delta; names=a,b version= in SotW, where
 //!                                 `same` is the version of another client that has it all
-//! > CDS n=1 err=why not           the answer to response 1; err= goes to the end of the line
+//! > CDS n=1 err=why not           the answer to response 1; err= extends to the end of the line
 //! < 1 CDS +a=1 +b=eds1 -c         a response with its nonce; SotW has no signs
-//! = ACK CDS a=1                   what is reported of an answer; NACK has `: why` at the end
+//! = ACK CDS a=1                   the report of an answer; NACK has `: why` at the end
 //! ```
 //!
-//! After a `!` or `>` all that follows from it is expected, word for word and in order: what isn't expected fails the
-//! test as well as what doesn't come. A cluster whose content starts with `eds` gets its endpoints over EDS.
+//! After a `!` or `>`, all messages that follow from it are expected, exactly and in order: both an unexpected message
+//! and a missing message fail the test. A cluster with a content that starts with `eds` gets its endpoints over EDS.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -29,21 +29,21 @@ use holdfast_xds::response::{Form, Response};
 use holdfast_xds::{Offers, Outcome, Resource, ResourceType, Snapshot, Version};
 use prost::Message;
 
-/// Who the client is.
+/// Identity of the client.
 const BUILD: &str = "1.40.0";
 const NODE: &str = "envoy-1";
 
-/// Holds a talk in the incremental variant.
+/// Runs a script in the incremental variant.
 pub(crate) fn delta(script: &str) {
     Talk::new(Protocol::Delta).hold(script);
 }
 
-/// Holds a talk in the state-of-the-world variant.
+/// Runs a script in the state-of-the-world variant.
 pub(crate) fn sotw(script: &str) {
     Talk::new(Protocol::Sotw).hold(script);
 }
 
-/// A resource with a content told in a word.
+/// Returns a resource with a content that is described by a word.
 pub(crate) fn resource(kind: ResourceType, name: &str, content: &str) -> Arc<Resource> {
     let body = match kind {
         ResourceType::Cluster => Cluster {
@@ -58,7 +58,7 @@ pub(crate) fn resource(kind: ResourceType, name: &str, content: &str) -> Arc<Res
     Arc::new(Resource::new(name, body, Origins::default()))
 }
 
-/// The type with these three letters.
+/// Returns the type with this abbreviation.
 pub(crate) fn kind(short: &str) -> ResourceType {
     let found = ResourceType::ALL.into_iter().find(|kind| kind.short_name() == short);
     found.unwrap_or_else(|| panic!("no type {short}"))
@@ -67,7 +67,7 @@ pub(crate) fn kind(short: &str) -> ResourceType {
 struct Talk {
     connection: Connection,
     offers: Offers,
-    /// Contents by version, so that responses can be told in words.
+    /// Contents by version, for the description of responses.
     words: HashMap<Version, String>,
     told: VecDeque<String>,
 }
@@ -196,7 +196,7 @@ impl Talk {
         (name.to_owned(), resource(kind, name, content).version.to_string())
     }
 
-    /// The version that another client has which was sent all of the current snapshot.
+    /// Returns the version of another client that was sent the whole current snapshot.
     fn version_of_another(&self, kind: ResourceType, names: Vec<String>) -> String {
         let mut connection = Connection::new(Protocol::Sotw);
         connection.on_snapshot(self.offers.of(BUILD, NODE).clone());

@@ -1,4 +1,4 @@
-//! Conditions of routes and includes: which requests are meant.
+//! Match conditions of routes and includes.
 
 use std::sync::Arc;
 
@@ -8,62 +8,62 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MatchCondition {
-    /// The path begins with this text.
+    /// Prefix of the path.
     pub prefix: Option<Arc<str>>,
-    /// The whole path.
+    /// Exact path.
     pub exact: Option<Arc<str>>,
-    /// RE2 on the whole path.
+    /// RE2 regular expression for the whole path.
     pub regex: Option<Arc<str>>,
-    /// A header.
+    /// Condition on a header.
     pub header: Option<HeaderCondition>,
-    /// A query parameter.
+    /// Condition on a query parameter.
     pub query_parameter: Option<QueryCondition>,
 }
 
-/// What a header must be.
+/// Condition on a header.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderCondition {
     /// Name.
     pub name: Arc<str>,
-    /// It is there.
+    /// The header is present.
     pub present: Option<bool>,
-    /// It is not there.
+    /// The header is absent.
     pub notpresent: Option<bool>,
-    /// It contains a text.
+    /// The value contains this text.
     pub contains: Option<Arc<str>>,
-    /// It does not contain a text.
+    /// The value does not contain this text.
     pub notcontains: Option<Arc<str>>,
-    /// It is this text.
+    /// The value equals this text.
     pub exact: Option<Arc<str>>,
-    /// It is not this text.
+    /// The value differs from this text.
     pub notexact: Option<Arc<str>>,
-    /// RE2 on the whole value.
+    /// RE2 regular expression for the whole value.
     pub regex: Option<Arc<str>>,
-    /// Upper and lower case are the same.
+    /// Whether upper and lower case are equal.
     pub ignore_case: Option<bool>,
-    /// A header that is not there counts as an empty one.
+    /// Whether a missing header counts as an empty one.
     pub treat_missing_as_empty: Option<bool>,
 }
 
-/// What a query parameter must be.
+/// Condition on a query parameter.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryCondition {
     /// Name.
     pub name: Arc<str>,
-    /// It is this text.
+    /// The value equals this text.
     pub exact: Option<Arc<str>>,
-    /// It begins with a text.
+    /// The value begins with this text.
     pub prefix: Option<Arc<str>>,
-    /// It ends with a text.
+    /// The value ends with this text.
     pub suffix: Option<Arc<str>>,
-    /// RE2 on the whole value.
+    /// RE2 regular expression for the whole value.
     pub regex: Option<Arc<str>>,
-    /// It contains a text.
+    /// The value contains this text.
     pub contains: Option<Arc<str>>,
-    /// Upper and lower case are the same.
+    /// Whether upper and lower case are equal.
     pub ignore_case: Option<bool>,
-    /// It is there.
+    /// The parameter is present.
     pub present: Option<bool>,
 }

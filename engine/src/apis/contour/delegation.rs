@@ -1,4 +1,4 @@
-//! TLSCertificateDelegation: whose HTTPProxies may use the certificates of a namespace.
+//! TLSCertificateDelegation: the namespaces with HTTPProxies that may use the certificates of another namespace.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Delegation {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CertificateDelegation {
-    /// The Secret, in the delegation's own namespace.
+    /// The Secret, in the namespace of the delegation.
     pub secret_name: Arc<str>,
     /// The namespaces; `*` for all.
     #[serde(default)]
@@ -29,11 +29,11 @@ pub struct CertificateDelegation {
 }
 
 impl Delegation {
-    /// May objects of a namespace use this Secret of the delegation's own namespace?
+    /// Returns whether objects of a namespace may use this Secret of the namespace of the delegation.
     pub fn allows(&self, secret: &str, namespace: &str) -> bool {
         self.delegations.iter().any(|delegation| {
             let targets = &delegation.target_namespaces;
-            // A "*" among others is a namespace that cannot exist.
+            // A "*" beside other entries is taken as the name of a namespace, which cannot exist.
             let everyone = matches!(targets.as_slice(), [only] if &**only == "*");
             *delegation.secret_name == *secret && (everyone || targets.iter().any(|target| **target == *namespace))
         })

@@ -1,4 +1,4 @@
-//! ExtensionService: a service that Envoy asks, for example whether a request may pass.
+//! ExtensionService: a service that Envoy calls, for example for authorization.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use crate::apis::decode::Found;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtensionService {
-    /// The Services behind it.
+    /// The Services that provide it.
     #[serde(default)]
     pub services: Vec<ExtensionServiceTarget>,
-    /// What their certificates must be.
+    /// Requirements on the certificates of the Services.
     pub validation: Option<UpstreamValidation>,
     /// `h2`, `h2c` or `http/1.1`; `h2` where unset.
     pub protocol: Option<Arc<str>>,
-    /// How endpoints are chosen.
+    /// Load balancing policy.
     pub load_balancer_policy: Option<LoadBalancerPolicy>,
     /// Time limits.
     pub timeout_policy: Option<TimeoutPolicy>,
     /// Version of the protocol: `v3`.
     pub protocol_version: Option<Arc<str>>,
-    /// How much may be under way.
+    /// Limits on concurrent connections and requests.
     pub circuit_breaker_policy: Option<CircuitBreakers>,
 }
 
-/// A Service behind it.
+/// A Service that provides an ExtensionService.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtensionServiceTarget {
@@ -43,7 +43,7 @@ pub struct ExtensionServiceTarget {
     pub weight: Option<i64>,
 }
 
-/// How much may be under way.
+/// Limits on concurrent connections and requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CircuitBreakers {
@@ -51,9 +51,9 @@ pub struct CircuitBreakers {
     pub max_connections: Option<i64>,
     /// Requests that wait for a connection.
     pub max_pending_requests: Option<i64>,
-    /// Requests.
+    /// Concurrent requests.
     pub max_requests: Option<i64>,
-    /// Requests that are tried again.
+    /// Concurrent retries.
     pub max_retries: Option<i64>,
     /// Connections to one endpoint.
     pub per_host_max_connections: Option<i64>,

@@ -1,4 +1,4 @@
-//! Who is asked before requests pass: authorization servers, makers of tokens, global rate limits.
+//! Services that guard requests: authorization servers, JWT providers, global rate limits.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::condition::HeaderCondition;
 use super::policy::AuthorizationPolicy;
 use super::route::UpstreamValidation;
 
-/// Who is asked whether requests may pass.
+/// External authorization server.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthorizationServer {
@@ -16,15 +16,15 @@ pub struct AuthorizationServer {
     pub extension_ref: Option<ExtensionReference>,
     /// `grpc` or `http`.
     pub service_type: Option<Arc<str>>,
-    /// How it is asked over HTTP.
+    /// Settings of authorization over HTTP.
     pub http_settings: Option<HttpAuthorization>,
-    /// What holds for all routes.
+    /// Default for all routes.
     pub auth_policy: Option<AuthorizationPolicy>,
-    /// How long an answer may take.
+    /// Time limit for an answer.
     pub response_timeout: Option<Arc<str>>,
-    /// Do requests pass where there is no answer?
+    /// Whether requests pass when the server does not answer.
     pub fail_open: Option<bool>,
-    /// Is it told the body?
+    /// Settings for sending the request body to the server; unset: the body is not sent.
     pub with_request_body: Option<RequestBody>,
 }
 
@@ -40,81 +40,81 @@ pub struct ExtensionReference {
     pub name: Option<Arc<str>>,
 }
 
-/// How an authorization server is asked over HTTP.
+/// Settings of authorization over HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpAuthorization {
-    /// What stands before the path.
+    /// Prefix that is added to the path.
     pub path_prefix: Option<Arc<str>>,
-    /// Headers that it is told.
+    /// Request headers that are sent to the server.
     pub allowed_authorization_headers: Option<Vec<AllowedHeader>>,
-    /// Headers of its answer that back ends are told.
+    /// Headers of the server's answer that are forwarded to backends.
     pub allowed_upstream_headers: Option<Vec<AllowedHeader>>,
 }
 
-/// Headers by their names.
+/// A selector of headers by name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AllowedHeader {
-    /// The name is this.
+    /// The name equals this text.
     pub exact: Option<Arc<str>>,
-    /// It begins with this.
+    /// The name begins with this text.
     pub prefix: Option<Arc<str>>,
-    /// It ends with this.
+    /// The name ends with this text.
     pub suffix: Option<Arc<str>>,
-    /// It contains this.
+    /// The name contains this text.
     pub contains: Option<Arc<str>>,
-    /// Upper and lower case are the same.
+    /// Whether upper and lower case are equal.
     pub ignore_case: Option<bool>,
 }
 
-/// How much of the body is told.
+/// Settings for sending the request body to an authorization server.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestBody {
-    /// How many bytes.
+    /// Maximum number of bytes that are sent.
     pub max_request_bytes: Option<i64>,
-    /// Also where there are more?
+    /// Whether a part of the body is sent where the body is larger.
     pub allow_partial_message: Option<bool>,
-    /// As bytes and not as text?
+    /// Whether the body is sent as bytes instead of text.
     pub pack_as_bytes: Option<bool>,
 }
 
-/// Who makes tokens.
+/// A JWT provider.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtProvider {
     /// Name.
     #[serde(default)]
     pub name: Arc<str>,
-    /// Are its tokens asked for where a route says nothing?
+    /// Whether tokens of this provider are required on routes without a policy of their own.
     pub default: Option<bool>,
-    /// The issuer that stands in tokens.
+    /// Expected issuer in tokens.
     pub issuer: Option<Arc<str>>,
-    /// The audiences of which one stands in tokens.
+    /// Accepted audiences; a token must have at least one of them.
     pub audiences: Option<Vec<Arc<str>>>,
-    /// Where its keys are.
+    /// Address of the keys.
     #[serde(rename = "remoteJWKS")]
     pub remote_jwks: Option<RemoteJwks>,
-    /// Its keys.
+    /// The keys, in a Secret.
     #[serde(rename = "localJWKS")]
     pub local_jwks: Option<LocalJwks>,
-    /// Is the token passed on?
+    /// Whether the token is forwarded to backends.
     #[serde(rename = "forwardJWT")]
     pub forward_jwt: Option<bool>,
 }
 
-/// Where keys are.
+/// A remote key set (JWKS).
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteJwks {
-    /// The address.
+    /// URI of the key set.
     pub uri: Option<Arc<str>>,
-    /// What the certificate there must be.
+    /// Requirements on the certificate of the server.
     pub validation: Option<UpstreamValidation>,
-    /// How long an answer may take.
+    /// Time limit for an answer.
     pub timeout: Option<Arc<str>>,
-    /// How long keys are kept.
+    /// Time for which keys are cached.
     pub cache_duration: Option<Arc<str>>,
     /// `auto`, `v4` or `v6`.
     pub dns_lookup_family: Option<Arc<str>>,
@@ -126,43 +126,43 @@ pub struct RemoteJwks {
 pub struct LocalJwks {
     /// The Secret.
     pub secret_name: Option<Arc<str>>,
-    /// The key in it.
+    /// The key in the Secret.
     pub key: Option<Arc<str>>,
 }
 
-/// How often requests may come to all Envoys together.
+/// Global rate limit: one limit for all Envoys together.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GlobalRateLimitPolicy {
-    /// There is no limit.
+    /// Whether the rate limit is off.
     pub disabled: Option<bool>,
-    /// What requests are counted by.
+    /// Descriptors by which requests are counted.
     pub descriptors: Option<Vec<RateLimitDescriptor>>,
 }
 
-/// What requests are counted by.
+/// A descriptor by which requests are counted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimitDescriptor {
-    /// All of these together.
+    /// The entries, which must all match.
     pub entries: Option<Vec<RateLimitEntry>>,
 }
 
-/// A part of a descriptor.
+/// An entry of a descriptor.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimitEntry {
-    /// A text.
+    /// A constant text.
     pub generic_key: Option<GenericKey>,
-    /// A header.
+    /// The value of a header.
     pub request_header: Option<CountedHeader>,
-    /// Whether headers match.
+    /// A match of headers.
     pub request_header_value_match: Option<CountedMatch>,
-    /// The client's address.
+    /// The address of the client.
     pub remote_address: Option<RemoteAddress>,
 }
 
-/// A text that requests are counted by.
+/// A constant text by which requests are counted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GenericKey {
@@ -172,28 +172,28 @@ pub struct GenericKey {
     pub value: Option<Arc<str>>,
 }
 
-/// A header that requests are counted by.
+/// A header by which requests are counted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CountedHeader {
-    /// Its name.
+    /// Name of the header.
     pub header_name: Option<Arc<str>>,
-    /// Key.
+    /// Key of the entry.
     pub descriptor_key: Option<Arc<str>>,
 }
 
-/// Headers that must match.
+/// A match of headers by which requests are counted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CountedMatch {
     /// The headers.
     pub headers: Option<Vec<HeaderCondition>>,
-    /// Must they?
+    /// Whether the headers must match or must not match.
     pub expect_match: Option<bool>,
     /// Value.
     pub value: Option<Arc<str>>,
 }
 
-/// The client's address.
+/// The address of the client.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct RemoteAddress {}

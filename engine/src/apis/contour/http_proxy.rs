@@ -1,7 +1,7 @@
-//! HTTPProxy: its routes and includes are decoded one by one, so that one that does not decode leaves the others.
+//! HTTPProxy. Routes and includes are decoded one by one, so that one that does not decode leaves the others valid.
 //!
-//! What can be told of the requests that a broken one was meant for is kept, so that they can be answered instead of
-//! falling to a broader route.
+//! The readable conditions of a broken route or include are kept, so that its requests are answered instead of falling
+//! to a broader route.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use crate::apis::decode::Found;
 use crate::apis::protection::readable;
 use crate::fault::at;
 
-/// Routes of one HTTPProxy that are served.
+/// Number of routes of one HTTPProxy that are served.
 pub const ROUTES_MAX: usize = 1000;
-/// Includes of one HTTPProxy that are served.
+/// Number of includes of one HTTPProxy that are served.
 pub const INCLUDES_MAX: usize = 1000;
-/// Conditions of one route or include that are served.
+/// Number of conditions of one route or include that are served.
 pub const CONDITIONS_MAX: usize = 64;
 
 /// An HTTPProxy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpProxy {
-    /// Set for a root.
+    /// The host of a root HTTPProxy; unset for other HTTPProxies.
     pub virtual_host: Option<Host>,
     /// `spec.routes`.
     pub routes: Vec<Entry<Route>>,
@@ -41,7 +41,7 @@ pub struct HttpProxy {
 }
 
 impl HttpProxy {
-    /// Does its host let in some addresses only?
+    /// Returns whether the host allows or denies clients by their addresses.
     pub(crate) fn filters_addresses(&self) -> bool {
         let host = self.virtual_host.as_ref().and_then(|host| host.written.as_ref());
         host.is_some_and(|host| {
@@ -49,12 +49,12 @@ impl HttpProxy {
         })
     }
 
-    /// Does it say who may come in, for its host or one of its routes?
+    /// Returns whether the host or one of the routes restricts access.
     pub(crate) fn names_guard(&self) -> bool {
         self.host_names_guard() || self.routes.iter().any(Entry::names_guard)
     }
 
-    /// Does it say who may come in to its host? One that cannot be read may have done so.
+    /// Returns whether the host restricts access. A host that cannot be read counts as restricted.
     pub(crate) fn host_names_guard(&self) -> bool {
         let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
         let Some(host) = &self.virtual_host else { return false };
@@ -69,36 +69,36 @@ impl HttpProxy {
     }
 }
 
-/// The host of a root.
+/// The host of a root HTTPProxy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
-    /// Its name, empty where none could be read.
+    /// Name of the host, empty where no name could be read.
     pub fqdn: Arc<str>,
-    /// All of it; unset where it did not decode, which is told already.
+    /// The whole host; unset where it did not decode, which is already reported as a fault.
     pub written: Option<VirtualHost>,
 }
 
-/// `spec.tcpproxy`; unset where it did not decode, which is told already.
+/// `spec.tcpproxy`; unset where it did not decode, which is already reported as a fault.
 pub type TcpProxyEntry = Option<TcpProxy>;
 
-/// A route or an include, or what could be saved of it.
+/// A route or an include, or the readable part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry<T> {
-    /// It decoded.
+    /// A valid route or include.
     Decoded(T),
-    /// It did not decode, or was over a limit; the fault is told already.
+    /// A route or include that did not decode or was over a limit; the fault is already reported.
     Broken {
-        /// Those of its conditions that decode.
+        /// The conditions that decode.
         conditions: Vec<MatchCondition>,
-        /// What is wrong with it, in a sentence.
+        /// The error, in a sentence.
         why: Arc<str>,
-        /// Of a route: what guards it, and nothing else of it; unset where that cannot be told either.
+        /// Of a route: the fields that protect it, and no other field; unset where these fields cannot be read.
         guards: Option<Box<Route>>,
     },
 }
 
 impl Entry<Route> {
-    /// What says who may come in; nothing where that cannot be told.
+    /// Returns the fields that protect the route, or `None` where they cannot be read.
     pub(crate) fn guards(&self) -> Option<&Route> {
         match self {
             Entry::Decoded(route) => Some(route),
@@ -106,7 +106,7 @@ impl Entry<Route> {
         }
     }
 
-    /// Does it say who may come in? What cannot be told may have done so.
+    /// Returns whether the route restricts access. Fields that cannot be read count as a restriction.
     pub(crate) fn names_guard(&self) -> bool {
         let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
         self.guards().is_none_or(|route| {
@@ -118,15 +118,15 @@ impl Entry<Route> {
     }
 }
 
-/// Another HTTPProxy whose routes count, under conditions.
+/// An include of another HTTPProxy with its routes, under conditions.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Include {
     /// Name.
     pub name: Arc<str>,
-    /// Namespace, that of the includer where unset.
+    /// Namespace, that of the including HTTPProxy where unset.
     pub namespace: Option<Arc<str>>,
-    /// Which requests are meant.
+    /// Match conditions.
     pub conditions: Option<Vec<MatchCondition>>,
 }
 
@@ -161,7 +161,7 @@ fn entries<T: DeserializeOwned + Clone>(
     max: usize,
     found: &mut Found,
 ) -> Vec<Entry<T>> {
-    // What cannot be read at all stands for whatever it was meant for: its host is not given up.
+    // An entry that cannot be read at all might match any request, so the host is kept.
     let nothing_known = |why: String| Entry::Broken { conditions: Vec::new(), why: why.into(), guards: None };
     let values = match value {
         None => return Vec::new(),
@@ -200,10 +200,10 @@ fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Fo
     }
 }
 
-/// What of a Service protects requests on the way to it.
+/// Fields of a Service that protect requests on the way to it.
 const OF_SERVICES: [&str; 3] = ["protocol", "requestHeadersPolicy", "validation"];
 
-/// A route, with the fields that protect it; nothing where that cannot be read.
+/// Returns the fields of a route that protect it, or `None` where these fields cannot be read.
 fn guards(value: &Value) -> Option<Box<Route>> {
     let written = value.as_object()?;
     let services = written.get("services").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

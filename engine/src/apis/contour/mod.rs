@@ -1,4 +1,4 @@
-//! `projectcontour.io`: HTTPProxy, TLSCertificateDelegation and ExtensionService, as Contour has them.
+//! `projectcontour.io`: HTTPProxy, TLSCertificateDelegation and ExtensionService, as in Contour.
 //!
 //! <https://projectcontour.io/docs/main/config/api/>
 

@@ -11,35 +11,35 @@ use super::guard::GlobalRateLimitPolicy;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimeoutPolicy {
-    /// For the whole response.
+    /// Time limit for the whole response.
     pub response: Option<Arc<str>>,
-    /// For a stream on which nothing happens.
+    /// Time limit for a stream without activity.
     pub idle: Option<Arc<str>>,
-    /// For a connection to a back end on which nothing happens.
+    /// Time limit for a connection to a backend without activity.
     pub idle_connection: Option<Arc<str>>,
 }
 
-/// When a request is tried again.
+/// Retries of requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryPolicy {
-    /// How often; 1 where unset or 0, never where -1.
+    /// Number of retries; 1 where unset or 0, no retries where -1.
     pub count: Option<i64>,
     /// Time limit of one try.
     pub per_try_timeout: Option<Arc<str>>,
-    /// On what, as Envoy has it.
+    /// Conditions for a retry, as in Envoy.
     pub retry_on: Option<Vec<Arc<str>>>,
     /// Statuses for `retriable-status-codes`.
     pub retriable_status_codes: Option<Vec<i64>>,
 }
 
-/// How the endpoints of a Service are chosen.
+/// Load balancing between the endpoints of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadBalancerPolicy {
     /// `RoundRobin`, `WeightedLeastRequest`, `Random`, `Cookie` or `RequestHash`.
     pub strategy: Option<Arc<str>>,
-    /// What is hashed.
+    /// Parts of a request that are hashed.
     pub request_hash_policies: Option<Vec<RequestHashPolicy>>,
 }
 
@@ -47,13 +47,13 @@ pub struct LoadBalancerPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestHashPolicy {
-    /// What follows is not looked at where this gives a hash.
+    /// Whether the policies after this one are skipped when this one gives a hash.
     pub terminal: Option<bool>,
     /// A header.
     pub header_hash_options: Option<HeaderHashOptions>,
     /// A query parameter.
     pub query_parameter_hash_options: Option<QueryParameterHashOptions>,
-    /// The client's address.
+    /// The address of the client.
     #[serde(rename = "hashSourceIP")]
     pub hash_source_ip: Option<bool>,
 }
@@ -74,7 +74,7 @@ pub struct QueryParameterHashOptions {
     pub parameter_name: Option<Arc<str>>,
 }
 
-/// Replacing of prefixes.
+/// Replacements of path prefixes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PathRewritePolicy {
@@ -86,9 +86,9 @@ pub struct PathRewritePolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplacePrefix {
-    /// The rendered prefix that is meant; every other one where unset.
+    /// The rendered prefix to replace; any other prefix where unset.
     pub prefix: Option<Arc<str>>,
-    /// What stands in its place.
+    /// The replacement of the prefix.
     #[serde(default)]
     pub replacement: Arc<str>,
 }
@@ -97,9 +97,9 @@ pub struct ReplacePrefix {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeadersPolicy {
-    /// Put in the place of what is there.
+    /// Headers that are set; existing values are overwritten.
     pub set: Option<Vec<HeaderValue>>,
-    /// Taken away.
+    /// Headers that are removed.
     pub remove: Option<Vec<Arc<str>>>,
 }
 
@@ -114,25 +114,25 @@ pub struct HeaderValue {
     pub value: Arc<str>,
 }
 
-/// How often requests may come.
+/// Rate limits of requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimitPolicy {
-    /// For each Envoy.
+    /// Limit for each Envoy.
     pub local: Option<LocalRateLimitPolicy>,
-    /// For all Envoys together.
+    /// Limit for all Envoys together.
     pub global: Option<GlobalRateLimitPolicy>,
 }
 
-/// How often requests may come to one Envoy.
+/// Rate limit for each Envoy.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalRateLimitPolicy {
-    /// Requests for each unit of time.
+    /// Number of requests in each unit of time.
     pub requests: i64,
     /// `second`, `minute` or `hour`.
     pub unit: Arc<str>,
-    /// Requests above that, for a short time.
+    /// Number of additional requests that are allowed for a short time.
     pub burst: Option<i64>,
     /// The status of requests over the limit, 429 where unset.
     pub response_status_code: Option<i64>,
@@ -140,7 +140,7 @@ pub struct LocalRateLimitPolicy {
     pub response_headers_to_add: Option<Vec<HeaderValue>>,
 }
 
-/// Who may come in, by address.
+/// Access by client address.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IpFilterPolicy {
@@ -150,13 +150,13 @@ pub struct IpFilterPolicy {
     pub cidr: Arc<str>,
 }
 
-/// Cross-origin requests.
+/// Cross-origin requests (CORS).
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CorsPolicy {
-    /// May cookies and the like be sent?
+    /// Whether credentials such as cookies may be sent.
     pub allow_credentials: Option<bool>,
-    /// Origins: `*`, a precise one, or a regular expression.
+    /// Origins: `*`, an exact origin, or a regular expression.
     pub allow_origin: Option<Vec<Arc<str>>>,
     /// Methods.
     pub allow_methods: Option<Vec<Arc<str>>>,
@@ -164,49 +164,49 @@ pub struct CorsPolicy {
     pub allow_headers: Option<Vec<Arc<str>>>,
     /// Response headers that scripts may see.
     pub expose_headers: Option<Vec<Arc<str>>>,
-    /// How long a preflight's answer may be kept.
+    /// Time for which the answer to a preflight request may be cached.
     pub max_age: Option<Arc<str>>,
-    /// May pages of the public network ask?
+    /// Whether pages of the public network may send requests to this private network.
     pub allow_private_network: Option<bool>,
 }
 
-/// How it is found out whether an endpoint works.
+/// Active health checks of endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheckPolicy {
-    /// The path that is asked for.
+    /// Path of the health check request.
     #[serde(default)]
     pub path: Arc<str>,
-    /// The host that is asked for, `contour-envoy-healthcheck` where unset.
+    /// Host of the health check request, `contour-envoy-healthcheck` where unset.
     pub host: Option<Arc<str>>,
     /// Seconds between two checks.
     pub interval_seconds: Option<i64>,
-    /// Seconds that an answer may take.
+    /// Time limit for an answer, in seconds.
     pub timeout_seconds: Option<i64>,
-    /// Failures after which an endpoint gets no requests.
+    /// Number of failures after which an endpoint gets no requests.
     pub unhealthy_threshold_count: Option<i64>,
-    /// Successes after which it gets requests again.
+    /// Number of successes after which an endpoint gets requests again.
     pub healthy_threshold_count: Option<i64>,
-    /// Statuses that are successes.
+    /// Statuses that count as success.
     pub expected_statuses: Option<Vec<StatusRange>>,
 }
 
-/// Statuses from one to before another.
+/// A half-open range of statuses.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusRange {
-    /// The first.
+    /// First status of the range.
     pub start: i64,
-    /// The first that is not meant any more.
+    /// First status after the range.
     pub end: i64,
 }
 
-/// What of an authorization is otherwise for a route.
+/// Authorization settings of a route that differ from the host.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthorizationPolicy {
-    /// Nobody is asked.
+    /// Whether the authorization server is not called.
     pub disabled: Option<bool>,
-    /// What the server is told.
+    /// Context that is sent to the authorization server.
     pub context: Option<BTreeMap<String, String>>,
 }

@@ -1,4 +1,4 @@
-//! Routes, their services and their actions.
+//! Routes of HTTPProxies, with their services and actions.
 
 use std::sync::Arc;
 
@@ -14,50 +14,50 @@ use super::policy::{
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
-    /// Which requests are meant, beside what the includes say.
+    /// Match conditions, in addition to those of the includes.
     pub conditions: Option<Vec<MatchCondition>>,
-    /// Where they go.
+    /// Destinations of the requests.
     pub services: Option<Vec<Service>>,
-    /// May they become web sockets?
+    /// Whether WebSocket upgrades are allowed.
     pub enable_websockets: Option<bool>,
-    /// Are they served without TLS too, where the host has TLS?
+    /// Whether the route is also served without TLS on a host with TLS.
     pub permit_insecure: Option<bool>,
-    /// What of the host's authorization is otherwise.
+    /// Authorization settings that differ from the host.
     pub auth_policy: Option<AuthorizationPolicy>,
     /// Time limits.
     pub timeout_policy: Option<TimeoutPolicy>,
-    /// When they are tried again.
+    /// Retries.
     pub retry_policy: Option<RetryPolicy>,
-    /// How endpoints are checked.
+    /// Active health checks of endpoints.
     pub health_check_policy: Option<HealthCheckPolicy>,
-    /// How endpoints are chosen.
+    /// Load balancing policy.
     pub load_balancer_policy: Option<LoadBalancerPolicy>,
-    /// Changes of the path; `pathRewrite` is the name that the design had for it.
+    /// Path rewrites; `pathRewrite`, the name in the design document, is an alias.
     #[serde(alias = "pathRewrite")]
     pub path_rewrite_policy: Option<PathRewritePolicy>,
-    /// Changes to requests.
+    /// Changes to request headers.
     pub request_headers_policy: Option<HeadersPolicy>,
-    /// Changes to responses.
+    /// Changes to response headers.
     pub response_headers_policy: Option<HeadersPolicy>,
     /// Changes to cookies.
     pub cookie_rewrite_policies: Option<Vec<CookieRewritePolicy>>,
-    /// How often they may come.
+    /// Rate limits.
     pub rate_limit_policy: Option<RateLimitPolicy>,
-    /// The client is told to go elsewhere.
+    /// Redirect of the client.
     pub request_redirect_policy: Option<RequestRedirectPolicy>,
-    /// They are answered at once.
+    /// Direct response without a backend.
     pub direct_response_policy: Option<DirectResponsePolicy>,
-    /// Redirects of back ends that are followed.
+    /// Redirects of backends that Envoy follows.
     pub internal_redirect_policy: Option<InternalRedirectPolicy>,
-    /// Which tokens are needed.
+    /// Required tokens (JWT).
     pub jwt_verification_policy: Option<JwtVerificationPolicy>,
-    /// Who may come in.
+    /// Client addresses that are allowed.
     pub ip_allow_policy: Option<Vec<IpFilterPolicy>>,
-    /// Who may not.
+    /// Client addresses that are denied.
     pub ip_deny_policy: Option<Vec<IpFilterPolicy>>,
 }
 
-/// A Service that requests go to.
+/// A Service that receives requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Service {
@@ -65,49 +65,49 @@ pub struct Service {
     pub name: Arc<str>,
     /// Port.
     pub port: i64,
-    /// The port that is asked for health.
+    /// Port of the health checks.
     pub health_port: Option<i64>,
     /// `h2`, `h2c` or `tls`.
     pub protocol: Option<Arc<str>>,
     /// Share of the requests.
     pub weight: Option<i64>,
-    /// What its certificate must be.
+    /// Requirements on the certificate of the Service.
     pub validation: Option<UpstreamValidation>,
-    /// Does it get copies only?
+    /// Whether the Service gets only copies of requests.
     pub mirror: Option<bool>,
-    /// Changes to requests that go here.
+    /// Changes to headers of requests to this Service.
     pub request_headers_policy: Option<HeadersPolicy>,
-    /// Changes to responses that come from here.
+    /// Changes to headers of responses of this Service.
     pub response_headers_policy: Option<HeadersPolicy>,
     /// Changes to cookies.
     pub cookie_rewrite_policies: Option<Vec<CookieRewritePolicy>>,
-    /// New endpoints get fewer requests for a while.
+    /// Slow start: new endpoints get fewer requests for some time.
     pub slow_start_policy: Option<SlowStartPolicy>,
 }
 
-/// What the certificate of a back end must be.
+/// Requirements on the certificate of a backend.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamValidation {
-    /// The Secret of the authorities (`ca.crt`).
+    /// The Secret with the certificate authorities (`ca.crt`).
     #[serde(default)]
     pub ca_secret: Arc<str>,
-    /// The name in the certificate.
+    /// Required name in the certificate.
     #[serde(default)]
     pub subject_name: Arc<str>,
-    /// The names in the certificate, of which one must be there.
+    /// Accepted names; the certificate must have at least one of them.
     pub subject_names: Option<Vec<Arc<str>>>,
 }
 
-/// How new endpoints are spared.
+/// Slow start of new endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlowStartPolicy {
-    /// For how long.
+    /// Duration of the slow start.
     pub window: Arc<str>,
-    /// How fast their share grows, 1.0 where unset.
+    /// Rate at which the share of a new endpoint grows, 1.0 where unset.
     pub aggression: Option<Arc<str>>,
-    /// The share to begin with, 10 where unset.
+    /// Initial share in percent, 10 where unset.
     #[serde(rename = "minWeightPercent")]
     pub min_weight_percent: Option<i64>,
 }
@@ -118,11 +118,11 @@ pub struct SlowStartPolicy {
 pub struct CookieRewritePolicy {
     /// Name.
     pub name: Arc<str>,
-    /// Its path.
+    /// New path of the cookie.
     pub path_rewrite: Option<CookieValue>,
-    /// Its domain.
+    /// New domain of the cookie.
     pub domain_rewrite: Option<CookieValue>,
-    /// Is it for secure connections only?
+    /// Whether the cookie is for secure connections only.
     pub secure: Option<bool>,
     /// `Strict`, `Lax` or `None`.
     pub same_site: Option<Arc<str>>,
@@ -136,7 +136,7 @@ pub struct CookieValue {
     pub value: Arc<str>,
 }
 
-/// Where clients are told to go.
+/// Redirect of clients.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestRedirectPolicy {
@@ -148,13 +148,13 @@ pub struct RequestRedirectPolicy {
     pub port: Option<i64>,
     /// 301, 302, 303, 307 or 308; 302 where unset.
     pub status_code: Option<i64>,
-    /// The whole path.
+    /// Replacement of the whole path.
     pub path: Option<Arc<str>>,
-    /// What stands in the place of the prefix.
+    /// Replacement of the prefix.
     pub prefix: Option<Arc<str>>,
 }
 
-/// An answer that needs no back end.
+/// Direct response without a backend.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DirectResponsePolicy {
@@ -164,26 +164,26 @@ pub struct DirectResponsePolicy {
     pub body: Option<Arc<str>>,
 }
 
-/// Redirects of back ends that are followed instead of being given to clients.
+/// Redirects of backends that Envoy follows instead of passing them to clients.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InternalRedirectPolicy {
-    /// How many, one after the other.
+    /// Maximum number of redirects in sequence.
     pub max_internal_redirects: Option<i64>,
-    /// Of which statuses.
+    /// Statuses of redirects that are followed.
     pub redirect_response_codes: Option<Vec<i64>>,
     /// `Always`, `Never` or `SafeOnly`.
     pub allow_cross_scheme_redirect: Option<Arc<str>>,
-    /// May a route not be taken twice?
+    /// Whether a redirect to a route that was used before is denied.
     pub deny_repeated_route_redirect: Option<bool>,
 }
 
-/// Which tokens a route needs.
+/// Tokens (JWT) that a route requires.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtVerificationPolicy {
-    /// Those of a provider.
+    /// Name of the required provider.
     pub require: Option<Arc<str>>,
-    /// None.
+    /// Whether no token is required.
     pub disabled: Option<bool>,
 }

@@ -1,21 +1,22 @@
-//! The protection of the routes of HTTPProxies, field by field.
+//! Protection of the routes of HTTPProxies, field by field.
 //!
-//! What guards their host is the desired version's in any case.
+//! The guards of a host are always those of the desired version.
 
 use super::policy::{AuthorizationPolicy, HeadersPolicy, IpFilterPolicy, RateLimitPolicy};
 use super::route::{CookieRewritePolicy, JwtVerificationPolicy, RequestRedirectPolicy, Route, Service};
 use crate::apis::protection::{Names, Rule, Sheet, Way, allowed, names};
 
-/// The two halves of a route's protection.
+/// The two halves of the protection of a route.
 pub struct Protection {
-    /// What decides which requests enter.
+    /// Fields that decide which requests are allowed.
     pub entering: Sheet,
-    /// What matters only where a Service answers: headers, cookies.
+    /// Fields that matter only where a Service answers: headers, cookies.
     pub forwarding: Sheet,
 }
 
 impl Route {
-    /// The sheets of a route. `host_is_filtered`: has its host a filter of addresses, which one of the route replaces?
+    /// Returns the sheets of a route. `host_is_filtered`: the host has an address filter, which a filter of the route
+    /// replaces.
     pub fn protection(&self, host_is_filtered: bool) -> Protection {
         let Route {
             conditions,
@@ -47,12 +48,12 @@ impl Route {
         let AuthorizationPolicy { disabled, context } = auth_policy.clone().unwrap_or_default();
         let asked = Some((disabled == Some(true), context.unwrap_or_default()));
         let asked = asked.filter(|(disabled, context)| *disabled || !context.is_empty());
-        entering.equal("authPolicy", "whether the authorization server is asked, and what it is sent", &asked);
+        entering.equal("authPolicy", "whether the authorization server gets a request, and its content", &asked);
         entering.free("timeoutPolicy", "how long requests may take", timeout_policy);
-        entering.free("retryPolicy", "how often a back end is tried", retry_policy);
+        entering.free("retryPolicy", "how often a backend is tried", retry_policy);
         entering.free("healthCheckPolicy", "which endpoints get requests", health_check_policy);
         entering.free("loadBalancerPolicy", "which endpoints get requests", load_balancer_policy);
-        entering.free("pathRewritePolicy", "the path that back ends see", path_rewrite_policy);
+        entering.free("pathRewritePolicy", "the path that backends see", path_rewrite_policy);
         limits(rate_limit_policy.as_ref(), &mut entering);
         let to_tls = request_redirect_policy.as_ref().is_some_and(|redirect| {
             let RequestRedirectPolicy { scheme, hostname: _, port: _, status_code: _, path: _, prefix: _ } = redirect;
@@ -62,7 +63,7 @@ impl Route {
         answers("requestRedirectPolicy", because, to_tls, self, &mut entering);
         let because = "what is answered at once reaches no Service, and did not then";
         answers("directResponsePolicy", because, direct_response_policy.is_some(), self, &mut entering);
-        let because = "redirects of back ends; filters see the new request again";
+        let because = "redirects of backends; filters see the new request again";
         entering.free("internalRedirectPolicy", because, internal_redirect_policy);
         let JwtVerificationPolicy { require, disabled } = jwt_verification_policy.clone().unwrap_or_default();
         let token = Some((require.filter(|provider| !provider.is_empty()), disabled == Some(true)));
@@ -79,7 +80,7 @@ impl Route {
             entering.asks("ipAllowPolicy, ipDenyPolicy", &token);
         }
 
-        let because = "removing or overwriting (`set`, of `Host` as well) keeps the client's own value from back ends";
+        let because = "removing or overwriting (`set`, of `Host` as well) keeps the client's own value from backends";
         let (removed, set) = changed(request_headers_policy.as_ref());
         let gone: Names = removed.union(&set).cloned().collect();
         forwarding.headers("requestHeadersPolicy", because, Way::Request, gone, Names::new());
@@ -107,7 +108,7 @@ fn limits(policy: Option<&RateLimitPolicy>, sheet: &mut Sheet) {
     sheet.asks("rateLimitPolicy", if is_default { "none that is shared" } else { &token });
 }
 
-/// A route that reaches no Service meets every demand for an answer.
+/// Declares a demand for an answer without a Service, which every route without a Service meets.
 fn answers(field: &'static str, because: &'static str, answers: bool, route: &Route, sheet: &mut Sheet) {
     sheet.demands(field, Rule::Guard, because, Names::new());
     let serves = route.services.as_ref().is_some_and(|services| !services.is_empty());
@@ -119,7 +120,7 @@ fn answers(field: &'static str, because: &'static str, answers: bool, route: &Ro
     }
 }
 
-/// The names that are removed, and those that are overwritten.
+/// Returns the names of headers that are removed, and of those that are overwritten.
 fn changed(policy: Option<&HeadersPolicy>) -> (Names, Names) {
     let Some(HeadersPolicy { set, remove }) = policy else { return Default::default() };
     let removed = names(remove.iter().flatten().map(|name| &**name));
@@ -136,7 +137,7 @@ fn cookies(field: &'static str, because: &'static str, list: Option<&[CookieRewr
     all().for_each(|one| sheet.does(field, &format!("{one:?}")));
 }
 
-/// What is changed on the way to every Service of the route.
+/// Declares the changes that every Service of the route makes to requests.
 fn services_of(services: &[Service], sheet: &mut Sheet) {
     let mut of_all: Option<Names> = None;
     for service in services {
@@ -172,7 +173,7 @@ fn services_of(services: &[Service], sheet: &mut Sheet) {
     sheet.free("services[].name, port, weight, mirror, healthPort, slowStartPolicy", because, &());
 }
 
-/// Does each Service of then that is reached by TLS today get the same TLS?
+/// Returns whether each Service in `then` that is reached by TLS now is reached by the same TLS in `then`.
 pub(crate) fn speaks_as_now(then: &[Service], now: &[Service]) -> bool {
     let is_secure = |service: &Service| service.validation.is_some() || service.protocol.as_deref() == Some("tls");
     then.iter().all(|service| {

@@ -1,4 +1,4 @@
-//! What makes an HTTPProxy a root: its host, TLS, and policies for all of its routes.
+//! Virtual host of a root HTTPProxy: host name, TLS, and policies for all of its routes.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use super::route::Service;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualHost {
-    /// The host; `*.` stands for one label.
+    /// The host name; `*.` matches one label.
     #[serde(default)]
     pub fqdn: Arc<str>,
     /// TLS.
     pub tls: Option<Tls>,
-    /// Who is asked whether requests may pass.
+    /// External authorization server.
     pub authorization: Option<AuthorizationServer>,
-    /// Cross-origin requests.
+    /// Cross-origin requests (CORS).
     pub cors_policy: Option<CorsPolicy>,
-    /// How often requests may come.
+    /// Rate limits.
     pub rate_limit_policy: Option<RateLimitPolicy>,
-    /// Who makes tokens.
+    /// JWT providers.
     pub jwt_providers: Option<Vec<JwtProvider>>,
-    /// Who may come in.
+    /// Client addresses that are allowed.
     pub ip_allow_policy: Option<Vec<IpFilterPolicy>>,
-    /// Who may not.
+    /// Client addresses that are denied.
     pub ip_deny_policy: Option<Vec<IpFilterPolicy>>,
 }
 
@@ -35,51 +35,51 @@ pub struct VirtualHost {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tls {
-    /// The Secret of the certificate, as `name` or `namespace/name`.
+    /// The Secret with the certificate, as `name` or `namespace/name`.
     pub secret_name: Option<Arc<str>>,
     /// `1.2` or `1.3`; 1.2 where unset.
     pub minimum_protocol_version: Option<Arc<str>>,
     /// `1.2` or `1.3`; 1.3 where unset.
     pub maximum_protocol_version: Option<Arc<str>>,
-    /// Does TLS end at the back end?
+    /// Whether TLS is passed through to the backend.
     pub passthrough: Option<bool>,
-    /// Which certificates clients must show.
+    /// Validation of client certificates.
     pub client_validation: Option<DownstreamValidation>,
-    /// Is the host served to clients that name none?
+    /// Whether the host is served to clients that send no server name.
     pub enable_fallback_certificate: Option<bool>,
 }
 
-/// Which certificates clients must show.
+/// Validation of client certificates.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DownstreamValidation {
-    /// The Secret of the authorities (`ca.crt`).
+    /// The Secret with the certificate authorities (`ca.crt`).
     pub ca_secret: Option<Arc<str>>,
-    /// Are certificates asked for and not checked?
+    /// Whether client certificates are requested but not verified.
     pub skip_client_cert_validation: Option<bool>,
-    /// What back ends are told of them.
+    /// Fields of client certificates that are forwarded to backends.
     pub forward_client_certificate: Option<ClientCertificateDetails>,
-    /// The Secret of the revocations (`crl.pem`).
+    /// The Secret with the certificate revocation list (`crl.pem`).
     pub crl_secret: Option<Arc<str>>,
-    /// Are only the clients' own certificates looked up there?
+    /// Whether only the client's own certificate is checked against the revocation list.
     pub crl_only_verify_leaf_cert: Option<bool>,
-    /// May clients come without one?
+    /// Whether clients may connect without a certificate.
     pub optional_client_certificate: Option<bool>,
 }
 
-/// What back ends are told of a client's certificate.
+/// Fields of a client certificate that are forwarded to backends.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientCertificateDetails {
-    /// Its subject.
+    /// The subject.
     pub subject: Option<bool>,
-    /// All of it.
+    /// The whole certificate.
     pub cert: Option<bool>,
-    /// With its chain.
+    /// The whole certificate chain.
     pub chain: Option<bool>,
-    /// Its DNS names.
+    /// The DNS names.
     pub dns: Option<bool>,
-    /// Its URI.
+    /// The URI.
     pub uri: Option<bool>,
 }
 
@@ -87,24 +87,24 @@ pub struct ClientCertificateDetails {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TcpProxy {
-    /// How endpoints are chosen.
+    /// Load balancing policy.
     pub load_balancer_policy: Option<LoadBalancerPolicy>,
-    /// Where connections go.
+    /// Destinations of the connections.
     pub services: Option<Vec<Service>>,
-    /// The HTTPProxy whose `tcpproxy` counts.
+    /// The HTTPProxy with the `tcpproxy` that applies.
     pub include: Option<TcpProxyInclude>,
-    /// The same under its old name.
+    /// The deprecated name of `include`.
     pub includes: Option<TcpProxyInclude>,
-    /// How endpoints are checked.
+    /// Active health checks of endpoints.
     pub health_check_policy: Option<HealthCheckPolicy>,
 }
 
-/// An HTTPProxy whose `tcpproxy` counts.
+/// A reference to an HTTPProxy with the `tcpproxy` that applies.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TcpProxyInclude {
     /// Name.
     pub name: Arc<str>,
-    /// Namespace, that of the includer where unset.
+    /// Namespace, that of the including HTTPProxy where unset.
     pub namespace: Option<Arc<str>>,
 }

@@ -1,4 +1,5 @@
-//! ConfigMap: text by name, for those who name one (authorities of certificates, public keys). `binaryData` is not read.
+//! ConfigMap: texts by name, for objects that refer to a ConfigMap (certificate authorities, public keys). `binaryData`
+//! is not read.
 //!
 //! <https://kubernetes.io/docs/concepts/configuration/configmap/>
 
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
-/// Bytes of one ConfigMap that are read, names and texts together; the API server allows no more.
+/// Size of one ConfigMap, in bytes of names and texts together; the limit of the API server.
 pub const DATA_BYTES_MAX: usize = 1 << 20;
 
 /// A ConfigMap.
@@ -27,7 +28,7 @@ struct Raw {
 }
 
 pub(in crate::apis) fn decode(document: Value, found: &mut Found) -> Option<Body> {
-    // An error of a typed decoder may quote a text of any length.
+    // The error of a typed decoder may quote a text of any length.
     let Ok(raw) = serde_json::from_value::<Raw>(document) else {
         found.invalid("data", "data must map names to text");
         return None;

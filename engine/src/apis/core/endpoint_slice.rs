@@ -1,4 +1,4 @@
-//! EndpointSlice: the addresses behind a Service. Addresses are kept as text; translation judges them.
+//! EndpointSlice: the addresses of a Service. Addresses are kept as text; translation validates them.
 //!
 //! <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/>
 
@@ -10,30 +10,30 @@ use serde_json::Value;
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
-/// The label that names a slice's Service.
+/// The label with the name of the Service of a slice.
 pub const SERVICE_LABEL: &str = "kubernetes.io/service-name";
-/// Endpoints of one slice that are read; the API server allows 1000.
+/// Number of endpoints in one slice; the API server allows 1000.
 pub const ENDPOINTS_MAX: usize = 1000;
-/// Ports of one slice that are read; the API server allows 20000.
+/// Number of ports in one slice; the API server allows 20000.
 pub const PORTS_MAX: usize = 1000;
 
 /// An EndpointSlice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointSlice {
-    /// Are the addresses names to be looked up (`addressType: FQDN`)? Those are not served.
+    /// Whether the addresses are DNS names (`addressType: FQDN`), which are not served.
     pub fqdn: bool,
-    /// Addresses that may receive new connections, each with its place in `endpoints`.
+    /// Addresses that may receive new connections, each with its index in `endpoints`.
     pub addresses: Arc<[(usize, Arc<str>)]>,
-    /// Ports, by the name of the Service's port.
+    /// Ports, by the name of the port of the Service.
     pub ports: Arc<[SlicePort]>,
 }
 
 /// A port of a slice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlicePort {
-    /// Name of the Service's port; empty for an unnamed one.
+    /// Name of the port of the Service; empty for an unnamed port.
     pub name: Arc<str>,
-    /// Number on the addresses.
+    /// Port number at the addresses.
     pub port: u16,
 }
 

@@ -1,5 +1,5 @@
-//! The kinds of the core group and of `discovery.k8s.io`: Services, EndpointSlices, Secrets, ConfigMaps (Namespaces have
-//! no body).
+//! Kinds of the core group and of `discovery.k8s.io`: Services, EndpointSlices, Secrets, ConfigMaps (Namespaces have no
+//! body).
 
 pub mod config_map;
 pub mod endpoint_slice;

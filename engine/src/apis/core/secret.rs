@@ -1,4 +1,4 @@
-//! Secret: kept only as bytes by name, never shown.
+//! Secret: bytes by name, never shown.
 //!
 //! <https://kubernetes.io/docs/concepts/configuration/secret/>
 
@@ -22,7 +22,7 @@ pub struct Secret {
     pub data: Arc<BTreeMap<String, Bytes>>,
 }
 
-/// Names the keys, never the content.
+/// Shows the names of the keys, never the content.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").field("kind", &self.kind).field("keys", &self.data.keys()).finish_non_exhaustive()
@@ -39,7 +39,7 @@ struct Raw {
 }
 
 pub(in crate::apis) fn decode(document: Value, found: &mut Found) -> Option<Body> {
-    // The error text of a typed decoder may quote the value, which must not leave a Secret.
+    // The error of a typed decoder may quote the value, which must not leave a Secret.
     let Ok(raw) = serde_json::from_value::<Raw>(document) else {
         found.invalid("data", "data and stringData must map names to text");
         return None;

@@ -1,4 +1,4 @@
-//! Service: the ports that routes name. Nothing else of it is kept.
+//! Service: the ports that routes refer to. No other field is kept.
 //!
 //! <https://kubernetes.io/docs/reference/kubernetes-api/service-resources/service-v1/>
 
@@ -10,15 +10,15 @@ use serde_json::Value;
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
-/// Ports of one Service that are read.
+/// Number of ports of one Service that are read.
 pub const PORTS_MAX: usize = 1024;
 
 /// A Service.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Service {
-    /// Is it of type ExternalName, which is never a back end here?
+    /// Whether the Service has type ExternalName, which is never a backend here.
     pub external_name: bool,
-    /// Its ports.
+    /// The ports.
     pub ports: Arc<[Port]>,
 }
 
@@ -27,7 +27,7 @@ pub struct Service {
 pub struct Port {
     /// Name; empty for the only port of a Service.
     pub name: Arc<str>,
-    /// Number that routes name.
+    /// Port number that routes refer to.
     pub port: u16,
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Arc<str>,
@@ -36,7 +36,7 @@ pub struct Port {
 }
 
 impl Service {
-    /// The port with this number.
+    /// Returns the port with this number.
     pub fn port(&self, number: u16) -> Option<&Port> {
         self.ports.iter().find(|port| port.port == number)
     }

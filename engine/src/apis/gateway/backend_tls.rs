@@ -1,4 +1,4 @@
-//! BackendTLSPolicy: that back ends are spoken to over TLS, and whom they must prove to be.
+//! BackendTLSPolicy: TLS to backends, and the identity that backends must prove.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#backendtlspolicy>
 
@@ -12,40 +12,40 @@ use crate::apis::Body;
 use crate::apis::decode::Found;
 use crate::apis::kgateway::policy::{self, Policy};
 
-/// Authorities that one policy names; the CRD allows as many.
+/// Number of certificate authority references of one policy; the limit of the CRD.
 pub const AUTHORITIES_MAX: usize = 8;
-/// Names that one policy asks for; the CRD allows as many.
+/// Number of subject alternative names of one policy; the limit of the CRD.
 pub const NAMES_MAX: usize = 5;
 
 /// A BackendTLSPolicy.
 pub type BackendTlsPolicy = Policy<BackendTlsSpec>;
 
-/// What a BackendTLSPolicy says, its targets apart.
+/// The spec of a BackendTLSPolicy without its targets.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendTlsSpec {
-    /// What back ends must prove.
+    /// The identity that backends must prove.
     pub validation: Validation,
-    /// Anything else; none is known.
+    /// Implementation-specific options; Holdfast knows none.
     pub options: Option<BTreeMap<String, String>>,
 }
 
-/// What back ends must prove.
+/// The identity that backends must prove.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Validation {
-    /// Where authorities come from.
+    /// References to certificate authorities.
     pub ca_certificate_refs: Option<Vec<Reference>>,
     /// `System`.
     #[serde(rename = "wellKnownCACertificates")]
     pub well_known: Option<Arc<str>>,
-    /// The name that is asked for, and that the certificate must have where no others are named.
+    /// Server name (SNI), and the name that the certificate must have where no other names are given.
     pub hostname: Arc<str>,
-    /// The names of which the certificate must have one.
+    /// Accepted names; the certificate must have at least one of them.
     pub subject_alt_names: Option<Vec<AltName>>,
 }
 
-/// An object of the policy's namespace.
+/// A reference to an object in the namespace of the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reference {
@@ -58,14 +58,14 @@ pub struct Reference {
     pub name: Arc<str>,
 }
 
-/// A name in a certificate.
+/// A subject alternative name of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AltName {
     /// `Hostname` or `URI`.
     #[serde(rename = "type")]
     pub kind: Arc<str>,
-    /// A name of a host.
+    /// A host name.
     pub hostname: Option<Arc<str>>,
     /// A URI.
     pub uri: Option<Arc<str>>,

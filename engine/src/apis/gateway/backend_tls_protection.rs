@@ -1,4 +1,4 @@
-//! The protection of BackendTLSPolicies, field by field.
+//! Protection of BackendTLSPolicies, field by field.
 
 use super::backend_tls::{BackendTlsSpec, Validation};
 use crate::apis::protection::{Declare, Sheet};
@@ -7,11 +7,11 @@ impl Declare for BackendTlsSpec {
     fn declare(&self, sheet: &mut Sheet) {
         let BackendTlsSpec { validation, options } = self;
         let Validation { ca_certificate_refs, well_known, hostname, subject_alt_names } = validation;
-        let authorities = "the authorities that back ends are trusted by";
+        let authorities = "the authorities that backends are trusted by";
         sheet.equal("validation.caCertificateRefs", authorities, ca_certificate_refs);
         sheet.equal("validation.wellKnownCACertificates", authorities, well_known);
-        sheet.equal("validation.hostname", "the name that a back end must prove", &Some(hostname));
-        sheet.equal("validation.subjectAltNames", "the names that a back end must prove", subject_alt_names);
+        sheet.equal("validation.hostname", "the name that a backend must prove", &Some(hostname));
+        sheet.equal("validation.subjectAltNames", "the names that a backend must prove", subject_alt_names);
         sheet.free("options", "none is known", options);
     }
 }

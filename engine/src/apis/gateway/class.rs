@@ -1,4 +1,4 @@
-//! GatewayClass: which Gateways are ours.
+//! GatewayClass: decides which Gateways Holdfast serves.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#gatewayclass>
 

@@ -1,4 +1,4 @@
-//! Gateway: listeners are decoded one by one, so that one that does not decode leaves the others serving.
+//! Gateway. Listeners are decoded one by one, so that one that does not decode leaves the others serving.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#gateway>
 
@@ -13,17 +13,17 @@ use crate::apis::Body;
 use crate::apis::decode::Found;
 use crate::fault::at;
 
-/// Listeners of one Gateway or ListenerSet; the CRDs allow as many.
+/// Number of listeners of one Gateway or ListenerSet; the limit of the CRDs.
 pub const LISTENERS_MAX: usize = 64;
 
-/// One listener, or what could be saved of it.
+/// A listener, or the readable part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenerEntry {
-    /// Its name, empty where none could be read.
+    /// Name of the listener, empty where no name could be read.
     pub name: Arc<str>,
-    /// The listener; of one that did not decode its port, protocol and hostname, where they could be read.
+    /// The listener. Of a listener that did not decode: its port, protocol and hostname, as far as they could be read.
     pub written: Option<GatewayListeners>,
-    /// Did it decode as a whole? If not the fault is told already.
+    /// Whether the whole listener decoded. If not, the fault is already reported.
     pub whole: bool,
 }
 
@@ -38,9 +38,9 @@ pub struct Gateway {
     pub addresses: Vec<GatewayAddresses>,
     /// `spec.tls`.
     pub tls: Option<GatewayTls>,
-    /// `spec.infrastructure`: what its data plane is to be like.
+    /// `spec.infrastructure`: settings of the data plane.
     pub infrastructure: Option<GatewayInfrastructure>,
-    /// `spec.allowedListeners`: whose ListenerSets may add to its listeners; nobody's where unset.
+    /// `spec.allowedListeners`: the namespaces with ListenerSets that may add listeners; none where unset.
     pub allowed_listeners: Option<GatewayAllowedListeners>,
 }
 
@@ -68,7 +68,7 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     })))
 }
 
-/// Decodes `spec.listeners`, of a Gateway or a ListenerSet; `None` where it is no list.
+/// Decodes `spec.listeners` of a Gateway or a ListenerSet. Returns `None` where it is not a list.
 pub(super) fn listeners(written: Option<Value>, found: &mut Found) -> Option<Vec<ListenerEntry>> {
     let listeners = match written {
         None | Some(Value::Null) => Vec::new(),
@@ -92,8 +92,8 @@ pub(super) fn listeners(written: Option<Value>, found: &mut Found) -> Option<Vec
     Some(listeners.collect())
 }
 
-/// What a listener claims: its port, protocol and hostname. Read apart from the rest, so that a listener that does not
-/// decode still owns its hosts.
+/// Returns the claim of a listener: its port, protocol and hostname. The claim is read separately, so that a listener
+/// that does not decode still owns its hosts.
 fn claim(listener: &Value) -> Option<GatewayListeners> {
     let fields = ["name", "port", "protocol", "hostname"];
     let kept = fields.into_iter().filter_map(|name| Some((name.to_owned(), listener.get(name)?.clone())));

@@ -1,4 +1,4 @@
-//! ReferenceGrant: who may refer into a namespace.
+//! ReferenceGrant: references into a namespace that are allowed.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#referencegrant>
 
@@ -15,17 +15,17 @@ use crate::apis::decode::Found;
 pub struct ReferenceGrant(Arc<ReferenceGrantSpec>);
 
 impl ReferenceGrant {
-    /// As it is written.
+    /// Returns the grant as it is written.
     pub fn spec(&self) -> &ReferenceGrantSpec {
         &self.0
     }
 
-    /// Does it allow objects of `from` (group, kind, namespace) to refer to an object `to` (group, kind, name) of the
-    /// grant's own namespace?
+    /// Returns whether the grant allows objects of `from` (group, kind, namespace) to refer to an object `to` (group,
+    /// kind, name) in the namespace of the grant.
     pub fn allows(&self, from: (&str, &str, &str), to: (&str, &str, &str)) -> bool {
         let from_matches = self.0.from.iter().any(|f| (&*f.group, &*f.kind, &*f.namespace) == from);
         let to_matches = self.0.to.iter().any(|t| {
-            // An empty name is read as no name by the API server's own types.
+            // The Go types of the API server decode an empty name as no name.
             let any_name = t.name.as_deref().is_none_or(str::is_empty);
             (&*t.group, &*t.kind) == (to.0, to.1) && (any_name || t.name.as_deref() == Some(to.2))
         });

@@ -1,4 +1,4 @@
-//! GRPCRoute. Its filters and back ends have the form of HTTPRoute's, a subset of them.
+//! GRPCRoute. Its filters and backends have the form of those of an HTTPRoute, and are a subset of them.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/spec/#grpcroute>
 
@@ -20,11 +20,11 @@ use crate::apis::decode::Found;
 pub struct GrpcRule {
     /// Name, unique within the route.
     pub name: Option<Arc<str>>,
-    /// Which calls it is for; any of them.
+    /// Matches; a call must meet at least one of them.
     pub matches: Option<Vec<GrpcRouteRulesMatches>>,
-    /// What is done to them.
+    /// Filters.
     pub filters: Option<Vec<HttpRouteRulesFilters>>,
-    /// Where they go.
+    /// Backends.
     pub backend_refs: Option<Vec<BackendRef>>,
 }
 

@@ -19,13 +19,13 @@ use crate::apis::decode::Found;
 pub struct HttpRule {
     /// Name, unique within the route.
     pub name: Option<Arc<str>>,
-    /// Which requests it is for; any of them.
+    /// Matches; a request must meet at least one of them.
     pub matches: Option<Vec<HttpRouteRulesMatches>>,
-    /// What is done to them.
+    /// Filters.
     pub filters: Option<Vec<HttpRouteRulesFilters>>,
-    /// Where they go.
+    /// Backends.
     pub backend_refs: Option<Vec<BackendRef>>,
-    /// How long they may take.
+    /// Time limits.
     pub timeouts: Option<HttpRouteRulesTimeouts>,
 }
 

@@ -1,6 +1,6 @@
-//! ListenerSet: listeners that somebody else than its owner adds to a Gateway.
+//! ListenerSet: listeners that are added to a Gateway by an object with another owner.
 //!
-//! Its listeners are written as those of Gateways are, and decoded one by one like them.
+//! The listeners have the form of those of a Gateway, and are also decoded one by one.
 //!
 //! <https://gateway-api.sigs.k8s.io/reference/api-types/listenerset/>
 
@@ -27,21 +27,21 @@ pub struct ListenerSet {
     pub listeners: Vec<ListenerEntry>,
 }
 
-/// Where a ListenerSet belongs.
+/// The parent of a ListenerSet.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SetParent {
     /// Group, `gateway.networking.k8s.io` where unset.
     pub group: Option<Arc<str>>,
     /// Kind, `Gateway` where unset.
     pub kind: Option<Arc<str>>,
-    /// Namespace, the set's own where unset.
+    /// Namespace, that of the ListenerSet where unset.
     pub namespace: Option<Arc<str>>,
     /// Name.
     pub name: Arc<str>,
 }
 
 impl ListenerSet {
-    /// The Gateway that a set of this identity belongs to; `None` where its parent is something else.
+    /// Returns the Gateway of the ListenerSet with this identity, or `None` where the parent is another kind.
     pub fn gateway(&self, set: &ObjectKey) -> Option<ObjectKey> {
         let SetParent { group, kind, namespace, name } = &self.parent;
         let is_gateway =
@@ -51,7 +51,7 @@ impl ListenerSet {
     }
 }
 
-/// The identity of a ListenerSet.
+/// Returns the identity of a ListenerSet.
 pub fn key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(GROUP, KIND, namespace, name)
 }

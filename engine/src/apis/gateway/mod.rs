@@ -1,4 +1,4 @@
-//! The kinds of `gateway.networking.k8s.io`.
+//! Kinds of `gateway.networking.k8s.io`.
 
 pub mod backend_tls;
 mod backend_tls_protection;

@@ -1,11 +1,11 @@
-//! References as Gateway API writes them: to parents and to back ends.
+//! References to parents and to backends, as in Gateway API.
 
 use std::sync::Arc;
 
 use gateway_api::httproutes::HttpRouteRulesFilters;
 use serde::{Deserialize, Serialize};
 
-/// A route's parent.
+/// A reference to the parent of a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ParentRef {
@@ -13,17 +13,17 @@ pub struct ParentRef {
     pub group: Option<Arc<str>>,
     /// Kind, `Gateway` where unset.
     pub kind: Option<Arc<str>>,
-    /// Namespace, the route's own where unset.
+    /// Namespace, that of the route where unset.
     pub namespace: Option<Arc<str>>,
     /// Name.
     pub name: Arc<str>,
     /// Name of one listener.
     pub section_name: Option<Arc<str>>,
-    /// Port of the listeners that are meant.
+    /// Port of the listeners to attach to.
     pub port: Option<i32>,
 }
 
-/// A back end of a rule.
+/// A reference to a backend of a rule.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendRef {
@@ -31,7 +31,7 @@ pub struct BackendRef {
     pub group: Option<Arc<str>>,
     /// Kind, `Service` where unset.
     pub kind: Option<Arc<str>>,
-    /// Namespace, the route's own where unset.
+    /// Namespace, that of the route where unset.
     pub namespace: Option<Arc<str>>,
     /// Name.
     pub name: Arc<str>,
@@ -39,6 +39,6 @@ pub struct BackendRef {
     pub port: Option<i32>,
     /// Share of the requests, 1 where unset.
     pub weight: Option<i32>,
-    /// Filters for requests to this back end only.
+    /// Filters for requests to this backend only.
     pub filters: Option<Vec<HttpRouteRulesFilters>>,
 }

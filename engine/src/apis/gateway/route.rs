@@ -1,7 +1,7 @@
-//! What HTTPRoute and GRPCRoute have in common: parents, hostnames, and rules that are decoded one by one.
+//! Common form of HTTPRoute and GRPCRoute: parents, hostnames, and rules that are decoded one by one.
 //!
-//! A rule that does not decode must not take its siblings along, and must not vanish either: what can be told of the
-//! requests it was meant for is salvaged, so that they can be answered instead of falling to a broader route.
+//! A rule that does not decode must neither affect its sibling rules nor vanish: its readable matches are kept, so that
+//! its requests are answered instead of falling to a broader route.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::apis::decode::Found;
 use crate::apis::protection::{Declare, Sheet, readable};
 use crate::fault::at;
 
-/// Rules of one route that are served; the CRD allows as many.
+/// Number of rules of one route that are served; the limit of the CRD.
 pub const RULES_MAX: usize = 16;
-/// Matches of one rule that are served; the CRD allows as many.
+/// Number of matches of one rule that are served; the limit of the CRD.
 pub const MATCHES_PER_RULE_MAX: usize = 64;
-/// Matches of all rules of one route together; the CRD allows as many.
+/// Number of matches in all rules of one route together; the limit of the CRD.
 pub const MATCHES_MAX: usize = 128;
-/// Hostnames of one route; the CRD allows as many.
+/// Number of hostnames of one route; the limit of the CRD.
 pub const HOSTNAMES_MAX: usize = 16;
-/// Parents of one route; the CRD allows as many.
+/// Number of parents of one route; the limit of the CRD.
 pub const PARENTS_MAX: usize = 32;
 
 /// A route of either kind.
@@ -36,27 +36,27 @@ pub struct Route<R> {
     pub rules: Vec<RuleEntry<R>>,
 }
 
-/// One rule, or what could be saved of it.
+/// A rule, or the readable part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RuleEntry<R> {
     /// The rule decoded.
     Decoded(R),
-    /// The rule did not decode, or was over a limit; the fault is told already.
+    /// The rule did not decode, or was over a limit; the fault is already reported.
     Broken {
-        /// Its name, where one could be read.
+        /// Name of the rule, where a name could be read.
         name: Option<Arc<str>>,
-        /// The JSON of each match, for what can be salvaged; empty where nothing can be told.
+        /// The JSON of each match, from which the readable parts are taken; empty where nothing can be read.
         matches: Vec<Value>,
-        /// What is wrong with it, in a sentence.
+        /// The error, in a sentence.
         why: Arc<str>,
-        /// What protects it, and nothing else of it; unset where that cannot be read either.
+        /// The fields that protect the rule, and no other field; unset where these fields cannot be read.
         guards: Option<Box<R>>,
     },
 }
 
 #[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]
 impl<R: Rule> RuleEntry<R> {
-    /// Its name.
+    /// Returns the name of the rule.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             RuleEntry::Decoded(rule) => rule.name(),
@@ -64,7 +64,7 @@ impl<R: Rule> RuleEntry<R> {
         }
     }
 
-    /// The rule, with the fields that protect it; nothing where that cannot be read.
+    /// Returns the fields that protect the rule, or `None` where these fields cannot be read.
     pub(crate) fn guards(&self) -> Option<&R> {
         match self {
             RuleEntry::Decoded(rule) => Some(rule),
@@ -73,21 +73,22 @@ impl<R: Rule> RuleEntry<R> {
     }
 }
 
-/// A rule of either kind.
+/// A rule of an HTTPRoute or GRPCRoute.
 pub(crate) trait Rule: DeserializeOwned + Clone + Default + Declare {
-    /// Its name.
+    /// Returns the name.
     fn name(&self) -> Option<&str>;
 
-    /// Its filters.
+    /// Returns the filters.
     fn filters(&self) -> &[HttpRouteRulesFilters];
 
-    /// Its back ends.
+    /// Returns the backends.
     fn backends(&self) -> &[BackendRef];
 }
 
 #[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]
 impl<R: Rule> Route<R> {
-    /// Does a rule name an extension that may guard it, such as authentication? Of this index, or any of them.
+    /// Returns whether the rule with this index, or any rule where `None`, names an extension that may guard it, such
+    /// as authentication.
     pub fn names_guard(&self, rule: Option<usize>) -> bool {
         let rules = self.rules.iter().enumerate().filter(|(index, _)| rule.is_none_or(|rule| rule == *index));
         rules.into_iter().any(|(_, entry)| match entry {
@@ -101,10 +102,10 @@ impl<R: Rule> Route<R> {
     }
 }
 
-/// A rule, with the fields that protect it; nothing where that cannot be read.
+/// Returns the fields of a rule that protect it, or `None` where these fields cannot be read.
 fn guards<R: Rule>(rule: &Value) -> Option<Box<R>> {
     let written = rule.as_object()?;
-    // Where requests go protects them by the filters on the way only.
+    // A backend reference protects requests only by its filters.
     let has_filters = |back_end: &Value| back_end.get("filters").is_some_and(|filters| !filters.is_null());
     let back_ends = written.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let is_filtered = back_ends.iter().any(has_filters);
@@ -128,7 +129,8 @@ pub(super) fn decode_spec<R: Rule>(document: &mut Value, found: &mut Found) -> O
     Some(Route { parents, hostnames, rules: rules_of(rules, found)? })
 }
 
-/// Entries that do not decode, and those over the limit, are told and left out; the others count.
+/// Decodes a list. Entries that do not decode, and entries over the limit, are reported as faults and left out; the
+/// other entries are kept.
 fn list<T: DeserializeOwned>(value: Option<Value>, field: &str, max: usize, found: &mut Found) -> Option<Vec<T>> {
     let entries = match value {
         None | Some(Value::Null) => return Some(Vec::new()),
@@ -161,7 +163,7 @@ fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<Rule
         if index < RULES_MAX {
             rules.push(rule_of(value, &at("spec.rules", index), &mut left, found));
         } else if left > 0 {
-            // Not served, but answered: its requests must not fall to a broader rule.
+            // The rule is not served, but its requests are answered: they must not fall to a broader rule.
             let matches = first_matches(&value, &mut left);
             let (name, guards) = (name_of(&value), guards(&value));
             rules.push(RuleEntry::Broken { name, matches, why: too_many_rules().into(), guards });
@@ -173,7 +175,7 @@ fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<Rule
         (false, false) => return Some(rules),
     };
     found.invalid("spec.rules", &why);
-    // An empty list names nothing that protects; rules over the limit are not read.
+    // An empty list has no field that protects; rules over the limit are not read.
     let guards = if over { None } else { guards(&Value::Object(serde_json::Map::new())) };
     rules.push(RuleEntry::Broken { name: None, matches: Vec::new(), why: why.into(), guards });
     Some(rules)
@@ -187,7 +189,8 @@ fn name_of(rule: &Value) -> Option<Arc<str>> {
     rule.get("name").and_then(Value::as_str).map(Arc::from)
 }
 
-/// As many matches of a rule as are left, and where that is not all of them, one of which nothing can be told.
+/// Returns the matches of a rule up to the remaining number, and, where some are left out, one match that cannot be
+/// read.
 fn first_matches(rule: &Value, left: &mut usize) -> Vec<Value> {
     let written = rule.get("matches").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let most = MATCHES_PER_RULE_MAX.min(*left);

@@ -1,4 +1,4 @@
-//! The protection of the rules of HTTPRoutes and GRPCRoutes, field by field.
+//! Protection of the rules of HTTPRoutes and GRPCRoutes, field by field.
 
 use gateway_api::httproutes::{
     HttpRouteRulesFilters as Filter, HttpRouteRulesFiltersRequestHeaderModifier as RequestHeaders,
@@ -36,7 +36,7 @@ impl Declare for GrpcRule {
     }
 }
 
-/// All filters of a rule together.
+/// The settings of all filters of a rule together.
 #[derive(Default)]
 struct Together {
     cors: Option<String>,
@@ -97,7 +97,7 @@ fn filters_of(filters: &[Filter], sheet: &mut Sheet) {
     if host {
         removed.insert(HOST.to_owned());
     }
-    let because = "removing or overwriting (`set`) keeps the client's own value from back ends; `add` does not";
+    let because = "removing or overwriting (`set`) keeps the client's own value from backends; `add` does not";
     sheet.headers("filters[].requestHeaderModifier", because, Way::Request, removed, Names::new());
     let because = "`remove` keeps the header from clients; `set` does as much as removing, and is not demanded";
     sheet.headers("filters[].responseHeaderModifier", because, Way::Response, withheld, set_in_responses);
@@ -107,10 +107,11 @@ fn filters_of(filters: &[Filter], sheet: &mut Sheet) {
     sheet.free("filters[].requestMirror", "copies of requests; the client gets nothing from them", &());
     let because = "overwrites the host that the client sent, as other headers are overwritten";
     sheet.headers("filters[].urlRewrite.hostname", because, Way::Request, Names::new(), Names::new());
-    sheet.free("filters[].urlRewrite.path", "the path that back ends see", &());
+    sheet.free("filters[].urlRewrite.path", "the path that backends see", &());
 }
 
-/// Headers that no back end of the rule gets from clients: gone before each of them, if not by the rule.
+/// Declares the headers of clients that do not reach any backend of the rule: removed for each backend, if not by the
+/// rule.
 fn back_ends_of(back_ends: &[BackendRef], sheet: &mut Sheet) {
     let mut of_all: Option<Names> = None;
     let mut extensions = Names::new();
@@ -123,11 +124,11 @@ fn back_ends_of(back_ends: &[BackendRef], sheet: &mut Sheet) {
             None => own.removed,
         });
     }
-    let because = "where requests to every back end lose a header, they lose it then, too";
+    let because = "where requests to every backend lose a header, they lose it then, too";
     let by_rule = sheet.hidden(Way::Request);
     let gone = of_all.unwrap_or_default();
     sheet.headers("backendRefs[].filters", because, Way::BeforeBackEnds, gone, by_rule);
-    let because = "what a back end names as an extension cannot be served, in any version";
+    let because = "what a backend names as an extension cannot be served, in any version";
     sheet.demands("backendRefs[].filters[].extensionRef", Rule::Equal, because, extensions);
     sheet.free("backendRefs", BACK_ENDS, &());
 }

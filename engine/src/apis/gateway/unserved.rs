@@ -4,7 +4,7 @@ use holdfast_graph::ObjectKey;
 
 use super::GROUP;
 
-/// The kind of each object, and the path of the field without indexes.
+/// The kind of the object, and the path of the field without indexes.
 const FIELDS: [(&str, &str); 6] = [
     ("Gateway", "spec.defaultScope"),
     ("GRPCRoute", "spec.rules[].sessionPersistence"),
@@ -14,7 +14,7 @@ const FIELDS: [(&str, &str); 6] = [
     ("HTTPRoute", "spec.useDefaultGateways"),
 ];
 
-/// Is a field that decoding has no place for one that Gateway API has?
+/// Returns whether a field that the decoded type does not have is a field of Gateway API.
 pub(in crate::apis) fn is_unserved(object: &ObjectKey, field: &str) -> bool {
     if &*object.group != GROUP {
         return false;

@@ -1,4 +1,4 @@
-//! Fields of TrafficPolicies that say who may come in.
+//! Fields of TrafficPolicies for access control.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::Disable;
 
-/// Conditions under which requests pass.
+/// RBAC: conditions under which requests are allowed or denied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rbac {
@@ -17,41 +17,41 @@ pub struct Rbac {
     pub action: Option<Arc<str>>,
 }
 
-/// Conditions, of which one must hold.
+/// Conditions, of which at least one must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RbacPolicy {
-    /// In CEL.
+    /// Conditions in CEL.
     #[serde(default)]
     pub match_expressions: Vec<Arc<str>>,
 }
 
-/// Who may come in, by address.
+/// Access control by client address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Acl {
-    /// What happens to those whom no rule names: `allow` or `deny`.
+    /// Action for clients without a matching rule: `allow` or `deny`.
     pub default_action: Option<Arc<str>>,
-    /// The most precise range counts.
+    /// Rules; the most specific range applies.
     pub rules: Option<Vec<AclRule>>,
-    /// What those are told who may not come in.
+    /// Response to denied requests.
     pub deny_response: Option<AclResponse>,
 }
 
-/// What happens to some addresses.
+/// Action for some client addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AclRule {
     /// Name.
     pub name: Option<Arc<str>>,
-    /// Their ranges.
+    /// Ranges of addresses.
     #[serde(default)]
     pub cidrs: Vec<Arc<str>>,
     /// `allow` or `deny`.
     pub action: Arc<str>,
 }
 
-/// What those are told who may not come in.
+/// Response to denied requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AclResponse {
@@ -59,7 +59,7 @@ pub struct AclResponse {
     pub status_code: Option<i64>,
     /// Headers.
     pub headers: Option<Vec<AclHeader>>,
-    /// The header that names the rule.
+    /// Name of the header with the name of the rule.
     pub blocked_by_header_name: Option<Arc<str>>,
 }
 
@@ -73,49 +73,49 @@ pub struct AclHeader {
     pub value: Arc<str>,
 }
 
-/// User names and passwords.
+/// Basic authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BasicAuth {
-    /// Lines of a htpasswd file.
+    /// Lines of an htpasswd file.
     pub users: Option<Vec<Arc<str>>>,
-    /// A Secret with such a file.
+    /// A Secret with an htpasswd file.
     pub secret_ref: Option<SecretKeyRef>,
-    /// None at all, whatever is said elsewhere.
+    /// Disables basic authentication, whatever less specific policies specify.
     pub disable: Option<Disable>,
 }
 
-/// An entry of a Secret.
+/// A reference to an entry of a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretKeyRef {
     /// Name.
     pub name: Arc<str>,
-    /// Namespace, the policy's own where unset.
+    /// Namespace, that of the policy where unset.
     pub namespace: Option<Arc<str>>,
-    /// The entry.
+    /// Key of the entry.
     pub key: Option<Arc<str>>,
 }
 
-/// Keys that requests must carry.
+/// API key authentication.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKeyAuth {
-    /// Where in requests they are looked for, in order; the header `api-key` where unset.
+    /// Places in requests where keys are searched for, in order; the header `api-key` where unset.
     pub key_sources: Option<Vec<KeySource>>,
-    /// Do back ends see them?
+    /// Whether the key is forwarded to backends.
     pub forward_credential: Option<bool>,
-    /// The header in which back ends see whose key it was.
+    /// Header in which backends receive the name of the client.
     pub client_id_header: Option<Arc<str>>,
     /// A Secret with the keys, one for each client.
     pub secret_ref: Option<SecretRef>,
-    /// All Secrets of the policy's namespace with these labels.
+    /// All Secrets with these labels in the namespace of the policy.
     pub secret_selector: Option<SecretSelector>,
-    /// None at all, whatever is said elsewhere.
+    /// Disables API key authentication, whatever less specific policies specify.
     pub disable: Option<Disable>,
 }
 
-/// A place in requests; one of the fields.
+/// A place of a key in requests; one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeySource {
@@ -127,7 +127,7 @@ pub struct KeySource {
     pub cookie: Option<Arc<str>>,
 }
 
-/// A Secret.
+/// A reference to a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretRef {
@@ -137,15 +137,15 @@ pub struct SecretRef {
     pub kind: Option<Arc<str>>,
     /// Name.
     pub name: Arc<str>,
-    /// Namespace, the policy's own where unset.
+    /// Namespace, that of the policy where unset.
     pub namespace: Option<Arc<str>>,
 }
 
-/// Secrets, by labels.
+/// A selector of Secrets by labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretSelector {
-    /// Labels that they all have.
+    /// Labels that every Secret must have.
     #[serde(default)]
     pub match_labels: BTreeMap<String, String>,
 }

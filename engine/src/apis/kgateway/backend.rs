@@ -1,4 +1,4 @@
-//! Backend: where requests go that go to no Service.
+//! Backend: a destination of requests that is not a Service.
 
 use std::sync::Arc;
 
@@ -9,37 +9,37 @@ use super::policy::{self, Unread};
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
-/// A Backend; one of the fields.
+/// A Backend; one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Backend {
-    /// Of no effect.
+    /// Type; has no effect.
     #[serde(rename = "type")]
     pub kind: Option<Arc<str>>,
-    /// Services of AWS.
+    /// An AWS service.
     pub aws: Option<Aws>,
-    /// Hosts by name or address.
+    /// Static hosts by name or address.
     #[serde(rename = "static")]
     pub fixed: Option<Static>,
-    /// Wherever a request wants to go.
+    /// Dynamic forward proxy: each request chooses its destination.
     pub dynamic_forward_proxy: Option<DynamicForwardProxy>,
-    /// Services of GCP.
+    /// A GCP service.
     pub gcp: Option<Gcp>,
-    /// Other Backends, the next where one fails.
+    /// Groups of other Backends in the order of priority, for failover.
     pub priority_groups: Option<Vec<PriorityGroup>>,
-    /// What of it could not be read.
+    /// Parts that could not be read.
     #[serde(skip)]
     pub unread: Vec<Unread>,
 }
 
-/// Hosts by name or address.
+/// Static hosts by name or address.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Static {
     /// The hosts.
     #[serde(default)]
     pub hosts: Vec<Host>,
-    /// What they are spoken to in.
+    /// Application protocol of the hosts.
     pub app_protocol: Option<Arc<str>>,
 }
 
@@ -53,25 +53,25 @@ pub struct Host {
     pub port: i64,
 }
 
-/// Wherever a request wants to go.
+/// Dynamic forward proxy: each request chooses its destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamicForwardProxy {
-    /// By TLS?
+    /// Whether requests are sent by TLS.
     pub enable_tls: Option<bool>,
 }
 
-/// Services of GCP.
+/// A GCP service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gcp {
     /// Host.
     pub host: Arc<str>,
-    /// For whom tokens are made.
+    /// Audience of the identity tokens.
     pub audience: Option<Arc<str>>,
 }
 
-/// Backends of equal rank.
+/// Backends of equal priority.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PriorityGroup {
@@ -80,7 +80,7 @@ pub struct PriorityGroup {
     pub backend_refs: Vec<Local>,
 }
 
-/// An object of the same namespace.
+/// A reference to an object in the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Local {
@@ -89,29 +89,29 @@ pub struct Local {
     pub name: Arc<str>,
 }
 
-/// Services of AWS.
+/// An AWS service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Aws {
-    /// A function.
+    /// A Lambda function.
     pub lambda: Option<Lambda>,
-    /// Machines.
+    /// EC2 instances.
     pub ec2: Option<Ec2>,
     /// Account.
     pub account_id: Option<Arc<str>>,
-    /// As whom.
+    /// Credentials.
     pub auth: Option<AwsAuth>,
     /// Region.
     pub region: Option<Arc<str>>,
 }
 
-/// A function.
+/// A Lambda function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lambda {
     /// Account.
     pub account_id: Option<Arc<str>>,
-    /// Address.
+    /// URL of the endpoint.
     #[serde(rename = "endpointURL")]
     pub endpoint_url: Option<Arc<str>>,
     /// Name.
@@ -124,19 +124,19 @@ pub struct Lambda {
     pub qualifier: Option<Arc<str>>,
 }
 
-/// Machines.
+/// EC2 instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ec2 {
     /// `PrivateIP` or `PublicIP`.
     pub address_type: Option<Arc<str>>,
-    /// Which.
+    /// Filters that select the instances.
     pub filters: Option<Vec<Ec2Filter>>,
     /// Port.
     pub port: Option<i64>,
 }
 
-/// Machines by their tags.
+/// A filter of instances by tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ec2Filter {
@@ -156,24 +156,24 @@ pub struct KeyValue {
     pub value: Arc<str>,
 }
 
-/// As whom AWS is asked.
+/// Credentials for requests to AWS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwsAuth {
     /// `Secret` or `AssumeRole`.
     #[serde(rename = "type")]
     pub kind: Option<Arc<str>>,
-    /// A Secret with keys.
+    /// A Secret with access keys.
     pub secret_ref: Option<Local>,
-    /// A role.
+    /// A role to assume.
     pub assume_role: Option<AssumeRole>,
 }
 
-/// A role.
+/// A role to assume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AssumeRole {
-    /// Its name.
+    /// ARN of the role.
     pub role_arn: Arc<str>,
 }
 

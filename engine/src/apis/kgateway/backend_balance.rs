@@ -1,4 +1,4 @@
-//! What a BackendConfigPolicy says of how endpoints are chosen.
+//! Load balancing fields of BackendConfigPolicies.
 
 use std::sync::Arc;
 
@@ -6,115 +6,115 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::Disable;
 
-/// How endpoints are chosen: one of the first five, and what else there is to say.
+/// Load balancing between endpoints: one of the first five fields, and common settings.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadBalancer {
-    /// The least busy of some.
+    /// Least request.
     pub least_request: Option<LeastRequest>,
-    /// One after the other.
+    /// Round robin.
     pub round_robin: Option<RoundRobin>,
-    /// By hash, from a ring.
+    /// Ring hash.
     pub ring_hash: Option<RingHash>,
-    /// By hash, from a table.
+    /// Maglev.
     pub maglev: Option<Maglev>,
-    /// Any.
+    /// Random.
     pub random: Option<Disable>,
-    /// The share of healthy endpoints below which health is not looked at.
+    /// Percentage of healthy endpoints below which Envoy ignores health.
     pub healthy_panic_threshold: Option<i64>,
-    /// How long changes are gathered.
+    /// Time for which changes of endpoints are merged into one update.
     pub update_merge_window: Option<Arc<str>>,
     /// `WeightedLb`.
     pub locality_type: Option<Arc<str>>,
-    /// Endpoints of the own zone first.
+    /// Preference for endpoints in the zone of the Envoy.
     pub zone_aware: Option<ZoneAware>,
-    /// Are connections closed when endpoints come or go?
+    /// Whether connections are closed when the set of endpoints changes.
     pub close_connections_on_host_set_change: Option<bool>,
 }
 
-/// Endpoints of the own zone first.
+/// Preference for endpoints in the zone of the Envoy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneAware {
-    /// How much.
+    /// Degree of the preference.
     pub prefer_local: Option<PreferLocal>,
 }
 
-/// How much endpoints of the own zone are preferred.
+/// Degree of the preference for endpoints in the zone of the Envoy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreferLocal {
-    /// As long as there are enough of them, no others.
+    /// Use of local endpoints only, as long as there are enough of them.
     pub force: Option<Force>,
-    /// How many endpoints there must be.
+    /// Minimum number of endpoints.
     pub min_endpoints_threshold: Option<i64>,
-    /// For which share of requests.
+    /// Percentage of requests that prefer local endpoints.
     pub routing_enabled: Option<i64>,
 }
 
-/// No endpoints but those of the own zone.
+/// Use of endpoints in the zone of the Envoy only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Force {
-    /// How many are enough.
+    /// Number of endpoints in the zone that is enough.
     pub min_endpoints_in_zone_threshold: Option<i64>,
 }
 
-/// The least busy of some.
+/// Least request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeastRequest {
-    /// Of how many.
+    /// Number of endpoints that are compared.
     pub choice_count: Option<i64>,
-    /// How new endpoints are spared.
+    /// Slow start of new endpoints.
     pub slow_start: Option<SlowStart>,
 }
 
-/// One after the other.
+/// Round robin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoundRobin {
-    /// How new endpoints are spared.
+    /// Slow start of new endpoints.
     pub slow_start: Option<SlowStart>,
 }
 
-/// How new endpoints are spared.
+/// Slow start of new endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlowStart {
-    /// How fast their share grows.
+    /// Rate at which the share of a new endpoint grows.
     pub aggression: Option<Arc<str>>,
-    /// The percentage to begin with.
+    /// Initial share in percent.
     pub min_weight_percent: Option<i64>,
-    /// For how long.
+    /// Duration of the slow start.
     pub window: Option<Arc<str>>,
 }
 
-/// By hash, from a ring.
+/// Ring hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RingHash {
-    /// What is hashed.
+    /// Parts of a request that are hashed.
     pub hash_policies: Option<Vec<HashPolicy>>,
-    /// The largest ring.
+    /// Maximum size of the ring.
     pub maximum_ring_size: Option<i64>,
-    /// The smallest ring.
+    /// Minimum size of the ring.
     pub minimum_ring_size: Option<i64>,
-    /// Are endpoints hashed by their names?
+    /// Whether endpoints are hashed by their host names.
     pub use_hostname_for_hashing: Option<bool>,
 }
 
-/// By hash, from a table.
+/// Maglev.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Maglev {
-    /// What is hashed.
+    /// Parts of a request that are hashed.
     pub hash_policies: Option<Vec<HashPolicy>>,
-    /// Are endpoints hashed by their names?
+    /// Whether endpoints are hashed by their host names.
     pub use_hostname_for_hashing: Option<bool>,
 }
 
-/// A part of a request that is hashed: one of the first three.
+/// A part of a request that is hashed: one of the first three fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HashPolicy {
@@ -122,10 +122,10 @@ pub struct HashPolicy {
     pub header: Option<HashedHeader>,
     /// A cookie.
     pub cookie: Option<HashedCookie>,
-    /// The client's address.
+    /// The address of the client.
     #[serde(rename = "sourceIP")]
     pub source_ip: Option<Disable>,
-    /// Is nothing after it looked at?
+    /// Whether the policies after this one are skipped when this one gives a hash.
     pub terminal: Option<bool>,
 }
 
@@ -145,11 +145,11 @@ pub struct HashedCookie {
     pub name: Arc<str>,
     /// Path.
     pub path: Option<Arc<str>>,
-    /// How long it lasts.
+    /// Lifetime.
     pub ttl: Option<Arc<str>>,
-    /// Over TLS only?
+    /// Whether the cookie is for secure connections only.
     pub secure: Option<bool>,
-    /// Hidden from scripts?
+    /// Whether the cookie is hidden from scripts.
     pub http_only: Option<bool>,
     /// `Strict`, `Lax` or `None`.
     pub same_site: Option<Arc<str>>,

@@ -1,4 +1,4 @@
-//! BackendConfigPolicy: how back ends are spoken to.
+//! BackendConfigPolicy: connections to backends.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use super::policy::{self, Policy};
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
-/// What a BackendConfigPolicy says, its targets apart.
+/// Spec of a BackendConfigPolicy without its targets.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendConfigSpec {
-    /// How long connecting may take.
+    /// Time limit for connecting.
     pub connect_timeout: Option<Arc<str>>,
-    /// How names are looked up.
+    /// DNS lookups.
     pub dns: Option<Dns>,
-    /// How much is buffered for a connection.
+    /// Limit of the buffers of a connection, in bytes.
     pub per_connection_buffer_limit_bytes: Option<i64>,
-    /// How connections are kept open.
+    /// TCP keepalive.
     pub tcp_keepalive: Option<TcpKeepalive>,
-    /// HTTP of any version.
+    /// Settings for any version of HTTP.
     pub common_http_protocol_options: Option<CommonHttp>,
     /// HTTP/1.1.
     pub http1_protocol_options: Option<Http1>,
@@ -32,13 +32,13 @@ pub struct BackendConfigSpec {
     pub http2_protocol_options: Option<Http2>,
     /// TLS.
     pub tls: Option<Tls>,
-    /// How endpoints are chosen.
+    /// Load balancing.
     pub load_balancer: Option<LoadBalancer>,
-    /// How endpoints are tried.
+    /// Active health checks of endpoints.
     pub health_check: Option<HealthCheck>,
-    /// When endpoints are left out for what they answer.
+    /// Outlier detection: ejection of endpoints because of their responses.
     pub outlier_detection: Option<OutlierDetection>,
-    /// How much may be under way.
+    /// Limits on concurrent connections and requests.
     pub circuit_breakers: Option<CircuitBreakers>,
     /// The PROXY protocol.
     pub upstream_proxy_protocol: Option<UpstreamProxyProtocol>,
@@ -47,15 +47,15 @@ pub struct BackendConfigSpec {
 /// A BackendConfigPolicy.
 pub type BackendConfigPolicy = Policy<BackendConfigSpec>;
 
-/// How names are looked up.
+/// DNS lookups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dns {
-    /// By how much the time between two varies.
+    /// Random variation of the time between two lookups.
     pub jitter: Option<Arc<str>>,
-    /// The time between two.
+    /// Time between two lookups.
     pub refresh_rate: Option<Arc<str>>,
-    /// Does what the answer says come first?
+    /// Whether the TTL of an answer takes precedence over the refresh rate.
     #[serde(rename = "respectTTL")]
     pub respect_ttl: Option<bool>,
 }
@@ -64,44 +64,44 @@ pub struct Dns {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tls {
-    /// A Secret with certificate, key and authorities.
+    /// A Secret with certificate, key and certificate authorities.
     pub secret_ref: Option<Named>,
-    /// Files of the proxy.
+    /// Files in the file system of the Envoy.
     pub files: Option<Files>,
-    /// `System`.
+    /// `System`: the certificate authorities of the system.
     #[serde(rename = "wellKnownCACertificates")]
     pub well_known: Option<Arc<str>>,
-    /// Is any certificate taken?
+    /// Whether any certificate is accepted.
     pub insecure_skip_verify: Option<bool>,
-    /// The name that is asked for.
+    /// Server name (SNI).
     pub sni: Option<Arc<str>>,
-    /// The names of which the certificate must have one.
+    /// Accepted names; the certificate must have at least one of them.
     pub verify_subject_alt_names: Option<Vec<Arc<str>>>,
-    /// Versions and algorithms.
+    /// TLS versions and algorithms.
     pub parameters: Option<Parameters>,
-    /// What is agreed on.
+    /// Protocols for ALPN.
     pub alpn_protocols: Option<Vec<Arc<str>>>,
-    /// May the back end ask for a new handshake?
+    /// Whether the backend may start a renegotiation.
     pub allow_renegotiation: Option<bool>,
-    /// Is the back end shown no certificate?
+    /// Whether Envoy presents no client certificate.
     #[serde(rename = "simpleTLS")]
     pub simple: Option<bool>,
 }
 
-/// An object of the policy's namespace.
+/// A reference to an object in the namespace of the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Named {
-    /// Its name.
+    /// Name of the object.
     #[serde(default)]
     pub name: Arc<str>,
 }
 
-/// Files of the proxy.
+/// Files in the file system of the Envoy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Files {
-    /// Authorities.
+    /// Certificate authorities.
     #[serde(rename = "rootCA")]
     pub root_ca: Option<Arc<str>>,
     /// Certificate.
@@ -110,7 +110,7 @@ pub struct Files {
     pub tls_key: Option<Arc<str>>,
 }
 
-/// Versions and algorithms.
+/// TLS versions and algorithms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Parameters {
@@ -118,29 +118,29 @@ pub struct Parameters {
     pub cipher_suites: Option<Vec<Arc<str>>>,
     /// Curves.
     pub ecdh_curves: Option<Vec<Arc<str>>>,
-    /// The highest version.
+    /// Maximum version.
     pub max_version: Option<Arc<str>>,
-    /// The lowest version.
+    /// Minimum version.
     pub min_version: Option<Arc<str>>,
-    /// Algorithms of signatures.
+    /// Signature algorithms.
     pub signature_algorithms: Option<Vec<Arc<str>>>,
 }
 
-/// How endpoints are tried.
+/// Active health checks of endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheck {
-    /// Time that an answer may take.
+    /// Time limit for an answer.
     pub timeout: Arc<str>,
-    /// Time between two.
+    /// Time between two checks.
     pub interval: Arc<str>,
-    /// So many failures make one unhealthy.
+    /// Number of failures that make an endpoint unhealthy.
     pub unhealthy_threshold: i64,
-    /// So many successes make one healthy again.
+    /// Number of successes that make an endpoint healthy again.
     pub healthy_threshold: i64,
-    /// Over HTTP.
+    /// Check over HTTP.
     pub http: Option<HttpCheck>,
-    /// By gRPC's own question.
+    /// Check by the health protocol of gRPC.
     pub grpc: Option<GrpcCheck>,
 }
 
@@ -156,7 +156,7 @@ pub struct HttpCheck {
     pub method: Option<Arc<str>>,
 }
 
-/// A check by gRPC's own question.
+/// A check by the health protocol of gRPC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcCheck {
@@ -166,31 +166,31 @@ pub struct GrpcCheck {
     pub authority: Option<Arc<str>>,
 }
 
-/// When endpoints are left out for what they answer.
+/// Outlier detection: ejection of endpoints because of their responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutlierDetection {
-    /// Time between two looks.
+    /// Time between two evaluations.
     pub interval: Option<Arc<str>>,
-    /// How long one is left out.
+    /// Time for which an endpoint is ejected.
     pub base_ejection_time: Option<Arc<str>>,
-    /// The largest share that is left out.
+    /// Maximum percentage of endpoints that are ejected.
     pub max_ejection_percent: Option<i64>,
-    /// Answers of 5xx in a row.
+    /// Number of consecutive 5xx responses that eject an endpoint.
     #[serde(rename = "consecutive5xx")]
     pub consecutive_5xx: Option<i64>,
-    /// How often that counts.
+    /// Probability of an ejection for 5xx responses, in percent.
     #[serde(rename = "enforcingConsecutive5xx")]
     pub enforcing_consecutive_5xx: Option<i64>,
-    /// Are failures to get an answer counted apart?
+    /// Whether local failures, such as failures to connect, are counted separately.
     pub split_external_local_origin_errors: Option<bool>,
-    /// Such failures in a row.
+    /// Number of consecutive local failures that eject an endpoint.
     pub consecutive_local_origin_failure: Option<i64>,
-    /// How often that counts.
+    /// Probability of an ejection for local failures, in percent.
     pub enforcing_consecutive_local_origin_failure: Option<i64>,
 }
 
-/// How much may be under way.
+/// Limits on concurrent connections and requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CircuitBreakers {
@@ -200,9 +200,9 @@ pub struct CircuitBreakers {
     pub max_pending_requests: Option<i64>,
     /// Requests.
     pub max_requests: Option<i64>,
-    /// Requests that are tried again.
+    /// Concurrent retries.
     pub max_retries: Option<i64>,
-    /// Is it counted how much is left?
+    /// Whether Envoy reports the remaining capacity in its statistics.
     pub track_remaining: Option<bool>,
 }
 
@@ -215,7 +215,7 @@ pub struct UpstreamProxyProtocol {
 }
 
 impl BackendConfigSpec {
-    /// The fields that are set.
+    /// Returns the names of the fields that are set.
     pub fn set(&self) -> impl Iterator<Item = &'static str> {
         [
             ("connectTimeout", self.connect_timeout.is_some()),

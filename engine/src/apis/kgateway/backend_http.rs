@@ -1,4 +1,4 @@
-//! What a BackendConfigPolicy says of HTTP.
+//! HTTP fields of BackendConfigPolicies.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::Quantity;
 
-/// HTTP of any version.
+/// Settings for any version of HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommonHttp {
-    /// How long a connection may be idle.
+    /// Idle timeout of a connection.
     pub idle_timeout: Option<Arc<str>>,
-    /// Headers of one answer.
+    /// Maximum number of headers of a response.
     pub max_headers_count: Option<i64>,
-    /// How long a request may take.
+    /// Maximum duration of a stream.
     pub max_stream_duration: Option<Arc<str>>,
-    /// Requests of one connection.
+    /// Maximum number of requests on a connection.
     pub max_requests_per_connection: Option<i64>,
 }
 
@@ -24,11 +24,11 @@ pub struct CommonHttp {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Http1 {
-    /// Are trailers passed on?
+    /// Whether trailers are forwarded.
     pub enable_trailers: Option<bool>,
-    /// Is a connection kept after a message that is none?
+    /// Whether a connection stays open after an invalid HTTP message.
     pub override_stream_error_on_invalid_http_message: Option<bool>,
-    /// Do names of headers keep their case?
+    /// Whether header names keep their case.
     pub preserve_http1_header_case: Option<bool>,
 }
 
@@ -36,26 +36,26 @@ pub struct Http1 {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Http2 {
-    /// How connections are kept alive.
+    /// Keepalive of connections by PING frames.
     pub connection_keepalive: Option<Keepalive>,
-    /// Bytes under way in a connection.
+    /// Flow-control window of a connection, in bytes.
     pub initial_connection_window_size: Option<Quantity>,
-    /// Bytes under way in a request.
+    /// Flow-control window of a stream, in bytes.
     pub initial_stream_window_size: Option<Quantity>,
-    /// Requests at a time.
+    /// Maximum number of concurrent requests on a connection.
     pub max_concurrent_streams: Option<i64>,
-    /// Is a connection kept after a message that is none?
+    /// Whether a connection stays open after an invalid HTTP message.
     pub override_stream_error_on_invalid_http_message: Option<bool>,
 }
 
-/// How connections of HTTP/2 are kept alive.
+/// Keepalive of HTTP/2 connections by PING frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Keepalive {
-    /// After how long an idle connection is asked before it is used.
+    /// Idle time after which a connection is checked before it is used.
     pub connection_idle_interval: Option<Arc<str>>,
-    /// Time between two questions.
+    /// Time between two PING frames.
     pub interval: Option<Arc<str>>,
-    /// Time that an answer may take.
+    /// Time limit for the answer to a PING frame.
     pub timeout: Arc<str>,
 }

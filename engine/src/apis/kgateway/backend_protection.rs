@@ -1,4 +1,4 @@
-//! The protection of Backends, BackendConfigPolicies, GatewayExtensions and DirectResponses, field by field.
+//! Protection of Backends, BackendConfigPolicies, GatewayExtensions and DirectResponses, field by field.
 
 use super::backend::{Aws, Backend, DynamicForwardProxy, Gcp, Lambda, Static};
 use super::backend_config::{BackendConfigSpec, Parameters, Tls};
@@ -29,21 +29,21 @@ impl Declare for BackendConfigSpec {
         sheet.free("connectTimeout", "how long connecting may take", connect_timeout);
         sheet.free("dns", "how often names are looked up; which addresses are allowed is decided today", dns);
         let is_set = per_connection_buffer_limit_bytes.is_some();
-        sheet.limit("perConnectionBufferLimitBytes", "limits what a back end makes Envoy hold", is_set);
+        sheet.limit("perConnectionBufferLimitBytes", "limits what a backend makes Envoy hold", is_set);
         sheet.free("tcpKeepalive", "how connections are kept open", tcp_keepalive);
-        let because = "limits of connections to a back end; none of them lets a client in";
+        let because = "limits of connections to a backend; none of them lets a client in";
         sheet.free("commonHttpProtocolOptions", because, common_http_protocol_options);
         sheet.free("http1ProtocolOptions", "the form of messages", http1_protocol_options);
         sheet.free("http2ProtocolOptions", "the form of messages", http2_protocol_options);
-        let because = "requests to the back end are encrypted";
+        let because = "requests to the backend are encrypted";
         sheet.guard("tls", because, tls.as_ref().map(|_| true), &());
         tls.clone().unwrap_or_default().declare(sheet);
         sheet.free("loadBalancer", "which endpoints get requests", load_balancer);
         sheet.free("healthCheck", "which endpoints get requests", health_check);
         sheet.free("outlierDetection", "which endpoints get requests", outlier_detection);
-        let because = "limits what reaches the back end; any figure is a limit";
+        let because = "limits what reaches the backend; any figure is a limit";
         sheet.limit("circuitBreakers", because, circuit_breakers.is_some());
-        let because = "the client's address as the back end believes it";
+        let because = "the client's address as the backend believes it";
         sheet.equal("upstreamProxyProtocol", because, upstream_proxy_protocol);
     }
 }
@@ -64,23 +64,23 @@ impl Declare for Tls {
         } = self;
         sheet.equal("tls.secretRef", "credentials and authorities are those of today", secret_ref);
         sheet.equal("tls.files", "credentials and authorities are those of today", files);
-        sheet.equal("tls.wellKnownCACertificates", "the authorities that back ends are trusted by", well_known);
-        let because = "a back end that proves nothing";
+        sheet.equal("tls.wellKnownCACertificates", "the authorities that backends are trusted by", well_known);
+        let because = "a backend that proves nothing";
         sheet.opening("tls.insecureSkipVerify", because, allowed(*insecure_skip_verify));
-        sheet.equal("tls.sni", "the back end that is asked for", sni);
-        let because = "the names that a back end must prove";
+        sheet.equal("tls.sni", "the server name that the backend receives", sni);
+        let because = "the names that a backend must prove";
         sheet.equal("tls.verifySubjectAltNames", because, verify_subject_alt_names);
         parameters.clone().unwrap_or_default().declare(sheet);
         sheet.free("tls.alpnProtocols", "the protocol that is agreed on", alpn_protocols);
         sheet.opening("tls.allowRenegotiation", "a new handshake within a connection", allowed(*allow_renegotiation));
-        sheet.equal("tls.simpleTLS", "whether the back end is shown a certificate", simple);
+        sheet.equal("tls.simpleTLS", "whether the backend is shown a certificate", simple);
     }
 }
 
 impl Declare for Parameters {
     fn declare(&self, sheet: &mut Sheet) {
         let Parameters { cipher_suites, ecdh_curves, max_version, min_version, signature_algorithms } = self;
-        // Unset is what Envoy itself takes, which is never the weaker choice.
+        // An unset list means Envoy's defaults, which are never the weaker choice.
         let listed = |list: &Option<Vec<std::sync::Arc<str>>>| -> Vec<String> {
             list.iter().flatten().map(ToString::to_string).collect()
         };
@@ -88,7 +88,7 @@ impl Declare for Parameters {
         sheet.opening("tls.parameters.cipherSuites", because, listed(cipher_suites));
         sheet.opening("tls.parameters.ecdhCurves", because, listed(ecdh_curves));
         sheet.equal("tls.parameters.minVersion", "keeps old versions of TLS out", min_version);
-        sheet.equal("tls.parameters.maxVersion", "the version of TLS that back ends get", max_version);
+        sheet.equal("tls.parameters.maxVersion", "the version of TLS that backends get", max_version);
         sheet.opening("tls.parameters.signatureAlgorithms", because, listed(signature_algorithms));
     }
 }
@@ -123,7 +123,7 @@ impl Declare for Backend {
         let anywhere = dynamic_forward_proxy.as_ref().map(|_| "anywhere".to_owned());
         sheet.opening("dynamicForwardProxy", "requests choose where they go", anywhere);
         let tls = dynamic_forward_proxy.as_ref().and_then(|DynamicForwardProxy { enable_tls }| *enable_tls);
-        let because = "requests to back ends are encrypted";
+        let because = "requests to backends are encrypted";
         sheet.guard("dynamicForwardProxy.enableTls", because, tls.filter(|tls| *tls), &());
         if let Some(Gcp { host: _, audience: _ }) = gcp {}
         sheet.free("gcp", "not served, in any version", gcp);
@@ -167,7 +167,7 @@ const ASKED: &str = "the service that decides";
 const SHOWN: &str = "what the service decides by";
 const TAKEN: &str = "what of the answer is believed";
 const FAIL_OPEN: &str = "requests pass where the service gives no answer";
-const WAITING: &str = "how long, and how often, the service is asked";
+const WAITING: &str = "timeouts and retries of requests to the service";
 
 impl Declare for ExtAuthProvider {
     fn declare(&self, sheet: &mut Sheet) {

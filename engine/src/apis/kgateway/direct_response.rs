@@ -1,4 +1,4 @@
-//! DirectResponse: an answer that routes give at once.
+//! DirectResponse: a response without a backend.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ pub struct DirectResponse {
     pub status: i64,
     /// Body.
     pub body: Option<Arc<str>>,
-    /// Body made from a format.
+    /// Format from which the body is made.
     pub body_format: Option<BodyFormat>,
-    /// What of it could not be read.
+    /// Parts that could not be read.
     #[serde(skip)]
     pub unread: Vec<Unread>,
 }
 
-/// A body made from a format.
+/// A format for a body.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BodyFormat {
-    /// Text.
+    /// Text format.
     pub text: Option<Arc<str>>,
-    /// JSON.
+    /// JSON format.
     pub json: Option<Value>,
-    /// Its type.
+    /// Content type.
     pub content_type: Option<Arc<str>>,
 }
 

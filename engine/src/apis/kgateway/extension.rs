@@ -1,4 +1,4 @@
-//! GatewayExtension: a service that Envoy asks, or shows requests to.
+//! GatewayExtension: a service that Envoy calls for requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,157 +13,157 @@ use crate::apis::Body;
 use crate::apis::decode::Found;
 use crate::apis::gateway::references::BackendRef;
 
-/// A GatewayExtension; one of the fields.
+/// A GatewayExtension; one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayExtension {
-    /// Of no effect.
+    /// Type; has no effect.
     #[serde(rename = "type")]
     pub kind: Option<Arc<str>>,
-    /// It is asked whether requests may pass.
+    /// External authorization service.
     pub ext_auth: Option<ExtAuthProvider>,
-    /// It may change requests and responses.
+    /// External processing service, which may change requests and responses.
     pub ext_proc: Option<ExtProcProvider>,
-    /// It counts requests.
+    /// Rate limit service.
     pub rate_limit: Option<RateLimitProvider>,
-    /// Who makes tokens.
+    /// JWT providers.
     pub jwt: Option<Jwt>,
-    /// Where users log in.
+    /// OAuth2 provider for user login.
     pub oauth2: Option<OAuth2>,
-    /// What of it could not be read.
+    /// Parts that could not be read.
     #[serde(skip)]
     pub unread: Vec<Unread>,
 }
 
-/// It is asked whether requests may pass.
+/// External authorization service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtAuthProvider {
-    /// By gRPC.
+    /// gRPC service.
     pub grpc_service: Option<GrpcService>,
-    /// By HTTP.
+    /// HTTP service.
     pub http_service: Option<HttpService>,
-    /// Headers that it is told.
+    /// Request headers that are sent to the service.
     pub headers_to_forward: Option<Vec<Arc<str>>>,
-    /// Do requests pass where there is no answer?
+    /// Whether requests pass when the service does not answer.
     pub fail_open: Option<bool>,
-    /// Is the route looked for again after its answer?
+    /// Whether the route is selected again after the answer.
     pub clear_route_cache: Option<bool>,
-    /// How much of the body it is told.
+    /// Settings for sending the request body.
     pub with_request_body: Option<RequestBody>,
-    /// The status where there is no answer.
+    /// Response status when the service does not answer.
     pub status_on_error: Option<i64>,
-    /// What the names of its statistics begin with.
+    /// Prefix of the names of statistics.
     pub stat_prefix: Option<Arc<str>>,
 }
 
-/// A service of gRPC.
+/// A gRPC service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcService {
-    /// Where it is.
+    /// Backend of the service.
     pub backend_ref: Option<BackendRef>,
-    /// The host that it is told.
+    /// `:authority` of calls.
     pub authority: Option<Arc<str>>,
-    /// How long an answer may take.
+    /// Time limit for an answer.
     pub request_timeout: Option<Arc<str>>,
-    /// When it is asked again.
+    /// Retries.
     pub retry: Option<RetryPolicy>,
 }
 
-/// When a service is asked again.
+/// Retries of calls to a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryPolicy {
-    /// How often.
+    /// Number of retries.
     pub attempts: Option<i64>,
-    /// The pauses.
+    /// Delays between retries.
     pub backoff: Option<Backoff>,
 }
 
-/// Pauses that grow.
+/// Exponential delays between retries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Backoff {
-    /// The first.
+    /// First delay.
     pub base_interval: Option<Arc<str>>,
-    /// The longest.
+    /// Maximum delay.
     pub max_interval: Option<Arc<str>>,
 }
 
-/// A service of HTTP.
+/// An HTTP service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpService {
-    /// Where it is.
+    /// Backend of the service.
     pub backend_ref: Option<BackendRef>,
-    /// What stands before the path.
+    /// Prefix that is added to the path.
     pub path_prefix: Option<Arc<str>>,
-    /// How long an answer may take.
+    /// Time limit for an answer.
     pub request_timeout: Option<Arc<str>>,
-    /// What it is told besides.
+    /// Additional data of the authorization request.
     pub authorization_request: Option<AuthorizationRequest>,
-    /// What of its answer is passed on.
+    /// Parts of the answer that are forwarded.
     pub authorization_response: Option<AuthorizationResponse>,
-    /// When it is asked again.
+    /// Retries.
     pub retry: Option<RetryPolicy>,
 }
 
-/// What an authorization service is told besides.
+/// Additional data of a request to an authorization service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthorizationRequest {
-    /// Headers.
+    /// Headers to add.
     pub headers_to_add: Option<BTreeMap<String, String>>,
 }
 
-/// What of the answer of an authorization service is passed on.
+/// Parts of an answer of an authorization service that are forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthorizationResponse {
-    /// Headers for back ends.
+    /// Headers that are forwarded to backends.
     pub headers_to_backend: Option<Vec<Arc<str>>>,
-    /// Headers for clients who may not pass.
+    /// Headers that are sent to clients of denied requests.
     pub headers_to_client: Option<Vec<Arc<str>>>,
-    /// Headers for clients who may.
+    /// Headers that are sent to clients of allowed requests.
     pub headers_to_client_on_success: Option<Vec<Arc<str>>>,
 }
 
-/// It may change requests and responses.
+/// External processing service, which may change requests and responses.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtProcProvider {
     /// The service.
     pub grpc_service: Option<GrpcService>,
-    /// Do requests pass where there is no answer?
+    /// Whether requests pass when the service does not answer.
     pub fail_open: Option<bool>,
-    /// What it is shown.
+    /// Parts of requests and responses that are sent to the service.
     pub processing_mode: Option<ProcessingMode>,
-    /// May it ask to be shown more or less?
+    /// Whether the service may change the processing mode.
     pub allow_processing_mode_override: Option<bool>,
-    /// What it may ask for.
+    /// Processing modes that the service may choose.
     pub allowed_processing_mode_overrides: Option<Vec<ProcessingMode>>,
-    /// How long an answer may take.
+    /// Time limit for an answer.
     pub message_timeout: Option<Arc<str>>,
-    /// The longest time that it may ask for.
+    /// Maximum time limit that the service may request.
     pub max_message_timeout: Option<Arc<str>>,
-    /// What the names of its statistics begin with.
+    /// Prefix of the names of statistics.
     pub stat_prefix: Option<Arc<str>>,
-    /// Is the route looked for again: `FromResponse`, `Clear` or `Retain`.
+    /// Whether the route is selected again: `FromResponse`, `Clear` or `Retain`.
     pub route_cache_action: Option<Arc<str>>,
-    /// Metadata that it is told.
+    /// Metadata that is sent to the service.
     pub metadata_options: Option<MetadataOptions>,
-    /// Attributes of requests that it is told.
+    /// Request attributes that are sent to the service.
     pub request_attributes: Option<Vec<Arc<str>>>,
-    /// Its place among filters.
+    /// Position in the filter chain.
     pub filter_stage: Option<FilterStage>,
 }
 
-/// Metadata that a service is told.
+/// Metadata that is sent to a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetadataOptions {
-    /// Which.
+    /// Namespaces of the metadata.
     pub forwarding: Option<MetadataNamespaces>,
 }
 
@@ -171,13 +171,13 @@ pub struct MetadataOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetadataNamespaces {
-    /// With types.
+    /// Namespaces of typed metadata.
     pub typed: Option<Vec<Arc<str>>>,
-    /// Without.
+    /// Namespaces of untyped metadata.
     pub untyped: Option<Vec<Arc<str>>>,
 }
 
-/// A place among filters.
+/// A position in the filter chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FilterStage {
@@ -185,58 +185,58 @@ pub struct FilterStage {
     pub stage: Option<Arc<str>>,
     /// `Before`, `During` or `After` it.
     pub predicate: Option<Arc<str>>,
-    /// The place there.
+    /// Order within the position.
     pub weight: Option<i64>,
 }
 
-/// It counts requests.
+/// Rate limit service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimitProvider {
     /// The service.
     pub grpc_service: Option<GrpcService>,
-    /// The domain that it counts in.
+    /// Domain of the limits.
     pub domain: Option<Arc<str>>,
-    /// Do requests pass where there is no answer?
+    /// Whether requests pass when the service does not answer.
     pub fail_open: Option<bool>,
-    /// How long an answer may take.
+    /// Time limit for an answer.
     pub timeout: Option<Arc<str>>,
-    /// Which headers clients are told: `Off` or `DraftVersion03`.
+    /// Rate limit headers in responses: `Off` or `DraftVersion03`.
     pub x_rate_limit_headers: Option<Arc<str>>,
 }
 
-/// Who makes tokens.
+/// JWT providers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Jwt {
-    /// `Strict`, or `AllowMissing` where requests without a token pass.
+    /// `Strict`, or `AllowMissing` where requests without a token are allowed.
     pub validation_mode: Option<Arc<str>>,
-    /// Of whom one must have made it.
+    /// The providers; a token of at least one of them is required.
     #[serde(default)]
     pub providers: Vec<JwtProvider>,
 }
 
-/// Somebody who makes tokens.
+/// A JWT provider.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtProvider {
     /// Name.
     pub name: Arc<str>,
-    /// The issuer that stands in tokens.
+    /// Expected issuer in tokens.
     pub issuer: Option<Arc<str>>,
-    /// The audiences of which one stands in tokens.
+    /// Accepted audiences; a token must have at least one of them.
     pub audiences: Option<Vec<Arc<str>>>,
-    /// Where in requests tokens are looked for.
+    /// Place of the token in requests.
     pub token_source: Option<TokenSource>,
-    /// Claims that back ends see as headers.
+    /// Claims that are forwarded to backends as headers.
     pub claims_to_headers: Option<Vec<ClaimToHeader>>,
-    /// The keys.
+    /// The keys (JWKS).
     pub jwks: Option<Jwks>,
-    /// Do back ends see the token?
+    /// Whether the token is forwarded to backends.
     pub forward_token: Option<bool>,
 }
 
-/// Where in requests tokens are looked for; one of the fields.
+/// Place of a token in requests; one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenSource {
@@ -252,11 +252,11 @@ pub struct TokenSource {
 pub struct TokenHeader {
     /// Name.
     pub header: Option<Arc<str>>,
-    /// What stands before the token.
+    /// Text before the token.
     pub prefix: Option<Arc<str>>,
 }
 
-/// A claim that back ends see as a header.
+/// A claim that is forwarded to backends as a header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimToHeader {
@@ -266,104 +266,104 @@ pub struct ClaimToHeader {
     pub header: Arc<str>,
 }
 
-/// Keys; one of the fields.
+/// Keys (JWKS); one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Jwks {
-    /// They are in the cluster.
+    /// Keys in the cluster.
     pub local: Option<LocalJwks>,
-    /// They are fetched.
+    /// Keys that Envoy fetches.
     pub remote: Option<RemoteJwks>,
 }
 
-/// Keys in the cluster; one of the fields.
+/// Keys in the cluster; one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalJwks {
-    /// Here.
+    /// Keys in the GatewayExtension itself.
     pub inline: Option<Arc<str>>,
-    /// In a ConfigMap.
+    /// Keys in a ConfigMap.
     pub config_map_ref: Option<Local>,
 }
 
-/// Keys that are fetched.
+/// Keys that Envoy fetches.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteJwks {
-    /// From this address.
+    /// URL of the keys.
     pub url: Arc<str>,
-    /// From this back end.
+    /// Backend that serves the keys.
     pub backend_ref: Option<BackendRef>,
-    /// How long they are kept.
+    /// Time for which keys are cached.
     pub cache_duration: Option<Arc<str>>,
-    /// Before the first request?
+    /// Settings for fetching keys before the first request.
     pub async_fetch: Option<AsyncFetch>,
-    /// When it is tried again.
+    /// Retries.
     pub retry_policy: Option<JwksRetry>,
 }
 
-/// Keys are fetched before the first request.
+/// Settings for fetching keys before the first request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AsyncFetch {
-    /// Do listeners open before they are there?
+    /// Whether listeners open before the keys are fetched.
     pub fast_listener: Option<bool>,
-    /// How long until it is tried again.
+    /// Time until a failed fetch is repeated.
     pub failed_refetch_duration: Option<Arc<str>>,
 }
 
-/// When fetching keys is tried again.
+/// Retries of fetching keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwksRetry {
-    /// How often.
+    /// Number of retries.
     pub num_retries: Option<i64>,
-    /// The pauses.
+    /// Delays between retries.
     pub back_off: Option<Backoff>,
 }
 
-/// Where users log in.
+/// OAuth2 provider for user login.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OAuth2 {
-    /// The back end.
+    /// Backend of the provider.
     pub backend_ref: Option<BackendRef>,
-    /// Where users are sent.
+    /// Authorization endpoint, to which users are redirected.
     pub authorization_endpoint: Option<Arc<str>>,
-    /// Where tokens come from.
+    /// Token endpoint.
     pub token_endpoint: Option<Arc<str>>,
-    /// Where users are sent back to.
+    /// URI to which the provider redirects users after the login.
     #[serde(rename = "redirectURI")]
     pub redirect_uri: Option<Arc<str>>,
-    /// Where users log out.
+    /// Path for logout.
     pub logout_path: Option<Arc<str>>,
-    /// Do back ends see the token?
+    /// Whether the access token is forwarded to backends.
     pub forward_access_token: Option<bool>,
-    /// What is asked for.
+    /// Requested scopes.
     pub scopes: Option<Vec<Arc<str>>>,
-    /// As whom the service is asked.
+    /// Client credentials.
     pub credentials: Option<OAuth2Credentials>,
-    /// Where the endpoints are published.
+    /// URI of the issuer, under which the endpoints are published.
     #[serde(rename = "issuerURI")]
     pub issuer_uri: Option<Arc<str>>,
-    /// Where sessions end.
+    /// Endpoint that ends sessions.
     pub end_session_endpoint: Option<Arc<str>>,
     /// Cookies.
     pub cookies: Option<OAuth2Cookies>,
-    /// How tokens are verified.
+    /// Verification of tokens.
     pub jwt: Option<OAuth2Jwt>,
-    /// Requests that are refused and not sent away.
+    /// Requests that are denied instead of being redirected to the provider.
     pub deny_redirect: Option<DenyRedirect>,
 }
 
-/// As whom the service is asked.
+/// Client credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OAuth2Credentials {
-    /// Name.
+    /// Client ID.
     #[serde(rename = "clientID")]
     pub client_id: Arc<str>,
-    /// Secret.
+    /// Client secret.
     pub client_secret_ref: Option<Local>,
 }
 
@@ -371,18 +371,18 @@ pub struct OAuth2Credentials {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OAuth2Cookies {
-    /// Their domain.
+    /// Domain of the cookies.
     pub domain: Option<Arc<str>>,
-    /// Their names.
+    /// Names of the cookies.
     pub names: Option<OAuth2CookieNames>,
     /// `Lax`, `Strict` or `None`.
     pub same_site: Option<Arc<str>>,
-    /// None for the access token.
+    /// Whether no cookie is set for the access token.
     pub disable_access_token_set_cookie: Option<bool>,
-    /// None for the ID token.
+    /// Whether no cookie is set for the ID token.
     #[serde(rename = "disableIDTokenSetCookie")]
     pub disable_id_token_set_cookie: Option<bool>,
-    /// None for the refresh token.
+    /// Whether no cookie is set for the refresh token.
     pub disable_refresh_token_set_cookie: Option<bool>,
 }
 
@@ -390,47 +390,47 @@ pub struct OAuth2Cookies {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OAuth2CookieNames {
-    /// Of the access token.
+    /// Name of the cookie with the access token.
     pub access_token: Option<Arc<str>>,
-    /// Of the ID token.
+    /// Name of the cookie with the ID token.
     pub id_token: Option<Arc<str>>,
 }
 
-/// How tokens are verified.
+/// Verification of tokens.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OAuth2Jwt {
-    /// The access token.
+    /// Verification of the access token.
     pub access_token: Option<OAuth2Token>,
-    /// The ID token.
+    /// Verification of the ID token.
     pub id_token: Option<OAuth2Token>,
-    /// Where the keys are.
+    /// URI of the keys (JWKS).
     #[serde(rename = "jwksURI")]
     pub jwks_uri: Option<Arc<str>>,
-    /// From which back end.
+    /// Backend that serves the keys.
     pub jwks_backend_ref: Option<BackendRef>,
 }
 
-/// How one token is verified.
+/// Verification of one token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OAuth2Token {
-    /// The audiences of which one stands in it.
+    /// Accepted audiences; the token must have at least one of them.
     pub audiences: Option<Vec<Arc<str>>>,
-    /// Claims that back ends see as headers.
+    /// Claims that are forwarded to backends as headers.
     pub claims_to_headers: Option<Vec<ClaimToHeader>>,
 }
 
-/// Requests that are refused and not sent away.
+/// Requests that are denied instead of being redirected to the provider.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DenyRedirect {
-    /// Those with these headers.
+    /// Conditions on headers.
     #[serde(default)]
     pub headers: Vec<DeniedHeader>,
 }
 
-/// A header of requests.
+/// A condition on a request header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeniedHeader {

@@ -10,9 +10,9 @@ use super::access::SecretKeyRef;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderModifiers {
-    /// Of requests.
+    /// Changes to request headers.
     pub request: Option<HeaderFilter>,
-    /// Of responses.
+    /// Changes to response headers.
     pub response: Option<HeaderFilter>,
 }
 
@@ -20,49 +20,49 @@ pub struct HeaderModifiers {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderFilter {
-    /// Put in the place of what is there.
+    /// Headers that are set; existing values are overwritten.
     pub set: Option<Vec<Header>>,
-    /// Added to what is there.
+    /// Headers that are added to existing ones.
     pub add: Option<Vec<Header>>,
-    /// Taken away.
+    /// Headers that are removed.
     pub remove: Option<Vec<Arc<str>>>,
 }
 
-/// A header, with its value here or in a Secret.
+/// A header, with its value in the policy or in a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
-    /// Name; the Secret's entry where unset.
+    /// Name; the key of the Secret's entry where unset.
     pub name: Option<Arc<str>>,
     /// Value.
     pub value: Option<Arc<str>>,
-    /// Where the value is.
+    /// Reference to a Secret with the value.
     pub secret_ref: Option<SecretKeyRef>,
 }
 
-/// Headers, body and metadata are rewritten.
+/// Transformation of headers, bodies and metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Transformation {
-    /// Of requests.
+    /// Transformation of requests.
     pub request: Option<Transform>,
-    /// Of responses.
+    /// Transformation of responses.
     pub response: Option<Transform>,
 }
 
-/// What is rewritten of one direction.
+/// Transformation of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Transform {
-    /// Put in the place of what is there.
+    /// Headers that are set; existing values are overwritten.
     pub set: Option<Vec<Template>>,
-    /// Added to what is there.
+    /// Headers that are added to existing ones.
     pub add: Option<Vec<Template>>,
-    /// Taken away.
+    /// Headers that are removed.
     pub remove: Option<Vec<Arc<str>>>,
     /// The body.
     pub body: Option<BodyTransform>,
-    /// Metadata for filters that come after.
+    /// Metadata for filters that run later.
     pub dynamic_metadata: Option<Vec<MetadataTransform>>,
 }
 
@@ -80,7 +80,7 @@ pub struct Template {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BodyTransform {
-    /// How the body is read: `AsString`, `AsJson` or `None`.
+    /// Parser of the body: `AsString`, `AsJson` or `None`.
     pub parse_as: Option<Arc<str>>,
     /// Template.
     pub value: Option<Arc<str>>,

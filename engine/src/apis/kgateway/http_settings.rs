@@ -1,4 +1,4 @@
-//! What ListenerPolicies say about HTTP.
+//! HTTP fields of ListenerPolicies.
 
 use std::sync::Arc;
 
@@ -10,102 +10,102 @@ use super::policy::Quantity;
 use super::records::AccessLog;
 use super::tracer::Tracing;
 
-/// How HTTP is spoken to clients.
+/// HTTP settings of connections with clients.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpSettings {
-    /// Is HTTP/1.0 taken?
+    /// Whether HTTP/1.0 is accepted.
     pub accept_http10: Option<bool>,
-    /// Where requests are written down; `None` for each entry that could not be read.
+    /// Access logs; `None` for each entry that could not be read.
     pub access_log: Option<Vec<Option<AccessLog>>>,
-    /// The host of requests of HTTP/1.0 that name none.
+    /// Host of HTTP/1.0 requests without a `Host` header.
     pub default_host_for_http10: Option<Arc<str>>,
-    /// Changes to requests before a route is looked for.
+    /// Changes to request headers before the route is selected.
     pub early_request_header_modifier: Option<HeaderFilter>,
-    /// What back ends are told of certificates of clients.
+    /// Fields of client certificates that are forwarded to backends.
     pub forward_client_cert_details: Option<ForwardClientCertDetails>,
-    /// Do requests get an identity that have none?
+    /// Whether Envoy generates a request ID for requests without one.
     pub generate_request_id: Option<bool>,
-    /// Envoy itself answers for its health.
+    /// Health check endpoint of the Envoy itself.
     pub health_check: Option<HealthCheck>,
     /// HTTP/2.
     pub http2_protocol_options: Option<Http2ProtocolOptions>,
-    /// How long a connection may be idle.
+    /// Idle timeout of a connection.
     pub idle_timeout: Option<Arc<str>>,
-    /// What answers look like that Envoy itself gives.
+    /// Format of local replies, the responses that Envoy itself generates.
     pub local_replies: Option<LocalReplies>,
-    /// Most headers of a request.
+    /// Maximum number of headers of a request.
     pub max_headers_count: Option<i64>,
-    /// Largest headers of a request.
+    /// Maximum size of the headers of a request, in KiB.
     pub max_request_headers_kb: Option<i64>,
-    /// Most requests on one connection.
+    /// Maximum number of requests on a connection.
     pub max_requests_per_connection: Option<i64>,
-    /// Is the identity kept that a client gave?
+    /// Whether the request ID of a client is kept.
     pub preserve_external_request_id: Option<bool>,
-    /// Do names of headers keep their case?
+    /// Whether header names keep their case.
     pub preserve_http1_header_case: Option<bool>,
-    /// Is `Expect: 100-continue` for back ends to answer?
+    /// Whether `Expect: 100-continue` is forwarded to backends.
     #[serde(rename = "proxy100Continue")]
     pub proxy_100_continue: Option<bool>,
-    /// What becomes of the header `server`.
+    /// Handling of the header `server`.
     pub server_header_transformation: Option<Arc<str>>,
-    /// What stands there.
+    /// Value of the header `server`.
     pub server_name: Option<Arc<str>>,
-    /// Is the client's address left out of `x-forwarded-for`?
+    /// Whether the address of the client is left out of `x-forwarded-for`.
     #[serde(rename = "skipXFFAppend")]
     pub skip_xff_append: Option<bool>,
-    /// How long a stream may be idle.
+    /// Idle timeout of a stream.
     pub stream_idle_timeout: Option<Arc<str>>,
-    /// Is the port left out of the host?
+    /// Whether the port is removed from the host.
     pub strip_host_port_mode: Option<Arc<str>>,
-    /// Is the dot at its end left out?
+    /// Whether the trailing dot is removed from the host.
     pub strip_trailing_host_dot: Option<bool>,
-    /// Where requests are traced.
+    /// Tracing.
     pub tracing: Option<Tracing>,
-    /// What connections may become.
+    /// Allowed upgrades of connections.
     pub upgrade_config: Option<UpgradeConfig>,
-    /// Is the client who connects?
+    /// Whether the peer of the connection counts as the client.
     pub use_remote_address: Option<bool>,
-    /// How identities of requests are made.
+    /// Generation of request IDs.
     pub uuid_request_id_config: Option<UuidRequestIdConfig>,
-    /// How many proxies in front are trusted.
+    /// Number of trusted proxies in front of Envoy.
     pub xff_num_trusted_hops: Option<i64>,
-    /// Which are, by their addresses.
+    /// Addresses of trusted proxies in front of Envoy.
     #[serde(rename = "xffTrustedCIDRs")]
     pub xff_trusted_cidrs: Option<Vec<Arc<str>>>,
 }
 
-/// What back ends are told of certificates of clients.
+/// Forwarding of client certificates to backends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForwardClientCertDetails {
-    /// What of them.
+    /// Fields that are forwarded.
     pub details: Option<ClientCertDetails>,
-    /// What becomes of the header in which they are told.
+    /// Handling of the header with the fields.
     pub mode: Option<Arc<str>>,
 }
 
-/// What of a certificate is told.
+/// Fields of a client certificate that are forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientCertDetails {
-    /// All of it.
+    /// The whole certificate.
     pub cert: Option<bool>,
-    /// All of it, with its chain.
+    /// The whole certificate chain.
     pub chain: Option<bool>,
-    /// Its DNS names.
+    /// The DNS names.
     pub dns: Option<bool>,
-    /// Its subject.
+    /// The subject.
     pub subject: Option<bool>,
-    /// Its URI.
+    /// The URI.
     pub uri: Option<bool>,
 }
 
-/// Envoy itself answers for its health.
+/// Health check endpoint of the Envoy itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheck {
-    /// At this path.
+    /// Path of the endpoint.
     pub path: Arc<str>,
 }
 
@@ -113,70 +113,70 @@ pub struct HealthCheck {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Http2ProtocolOptions {
-    /// May streams become tunnels?
+    /// Whether streams may become tunnels (CONNECT).
     pub allow_connect: Option<bool>,
-    /// Bytes under way on a connection.
+    /// Flow-control window of a connection, in bytes.
     pub initial_connection_window_size: Option<Quantity>,
-    /// Bytes under way on a stream.
+    /// Flow-control window of a stream, in bytes.
     pub initial_stream_window_size: Option<Quantity>,
-    /// Most streams at a time.
+    /// Maximum number of concurrent streams.
     pub max_concurrent_streams: Option<i64>,
 }
 
-/// What answers look like that Envoy itself gives.
+/// Format of local replies, the responses that Envoy itself generates.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalReplies {
-    /// All of them.
+    /// Format of all local replies.
     pub default_body_format: Option<BodyFormat>,
-    /// Some of them.
+    /// Changes of some local replies.
     pub mappers: Option<Vec<LocalReplyMapper>>,
 }
 
-/// What a body looks like.
+/// Format of a body.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BodyFormat {
-    /// Its type.
+    /// Content type.
     pub content_type: Option<Arc<str>>,
-    /// As an object.
+    /// JSON format.
     pub json: Option<serde_json::Map<String, serde_json::Value>>,
-    /// As text.
+    /// Text format.
     pub text: Option<Arc<str>>,
 }
 
-/// What some answers look like.
+/// A change of some local replies.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalReplyMapper {
-    /// Their body.
+    /// The body.
     pub body: Option<Arc<str>>,
-    /// What it is put into.
+    /// Format in which the body is inserted.
     pub body_format_override: Option<BodyFormat>,
-    /// Which answers.
+    /// Filter of the local replies to change.
     #[serde(default)]
     pub filter: Filter,
-    /// Headers that they get.
+    /// Headers of the reply.
     pub headers: Option<HeaderFilter>,
-    /// Their status.
+    /// Status of the reply.
     pub status_code: Option<i64>,
 }
 
-/// What connections may become.
+/// Allowed upgrades of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeConfig {
-    /// `websocket` and others.
+    /// Protocols, for example `websocket`.
     #[serde(default)]
     pub enabled_upgrades: Vec<Arc<str>>,
 }
 
-/// How identities of requests are made.
+/// Generation of request IDs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UuidRequestIdConfig {
-    /// Do they say why a request is traced?
+    /// Whether the request ID contains the reason for tracing.
     pub pack_trace_reason: Option<bool>,
-    /// Do they decide whether it is?
+    /// Whether the request ID decides about trace sampling.
     pub use_request_id_for_trace_sampling: Option<bool>,
 }

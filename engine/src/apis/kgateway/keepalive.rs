@@ -1,4 +1,4 @@
-//! `tcpKeepalive`, of listeners and of back ends.
+//! `tcpKeepalive` of listeners and backends.
 //!
 //! <https://kgateway.dev/docs/envoy/main/reference/api/#tcpkeepalive>
 
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// How connections are kept open.
+/// TCP keepalive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TcpKeepalive {
-    /// The time between two probes.
+    /// Time between two probes.
     pub keep_alive_interval: Option<Arc<str>>,
-    /// How many probes there are.
+    /// Number of probes.
     pub keep_alive_probes: Option<i64>,
-    /// The time before the first.
+    /// Time before the first probe.
     pub keep_alive_time: Option<Arc<str>>,
 }

@@ -1,4 +1,4 @@
-//! ListenerPolicy: how listeners speak to clients.
+//! ListenerPolicy: connections between listeners and clients.
 
 use std::sync::Arc;
 
@@ -11,72 +11,72 @@ use super::policy::{self, Policy};
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
-/// What a ListenerPolicy says, its targets apart.
+/// Spec of a ListenerPolicy without its targets.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerSpec {
-    /// For every port.
+    /// Settings for every port.
     pub default: Option<DefaultConfig>,
-    /// For single ports, in the place of what is said for every port.
+    /// Settings for single ports, which replace those for every port.
     pub per_port: Option<Vec<PortConfig>>,
 }
 
-/// How the listeners of one port speak to clients.
+/// Settings of the listeners of one port.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PortConfig {
     /// The port.
     pub port: i64,
-    /// How.
+    /// The settings.
     pub listener: ListenerConfig,
 }
 
-/// How listeners speak to clients.
+/// Settings of listeners.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DefaultConfig {
-    /// Clients must show certificates, whatever their port.
+    /// Validation of client certificates, at every port.
     pub client_certificate_validation: Option<ClientCertificateValidation>,
-    /// HTTP.
+    /// HTTP settings.
     pub http_settings: Option<HttpSettings>,
-    /// How much is buffered for a connection.
+    /// Limit of the buffers of a connection, in bytes.
     pub per_connection_buffer_limit_bytes: Option<i64>,
     /// The PROXY protocol.
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// How connections are kept open.
+    /// TCP keepalive.
     pub tcp_keepalive: Option<TcpKeepalive>,
-    /// How long a handshake may take.
+    /// Time limit for the TLS handshake.
     pub transport_socket_connect_timeout: Option<Arc<str>>,
 }
 
-/// The same for one port, but for the certificates of clients.
+/// Settings of listeners at one port: those of [`DefaultConfig`] without the validation of client certificates.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerConfig {
-    /// HTTP.
+    /// HTTP settings.
     pub http_settings: Option<HttpSettings>,
-    /// How much is buffered for a connection.
+    /// Limit of the buffers of a connection, in bytes.
     pub per_connection_buffer_limit_bytes: Option<i64>,
     /// The PROXY protocol.
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// How connections are kept open.
+    /// TCP keepalive.
     pub tcp_keepalive: Option<TcpKeepalive>,
-    /// How long a handshake may take.
+    /// Time limit for the TLS handshake.
     pub transport_socket_connect_timeout: Option<Arc<str>>,
 }
 
-/// Certificates that clients show.
+/// Validation of client certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientCertificateValidation {
     /// `Require` or `Optional`.
     pub mode: Arc<str>,
-    /// Where the authorities are.
+    /// References to certificate authorities.
     #[serde(default)]
     pub ca_certificate_refs: Vec<ObjectReference>,
 }
 
-/// An object that is named.
+/// A reference to an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
@@ -87,7 +87,7 @@ pub struct ObjectReference {
     pub kind: Arc<str>,
     /// Name.
     pub name: Arc<str>,
-    /// Namespace, the policy's own where unset.
+    /// Namespace, that of the policy where unset.
     pub namespace: Option<Arc<str>>,
 }
 
@@ -95,7 +95,7 @@ pub struct ObjectReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyProtocol {
-    /// Are connections taken that do not begin with it?
+    /// Whether connections without the PROXY protocol are accepted.
     pub allow_requests_without_proxy_protocol: Option<bool>,
 }
 
@@ -103,7 +103,7 @@ pub struct ProxyProtocol {
 pub type ListenerPolicy = Policy<ListenerSpec>;
 
 impl DefaultConfig {
-    /// What can be said for a single port as well.
+    /// Returns the settings that can also be set for a single port.
     pub fn listener(&self) -> ListenerConfig {
         ListenerConfig {
             http_settings: self.http_settings.clone(),

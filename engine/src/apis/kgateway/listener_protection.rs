@@ -1,4 +1,4 @@
-//! The protection of ListenerPolicies, field by field, as they are at one port.
+//! Protection of ListenerPolicies, field by field, as they apply at one port.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use super::listener_policy::{ClientCertificateValidation, DefaultConfig, Listene
 use crate::apis::protection::{Declare, Sheet, allowed};
 
 impl ListenerSpec {
-    /// The ports that something is written for, and the rest as `None`.
+    /// Returns the ports with settings of their own, and `None` for all other ports.
     pub fn ports(&self) -> BTreeSet<Option<i64>> {
         let ListenerSpec { default: _, per_port } = self;
         let own = per_port.iter().flatten().map(|PortConfig { port, listener: _ }| Some(*port));
         own.chain([None]).collect()
     }
 
-    /// The sheet of the listeners of one port, or of those that nothing in particular is written for.
+    /// Returns the sheet for the listeners of one port, or, for `None`, of all ports without settings of their own.
     pub fn at(&self, port: Option<i64>, trusted: bool) -> Sheet {
         let ListenerSpec { default, per_port } = self;
         let mut sheet = Sheet::new(trusted);
@@ -60,7 +60,7 @@ impl Declare for ListenerConfig {
     }
 }
 
-/// Zero is no limit.
+/// Returns whether a duration is set and not zero: zero means no limit.
 fn is_time(text: &Option<Arc<str>>) -> bool {
     text.as_ref().is_some_and(|text| text.chars().any(|c| ('1'..='9').contains(&c)))
 }
@@ -103,7 +103,7 @@ impl Declare for HttpSettings {
         sheet.free("httpSettings.defaultHostForHttp10", because, default_host_for_http10);
         let because = "changes requests before a route is found: what is believed of clients";
         sheet.equal("httpSettings.earlyRequestHeaderModifier", because, early_request_header_modifier);
-        let because = "what back ends believe of certificates of clients";
+        let because = "what backends believe of certificates of clients";
         sheet.equal("httpSettings.forwardClientCertDetails", because, forward_client_cert_details);
         sheet.free("httpSettings.generateRequestId", "identities for logs and traces", generate_request_id);
         sheet.free("httpSettings.healthCheck", "Envoy itself answers at this path", health_check);
@@ -126,14 +126,14 @@ impl Declare for HttpSettings {
         sheet.limit("httpSettings.maxRequestHeadersKb", "limits the headers of clients", is_set);
         let is_set = max_requests_per_connection.is_some();
         sheet.limit("httpSettings.maxRequestsPerConnection", "limits the use of a connection", is_set);
-        let because = "back ends see the client's own `x-request-id`";
+        let because = "backends see the client's own `x-request-id`";
         sheet.opening("httpSettings.preserveExternalRequestId", because, allowed(*preserve_external_request_id));
         sheet.free("httpSettings.preserveHttp1HeaderCase", "the spelling of headers", preserve_http1_header_case);
-        sheet.free("httpSettings.proxy100Continue", "who answers `Expect`", proxy_100_continue);
+        sheet.free("httpSettings.proxy100Continue", "the server that answers `Expect`", proxy_100_continue);
         let because = "a header of answers that names Envoy";
         sheet.free("httpSettings.serverHeaderTransformation", because, server_header_transformation);
         sheet.free("httpSettings.serverName", because, server_name);
-        sheet.equal("httpSettings.skipXFFAppend", "which addresses back ends believe", skip_xff_append);
+        sheet.equal("httpSettings.skipXFFAppend", "which addresses backends believe", skip_xff_append);
         let because = "limits how long a client may hold a stream";
         sheet.limit("httpSettings.streamIdleTimeout", because, is_time(stream_idle_timeout));
         let because = "the form of the host; the routes that it leads to are guarded as always";

@@ -1,34 +1,34 @@
-//! Which requests are written down, and which answers are changed, as ListenerPolicies say it.
+//! Filters of ListenerPolicies that select requests for access logs and local replies for changes.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Which requests: one of the fields.
+/// A filter of requests: one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Filter {
-    /// All of these.
+    /// All of these filters match.
     pub and_filter: Option<Vec<Filter>>,
-    /// Any of these.
+    /// At least one of these filters matches.
     pub or_filter: Option<Vec<Filter>>,
     /// A condition in CEL.
     pub cel_filter: Option<CelFilter>,
-    /// By how long they took.
+    /// Comparison of the duration.
     pub duration_filter: Option<Comparison>,
-    /// By the status of gRPC.
+    /// Condition on the gRPC status.
     pub grpc_status_filter: Option<GrpcStatusFilter>,
-    /// By a header.
+    /// Condition on a header.
     pub header_filter: Option<HeaderFilter>,
-    /// Those that are no checks of health.
+    /// Requests that are not health checks.
     pub not_health_check_filter: Option<bool>,
-    /// By flags of the response.
+    /// Condition on the response flags.
     pub response_flag_filter: Option<FlagFilter>,
-    /// A share of them.
+    /// Random share of the requests.
     pub runtime_filter: Option<RuntimeFilter>,
-    /// By the status of HTTP.
+    /// Comparison of the HTTP status.
     pub status_code_filter: Option<Comparison>,
-    /// Those that are traced.
+    /// Requests that are traced.
     pub traceable_filter: Option<bool>,
 }
 
@@ -41,36 +41,36 @@ pub struct CelFilter {
     pub condition: Arc<str>,
 }
 
-/// A number that is compared.
+/// A comparison with a number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
     /// `EQ`, `GE` or `LE`.
     pub op: Arc<str>,
-    /// With what.
+    /// Number to compare with.
     pub value: i64,
 }
 
-/// Statuses of gRPC.
+/// A condition on the gRPC status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcStatusFilter {
-    /// All but these?
+    /// Whether the statuses are excluded.
     pub exclude: Option<bool>,
-    /// Their names.
+    /// Names of the statuses.
     #[serde(default)]
     pub statuses: Vec<Arc<str>>,
 }
 
-/// A header.
+/// A condition on a header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderFilter {
-    /// What it must be.
+    /// The condition.
     pub header: HeaderMatch,
 }
 
-/// What a header must be.
+/// A condition on a header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderMatch {
@@ -83,16 +83,16 @@ pub struct HeaderMatch {
     pub value: Arc<str>,
 }
 
-/// Flags of responses.
+/// A condition on the response flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FlagFilter {
-    /// Any of these.
+    /// Flags, of which at least one is set.
     #[serde(default)]
     pub flags: Vec<Arc<str>>,
 }
 
-/// A share of requests.
+/// A random share of the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeFilter {
@@ -100,7 +100,7 @@ pub struct RuntimeFilter {
     pub percent_sampled: Option<Share>,
     /// The key in Envoy's runtime that overrides it.
     pub runtime_key: Arc<str>,
-    /// Is it decided anew for each log?
+    /// Whether each log decides independently.
     pub use_independent_randomness: Option<bool>,
 }
 
@@ -110,6 +110,6 @@ pub struct RuntimeFilter {
 pub struct Share {
     /// `HUNDRED`, `TEN_THOUSAND` or `MILLION`.
     pub denominator: Option<Arc<str>>,
-    /// How many of these.
+    /// Numerator.
     pub numerator: i64,
 }

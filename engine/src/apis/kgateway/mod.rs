@@ -1,5 +1,5 @@
 //! `gateway.kgateway.dev`: TrafficPolicy, GatewayExtension, Backend, DirectResponse, ListenerPolicy and
-//! BackendConfigPolicy, as kgateway has them.
+//! BackendConfigPolicy, as in kgateway.
 //!
 //! <https://kgateway.dev/docs/envoy/main/reference/api/>
 

@@ -1,6 +1,6 @@
-//! What policies have in common: what they are attached to, and content that must not get lost.
+//! Common form of policies: their targets, and content that must not get lost.
 //!
-//! A policy protects others: one that cannot be read is kept with its targets, so that they can be closed.
+//! A policy protects other objects: the targets of a policy that cannot be read are kept, so that they can be closed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use serde_json::Value;
 use crate::apis::decode::Found;
 use crate::fault::{Class, at};
 
-/// Targets of one policy that is enforced; the CRD allows as many references.
+/// Number of targets of one policy that is enforced; the limit of the CRD for references.
 pub const TARGETS_MAX: usize = 16;
-/// Targets of one policy that are read, so that what it is over the other limit for is closed at every one of them.
+/// Number of targets of one policy that are read; a policy over the other limit is closed at every one of them.
 pub const TARGETS_READ_MAX: usize = 1024;
 
 /// A policy of any kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy<T> {
-    /// What it is attached to.
+    /// The targets.
     pub targets: Targets,
-    /// What it says; `None` where that could not be read.
+    /// The spec without its targets; `None` where it could not be read.
     pub spec: Option<T>,
-    /// What could not be read. The faults are told already.
+    /// Parts that could not be read. Their faults are already reported.
     pub unread: Vec<Unread>,
-    /// Is there a target of which nothing could be read, or no spec that could name one? What the policy was attached to
-    /// before is a target then too.
+    /// Whether nothing of some target could be read, or the policy has no readable spec. Then the targets of the
+    /// previous version count as well.
     pub targets_lost: bool,
 }
 
 impl<T: Clone> Policy<T> {
-    /// Where a target could not be read: with the targets of the version before, which are behind those of this one.
+    /// Adds the targets of the previous version, after the current ones, where a target could not be read.
     pub(in crate::apis) fn keep_targets(self: &mut Arc<Self>, before: &Self) {
         if !self.targets_lost {
             return;
@@ -43,7 +43,8 @@ impl<T: Clone> Policy<T> {
     }
 }
 
-/// Adds the entries that are missing. Edits may follow each other without one that can be read, so that there is a limit.
+/// Adds the missing entries. The number of entries is limited, since any number of unreadable edits may follow each
+/// other.
 fn keep<T: Clone + PartialEq>(entries: &mut Vec<(usize, T)>, before: &[(usize, T)]) {
     for (place, entry) in before {
         if entries.len() < TARGETS_READ_MAX && !entries.iter().any(|(_, known)| known == entry) {
@@ -61,16 +62,16 @@ pub struct Unread {
     pub message: String,
 }
 
-/// What a policy is attached to.
+/// The targets of a policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Targets {
-    /// By name, each with its place in the list.
+    /// References by name, each with its index in the list.
     pub references: Vec<(usize, TargetRef)>,
-    /// By labels, each with its place in the list.
+    /// Selectors by labels, each with its index in the list.
     pub selectors: Vec<(usize, TargetSelector)>,
 }
 
-/// An object of the policy's namespace, by name.
+/// A reference to an object in the namespace of the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetRef {
@@ -81,11 +82,11 @@ pub struct TargetRef {
     pub kind: Arc<str>,
     /// Name.
     pub name: Arc<str>,
-    /// A listener of a Gateway, or a rule of a route.
+    /// Name of a listener of a Gateway, or of a rule of a route.
     pub section_name: Option<Arc<str>>,
 }
 
-/// Objects of the policy's namespace, by labels.
+/// A selector of objects in the namespace of the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetSelector {
@@ -94,18 +95,19 @@ pub struct TargetSelector {
     pub group: Arc<str>,
     /// Kind.
     pub kind: Arc<str>,
-    /// Labels that they all have.
+    /// Labels that every object must have.
     #[serde(default)]
     pub match_labels: BTreeMap<String, String>,
-    /// A listener of a Gateway, or a rule of a route.
+    /// Name of a listener of a Gateway, or of a rule of a route.
     pub section_name: Option<Arc<str>>,
 }
 
-/// Fields that only observe requests: access logs, tracing and names of statistics protect none.
+/// Fields that only observe requests: access logs, tracing and names of statistics protect no request.
 const OBSERVING: [&str; 4] = ["tracing", "statPrefix", LOGS, "httpSettings.tracing"];
 /// The one of these fields that is a list of independent entries: a fault in an entry does not affect the others.
 const LOGS: &str = "httpSettings.accessLog";
-/// Parts that only observe requests, cannot be read and are left out one by one; beyond these all are left out.
+/// Number of unreadable observing parts that are left out one by one; where there are more, all observing parts are
+/// left out.
 const UNREAD_PARTS_MAX: usize = 32;
 
 /// Reads a policy: targets one by one, then the rest.
@@ -120,7 +122,8 @@ pub(in crate::apis) fn read<T: DeserializeOwned>(document: &mut Value, found: &m
             let lost = &mut policy.targets_lost;
             policy.targets.references = entries(references, "spec.targetRefs", found, lost);
             policy.targets.selectors = entries(selectors, "spec.targetSelectors", found, lost);
-            // One of the two may be null beside the other. A text that ends at the name of the list has no target at all.
+            // One of the two lists may be null beside the other. A document that is cut after the name of the list has
+            // no target at all.
             if policy.targets == Targets::default() && !*lost {
                 for (field, _) in nulls.into_iter().filter(|(_, is_null)| *is_null) {
                     found.invalid(field, "must be a list; the policy has no target");
@@ -134,13 +137,13 @@ pub(in crate::apis) fn read<T: DeserializeOwned>(document: &mut Value, found: &m
             policy.targets_lost = true;
         }
     }
-    // What is wrong with its text, version or metadata was found before.
+    // Faults of the text, version or metadata were found earlier.
     policy.unread = whole_or_not(found, 0);
     policy
 }
 
-/// Decodes the spec of a policy. A part that only observes requests and cannot be decoded is left out, and the rest is
-/// read: of the list of logs only the entry with the fault is left out.
+/// Decodes the spec of a policy. An observing part that cannot be decoded is left out, and the rest is decoded; of the
+/// list of logs, only the entry with the fault is left out.
 fn typed<T: DeserializeOwned>(spec: &mut Value, found: &mut Found) -> Option<T> {
     for part in logs_of(spec) {
         let Some(Value::Array(entries)) = spec.pointer(&part) else { continue };
@@ -153,7 +156,7 @@ fn typed<T: DeserializeOwned>(spec: &mut Value, found: &mut Found) -> Option<T> 
         if let Some(read) = found.typed("spec", spec) {
             return Some(read);
         }
-        // Unknown fields are found again.
+        // Each attempt reports the unknown fields again.
         let mut index = 0;
         found.faults.retain(|fault| {
             index += 1;
@@ -162,7 +165,7 @@ fn typed<T: DeserializeOwned>(spec: &mut Value, found: &mut Found) -> Option<T> 
         let field = found.faults.last().map(|fault| fault.field.clone())?;
         leave_out(spec, &observing(&field)?, entry_of(&field))?;
     }
-    // Each costs a reading of the whole.
+    // Each unreadable part costs a decoding of the whole spec.
     let message =
         format!("more than {UNREAD_PARTS_MAX} logs and the like cannot be read; none of the policy's are used");
     found.faults.last().map(|fault| fault.field.clone()).into_iter().for_each(|field| found.invalid(field, &*message));
@@ -173,7 +176,7 @@ fn typed<T: DeserializeOwned>(spec: &mut Value, found: &mut Found) -> Option<T> 
     found.typed("spec", spec)
 }
 
-/// Takes a part out, or an entry of it; the entries behind it keep their places.
+/// Removes a part, or one entry of a part; the entries after it keep their indexes.
 fn leave_out(spec: &mut Value, part: &str, entry: Option<usize>) -> Option<()> {
     if let Some(entry) = entry
         && let Some(entry) = spec.pointer_mut(part).and_then(|list| list.get_mut(entry))
@@ -185,19 +188,19 @@ fn leave_out(spec: &mut Value, part: &str, entry: Option<usize>) -> Option<()> {
     spec.pointer_mut(parent)?.as_object_mut()?.remove(name).map(drop)
 }
 
-/// Paths below `spec` of the objects that may have fields which only observe requests.
+/// Returns the paths below `spec` of the objects that may have observing fields.
 fn parents(spec: &Value) -> Vec<String> {
     let ports = spec.get("perPort").and_then(Value::as_array).map_or(0, Vec::len);
     let ports = (0..ports).map(|port| format!("/perPort/{port}/listener"));
     [String::new(), "/default".into()].into_iter().chain(ports).collect()
 }
 
-/// Paths below `spec` of the lists of logs.
+/// Returns the paths below `spec` of the lists of logs.
 fn logs_of(spec: &Value) -> Vec<String> {
     parents(spec).into_iter().map(|parent| format!("{parent}/{}", LOGS.replace('.', "/"))).collect()
 }
 
-/// A place as faults name it: `/perPort/1/listener` is `.perPort[1].listener`.
+/// Formats a JSON pointer as a field path of faults: `/perPort/1/listener` as `.perPort[1].listener`.
 fn in_words(pointer: &str) -> String {
     let steps = pointer.split('/').skip(1);
     steps.fold(String::new(), |words, step| match step.parse::<usize>() {
@@ -206,13 +209,13 @@ fn in_words(pointer: &str) -> String {
     })
 }
 
-/// The place of an entry in a list of logs, of a field in it.
+/// Returns the index of the entry in a list of logs that a field path refers to.
 fn entry_of(field: &str) -> Option<usize> {
     let (_, behind) = field.split_once(&format!("{LOGS}["))?;
     behind.split_once(']')?.0.parse().ok()
 }
 
-/// Where below `spec` the part of a policy is that only observes requests, of a field of it; none of other fields.
+/// Returns the path below `spec` of the observing part that contains a field, or `None` for other fields.
 fn observing(field: &str) -> Option<String> {
     let below = field.strip_prefix("spec.")?;
     let of_port = || {
@@ -227,8 +230,8 @@ fn observing(field: &str) -> Option<String> {
     Some(format!("{parent}/{}", own.replace('.', "/")))
 }
 
-/// What was not read since `before`. In a policy nothing is passed over: a field that is not known may be the one that
-/// protects. What only observes requests does not.
+/// Returns the parts that could not be read since `before`. In a policy, an unknown field is an error: it may be the
+/// field that protects. Observing fields do not protect: their faults get the class `Ignored`.
 pub(super) fn whole_or_not(found: &mut Found, before: usize) -> Vec<Unread> {
     let mut unread = Vec::new();
     for fault in found.faults.iter_mut().skip(before) {
@@ -242,7 +245,7 @@ pub(super) fn whole_or_not(found: &mut Found, before: usize) -> Vec<Unread> {
     unread
 }
 
-/// The entries of a list of targets; `lost` is set where there is one of which nothing can be read.
+/// Decodes a list of targets; sets `lost` where nothing of an entry can be read.
 fn entries<T: Attaching>(value: Option<Value>, field: &str, found: &mut Found, lost: &mut bool) -> Vec<(usize, T)> {
     let entries = match value {
         None | Some(Value::Null) => return Vec::new(),
@@ -269,9 +272,10 @@ fn entries<T: Attaching>(value: Option<Value>, field: &str, found: &mut Found, l
     entries.filter_map(read).collect()
 }
 
-/// Says what a policy is attached to.
+/// A target of a policy.
 trait Attaching: DeserializeOwned {
-    /// What one with faults is about at least, so that it can be closed; none where that cannot be told.
+    /// Returns at least the objects that a target with faults refers to, so that they can be closed; `None` where they
+    /// cannot be read.
     fn guessed(written: &Value) -> Option<Self>;
 }
 
@@ -279,7 +283,7 @@ impl Attaching for TargetRef {
     fn guessed(written: &Value) -> Option<Self> {
         let text = |name: &str| written.get(name).and_then(Value::as_str).map(Arc::from);
         let group = text("group").unwrap_or_default();
-        // Which section is meant is not known: all of it.
+        // The intended section is unknown, so the whole object is the target.
         Some(Self { group, kind: text("kind")?, name: text("name")?, section_name: None })
     }
 }
@@ -304,7 +308,7 @@ impl Attaching for TargetSelector {
     }
 }
 
-/// Says that something is switched off.
+/// A marker that switches something off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Disable {}
 
@@ -327,7 +331,7 @@ mod tests {
     use crate::apis::Body;
     use crate::engine::Event;
 
-    /// How many targets are known of a policy with so many, and what is told of them.
+    /// Returns the number of known targets of a policy with `count` targets, and the messages of its faults.
     fn read(count: usize) -> (usize, Vec<String>) {
         let target = |index: usize| json!({"group": "g", "kind": "K", "name": format!("n{index}")});
         let document: Value = json!({
@@ -351,7 +355,8 @@ mod tests {
         assert_eq!(read(TARGETS_READ_MAX + 2), (TARGETS_READ_MAX, vec![told]));
     }
 
-    /// The targets of a TrafficPolicy with this spec after one with those targets, and whether something is wrong with it.
+    /// Returns the targets of a TrafficPolicy with this spec after a version with those targets, and whether the policy
+    /// has a fault.
     fn after(targets: &[&str], spec: &str) -> (Vec<String>, bool) {
         let policy = |spec: &str| {
             let head =
@@ -388,7 +393,7 @@ mod tests {
         }
         let partly = "spec: {targetRefs: [{group: g, kind: K, name: c}, {kind: K}]}";
         assert_eq!(after(&["a", "c"], partly), (vec!["c".into(), "a".into()], true));
-        // An edit that can be read is what it says.
+        // A readable edit counts as it is written.
         let whole = [
             ("spec: {}", vec![]),
             ("spec: {targetRefs: []}", vec![]),
@@ -424,7 +429,7 @@ mod tests {
         }
     }
 
-    /// How many logs are read of a ListenerPolicy with these, and the fields of its faults.
+    /// Returns the number of logs that are read of a ListenerPolicy with these logs, and the fields of its faults.
     fn logs(written: &Value) -> (Option<usize>, Vec<String>) {
         let document: Value = json!({
             "apiVersion": "gateway.kgateway.dev/v1alpha1",
@@ -455,7 +460,7 @@ mod tests {
             (Some(2), fields(&["[3]", "[0].fileSink.path", "[2].fileSink.path"]))
         );
         assert_eq!(logs(&json!(5)), (None, fields(&[""])));
-        // Each broken entry costs a reading of the whole policy.
+        // Each broken entry costs a decoding of the whole policy.
         let (read, fields) = logs(&list(&[&bad; 1000]));
         assert_eq!((read, fields.len()), (None, super::UNREAD_PARTS_MAX + 1));
     }

@@ -1,4 +1,4 @@
-//! What ListenerPolicies say about access logs.
+//! Access log fields of ListenerPolicies.
 
 use std::sync::Arc;
 
@@ -8,53 +8,53 @@ use serde_json::{Map, Value};
 use super::log_filter::Filter;
 use crate::apis::gateway::references::BackendRef;
 
-/// Where requests are written down.
+/// An access log.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessLog {
-    /// In a file.
+    /// A file.
     pub file_sink: Option<FileSink>,
-    /// Which requests.
+    /// Filter of the logged requests.
     pub filter: Option<Filter>,
-    /// By a service of gRPC.
+    /// A gRPC access log service.
     pub grpc_service: Option<LogService>,
-    /// By a collector of OpenTelemetry.
+    /// An OpenTelemetry collector.
     pub open_telemetry: Option<OpenTelemetryLog>,
 }
 
-/// A file.
+/// A file that receives log lines.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileSink {
-    /// Each line as an object.
+    /// Format of each line as a JSON object.
     pub json_format: Option<Map<String, Value>>,
-    /// Its path.
+    /// Path of the file.
     pub path: Arc<str>,
-    /// Each line as text.
+    /// Format of each line as text.
     pub string_format: Option<Arc<str>>,
 }
 
-/// A service of gRPC.
+/// A gRPC service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcService {
-    /// The host that it is asked for.
+    /// `:authority` of calls.
     pub authority: Option<Arc<str>>,
-    /// Who it is.
+    /// Backend of the service.
     pub backend_ref: Option<BackendRef>,
-    /// What it is told at the beginning.
+    /// Metadata that is sent at the start of a stream.
     pub initial_metadata: Option<Vec<Metadata>>,
-    /// Its largest message.
+    /// Maximum size of a received message.
     pub max_receive_message_length: Option<i64>,
-    /// When it is asked again.
+    /// Retries.
     pub retry_policy: Option<RetryPolicy>,
-    /// Are Envoy's own headers left out?
+    /// Whether Envoy's own headers are left out.
     pub skip_envoy_headers: Option<bool>,
-    /// How long it may take.
+    /// Time limit for calls.
     pub timeout: Option<Arc<str>>,
 }
 
-/// A header of gRPC.
+/// A gRPC metadata entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
@@ -64,57 +64,57 @@ pub struct Metadata {
     pub value: Option<Arc<str>>,
 }
 
-/// When a service is asked again.
+/// Retries of calls to a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryPolicy {
-    /// How often.
+    /// Number of retries.
     pub num_retries: Option<i64>,
-    /// The time between.
+    /// Delays between retries.
     pub retry_back_off: Option<BackOff>,
 }
 
-/// The time between two tries.
+/// Delays between retries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackOff {
-    /// The shortest.
+    /// Minimum delay.
     pub base_interval: Arc<str>,
-    /// The longest.
+    /// Maximum delay.
     pub max_interval: Option<Arc<str>>,
 }
 
-/// A service of gRPC that writes requests down.
+/// A gRPC access log service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogService {
-    /// Request headers that are written down.
+    /// Additional request headers that are logged.
     pub additional_request_headers_to_log: Option<Vec<Arc<str>>>,
-    /// Response headers that are.
+    /// Additional response headers that are logged.
     pub additional_response_headers_to_log: Option<Vec<Arc<str>>>,
-    /// Response trailers that are.
+    /// Additional response trailers that are logged.
     pub additional_response_trailers_to_log: Option<Vec<Arc<str>>>,
-    /// The host that it is asked for.
+    /// `:authority` of calls.
     pub authority: Option<Arc<str>>,
-    /// Who it is.
+    /// Backend of the service.
     pub backend_ref: Option<BackendRef>,
-    /// What it is told at the beginning.
+    /// Metadata that is sent at the start of a stream.
     pub initial_metadata: Option<Vec<Metadata>>,
-    /// What the log is called.
+    /// Name of the log.
     #[serde(default)]
     pub log_name: Arc<str>,
-    /// Its largest message.
+    /// Maximum size of a received message.
     pub max_receive_message_length: Option<i64>,
-    /// When it is asked again.
+    /// Retries.
     pub retry_policy: Option<RetryPolicy>,
-    /// Are Envoy's own headers left out?
+    /// Whether Envoy's own headers are left out.
     pub skip_envoy_headers: Option<bool>,
-    /// How long it may take.
+    /// Time limit for calls.
     pub timeout: Option<Arc<str>>,
 }
 
 impl LogService {
-    /// The service itself.
+    /// Returns the gRPC service without the log settings.
     pub fn service(&self) -> GrpcService {
         GrpcService {
             authority: self.authority.clone(),
@@ -128,20 +128,20 @@ impl LogService {
     }
 }
 
-/// A collector of OpenTelemetry.
+/// An OpenTelemetry collector for logs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenTelemetryLog {
-    /// What is told of each request.
+    /// Attributes of each log entry.
     pub attributes: Option<KeyValues>,
-    /// The line.
+    /// Text of the log entry.
     pub body: Option<Arc<str>>,
-    /// Are Envoy's own labels left out?
+    /// Whether Envoy's own labels are left out.
     pub disable_builtin_labels: Option<bool>,
-    /// Who it is.
+    /// The collector.
     #[serde(default)]
     pub grpc_service: LogService,
-    /// What is told of this Envoy.
+    /// Attributes of the Envoy.
     pub resource_attributes: Option<KeyValues>,
 }
 
@@ -164,13 +164,13 @@ pub struct KeyValue {
     pub value: AnyValue,
 }
 
-/// A value; one of the fields.
+/// A value; one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnyValue {
-    /// Several.
+    /// A list of values.
     pub array_value: Option<Vec<AnyValue>>,
-    /// Several by key.
+    /// Values by key.
     pub kv_list_value: Option<KeyValues>,
     /// Text.
     pub string_value: Option<Arc<str>>,

@@ -1,4 +1,4 @@
-//! What ListenerPolicies say about tracing.
+//! Tracing fields of ListenerPolicies.
 
 use std::sync::Arc;
 
@@ -7,74 +7,74 @@ use serde::{Deserialize, Serialize};
 use super::records::GrpcService;
 use super::traffic::Attribute;
 
-/// Where requests are traced.
+/// Tracing of requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tracing {
-    /// What is recorded besides.
+    /// Additional attributes of spans.
     pub attributes: Option<Vec<Attribute>>,
-    /// The share of requests for which clients ask, in percent.
+    /// Percentage of the requests with a client's demand for tracing that are traced.
     pub client_sampling: Option<i64>,
-    /// The longest path that is recorded.
+    /// Maximum length of a path in a span.
     pub max_path_tag_length: Option<i64>,
-    /// The most of all, in percent.
+    /// Maximum percentage of all requests that are traced.
     pub overall_sampling: Option<i64>,
-    /// Who is told.
+    /// Receiver of the spans.
     pub provider: Provider,
-    /// The share of all other requests, in percent.
+    /// Percentage of all other requests that are traced.
     pub random_sampling: Option<i64>,
-    /// Is each request to a back end recorded apart?
+    /// Whether each request to a backend gets a span of its own.
     pub spawn_upstream_span: Option<bool>,
-    /// Is more recorded?
+    /// Whether spans have additional events.
     pub verbose: Option<bool>,
 }
 
-/// Who is told of traces.
+/// Receiver of spans.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Provider {
-    /// A collector of OpenTelemetry.
+    /// An OpenTelemetry collector.
     pub open_telemetry: Option<OpenTelemetryTracing>,
 }
 
-/// A collector of OpenTelemetry.
+/// An OpenTelemetry collector for spans.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenTelemetryTracing {
-    /// Who it is.
+    /// The collector.
     pub grpc_service: GrpcService,
-    /// Where attributes of this Envoy come from.
+    /// Sources of the attributes of the Envoy.
     pub resource_detectors: Option<Vec<ResourceDetector>>,
-    /// Which requests are recorded.
+    /// Sampler of the requests.
     pub sampler: Option<Sampler>,
-    /// What this Envoy is called.
+    /// Service name of the Envoy in spans.
     pub service_name: Option<Arc<str>>,
 }
 
-/// Where attributes of this Envoy come from.
+/// A source of attributes of the Envoy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceDetector {
-    /// From its environment.
+    /// The environment variables of the Envoy.
     pub environment_resource_detector: Option<EnvironmentDetector>,
 }
 
-/// Attributes from the environment.
+/// Attributes from environment variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentDetector {
-    /// Are they looked for?
+    /// Whether the source is used.
     pub enable: Option<bool>,
 }
 
-/// Which requests are recorded.
+/// A sampler of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sampler {
-    /// All of them.
+    /// All requests are sampled.
     pub always_on_config: Option<AlwaysOn>,
 }
 
-/// All requests are recorded.
+/// A sampler of all requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct AlwaysOn {}

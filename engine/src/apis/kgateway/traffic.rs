@@ -1,4 +1,4 @@
-//! Fields of TrafficPolicies about the way that requests take.
+//! Fields of TrafficPolicies for the handling of requests and responses.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::{Disable, Quantity};
 
-/// Cross-origin requests.
+/// Cross-origin requests (CORS).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cors {
     /// Origins.
     pub allow_origins: Option<Vec<String>>,
-    /// May cookies and the like be sent?
+    /// Whether credentials such as cookies may be sent.
     pub allow_credentials: Option<bool>,
     /// Methods.
     pub allow_methods: Option<Vec<String>>,
@@ -20,59 +20,59 @@ pub struct Cors {
     pub allow_headers: Option<Vec<String>>,
     /// Response headers that scripts may see.
     pub expose_headers: Option<Vec<String>>,
-    /// Seconds that a preflight's answer may be kept.
+    /// Time for which the answer to a preflight request may be cached, in seconds.
     pub max_age: Option<i64>,
-    /// None at all, whatever is said elsewhere.
+    /// Disables CORS, whatever less specific policies specify.
     pub disable: Option<Disable>,
 }
 
-/// Requests that other sites make in somebody's name.
+/// CSRF protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Csrf {
-    /// The share of requests that are judged, in percent.
+    /// Percentage of requests that are checked.
     pub percentage_enabled: Option<i64>,
-    /// The share of requests that are judged without consequence, in percent.
+    /// Percentage of requests that are checked without enforcement.
     pub percentage_shadowed: Option<i64>,
-    /// Origins that are as good as one's own.
+    /// Additional origins that are trusted like the own one.
     pub additional_origins: Option<Vec<TextMatch>>,
 }
 
-/// A text; one of the fields says how it is compared.
+/// A condition on a text; one of the fields selects the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TextMatch {
-    /// All of it.
+    /// The whole text.
     pub exact: Option<Arc<str>>,
-    /// Its beginning.
+    /// The beginning of the text.
     pub prefix: Option<Arc<str>>,
-    /// Its end.
+    /// The end of the text.
     pub suffix: Option<Arc<str>>,
-    /// Any part.
+    /// Any part of the text.
     pub contains: Option<Arc<str>>,
-    /// RE2 on all of it.
+    /// RE2 regular expression for the whole text.
     pub safe_regex: Option<Arc<str>>,
-    /// Are upper and lower case the same?
+    /// Whether upper and lower case are equal.
     pub ignore_case: Option<bool>,
 }
 
-/// How copies of requests are sent.
+/// Settings of mirrored requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestMirror {
-    /// Is their host left without `-shadow`?
+    /// Whether `-shadow` is not appended to the host.
     pub disable_shadow_host_suffix_append: Option<bool>,
-    /// Their host.
+    /// Host of mirrored requests.
     pub host_rewrite_literal: Option<Arc<str>>,
 }
 
-/// Requests are taken in whole before they go on.
+/// Buffering of whole requests before they are forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Buffer {
-    /// The largest that is taken.
+    /// Maximum size of a request.
     pub max_request_size: Option<Quantity>,
-    /// They are not, whatever is said elsewhere.
+    /// Disables buffering, whatever less specific policies specify.
     pub disable: Option<Disable>,
 }
 
@@ -80,105 +80,105 @@ pub struct Buffer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
-    /// For a request.
+    /// Time limit for a request.
     pub request: Option<Arc<str>>,
-    /// For a stream on which nothing happens.
+    /// Time limit for a stream without activity.
     pub stream_idle: Option<Arc<str>>,
 }
 
-/// When requests are tried again.
+/// Retries of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
-    /// On what.
+    /// Conditions for a retry.
     pub retry_on: Option<Vec<Arc<str>>>,
-    /// How often, 1 where unset.
+    /// Number of retries, 1 where unset.
     pub attempts: Option<i64>,
     /// Time limit of one try.
     pub per_try_timeout: Option<Arc<str>>,
-    /// On these statuses.
+    /// Statuses that are retried.
     pub status_codes: Option<Vec<i64>>,
-    /// The first pause, 25 ms where unset.
+    /// First delay between retries, 25 ms where unset.
     pub backoff_base_interval: Option<Arc<str>>,
 }
 
-/// Redirects of back ends that are followed.
+/// Redirects of backends that Envoy follows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InternalRedirect {
-    /// Of these statuses.
+    /// Statuses of redirects that are followed.
     pub redirect_response_codes: Option<Vec<i64>>,
-    /// From one scheme to the other?
+    /// Whether a redirect to another scheme is followed.
     pub allow_cross_scheme_redirect: Option<bool>,
-    /// Headers of the redirect that go into the next request.
+    /// Headers of the redirect that are copied to the next request.
     pub response_headers_to_copy: Option<Vec<Arc<str>>>,
-    /// How many, one after the other.
+    /// Maximum number of redirects in sequence.
     pub max_redirects: Option<i64>,
 }
 
-/// The path that back ends see.
+/// Rewrite of the path that backends receive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UrlRewrite {
-    /// By a regular expression.
+    /// Rewrite by a regular expression.
     pub path_regex: Option<PathRegex>,
 }
 
-/// A path rewritten by a regular expression.
+/// A rewrite of the path by a regular expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PathRegex {
-    /// What is replaced.
+    /// Regular expression of the text to replace.
     pub pattern: Arc<str>,
-    /// What comes in its place.
+    /// Replacement.
     pub substitution: Arc<str>,
 }
 
-/// Bodies are compressed and expanded.
+/// Compression and decompression of bodies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Compression {
-    /// Bodies of responses are compressed.
+    /// Compression of response bodies.
     pub response_compression: Option<Codec>,
-    /// Bodies of requests are expanded.
+    /// Decompression of request bodies.
     pub request_decompression: Option<Codec>,
 }
 
-/// How bodies are compressed.
+/// Settings of compression or decompression.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Codec {
-    /// `Gzip`, `Brotli` or `Zstd`; the first where unset.
+    /// `Gzip`, `Brotli` or `Zstd`; `Gzip` where unset.
     pub libraries: Option<Vec<Arc<str>>>,
-    /// They are not, whatever is said elsewhere.
+    /// Disables it, whatever less specific policies specify.
     pub disable: Option<Disable>,
 }
 
-/// What is recorded of requests.
+/// Tracing settings of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteTracing {
-    /// The share of requests for which clients ask, in percent.
+    /// Percentage of the requests with a client's demand for tracing that are traced.
     pub client_sampling: Option<i64>,
-    /// The share of all others, in percent.
+    /// Percentage of all other requests that are traced.
     pub random_sampling: Option<i64>,
-    /// The most of both, in percent.
+    /// Maximum percentage of all requests that are traced.
     pub overall_sampling: Option<i64>,
-    /// What is recorded besides.
+    /// Additional attributes of spans.
     pub attributes: Option<Vec<Attribute>>,
-    /// Nothing, whatever is said elsewhere.
+    /// Disables tracing, whatever less specific policies specify.
     pub disable: Option<Disable>,
 }
 
-/// Something that is recorded; one of the fields beside the name.
+/// An attribute of spans; one of the fields beside the name is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attribute {
     /// Name.
     pub name: Arc<str>,
-    /// A text.
+    /// A constant text.
     pub literal: Option<Literal>,
-    /// A variable of Envoy's environment.
+    /// An environment variable of the Envoy.
     pub environment: Option<Named>,
     /// A header of the request.
     pub request_header: Option<Named>,
@@ -186,7 +186,7 @@ pub struct Attribute {
     pub metadata: Option<MetadataAttribute>,
 }
 
-/// A text.
+/// A constant text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Literal {
@@ -194,40 +194,40 @@ pub struct Literal {
     pub value: Arc<str>,
 }
 
-/// Something by name, and what is recorded where it is not there.
+/// A named source of a value, with a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Named {
     /// Name.
     pub name: Arc<str>,
-    /// What is recorded otherwise.
+    /// Value where the source is missing.
     pub default_value: Option<Arc<str>>,
 }
 
-/// Metadata that is recorded.
+/// A value in metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetadataAttribute {
     /// `Request`, `Route`, `Cluster` or `Host`.
     pub kind: Option<Arc<str>>,
-    /// Where in it.
+    /// Position in the metadata.
     pub metadata_key: Option<MetadataKey>,
-    /// What is recorded otherwise.
+    /// Value where the metadata is missing.
     pub default_value: Option<Arc<str>>,
 }
 
-/// A place in metadata.
+/// A position in metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetadataKey {
     /// Namespace.
     pub key: Arc<str>,
-    /// The way to the value.
+    /// Path of the value.
     #[serde(default)]
     pub path: Vec<PathSegment>,
 }
 
-/// A step of the way to a value.
+/// A segment of the path of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PathSegment {
@@ -235,50 +235,50 @@ pub struct PathSegment {
     pub key: Arc<str>,
 }
 
-/// Requests that are delayed or fail on purpose.
+/// Fault injection: deliberate delays and failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FaultInjection {
-    /// Some wait.
+    /// Delays of requests.
     pub delay: Option<FaultDelay>,
-    /// Some fail.
+    /// Aborts of requests.
     pub abort: Option<FaultAbort>,
-    /// Some answers are slow.
+    /// Slow responses.
     pub response_rate_limit: Option<FaultRate>,
-    /// The most that are under way at a time.
+    /// Maximum number of concurrent faults.
     pub max_active_faults: Option<i64>,
-    /// None at all, whatever is said elsewhere.
+    /// Disables fault injection, whatever less specific policies specify.
     pub disable: Option<Disable>,
 }
 
-/// Some requests wait.
+/// Delays of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FaultDelay {
-    /// How long.
+    /// Duration of the delay.
     pub fixed_delay: Arc<str>,
-    /// How many, in percent.
+    /// Percentage of the requests.
     pub percentage: Option<i64>,
 }
 
-/// Some requests fail.
+/// Aborts of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FaultAbort {
-    /// With this status.
+    /// HTTP status.
     pub http_status: Option<i64>,
-    /// With this status of gRPC.
+    /// gRPC status.
     pub grpc_status: Option<i64>,
-    /// How many, in percent.
+    /// Percentage of the requests.
     pub percentage: Option<i64>,
 }
 
-/// Some answers are slow.
+/// Slow responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FaultRate {
-    /// How fast they are, in kibit each second.
+    /// Rate of the response, in Kibit per second.
     pub kbits_per_second: i64,
-    /// How many, in percent.
+    /// Percentage of the responses.
     pub percentage: Option<i64>,
 }

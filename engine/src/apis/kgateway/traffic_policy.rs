@@ -1,4 +1,4 @@
-//! TrafficPolicy: what is done to the requests of Gateways, listeners and routes.
+//! TrafficPolicy: handling of the requests of Gateways, listeners and routes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,204 +16,204 @@ use super::traffic::{
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
-/// What a TrafficPolicy says, its targets apart.
+/// Spec of a TrafficPolicy without its targets.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrafficSpec {
-    /// Headers, body and metadata are rewritten.
+    /// Transformation of headers, bodies and metadata.
     pub transformation: Option<Transformation>,
-    /// Requests and responses are shown to a service that may change them.
+    /// External processing: a service that may change requests and responses.
     pub ext_proc: Option<ExtProc>,
-    /// A service is asked whether requests may pass.
+    /// External authorization.
     pub ext_auth: Option<ExtAuth>,
-    /// How often requests may come.
+    /// Rate limits.
     pub rate_limit: Option<RateLimit>,
-    /// Cross-origin requests.
+    /// Cross-origin requests (CORS).
     pub cors: Option<Cors>,
-    /// Requests that other sites make in somebody's name.
+    /// CSRF protection.
     pub csrf: Option<Csrf>,
     /// Changes to headers.
     pub header_modifiers: Option<HeaderModifiers>,
-    /// How copies of requests are sent.
+    /// Settings of mirrored requests.
     pub request_mirror: Option<RequestMirror>,
-    /// Back ends see their own name as the host.
+    /// Whether the host is rewritten to the host name of the backend.
     pub auto_host_rewrite: Option<bool>,
-    /// Requests are taken in whole before they go on.
+    /// Buffering of whole requests before they are forwarded.
     pub buffer: Option<Buffer>,
     /// Time limits.
     pub timeouts: Option<Timeouts>,
-    /// When requests are tried again.
+    /// Retries.
     pub retry: Option<Retry>,
-    /// Redirects of back ends that are followed.
+    /// Redirects of backends that Envoy follows.
     pub internal_redirect: Option<InternalRedirect>,
-    /// Conditions under which requests pass.
+    /// RBAC: conditions under which requests are allowed or denied.
     pub rbac: Option<Rbac>,
-    /// Tokens that requests must carry.
+    /// JWT authentication.
     pub jwt_auth: Option<ExtensionUse>,
-    /// The path that back ends see.
+    /// Rewrite of the path that backends receive.
     pub url_rewrite: Option<UrlRewrite>,
-    /// Bodies are compressed and expanded.
+    /// Compression and decompression of bodies.
     pub compression: Option<Compression>,
-    /// User names and passwords.
+    /// Basic authentication.
     pub basic_auth: Option<BasicAuth>,
-    /// Keys that requests must carry.
+    /// API key authentication.
     pub api_key_auth: Option<ApiKeyAuth>,
-    /// Users log in elsewhere.
+    /// OAuth2 login.
     pub oauth2: Option<ExtensionUse>,
-    /// What is recorded of requests.
+    /// Tracing.
     pub tracing: Option<RouteTracing>,
-    /// Requests that are delayed or fail on purpose.
+    /// Fault injection.
     pub fault_injection: Option<FaultInjection>,
-    /// Who may come in, by address.
+    /// Access control by client address.
     pub acl: Option<Acl>,
-    /// What the names of statistics begin with.
+    /// Prefix of the names of statistics.
     pub stat_prefix: Option<Arc<str>>,
 }
 
-/// A GatewayExtension.
+/// A reference to a GatewayExtension.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtensionRef {
     /// Name.
     pub name: Arc<str>,
-    /// Namespace, the policy's own where unset.
+    /// Namespace, that of the policy where unset.
     pub namespace: Option<Arc<str>>,
 }
 
-/// The use of a GatewayExtension that needs nothing more.
+/// The use of a GatewayExtension without further settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtensionUse {
-    /// Which.
+    /// The extension.
     pub extension_ref: Option<ExtensionRef>,
-    /// None at all, whatever is said elsewhere.
+    /// Disables the extension, whatever less specific policies specify.
     pub disable: Option<Disable>,
 }
 
-/// The use of an authorization service.
+/// The use of an external authorization service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtAuth {
-    /// Which.
+    /// The extension.
     pub extension_ref: Option<ExtensionRef>,
-    /// How much of the body it is told.
+    /// Settings for sending the request body.
     pub with_request_body: Option<RequestBody>,
-    /// What else it is told.
+    /// Additional context that is sent to the service.
     pub context_extensions: Option<BTreeMap<String, String>>,
-    /// None at all, whatever is said elsewhere.
+    /// Disables external authorization, whatever less specific policies specify.
     pub disable: Option<Disable>,
 }
 
-/// How much of a body is told.
+/// Settings for sending a request body to a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestBody {
-    /// Bytes.
+    /// Maximum number of bytes that are sent.
     pub max_request_bytes: Option<i64>,
-    /// Also where there is more?
+    /// Whether a part of the body is sent where the body is larger.
     pub allow_partial_message: Option<bool>,
-    /// As bytes and not as text?
+    /// Whether the body is sent as bytes instead of text.
     pub pack_as_bytes: Option<bool>,
 }
 
-/// The use of a processing service.
+/// The use of an external processing service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtProc {
-    /// Which.
+    /// The extension.
     pub extension_ref: Option<ExtensionRef>,
-    /// What it is shown.
+    /// Parts of requests and responses that are sent to the service.
     pub processing_mode: Option<ProcessingMode>,
-    /// None at all, whatever is said elsewhere.
+    /// Disables external processing, whatever less specific policies specify.
     pub disable: Option<Disable>,
 }
 
-/// What a processing service is shown.
+/// Parts of requests and responses that are sent to a processing service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessingMode {
-    /// Headers of requests.
+    /// Request headers.
     pub request_header_mode: Option<Arc<str>>,
-    /// Headers of responses.
+    /// Response headers.
     pub response_header_mode: Option<Arc<str>>,
-    /// Bodies of requests.
+    /// Request bodies.
     pub request_body_mode: Option<Arc<str>>,
-    /// Bodies of responses.
+    /// Response bodies.
     pub response_body_mode: Option<Arc<str>>,
-    /// Trailers of requests.
+    /// Request trailers.
     pub request_trailer_mode: Option<Arc<str>>,
-    /// Trailers of responses.
+    /// Response trailers.
     pub response_trailer_mode: Option<Arc<str>>,
 }
 
-/// How often requests may come.
+/// Rate limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimit {
-    /// To one Envoy.
+    /// Limit for each Envoy.
     pub local: Option<LocalRateLimit>,
-    /// To all of them.
+    /// Limit for all Envoys together.
     pub global: Option<GlobalRateLimit>,
 }
 
-/// How often requests may come to one Envoy.
+/// Rate limit for each Envoy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalRateLimit {
     /// The limit; none where unset.
     pub token_bucket: Option<TokenBucket>,
-    /// The share of requests that are counted, in percent.
+    /// Percentage of requests that are counted.
     pub percent_enabled: Option<i64>,
-    /// The share of those over the limit that are refused, in percent.
+    /// Percentage of requests over the limit that are refused.
     pub percent_enforced: Option<i64>,
 }
 
-/// Tokens, of which each request takes one.
+/// Token bucket; each request takes one token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenBucket {
-    /// The most that there are.
+    /// Maximum number of tokens.
     pub max_tokens: i64,
-    /// How many come at a time, 1 where unset.
+    /// Number of tokens that are added at a time, 1 where unset.
     pub tokens_per_fill: Option<i64>,
-    /// How often they come.
+    /// Time between two additions.
     pub fill_interval: Arc<str>,
 }
 
-/// How often requests may come to all Envoys.
+/// Rate limit for all Envoys together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GlobalRateLimit {
-    /// What they are counted by.
+    /// Descriptors by which requests are counted.
     #[serde(default)]
     pub descriptors: Vec<Descriptor>,
     /// The service that counts.
     pub extension_ref: Option<ExtensionRef>,
 }
 
-/// What requests are counted by.
+/// A descriptor by which requests are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// All of these together.
+    /// The entries, which must all match.
     #[serde(default)]
     pub entries: Vec<DescriptorEntry>,
 }
 
-/// A part of a descriptor.
+/// An entry of a descriptor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DescriptorEntry {
     /// `Generic`, `Header`, `RemoteAddress` or `Path`.
     #[serde(rename = "type")]
     pub kind: Arc<str>,
-    /// Of type `Generic`: a text.
+    /// Of type `Generic`: a constant text.
     pub generic: Option<GenericEntry>,
-    /// Of type `Header`: the name.
+    /// Of type `Header`: the name of the header.
     pub header: Option<Arc<str>>,
 }
 
-/// A text that requests are counted by.
+/// A constant text by which requests are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GenericEntry {

@@ -1,4 +1,4 @@
-//! The protection of TrafficPolicies, field by field.
+//! Protection of TrafficPolicies, field by field.
 
 use super::headers::{Header, HeaderFilter, HeaderModifiers, Transform, Transformation};
 use super::traffic_policy::{GlobalRateLimit, LocalRateLimit, RateLimit, TrafficSpec};
@@ -37,7 +37,7 @@ impl Declare for TrafficSpec {
         let on = ext_proc.as_ref().map(|proc| proc.disable.is_none());
         sheet.guard("extProc", "the service may refuse requests, and what it is shown decides", on, ext_proc);
         let on = ext_auth.as_ref().map(|auth| auth.disable.is_none());
-        let because = "the service decides who may enter; another service, or another context, decides otherwise";
+        let because = "the service authorizes clients; another service or another context authorizes other clients";
         sheet.guard("extAuth", because, on, ext_auth);
         rate_limit.clone().unwrap_or_default().declare(sheet);
         let on = enabled(cors.is_some(), cors.as_ref().is_some_and(|cors| cors.disable.is_some()));
@@ -52,12 +52,12 @@ impl Declare for TrafficSpec {
         let on = buffer.as_ref().map(|buffer| buffer.disable.is_none());
         sheet.guard("buffer", "limits the size of requests; any size is a limit", on, &());
         sheet.free("timeouts", "how long requests may take; no client is let in or kept out by it", timeouts);
-        sheet.free("retry", "how often a back end is tried", retry);
-        sheet.free("internalRedirect", "redirects of back ends; filters see the new request again", internal_redirect);
+        sheet.free("retry", "how often a backend is tried", retry);
+        sheet.free("internalRedirect", "redirects of backends; filters see the new request again", internal_redirect);
         sheet.access("rbac", "conditions under which requests may enter", rbac, rbac.is_some());
         let on = enabled(jwt_auth.is_some(), jwt_auth.as_ref().is_some_and(|auth| auth.disable.is_some()));
         sheet.access("jwtAuth", "the providers of tokens that let requests enter", jwt_auth, on);
-        sheet.free("urlRewrite", "the path that back ends see; who may enter is decided before", url_rewrite);
+        sheet.free("urlRewrite", "the path that backends receive; clients are authorized before", url_rewrite);
         sheet.free("compression", "the encoding of bodies", compression);
         let on = enabled(basic_auth.is_some(), basic_auth.as_ref().is_some_and(|auth| auth.disable.is_some()));
         sheet.access("basicAuth", "credentials that let requests enter", basic_auth, on);
@@ -76,7 +76,7 @@ impl Declare for RateLimit {
     fn declare(&self, sheet: &mut Sheet) {
         let RateLimit { local, global } = self;
         let on = local.as_ref().map(|LocalRateLimit { token_bucket, percent_enabled: _, percent_enforced: _ }| {
-            // Without a bucket the field switches off what less specific policies limit.
+            // Without a bucket, the field switches off the limits of less specific policies.
             token_bucket.is_some()
         });
         sheet.guard("rateLimit.local", "limits how many requests enter; any figure is a limit", on, &());
@@ -85,7 +85,7 @@ impl Declare for RateLimit {
     }
 }
 
-const REQUEST: &str = "removing or overwriting (`set`) keeps the client's own value from back ends; `add` does not";
+const REQUEST: &str = "removing or overwriting (`set`) keeps the client's own value from backends; `add` does not";
 const RESPONSE: &str = "`remove` keeps the header from clients; `set` does as much as removing, and is not demanded";
 
 impl Declare for HeaderModifiers {
@@ -99,7 +99,7 @@ impl Declare for HeaderModifiers {
     }
 }
 
-/// The names that are removed, and those that are overwritten.
+/// Returns the names of headers that are removed, and of those that are overwritten.
 pub(super) fn changed(filter: Option<&HeaderFilter>) -> (Names, Names) {
     let Some(HeaderFilter { set, add: _, remove }) = filter else { return Default::default() };
     let name = |header: &Header| {
@@ -128,7 +128,7 @@ impl Declare for Transformation {
     }
 }
 
-/// The names that are removed, and those that are overwritten.
+/// Returns the names of headers that are removed, and of those that are overwritten.
 fn rewritten(transform: &Transform) -> (Names, Names) {
     let Transform { set, add: _, remove, body: _, dynamic_metadata: _ } = transform;
     let removed = names(remove.iter().flatten().map(|name| &**name));

@@ -1,4 +1,4 @@
-//! Trees are put together here, so that none becomes too deep.
+//! Construction of CEL expression trees with a depth limit.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use super::DEPTH_MAX;
 use super::fault::CelProblem;
 use super::tree::{Expr, Kind};
 
-/// The operator that is true where one of two is.
+/// CEL operator for "or".
 pub(super) const OR: &str = "_||_";
-/// The operator that is true where both are.
+/// CEL operator for "and".
 pub(super) const AND: &str = "_&&_";
-/// The operator that turns a condition round.
+/// CEL operator for "not".
 pub(super) const NOT: &str = "!_";
 
-/// What is wrong, with the byte where it begins.
+/// A result; the error has the byte where the problem begins.
 pub(super) type Flawed<T> = Result<T, (usize, CelProblem)>;
 
-/// A step; refused where the tree becomes too deep.
+/// Returns a node; fails where the tree becomes too deep.
 pub(super) fn step(at: usize, kind: Kind) -> Flawed<Expr> {
     let expr = measured(at, kind);
     if expr.depth > DEPTH_MAX { Err((at, CelProblem::Deep)) } else { Ok(expr) }
 }
 
 fn measured(at: usize, kind: Kind) -> Expr {
-    // A map has a message more than others between it and what is in it.
+    // A map has one more protobuf message than other nodes between itself and its entries.
     let own = if matches!(kind, Kind::Map(_)) { 2 } else { 1 };
     let (mut depth, mut steps) = (0u16, 1usize);
     let mut take = |below: &Expr| {
@@ -40,19 +40,19 @@ fn measured(at: usize, kind: Kind) -> Expr {
     Expr { kind, at, depth: depth.saturating_add(own), steps }
 }
 
-/// A call of an operator.
+/// Returns a call of an operator.
 pub(super) fn operator(at: usize, function: &str, arguments: Vec<Expr>) -> Flawed<Expr> {
     step(at, Kind::Call { function: function.into(), on: None, arguments })
 }
 
-/// Many conditions joined by one operator, halves within halves: it makes no difference to what comes out, and the tree
-/// stays flat. `None` where there is none. Each condition is moved once.
+/// Joins many conditions with one operator into a balanced tree: the result is equal, and the tree stays flat. Returns
+/// `None` where there is no condition. Each condition is moved once.
 pub(super) fn joined(function: &Arc<str>, all: Vec<Expr>) -> Option<Expr> {
     let count = all.len();
     halves(function, &mut all.into_iter(), count)
 }
 
-/// So many of the conditions that are left.
+/// Joins the next `count` conditions.
 fn halves(function: &Arc<str>, left: &mut std::vec::IntoIter<Expr>, count: usize) -> Option<Expr> {
     if count <= 1 {
         return left.next();
@@ -63,12 +63,13 @@ fn halves(function: &Arc<str>, left: &mut std::vec::IntoIter<Expr>, count: usize
     Some(measured(at, Kind::Call { function: function.clone(), on: None, arguments: vec![first, second] }))
 }
 
-/// What is true where one of them is; `None` where there is none.
+/// Returns a condition that is true where at least one of the conditions is true; `None` where there is no condition.
 pub fn any_of(conditions: Vec<Expr>) -> Option<Expr> {
     joined(&OR.into(), conditions)
 }
 
-/// What is true where a condition is false. Where that has no answer this has none either.
+/// Returns a condition that is true where `condition` is false. Where `condition` has no result, neither does the
+/// negation.
 pub fn not(condition: Expr) -> Expr {
     measured(condition.at, Kind::Call { function: NOT.into(), on: None, arguments: vec![condition] })
 }

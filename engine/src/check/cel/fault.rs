@@ -1,24 +1,24 @@
-//! What is wrong with a condition, and where.
+//! Faults of CEL conditions, with their position.
 
 use crate::check::Excerpt;
 use crate::check::meter::OutOfSteps;
 use crate::check::re2::RegexFault;
 
-/// What is wrong with a condition.
+/// A fault of a condition.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{place}{problem}")]
 pub struct CelFault {
     place: Place,
-    /// What it is.
+    /// The problem.
     pub problem: CelProblem,
 }
 
-/// Where in the text; counted from 1, in characters.
+/// Position in the text: line and column in characters, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     line: usize,
     column: usize,
-    /// Is there one line only?
+    /// Whether the text has only one line.
     single: bool,
 }
 
@@ -32,82 +32,82 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// See [`CelFault`].
+/// The problem of a [`CelFault`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CelProblem {
-    /// There is nothing.
+    /// The condition is empty.
     #[error("the condition is empty")]
     Empty,
     /// The text is too long.
     #[error("the condition has {bytes} bytes; it may have {}", super::TEXT_BYTES_MAX)]
     Long {
-        /// Its length.
+        /// Length of the condition.
         bytes: usize,
     },
-    /// Something is nested too deeply.
+    /// The nesting is too deep.
     #[error("this is nested too deeply")]
     Deep,
-    /// There is something else than what must be there.
-    #[error("{found} stands where {wanted} must be")]
+    /// A word where another word is expected.
+    #[error("{found} where {wanted} is expected")]
     Expected {
-        /// What is there.
+        /// The word that was found.
         found: Excerpt,
-        /// What must be there.
+        /// The expected word.
         wanted: &'static str,
     },
-    /// It ends too early.
+    /// The condition ends too early.
     #[error("the condition ends where {wanted} must be")]
     Ended {
-        /// What must be there.
+        /// The expected word.
         wanted: &'static str,
     },
-    /// A character that means nothing.
+    /// A character without a meaning in CEL.
     #[error("{found} means nothing in CEL")]
     Character {
-        /// Which.
+        /// The character.
         found: Excerpt,
     },
-    /// A word that may not be used.
+    /// A reserved word.
     #[error("{word} is a reserved word")]
     Reserved {
-        /// Which.
+        /// The word.
         word: Excerpt,
     },
-    /// A text that does not end, or has a wrong escape.
+    /// A text that does not end, or has a wrong escape sequence.
     #[error("{0}")]
     Literal(&'static str),
-    /// A function that Envoy does not know.
+    /// A function that Envoy does not have.
     #[error("Envoy knows no function {name} {form}")]
     Function {
-        /// Its name.
+        /// Name of the function.
         name: Excerpt,
-        /// How it is called.
+        /// Form of the call.
         form: String,
     },
-    /// A macro that walks over a list.
-    #[error("Envoy does not walk over lists: write what {name} says case by case, joined by || or &&")]
+    /// A macro that iterates over a list.
+    #[error("Envoy does not evaluate list macros: write each case of {name} separately, joined by || or &&")]
     Macro {
-        /// Its name.
+        /// Name of the macro.
         name: &'static str,
     },
-    /// Something that Envoy does not do.
+    /// A feature of CEL that Envoy does not support.
     #[error("{0}")]
     Unserved(&'static str),
-    /// An attribute that nobody fills in.
+    /// An attribute that Envoy does not have.
     #[error("{name} is nothing that Envoy knows of a request{hint}")]
     Unknown {
-        /// Its name.
+        /// Name of the attribute.
         name: Excerpt,
-        /// What else is known.
+        /// The known attributes.
         hint: String,
     },
-    /// Something that is neither true nor false.
+    /// An expression that is neither true nor false.
     #[error("this is never true or false, and so no condition")]
     NoCondition,
-    /// A regex that RE2 cannot read.
+    /// A regex that RE2 cannot parse.
     #[error("{0}")]
     Regex(RegexFault),
-    /// Reading it takes too many steps.
+    /// The check takes too many steps.
     #[error("{0}")]
     Costly(OutOfSteps),
 }
@@ -119,7 +119,7 @@ impl From<OutOfSteps> for (usize, CelProblem) {
 }
 
 impl CelFault {
-    /// A fault at a byte of the text.
+    /// Returns a fault at a byte of the text.
     pub(super) fn new(text: &str, at: usize, problem: CelProblem) -> Self {
         let before = text.get(..at.min(text.len())).unwrap_or(text);
         let line = before.rsplit('\n').next().unwrap_or_default();
@@ -132,7 +132,7 @@ impl CelFault {
         Self { place, problem }
     }
 
-    /// A fault of the whole text.
+    /// Returns a fault of the whole text.
     pub(super) fn whole(problem: CelProblem) -> Self {
         Self { place: Place { line: 0, column: 0, single: true }, problem }
     }

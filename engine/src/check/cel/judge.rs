@@ -1,4 +1,4 @@
-//! What of a condition Envoy would refuse, or never find true.
+//! Detection of conditions that Envoy would refuse, or that are never true.
 
 use super::build::{AND, Flawed, NOT, OR};
 use super::fault::CelProblem;
@@ -10,15 +10,15 @@ use crate::check::Excerpt;
 use crate::check::meter::Meter;
 use crate::check::re2::{Limits, Regexes};
 
-/// Says what is wrong with a condition.
+/// Returns the problem of a condition.
 pub(super) fn judge(expr: &Expr, regexes: &Regexes, meter: &Meter) -> Flawed<()> {
-    // Each step is visited twice.
+    // Each node is visited twice.
     meter.spend(expr.steps.saturating_mul(2))?;
     known(expr, regexes)?;
     condition(expr)
 }
 
-/// Is all that it uses known? Steps are as deep as trees may be.
+/// Checks that all names and functions are known. The recursion is as deep as trees may be.
 fn known(expr: &Expr, regexes: &Regexes) -> Flawed<()> {
     let known = |expr: &Expr| known(expr, regexes);
     match &expr.kind {
@@ -32,7 +32,7 @@ fn known(expr: &Expr, regexes: &Regexes) -> Flawed<()> {
         Kind::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).try_for_each(known),
         Kind::Call { function, on, arguments } => {
             arguments.iter().try_for_each(known)?;
-            // `re` is a part of the name of a function there.
+            // There, `re` is a part of the name of a function.
             let of_regexes = on.as_ref().is_some_and(|on| matches!(&on.kind, Kind::Name(name) if &**name == "re"));
             match on {
                 Some(on) if !of_regexes => known(on)?,
@@ -60,7 +60,7 @@ fn named(at: usize, name: &str) -> Flawed<()> {
     Err((at, CelProblem::Unknown { name: Excerpt::new(name), hint: format!("; there are {names}") }))
 }
 
-/// The attribute that something is, with its fields.
+/// Returns the attribute that a name refers to, with its fields.
 fn attribute(expr: &Expr) -> Option<(&'static str, &'static [&'static str])> {
     let Kind::Name(name) = &expr.kind else { return None };
     ATTRIBUTES.into_iter().find(|(attribute, _)| *attribute == &**name)
@@ -105,7 +105,7 @@ fn call(at: usize, function: &str, on: Option<&Expr>, arguments: &[Expr], of_reg
     Ok(())
 }
 
-/// Regexes are looked at where bytes and characters are the same; others are left to Envoy.
+/// Checks regexes for which bytes and characters are equal; other regexes are checked by Envoy.
 fn regex(at: usize, pattern: &str, regexes: &Regexes) -> Flawed<()> {
     let plain = pattern.is_ascii() && !["\\p", "\\P", "\\x{"].iter().any(|wide| pattern.contains(wide));
     if !plain || pattern.is_empty() {
@@ -115,7 +115,7 @@ fn regex(at: usize, pattern: &str, regexes: &Regexes) -> Flawed<()> {
     regexes.check_within(pattern, limits).map(|_| ()).map_err(|fault| (at, CelProblem::Regex(fault)))
 }
 
-/// May it be true or false? So must all be that it is made of by logic.
+/// Checks that an expression can be true or false, and so can all operands of logical operators.
 fn condition(expr: &Expr) -> Flawed<()> {
     match expr.operator() {
         Some((OR | AND | NOT | "_?_:_", parts)) => parts.iter().try_for_each(condition),

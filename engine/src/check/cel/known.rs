@@ -1,10 +1,10 @@
-//! What Envoy knows of CEL and of requests.
+//! Functions and attributes of CEL in Envoy.
 
-/// Types, which are values as well.
+/// Types, which are also values.
 pub(super) const TYPES: [&str; 12] =
     ["bool", "bytes", "double", "dyn", "google", "int", "list", "map", "null_type", "string", "type", "uint"];
 
-/// Attributes that are there when a request is judged, with their fields; those without fields have any.
+/// Attributes that exist when a request is evaluated, with their fields; an attribute without listed fields has any.
 pub(super) const ATTRIBUTES: [(&str, &[&str]); 7] = [
     (
         "request",
@@ -63,13 +63,13 @@ pub(super) const ATTRIBUTES: [(&str, &[&str]); 7] = [
     ("filter_state", &[]),
 ];
 
-/// Attributes that are filled in later.
+/// Attributes that get their values later.
 pub(super) const LATER: [&str; 3] = ["response", "upstream", "upstream_filter_state"];
 
-/// The one attribute that is a condition by itself.
+/// The only attribute that is a condition by itself.
 pub(super) const TRUE_OR_FALSE: (&str, &str) = ("connection", "mtls");
 
-/// Functions that are called on something, with how many arguments they take.
+/// Methods, with the range of the number of their arguments.
 pub(super) const METHODS: [(&str, std::ops::RangeInclusive<usize>); 15] = [
     ("contains", 1..=1),
     ("endsWith", 1..=1),
@@ -88,7 +88,7 @@ pub(super) const METHODS: [(&str, std::ops::RangeInclusive<usize>); 15] = [
     ("startsWith", 1..=1),
 ];
 
-/// Other functions, with how many arguments they take.
+/// Other functions, with the number of their arguments.
 pub(super) const FUNCTIONS: [(&str, usize); 14] = [
     ("bool", 1),
     ("bytes", 1),
@@ -106,11 +106,11 @@ pub(super) const FUNCTIONS: [(&str, usize); 14] = [
     ("uint", 1),
 ];
 
-/// Functions of the extension for regexes, in `re`, with how many arguments they take.
+/// Functions of the regex extension, in `re`, with the number of their arguments.
 pub(super) const REGEXES: [(&str, usize); 3] = [("capture", 2), ("captureN", 2), ("extract", 3)];
 
-/// What may be true or false of all functions.
+/// Functions with a result that may be true or false.
 pub(super) const CONDITIONS: [&str; 6] = ["bool", "contains", "dyn", "endsWith", "matches", "startsWith"];
 
-/// The largest program of a regex, as Envoy sets it for CEL.
+/// Maximum program size of a regex, as Envoy sets it for CEL.
 pub(super) const REGEX_PROGRAM_MAX: u32 = 100;

@@ -1,14 +1,14 @@
-//! Numbers, texts and bytes.
+//! Literals of CEL: numbers, texts and bytes.
 
 use super::build::Flawed;
 use super::fault::CelProblem;
 use super::scan::Word;
 use super::tree::Constant;
 
-/// How quotes of texts look, longer ones first.
+/// Quotes of texts, longer ones first.
 const QUOTES: [&str; 4] = ["\"\"\"", "'''", "\"", "'"];
 
-/// A text or bytes at the beginning, and its length; `None` where there is none.
+/// Parses a text or bytes literal at the beginning and returns it with its length; `None` where there is none.
 pub(super) fn text(rest: &str) -> Flawed<Option<(Constant, usize)>> {
     let prefix = rest.len() - rest.trim_start_matches(['r', 'R', 'b', 'B']).len();
     let (Some(marks), Some(after)) = (rest.get(..prefix), rest.get(prefix..)) else { return Ok(None) };
@@ -45,7 +45,7 @@ pub(super) fn text(rest: &str) -> Flawed<Option<(Constant, usize)>> {
     let constant = if bytes {
         Constant::Bytes(read.content.into())
     } else {
-        // Escapes of a text are characters.
+        // Escape sequences of a text are characters.
         Constant::Text(String::from_utf8_lossy(&read.content).into())
     };
     Ok(Some((constant, at)))
@@ -61,7 +61,7 @@ impl Read {
         self.content.extend(character.encode_utf8(&mut [0; 4]).bytes());
     }
 
-    /// An escape at the beginning; its length.
+    /// Parses an escape sequence at the beginning and returns its length.
     fn escape(&mut self, rest: &str) -> Result<usize, CelProblem> {
         const WRONG: CelProblem = CelProblem::Literal("this is no escape of CEL");
         let letter = rest.chars().nth(1).ok_or(WRONG)?;
@@ -98,7 +98,7 @@ impl Read {
     }
 }
 
-/// A number at the beginning, and its length.
+/// Parses a number at the beginning and returns it with its length.
 pub(super) fn number(rest: &str) -> Flawed<(Word, usize)> {
     const WRONG: (usize, CelProblem) = (0, CelProblem::Literal("this is no number, or too large"));
     let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -138,7 +138,7 @@ pub(super) fn number(rest: &str) -> Flawed<(Word, usize)> {
     }
 }
 
-/// Letters must not stand right behind a number.
+/// Checks that no letter follows a number directly.
 fn ended(after: &str) -> Flawed<()> {
     if after.starts_with(|c: char| c == '_' || c.is_ascii_alphanumeric()) {
         return Err((0, CelProblem::Literal("this is no number")));

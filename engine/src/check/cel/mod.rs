@@ -1,11 +1,13 @@
-//! Conditions in CEL, judged as Envoy judges them: can they be read, and does Envoy know what they use?
+//! CEL conditions: parsing, and the checks of Envoy for known functions and attributes.
 //!
-//! Envoy takes a condition as a tree, and refuses a whole RouteConfiguration for one call of a function that it does not
-//! know. So this reads the text of CEL's grammar into a tree, and says what Envoy would refuse (functions, macros that
-//! walk over lists, messages, regexes), and what it would take and never find true (attributes that nobody fills in,
-//! conditions that are text or a number). Nothing is evaluated here. Verdicts were compared with Envoy 1.40.
+//! Envoy receives a condition as a tree, and refuses a whole RouteConfiguration because of one call of an unknown
+//! function. So this module parses the text by the grammar of CEL into a tree, and reports what Envoy would refuse
+//! (functions, macros that iterate over lists, messages, regexes), and conditions that Envoy would accept and that
+//! would never be true (unknown attributes, conditions that are text or a number). No condition is evaluated. The
+//! results were compared with Envoy 1.40.
 //!
-//! One verdict is left to Envoy: how large a regex is to it, which reads UTF-8 here and not bytes as in routes.
+//! One check is left to Envoy: the exact program size of a regex. Envoy compiles regexes in CEL for UTF-8 and those in
+//! routes for bytes, and programs for UTF-8 are larger.
 //!
 //! <https://github.com/google/cel-spec/blob/master/doc/langdef.md>
 //! <https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/advanced/attributes>
@@ -26,11 +28,11 @@ pub use tree::{Constant, Expr, Kind};
 use super::meter::Meter;
 use super::re2::Regexes;
 
-/// Longest condition, in bytes; the CRD allows as many characters.
+/// Longest condition, in bytes; the CRD has the same limit in characters.
 pub const TEXT_BYTES_MAX: usize = 16_384;
-/// Deepest tree of a condition. Envoy's decoder ends at 100 messages within each other, and a step takes two.
+/// Deepest tree of a condition. The decoder of Envoy accepts 100 nested messages, and a node needs two.
 pub const DEPTH_MAX: u16 = 32;
-/// Deepest nesting of the text: parentheses take no step in a tree.
+/// Deepest nesting of the text: parentheses do not need a node in the tree.
 const NESTING_MAX: usize = 100;
 
 /// Parses and checks a condition, and returns its fault. Regexes in it are charged to the object of the condition.
@@ -38,7 +40,7 @@ pub fn check(text: &str, regexes: &Regexes) -> Result<Expr, CelFault> {
     counted(text, regexes).0
 }
 
-/// The same, and how many steps it took beside those of regexes: no more than
+/// Checks a condition like [`check`], and returns the number of steps without those of regexes: at most
 /// [`STEPS_PER_BYTE_MAX`](super::meter::STEPS_PER_BYTE_MAX) for each byte.
 pub fn counted(text: &str, regexes: &Regexes) -> (Result<Expr, CelFault>, usize) {
     if text.len() > TEXT_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! The grammar of CEL.
+//! Parser for the grammar of CEL.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::tree::{Constant, Expr, Kind};
 use crate::check::Excerpt;
 use crate::check::meter::Meter;
 
-/// Words that may not be names.
+/// Words that cannot be names.
 const RESERVED: [&str; 16] = [
     "as",
     "break",
@@ -29,15 +29,15 @@ const RESERVED: [&str; 16] = [
     "var",
     "void",
 ];
-/// Macros that walk over lists.
+/// Macros that iterate over lists.
 const WALKING: [&str; 5] = ["all", "exists", "exists_one", "filter", "map"];
-/// Operators that compare, and CEL's names of them.
+/// Comparison operators, with their names in CEL.
 const RELATIONS: [(&str, &str); 6] =
     [("<", "_<_"), ("<=", "_<=_"), (">", "_>_"), (">=", "_>=_"), ("==", "_==_"), ("!=", "_!=_")];
 const SUMS: [(&str, &str); 2] = [("+", "_+_"), ("-", "_-_")];
 const PRODUCTS: [(&str, &str); 3] = [("*", "_*_"), ("/", "_/_"), ("%", "_%_")];
 
-/// The tree of a text.
+/// Parses a text into a tree.
 pub(super) fn parse(text: &str, meter: &Meter) -> Flawed<Expr> {
     let mut parser = Parser { tokens: words(text, meter)?, next: 0, nesting: 0, meter };
     if parser.word() == &Word::End {
@@ -50,7 +50,7 @@ pub(super) fn parse(text: &str, meter: &Meter) -> Flawed<Expr> {
     read.map_err(|(at, problem)| (at, told(text, at, problem)))
 }
 
-/// What stands at a place is told by its own text.
+/// Adds the word at the position to a problem of the kind `Expected`.
 fn told(text: &str, at: usize, problem: CelProblem) -> CelProblem {
     match problem {
         CelProblem::Expected { wanted, .. } => {
@@ -126,17 +126,17 @@ impl Parser<'_> {
         self.chain("||", OR, |parser| parser.chain("&&", AND, Self::relation))
     }
 
-    /// Conditions joined by one operator.
+    /// Parses conditions that are joined by one operator.
     fn chain(&mut self, sign: &str, function: &str, part: fn(&mut Self) -> Flawed<Expr>) -> Flawed<Expr> {
         let at = self.at();
         let mut parts = vec![part(self)?];
         while self.take_sign(sign) {
             parts.push(part(self)?);
         }
-        // Each is moved, and has a step of its own in the tree.
+        // Each condition is moved, and has a node of its own in the tree.
         self.meter.spend(2 * parts.len())?;
         let whole = joined(&Arc::from(function), parts).ok_or((at, CelProblem::Empty))?;
-        // The depth is looked at once it is one tree.
+        // The depth is checked after the conditions are joined into one tree.
         if whole.depth > super::DEPTH_MAX { Err((at, CelProblem::Deep)) } else { Ok(whole) }
     }
 
@@ -180,7 +180,7 @@ impl Parser<'_> {
         Some(function)
     }
 
-    /// Every value begins here; between two values there are as many looks as there are sorts of operators.
+    /// Parses a value with its prefix operators. Two steps pay for the operators that are tried between two values.
     fn unary(&mut self) -> Flawed<Expr> {
         self.meter.spend(2)?;
         let at = self.at();
@@ -207,7 +207,7 @@ impl Parser<'_> {
         self.members(primary)
     }
 
-    /// Fields, calls and indexes behind something.
+    /// Parses fields, calls and indexes after a value.
     fn members(&mut self, mut expr: Expr) -> Flawed<Expr> {
         loop {
             self.meter.spend(1)?;
@@ -236,7 +236,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A name of something; some words may only be names of fields.
+    /// Parses the name of a variable; reserved words can only be names of fields.
     fn name(&mut self, wanted: &'static str) -> Flawed<Arc<str>> {
         let at = self.at();
         let name = self.word_name(wanted)?;
@@ -295,7 +295,7 @@ impl Parser<'_> {
                 self.next += 1;
                 self.map(at)
             }
-            // Names are looked for from the outermost place on in any case.
+            // A leading dot means the outermost scope, which is searched in any case.
             Word::Sign(".") => {
                 self.next += 1;
                 self.named(at)
@@ -321,7 +321,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Values to the end of a list; a comma may stand at its end.
+    /// Parses values up to the end of a list; a list may end with a comma.
     fn list(&mut self, end: &'static str) -> Flawed<Vec<Expr>> {
         let mut entries = Vec::new();
         while !self.take_sign(end) {
@@ -330,7 +330,7 @@ impl Parser<'_> {
                 self.need_sign(end, if end == ")" { ") or ," } else { "] or ," })?;
                 break;
             }
-            // Only lists may end with a comma.
+            // Only lists may end with a comma, arguments may not.
             if end == ")" && matches!(self.word(), Word::Sign(")")) {
                 return Err(self.expected("a value"));
             }

@@ -1,4 +1,4 @@
-//! The words of a condition.
+//! Lexer for CEL conditions.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ pub(super) struct Token {
     pub(super) word: Word,
 }
 
-/// See [`Token`].
+/// The kind of a [`Token`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Word {
     /// A name, which may be a keyword.
     Name(Arc<str>),
     /// A literal.
     Literal(Constant),
-    /// A whole number of 2^63, which is one only with a minus before it.
+    /// The whole number 2^63, which is valid only with a minus before it.
     LeastInt,
-    /// A sign.
+    /// A sign, such as an operator or a bracket.
     Sign(&'static str),
-    /// The end.
+    /// The end of the text.
     End,
 }
 
@@ -37,7 +37,7 @@ const SIGNS: [&str; 26] = [
     "/", "%", "=", "|",
 ];
 
-/// The words of a text, the end among them.
+/// Returns the words of a text, including the end.
 pub(super) fn words(text: &str, meter: &Meter) -> Flawed<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -48,7 +48,7 @@ pub(super) fn words(text: &str, meter: &Meter) -> Flawed<Vec<Token>> {
             continue;
         }
         let (word, length) = word(rest).map_err(|(inside, problem)| (at + inside, problem))?;
-        // Each byte is looked at as the beginning of a text, of a number and of a name.
+        // Each byte is read as the beginning of a text, of a number and of a name.
         meter.spend(1 + 3 * length)?;
         tokens.push(Token { at, word });
         at += length;
@@ -57,7 +57,7 @@ pub(super) fn words(text: &str, meter: &Meter) -> Flawed<Vec<Token>> {
     Ok(tokens)
 }
 
-/// How much of a text is space or a comment; `None` where it begins with neither.
+/// Returns the length of the space or comment at the beginning; `None` where there is neither.
 fn space(rest: &str) -> Option<usize> {
     if rest.starts_with("//") {
         return Some(rest.find('\n').map_or(rest.len(), |end| end + 1));

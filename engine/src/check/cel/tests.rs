@@ -1,4 +1,4 @@
-//! Conditions that Envoy takes, and those that it does not; whatever is read, nothing panics.
+//! Tests of conditions that Envoy accepts or refuses; no input causes a panic.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ fn check(text: &str) -> Result<Expr, CelFault> {
     super::check(text, &Regexes::of_object(Limits::default()))
 }
 
-/// A tree as text with all parentheses.
+/// Returns a tree as text with all parentheses.
 fn shown(expr: &Expr) -> String {
     let all = |entries: &[Expr]| entries.iter().map(shown).collect::<Vec<_>>().join(" ");
     match &expr.kind {
@@ -114,23 +114,23 @@ fn what_is_no_cel_is_told_with_its_column() {
         ("", "column 1: the condition is empty"),
         (" // nothing", "column 1: the condition is empty"),
         ("a ==", "column 5: the condition ends where a value must be"),
-        ("a b", "column 3: \"b\" stands where an operator or the end must be"),
+        ("a b", "column 3: \"b\" where an operator or the end is expected"),
         ("a = b", "column 3: \"=\" means nothing in CEL"),
         ("a | b", "column 3: \"|\" means nothing in CEL"),
         ("a & b", "column 3: \"&\" means nothing in CEL"),
         ("ä && a", "column 1: \"ä\" means nothing in CEL"),
         ("'é' + §", "column 7: \"§\" means nothing in CEL"),
         ("(a", "column 3: the condition ends where ) must be"),
-        ("a)", "column 2: \")\" stands where an operator or the end must be"),
+        ("a)", "column 2: \")\" where an operator or the end is expected"),
         ("[1, 2", "column 6: the condition ends where ] or , must be"),
-        ("f(1,)", "column 5: \")\" stands where a value must be"),
-        ("{1}", "column 3: \"}\" stands where the : between key and value must be"),
+        ("f(1,)", "column 5: \")\" where a value is expected"),
+        ("{1}", "column 3: \"}\" where the : between key and value is expected"),
         ("a ? b", "column 6: the condition ends where the : of a choice must be"),
         ("a.", "column 3: the condition ends where the name of a field or function must be"),
-        ("a.1", "column 2: \".1\" stands where an operator or the end must be"),
+        ("a.1", "column 2: \".1\" where an operator or the end is expected"),
         ("'a", "column 1: the text that begins here does not end"),
         ("'a\nb'", "line 1, column 1: the text that begins here does not end on its line"),
-        ("a &&\n  b &&\n  ?", "line 3, column 3: \"?\" stands where a value must be"),
+        ("a &&\n  b &&\n  ?", "line 3, column 3: \"?\" where a value is expected"),
         (r"'\q'", "column 2: this is no escape of CEL"),
         (r"'\u12'", "column 2: this is no escape of CEL"),
         (r"'\ud800'", "column 2: this is no escape of CEL"),
@@ -150,7 +150,7 @@ fn what_is_no_cel_is_told_with_its_column() {
         ("a.b{}", "column 1: messages cannot be made in a condition"),
         (
             "a.exists(x, x == 1)",
-            "column 3: Envoy does not walk over lists: write what exists says case by case, joined by || or &&",
+            "column 3: Envoy does not evaluate list macros: write each case of exists separately, joined by || or &&",
         ),
     ];
     for (text, expected) in rows {
@@ -159,7 +159,7 @@ fn what_is_no_cel_is_told_with_its_column() {
     }
 }
 
-/// All of these were given to Envoy 1.40, which took them.
+/// All these conditions were sent to Envoy 1.40, which accepted them.
 #[test]
 fn what_envoy_evaluates_is_taken() {
     let conditions = [
@@ -237,7 +237,7 @@ fn what_would_never_hold_is_told() {
         let told = wrong(text);
         assert!(told.contains(expected), "{text}: {told}");
     }
-    // A regex that is larger to Envoy than it looks is left to Envoy.
+    // The program of such a regex is larger in Envoy than here (UTF-8), so the check is left to Envoy.
     assert_eq!(wrong("request.path.matches('.{20}')"), "");
     assert_eq!(wrong(r"request.path.matches('\\x{100}')"), "");
 }
@@ -257,7 +257,7 @@ fn nothing_is_too_deep_or_too_long() {
         assert!(deep(format!("request.headers{} == 1", "[0]".repeat(count))));
         assert!(deep(format!("1{} == 1", " + 1".repeat(count))));
         assert!(deep(format!("1{}", " == 1".repeat(count))));
-        // What is joined by logic stays flat.
+        // A chain of logical operators stays flat.
         assert_eq!(wrong(&open("", " && true || false").replacen("truetrue", "true", 1)), "");
     }
     assert!(wrong(&format!("{}true", "!".repeat(30))).is_empty());
@@ -272,7 +272,7 @@ proptest! {
         let _ = check(&text);
     }
 
-    /// Words of CEL in any order: what is taken has a tree, and that is no deeper than allowed.
+    /// Words of CEL in any order: accepted text has a tree, and the tree is not deeper than allowed.
     #[test]
     fn any_words_are_read_or_told(words in prop::collection::vec(prop::sample::select(vec![
         "request", ".", "path", "headers", "[", "]", "(", ")", "{", "}", "'a'", "b'a'", "r'\\d'", "1", "1u", "1.5",
@@ -286,7 +286,7 @@ proptest! {
     }
 }
 
-/// Texts of a condition of the longest sort, by what is repeated in them.
+/// Returns a text of a condition for each kind of repetition.
 fn grown(times: usize) -> [String; 9] {
     [
         format!("true{}", " && true".repeat(times)),
@@ -317,7 +317,7 @@ fn regexes_of_a_condition_are_charged_to_its_object() {
     assert_eq!(super::check("request.path.matches('/a[0-9]+')", &regexes).map(drop), Ok(()));
     let spent = regexes.spent();
     assert!(spent > 0);
-    // The same regex under the limits of routes is another question.
+    // The verdict about the regex under the limits of routes is a separate one.
     assert_eq!(regexes.check("/a[0-9]+").map(drop), Ok(()));
     assert!(regexes.spent() > spent);
 }

@@ -1,77 +1,77 @@
-//! A condition as a tree.
+//! CEL expression tree.
 
 use std::sync::Arc;
 
-/// A step of a condition.
+/// A node of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// Kind of the node.
     pub kind: Kind,
-    /// Where in the text it begins, in bytes.
+    /// Position of the node in the text, in bytes.
     pub(super) at: usize,
-    /// How many steps there are from here to the deepest one.
+    /// Number of nodes on the longest path from this node down.
     pub(super) depth: u16,
-    /// How many steps there are in all.
+    /// Number of nodes in the subtree.
     pub(super) steps: usize,
 }
 
-/// See [`Expr`].
+/// Kind of a node [`Expr`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// A name.
     Name(Arc<str>),
     /// A constant.
     Constant(Constant),
-    /// A field of something.
+    /// A field of a value.
     Field {
-        /// Of what.
+        /// The value.
         of: Box<Expr>,
-        /// Its name.
+        /// Name of the field.
         name: Arc<str>,
-        /// Is it only asked whether it is there?
+        /// Whether only the existence of the field is tested.
         only_test: bool,
     },
-    /// A function or an operator.
+    /// A call of a function or an operator.
     Call {
-        /// Its name; operators have CEL's own (`_&&_`).
+        /// Name of the function; operators have the names of CEL (`_&&_`).
         function: Arc<str>,
-        /// What it is called on.
+        /// The value on which a method is called.
         on: Option<Box<Expr>>,
-        /// What it is given.
+        /// The arguments.
         arguments: Vec<Expr>,
     },
     /// A list.
     List(Vec<Expr>),
-    /// Keys with values.
+    /// A map of keys to values.
     Map(Vec<(Expr, Expr)>),
 }
 
-/// A constant. No two numbers that are not numbers are equal, and CEL has no such literal.
+/// A constant. CEL has no literal for NaN, so equality of constants is well defined.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Constant {
-    /// Nothing.
+    /// Null.
     Null,
-    /// True or false.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// A signed whole number.
     Int(i64),
-    /// A whole number without sign.
+    /// An unsigned whole number.
     Uint(u64),
-    /// A number.
+    /// A floating-point number.
     Double(f64),
-    /// Text.
+    /// A text.
     Text(Arc<str>),
     /// Bytes.
     Bytes(Arc<[u8]>),
 }
 
 impl Expr {
-    /// How many steps there are in all.
+    /// Returns the number of nodes in the subtree.
     pub fn steps(&self) -> usize {
         self.steps
     }
 
-    /// The function, where it is a call of one that is not called on something.
+    /// Returns name and arguments of a call of a function or operator that is not a method.
     pub(super) fn operator(&self) -> Option<(&str, &[Expr])> {
         match &self.kind {
             Kind::Call { function, on: None, arguments } => Some((function, arguments)),

@@ -1,27 +1,27 @@
-//! What the certificates of clients are checked against: authorities and lists of revoked certificates.
+//! Validation data for client certificates: certificate authorities and certificate revocation lists.
 //!
-//! Envoy reads every block of both texts, also those that nobody asked for, and a list of revoked certificates among the
-//! authorities counts. A text of lists without any list would make it refuse every client.
+//! Envoy reads every block of both texts, including blocks of other types, and revocation lists among the authorities
+//! count. With a revocation text without any list, Envoy would refuse every client.
 
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
 use super::{BUNDLE_BYTES_MAX, Bundle, CertificateFault, check_ca_bundle, pem, within};
 
-/// Most bytes of lists of revoked certificates.
+/// Maximum size of certificate revocation lists, in bytes.
 pub const REVOCATIONS_BYTES_MAX: usize = 1024 * 1024;
 
-/// The label of a list of revoked certificates.
+/// The PEM label of a certificate revocation list.
 const REVOCATIONS: &str = "X509 CRL";
 
-/// Checks the authorities of clients (`ca.crt`), as PEM text.
+/// Checks the certificate authorities for clients (`ca.crt`), as PEM text.
 pub fn check_client_authorities(text: &[u8]) -> Result<Bundle, CertificateFault> {
     let bundle = check_ca_bundle(text)?;
     lists("bundle", text, BUNDLE_BYTES_MAX)?;
     Ok(bundle)
 }
 
-/// Checks lists of revoked certificates (`crl.pem`), as PEM text; says how many there are.
+/// Checks certificate revocation lists (`crl.pem`), as PEM text, and returns their number.
 pub fn check_revocations(text: &[u8]) -> Result<usize, CertificateFault> {
     match lists("revocation list", text, REVOCATIONS_BYTES_MAX)? {
         0 => Err(CertificateFault::NoRevocations),
@@ -29,13 +29,13 @@ pub fn check_revocations(text: &[u8]) -> Result<usize, CertificateFault> {
     }
 }
 
-/// How many lists a text has, each of which can be read.
+/// Returns the number of revocation lists in a text; each must be valid.
 fn lists(what: &'static str, text: &[u8], limit: usize) -> Result<usize, CertificateFault> {
     within(what, text, limit)?;
     let mut count = 0;
     for section in pem::sections(text) {
         let section = section.map_err(|fault| CertificateFault::Pem { what, fault })?;
-        // They go where pages show them.
+        // These texts appear on pages.
         if section.label.ends_with("PRIVATE KEY") {
             return Err(CertificateFault::HoldsKey { what });
         }

@@ -1,6 +1,6 @@
-//! Just enough DER (X.690) to take the public half out of a private key.
+//! Minimal DER parser (X.690), to extract the public key from a private key.
 //!
-//! Borrowed slices only and no error texts, so that nothing of a key can leak from here.
+//! The parser only borrows slices and has no error texts, so that no part of a key can leak.
 
 pub(super) const INTEGER: u8 = 0x02;
 pub(super) const BIT_STRING: u8 = 0x03;
@@ -12,7 +12,7 @@ pub(super) const CONTEXT_0: u8 = 0xa0;
 /// Context-specific, constructed, number 1.
 pub(super) const CONTEXT_1: u8 = 0xa1;
 
-/// Elements that follow one another.
+/// A sequence of elements.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
@@ -21,7 +21,7 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// The content of the next element, which must have this tag.
+    /// Returns the content of the next element, which must have this tag.
     pub(super) fn next(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (found, rest) = self.0.split_first()?;
         if *found != tag {
@@ -41,19 +41,19 @@ impl<'a> Reader<'a> {
         Some(content)
     }
 
-    /// As [`Self::next`], and enters it.
+    /// Returns a reader for the content of the next element, which must have this tag.
     pub(super) fn enter(&mut self, tag: u8) -> Option<Reader<'a>> {
         self.next(tag).map(Reader)
     }
 
-    /// The next INTEGER without leading zeros; negative numbers are refused.
+    /// Returns the next INTEGER without leading zeros; negative numbers are refused.
     pub(super) fn unsigned(&mut self) -> Option<&'a [u8]> {
         let bytes = self.next(INTEGER)?;
         if bytes.first()? & 0x80 != 0 { None } else { Some(without_leading_zeros(bytes)) }
     }
 }
 
-/// One element, for building.
+/// Encodes one element.
 pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![tag];
     match u8::try_from(content.len()) {
@@ -61,7 +61,7 @@ pub(super) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
         _ => {
             let digits = content.len().to_be_bytes();
             let digits = without_leading_zeros(&digits);
-            // At most eight digits, so the sum stays below 0x89.
+            // There are at most eight digits, so the sum stays below 0x89.
             bytes.push(0x80 + digits.len() as u8);
             bytes.extend_from_slice(digits);
         }

@@ -1,7 +1,7 @@
-//! The private key: whether it can be read, and whether it belongs to a certificate.
+//! Private keys: parsing, and the check that a key belongs to a certificate.
 //!
-//! RSA keys are compared by modulus and exponent. Elliptic curve keys are checked by computing the public key,
-//! on the curves that the cryptography library has; on P-521 the public key inside the private one is compared.
+//! RSA keys are compared by modulus and exponent. Elliptic curve keys are checked by computing the public key, on the
+//! curves that the cryptography library supports; on P-521, the public key inside the private key is compared.
 
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
@@ -13,22 +13,22 @@ use super::{CertificateFault, pem};
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
-/// Lengths of RSA keys whose inner consistency the cryptography library can check, in bytes.
+/// Sizes of RSA keys, in bytes, for which the cryptography library can check the inner consistency.
 const RSA_CHECKED_BYTES: [usize; 3] = [256, 384, 512];
 const F4: &[u8] = &[1, 0, 1];
 
-/// A private key, as its parts. Has no `Debug`.
+/// The parts of a private key. Has no `Debug`.
 pub(super) enum PrivateKey {
     /// The PKCS #1 structure, and its public parts.
     Rsa { pkcs1: Vec<u8>, public: PublicKey },
-    /// The secret number, its curve where the key names one, and the public point where it has one.
+    /// The secret number, its curve where the key names one, and the public point where the key has one.
     Ec { secret: Vec<u8>, curve: Option<Vec<u8>>, point: Option<Vec<u8>> },
     /// The PKCS #8 structure.
     Ed25519 { pkcs8: Vec<u8> },
 }
 
 impl PrivateKey {
-    /// The first private key of a PEM text.
+    /// Returns the first private key of a PEM text.
     pub(super) fn read(text: &[u8]) -> Result<Self, CertificateFault> {
         for section in pem::sections(text) {
             let section = section.map_err(|fault| CertificateFault::Pem { what: "private key", fault })?;
@@ -45,13 +45,13 @@ impl PrivateKey {
                 "EC PRIVATE KEY" => ec(bytes, None),
                 _ => return Err(CertificateFault::Key),
             };
-            // The other labels are also found on PKCS #8 keys, and BoringSSL reads those.
+            // The other labels are also used for PKCS #8 keys, and BoringSSL reads those.
             return key.map_or_else(|| pkcs8(bytes), Ok);
         }
         Err(CertificateFault::NoKey)
     }
 
-    /// Checks that this is the private half of `public`.
+    /// Checks that this is the private key of `public`.
     pub(super) fn belongs_to(&self, public: &PublicKey) -> Result<(), CertificateFault> {
         match (self, public) {
             (Self::Rsa { pkcs1, public: own }, PublicKey::Rsa { modulus, exponent }) => {
@@ -76,7 +76,7 @@ impl PrivateKey {
             (Self::Ed25519 { pkcs8 }, PublicKey::Ed25519 { key }) => {
                 let own = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pkcs8.as_slice()));
                 let own = any_supported_type(&own).map_err(|_| CertificateFault::Key)?;
-                // The public key stands at the end of its envelope.
+                // The encoded public key ends with the key itself.
                 let belongs = own.public_key().is_some_and(|envelope| envelope.as_ref().ends_with(key));
                 if belongs { Ok(()) } else { Err(CertificateFault::Mismatch) }
             }
@@ -101,7 +101,7 @@ fn ec_belongs(secret: &[u8], inner: Option<&[u8]>, curve: Curve, point: &[u8]) -
     }
 }
 
-/// Whether two encodings (SEC 1 §2.3.3), compressed or not, are the same point.
+/// Returns whether two encodings (SEC 1 §2.3.3), compressed or not, are equal points.
 fn same_point(left: &[u8], right: &[u8]) -> bool {
     fn compressed(point: &[u8]) -> Option<(bool, &[u8])> {
         let (form, coordinates) = point.split_first()?;
@@ -117,7 +117,7 @@ fn same_point(left: &[u8], right: &[u8]) -> bool {
     left == right || (left.len() != right.len() && compressed(left).is_some() && compressed(left) == compressed(right))
 }
 
-/// An ECPrivateKey (RFC 5915) whose public key is the given one.
+/// Returns an ECPrivateKey (RFC 5915) with the given public key.
 fn sec1(secret: &[u8], curve: Curve, point: &[u8]) -> Vec<u8> {
     let mut bits = vec![0];
     bits.extend_from_slice(point);
@@ -130,7 +130,7 @@ fn sec1(secret: &[u8], curve: Curve, point: &[u8]) -> Vec<u8> {
     der::element(der::SEQUENCE, &parts.concat())
 }
 
-/// PrivateKeyInfo (RFC 5208).
+/// Parses a PrivateKeyInfo (RFC 5208).
 fn pkcs8(bytes: &[u8]) -> Result<PrivateKey, CertificateFault> {
     let read = || {
         let mut fields = Reader::new(bytes).enter(der::SEQUENCE)?;
@@ -151,21 +151,21 @@ fn pkcs8(bytes: &[u8]) -> Result<PrivateKey, CertificateFault> {
     key.ok_or(CertificateFault::Key)
 }
 
-/// RSAPrivateKey (RFC 8017).
+/// Parses an RSAPrivateKey (RFC 8017).
 fn rsa(bytes: &[u8]) -> Option<PrivateKey> {
     let mut fields = Reader::new(bytes).enter(der::SEQUENCE)?;
     if !fields.unsigned()?.is_empty() {
         return None;
     }
     let (modulus, exponent) = (fields.unsigned()?.to_vec(), fields.unsigned()?.to_vec());
-    // The secret exponent, two primes, two exponents, a coefficient.
+    // Private exponent, two primes, two exponents, coefficient.
     for _ in 0..6 {
         fields.unsigned()?;
     }
     Some(PrivateKey::Rsa { pkcs1: bytes.to_vec(), public: PublicKey::Rsa { modulus, exponent } })
 }
 
-/// ECPrivateKey (RFC 5915); the curve may be given by what stands around it.
+/// Parses an ECPrivateKey (RFC 5915); the enclosing structure may specify the curve.
 fn ec(bytes: &[u8], curve: Option<&[u8]>) -> Option<PrivateKey> {
     let mut fields = Reader::new(bytes).enter(der::SEQUENCE)?;
     if fields.unsigned()? != [1] {

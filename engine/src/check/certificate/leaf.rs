@@ -1,4 +1,4 @@
-//! The server's own certificate: validity, names, and a public key of a kind that Envoy serves.
+//! The certificate of a server: validity, names, and a public key of a kind that Envoy supports.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ const P256: &str = "1.2.840.10045.3.1.7";
 const P384: &str = "1.3.132.0.34";
 const P521: &str = "1.3.132.0.35";
 
-/// The part of a server's certificate that counts here.
+/// The fields of a server certificate that the checks use.
 pub(super) struct Leaf {
     pub(super) not_before: i64,
     pub(super) not_after: i64,
@@ -36,7 +36,7 @@ pub(super) enum PublicKey {
     Ed25519 { key: Vec<u8> },
 }
 
-/// The curves that Envoy serves.
+/// The curves that Envoy supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Curve {
     P256,
@@ -77,14 +77,15 @@ impl Leaf {
     }
 }
 
-/// Begin and end of validity of any certificate, in seconds since 1970; `None` where it cannot be read.
+/// Returns the start and end of the validity of any certificate, in seconds since 1970; `None` where the certificate
+/// cannot be parsed.
 pub(super) fn validity(certificate: &[u8]) -> Option<(i64, i64)> {
     let validity = parse(certificate)?.validity().clone();
     Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
 }
 
 fn parse(certificate: &[u8]) -> Option<X509Certificate<'_>> {
-    // What follows the certificate in its block ("TRUSTED CERTIFICATE" has settings there) does not count.
+    // Data after the certificate in its block ("TRUSTED CERTIFICATE" has settings there) is ignored.
     X509Certificate::from_der(certificate).ok().map(|(_, certificate)| certificate)
 }
 
@@ -138,7 +139,7 @@ impl Curve {
         }
     }
 
-    /// Content of the OBJECT IDENTIFIER that names the curve.
+    /// Returns the content of the OBJECT IDENTIFIER of the curve.
     pub(super) fn identifier(self) -> &'static [u8] {
         match self {
             Self::P256 => &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
@@ -148,7 +149,7 @@ impl Curve {
     }
 }
 
-/// Length of a number without leading zero bytes, in bits.
+/// Returns the length of a number without leading zero bytes, in bits.
 fn bits(number: &[u8]) -> usize {
     number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
 }

@@ -1,11 +1,11 @@
-//! TLS certificates and keys from Secrets, judged as Envoy (BoringSSL) will judge them.
+//! Validation of TLS certificates and keys from Secrets, by the rules of Envoy (BoringSSL).
 //!
-//! A pair that Envoy refuses takes its listener out of service, and the refusal text that Envoy sends may hold
-//! the private key. So a pair is only sent when it parses, has a key type that Envoy serves, and its key
-//! belongs to its certificate. What is refused and what not was measured against Envoy with pairs of every
-//! kind. There is no clock here: expired certificates are served by Envoy, and expiry is given back as data.
+//! A pair that Envoy refuses takes its listener out of service, and the error message of Envoy may contain the private
+//! key. So a pair is only sent when it parses, has a key type that Envoy supports, and its key belongs to its
+//! certificate. The rules were measured against Envoy with pairs of every kind. There is no clock here: Envoy serves
+//! expired certificates, and the expiry is returned as data.
 //!
-//! Nothing in an error or a `Debug` text ever comes from a private key.
+//! No error or `Debug` text contains data of a private key.
 
 mod clients;
 mod der;
@@ -18,44 +18,44 @@ use std::fmt;
 pub use clients::{REVOCATIONS_BYTES_MAX, check_client_authorities, check_revocations};
 pub use pem::PemFault;
 
-/// Most bytes of a certificate chain.
+/// Maximum size of a certificate chain, in bytes.
 pub const CHAIN_BYTES_MAX: usize = 256 * 1024;
-/// Most certificates in a chain.
+/// Maximum number of certificates in a chain.
 pub const CHAIN_CERTIFICATES_MAX: usize = 32;
-/// Most bytes of a private key.
+/// Maximum size of a private key, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of a bundle of certification authorities.
+/// Maximum size of a bundle of certificate authorities, in bytes.
 pub const BUNDLE_BYTES_MAX: usize = 1024 * 1024;
-/// Fewest bits of an RSA key (Envoy: "only RSA certificates with 2048-bit or larger keys are supported").
+/// Minimum size of an RSA key, in bits (Envoy: "only RSA certificates with 2048-bit or larger keys are supported").
 pub const RSA_BITS_MIN: usize = 2048;
-/// Most bits of an RSA key (BoringSSL's limit).
+/// Maximum size of an RSA key, in bits (the limit of BoringSSL).
 pub const RSA_BITS_MAX: usize = 16 * 1024;
 
-/// What a usable pair of certificate and key tells about itself.
+/// Properties of a valid pair of certificate and key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// Begin of validity of the server's certificate, in seconds since 1970.
+    /// Start of the validity of the server certificate, in seconds since 1970.
     pub not_before: i64,
-    /// End of validity of the server's certificate, in seconds since 1970.
+    /// End of the validity of the server certificate, in seconds since 1970.
     pub not_after: i64,
-    /// The DNS names (in lower case) and IP addresses of its subject alternative name extension.
+    /// DNS names (in lower case) and IP addresses of the subject alternative name extension.
     pub names: Vec<String>,
-    /// Kind of its key.
+    /// Kind of the key.
     pub key: KeyKind,
-    /// Certificates in the chain, the server's own included.
+    /// Number of certificates in the chain, including that of the server.
     pub chain: usize,
 }
 
-/// What a usable bundle of certification authorities tells about itself.
+/// Properties of a valid bundle of certificate authorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bundle {
-    /// Certificates in the bundle.
+    /// Number of certificates in the bundle.
     pub certificates: usize,
     /// The earliest end of validity in the bundle, in seconds since 1970.
     pub not_after: i64,
 }
 
-/// A kind of key that Envoy serves.
+/// A kind of key that Envoy supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     /// RSA, with the length of its modulus.
@@ -85,28 +85,28 @@ impl fmt::Display for KeyKind {
     }
 }
 
-/// Why a certificate, a key or a bundle cannot be used.
+/// Reason why a certificate, a key or a bundle cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateFault {
-    /// Larger than its limit.
+    /// A text larger than its limit.
     #[error("the {what} has {bytes} bytes; at most {limit} are allowed")]
     Large {
         /// "certificate", "private key" or "bundle".
         what: &'static str,
-        /// Its size.
+        /// Size of the text.
         bytes: usize,
         /// The limit.
         limit: usize,
     },
-    /// The text is no PEM.
+    /// The text is not valid PEM.
     #[error("the {what} is no valid PEM text: {fault}")]
     Pem {
         /// "certificate", "private key" or "bundle".
         what: &'static str,
-        /// What is wrong.
+        /// The error.
         fault: PemFault,
     },
-    /// No certificate block.
+    /// The text has no certificate block.
     #[error("the {what} has no \"-----BEGIN CERTIFICATE-----\" block at the start of a line")]
     NoCertificate {
         /// "certificate" or "bundle".
@@ -115,33 +115,33 @@ pub enum CertificateFault {
     /// Too many certificates.
     #[error("the chain has {certificates} certificates; at most {CHAIN_CERTIFICATES_MAX} are allowed")]
     LongChain {
-        /// Their number.
+        /// Number of certificates.
         certificates: usize,
     },
-    /// A certificate that is no X.509 certificate.
+    /// A block that is not an X.509 certificate.
     #[error("certificate {position} of the {what} cannot be read: it is no X.509 certificate")]
     Certificate {
         /// "chain" or "bundle".
         what: &'static str,
-        /// Its position, from 1.
+        /// Position of the certificate, from 1.
         position: usize,
     },
-    /// No list of revoked certificates.
+    /// The text has no certificate revocation list.
     #[error("the revocation list has no \"-----BEGIN X509 CRL-----\" block at the start of a line")]
     NoRevocations,
-    /// A list of revoked certificates that is none.
+    /// A block that is not a valid certificate revocation list.
     #[error("revocation list {position} cannot be read: it is no X.509 certificate revocation list")]
     Revocations {
-        /// Its position, from 1.
+        /// Position of the list, from 1.
         position: usize,
     },
-    /// A private key where none belongs.
+    /// A private key in a text that must not contain one.
     #[error("the {what} holds a private key, which does not belong there")]
     HoldsKey {
         /// "bundle" or "revocation list".
         what: &'static str,
     },
-    /// A kind of key that Envoy does not serve.
+    /// A kind of key that Envoy does not support.
     #[error(
         "the certificate has a key of kind {kind}, which the proxy does not serve; use RSA with 2048 bits or more, ECDSA on P-256, P-384 or P-521, or Ed25519"
     )]
@@ -149,18 +149,18 @@ pub enum CertificateFault {
         /// The kind.
         kind: String,
     },
-    /// RSA key out of range.
+    /// An RSA key with an unsupported size.
     #[error("the certificate has an RSA key of {bits} bits; the proxy serves {RSA_BITS_MIN} to {RSA_BITS_MAX} bits")]
     RsaBits {
         /// Bits of the modulus.
         bits: usize,
     },
-    /// An ECDSA certificate whose key usage forbids to sign handshakes.
+    /// An ECDSA certificate with a key usage that forbids signing of handshakes.
     #[error(
         "the certificate's key usage does not include digitalSignature, which an ECDSA certificate of a server needs"
     )]
     KeyUsage,
-    /// No key block.
+    /// The text has no key block.
     #[error("the private key has no \"-----BEGIN PRIVATE KEY-----\" block (or RSA or EC PRIVATE KEY)")]
     NoKey,
     /// An encrypted key.
@@ -179,7 +179,7 @@ pub enum CertificateFault {
         "the private key does not belong to the certificate; if tls.crt holds a chain, the server's own certificate must come first"
     )]
     Mismatch,
-    /// A key without public half, on a curve where it cannot be computed here.
+    /// A key without its public key, on a curve for which the public key cannot be computed here.
     #[error(
         "the private key does not contain its public key, so it cannot be compared; write it again with \"openssl pkey\""
     )]
@@ -188,8 +188,7 @@ pub enum CertificateFault {
 
 /// Checks the `tls.crt` and `tls.key` of a Secret of type `kubernetes.io/tls`, both as PEM text.
 ///
-/// As in Envoy, the first certificate is the server's own, the first key counts, and text between blocks is
-/// passed over.
+/// As in Envoy, the first certificate is that of the server, the first key counts, and text between blocks is ignored.
 pub fn check_pair(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Pair, CertificateFault> {
     let chain = certificates("certificate", certificate_pem, CHAIN_BYTES_MAX)?;
     if chain.len() > CHAIN_CERTIFICATES_MAX {
@@ -211,7 +210,7 @@ pub fn check_pair(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Pair, Certif
     })
 }
 
-/// Checks a bundle of certificates of certification authorities, as PEM text.
+/// Checks a bundle of certificates of certificate authorities, as PEM text.
 pub fn check_ca_bundle(pem: &[u8]) -> Result<Bundle, CertificateFault> {
     let certificates = certificates("bundle", pem, BUNDLE_BYTES_MAX)?;
     let mut earliest = None;
@@ -230,7 +229,7 @@ fn within(what: &'static str, text: &[u8], limit: usize) -> Result<(), Certifica
     if text.len() > limit { Err(CertificateFault::Large { what, bytes: text.len(), limit }) } else { Ok(()) }
 }
 
-/// The contents of every certificate block.
+/// Returns the contents of every certificate block.
 fn certificates(what: &'static str, text: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, CertificateFault> {
     within(what, text, limit)?;
     let mut found = Vec::new();

@@ -1,8 +1,8 @@
-//! PEM as BoringSSL reads it (RFC 7468, with the quirks that decide whether Envoy accepts a Secret).
+//! PEM parser with the behaviour of BoringSSL (RFC 7468, with the quirks that decide whether Envoy accepts a Secret).
 //!
-//! A block must start at the start of a line; text around blocks is passed over; blanks inside the base64 text
-//! are fine, but an empty line is not (it ends the header of an old-style encrypted block). Every block must be
-//! whole, also those that nobody asked for.
+//! A block must start at the start of a line; text outside of blocks is ignored; spaces inside the base64 text are
+//! valid, but an empty line is not (it ends the header of an old-style encrypted block). Every block must be complete,
+//! including blocks of other types.
 
 use base64::Engine;
 use base64::alphabet;
@@ -15,42 +15,42 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// What is wrong with a PEM text. No text of a block is ever repeated here: it may be a key.
+/// Error of a PEM text. It never contains text of a block: that text may be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PemFault {
     /// A block without its end line.
     #[error("the block that starts on line {line} has no matching END line")]
     NoEnd {
-        /// Line of its BEGIN line, from 1.
+        /// Line number of the BEGIN line, from 1.
         line: usize,
     },
-    /// A block with a character that is not base64, or cut in the middle.
+    /// A block with a character that is not base64, or with an incomplete group.
     #[error("the block that starts on line {line} is not valid base64")]
     Base64 {
-        /// Line of its BEGIN line, from 1.
+        /// Line number of the BEGIN line, from 1.
         line: usize,
     },
     /// A block with an empty line inside.
     #[error("the block that starts on line {line} has an empty line or header lines inside; remove them")]
     BlankLine {
-        /// Line of its BEGIN line, from 1.
+        /// Line number of the BEGIN line, from 1.
         line: usize,
     },
 }
 
-/// One block.
+/// A block.
 pub(super) struct Section<'a> {
-    /// What stands between `-----BEGIN ` and `-----`.
+    /// Label: the text between `-----BEGIN ` and `-----`.
     pub(super) label: &'a str,
-    /// Its decoded content; meaningless where `encrypted`.
+    /// Decoded content; empty where `encrypted`.
     pub(super) content: Vec<u8>,
-    /// Whether an old-style header says that the content is encrypted.
+    /// Whether an old-style header marks the content as encrypted.
     pub(super) encrypted: bool,
-    /// Line of its BEGIN line, from 1.
+    /// Line number of the BEGIN line, from 1.
     pub(super) line: usize,
 }
 
-/// The blocks of a text, in order; nothing comes after an error.
+/// Returns the blocks of a text in order; the iteration ends after an error.
 pub(super) fn sections(text: &[u8]) -> impl Iterator<Item = Result<Section<'_>, PemFault>> {
     let mut lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).enumerate();
     let mut failed = false;
@@ -65,7 +65,7 @@ pub(super) fn sections(text: &[u8]) -> impl Iterator<Item = Result<Section<'_>, 
     })
 }
 
-/// The label of a BEGIN or END line.
+/// Returns the label of a BEGIN or END line.
 fn marker<'a>(line: &'a [u8], start: &[u8]) -> Option<&'a str> {
     std::str::from_utf8(line.strip_prefix(start)?.strip_suffix(b"-----")?).ok()
 }

@@ -1,4 +1,4 @@
-//! Certificates and keys against what Envoy said of them.
+//! Tests of the verdicts about certificates and keys against those of Envoy.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -9,7 +9,8 @@ use rcgen::{
 
 use super::*;
 
-/// The key as PEM. What the generator writes for Ed25519 is of the second version (RFC 5958), which Envoy refuses.
+/// Returns the key as PEM. The generator writes Ed25519 keys in the second version of the format (RFC 5958), which
+/// Envoy refuses, so they are rewritten.
 fn pem_of(key: &KeyPair) -> String {
     if key.algorithm() != &PKCS_ED25519 {
         return key.serialize_pem();
@@ -154,7 +155,7 @@ fn no_part_of_a_key_stands_in_an_error() {
     }
 }
 
-/// Pairs made with OpenSSL, and whether Envoy 1.40 takes them.
+/// Pairs made with OpenSSL, and whether Envoy 1.40 accepts them.
 #[test]
 fn verdicts_are_those_of_envoy() {
     macro_rules! pair {

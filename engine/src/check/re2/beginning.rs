@@ -1,7 +1,7 @@
-//! The part of a regex that can be read where the whole cannot.
+//! Readable beginning of an unreadable regex.
 //!
-//! It narrows what stands in for a path regex without a literal beginning: `/(shop|cart)/[0-9` can be read up to the
-//! class, and every path that it was meant for begins with a match of `/(shop|cart)/`.
+//! The beginning narrows the stand-in for a path regex without a literal prefix: `/(shop|cart)/[0-9` can be read up to
+//! the class, and every intended path begins with a match of `/(shop|cart)/`.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use super::tree::{Node, Unary};
 use super::{Limits, PATTERN_BYTES_MAX, STEPS_MAX, parse, scan};
 use crate::check::meter::Meter;
 
-/// How often a beginning is shortened because its program is too large; each time by a quarter.
+/// Number of times that a beginning is shortened because its program is too large; each time by a quarter.
 const TRIES_MAX: usize = 40;
 
-/// What is known of the texts that a regex is for.
+/// Properties of the texts that a regex is intended for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beginning {
-    /// A regex for their beginnings. With `.*` or less after it Envoy takes it.
+    /// A regex for the beginnings of the texts. Envoy accepts it, also with `.*` or less after it.
     pub pattern: String,
-    /// So many characters each beginning has at least.
+    /// Minimum number of characters of a beginning.
     pub told: usize,
 }
 
-/// A piece of a pattern: a character, a class, an operator, a parenthesis.
+/// A piece of a pattern: a character, a class, an operator or a parenthesis.
 #[derive(Clone, Copy)]
 struct Piece {
     end: usize,
@@ -38,7 +38,7 @@ enum Kind {
     Other,
 }
 
-/// See [`Regexes::beginning`](super::Regexes::beginning); and how many steps it took.
+/// Computes [`Regexes::beginning`](super::Regexes::beginning), and returns the number of steps.
 pub(super) fn counted(pattern: &str, limits: Limits) -> (Option<Beginning>, usize) {
     static BEGINNINGS: Memo<Option<Beginning>> = Memo::new();
     BEGINNINGS.get(pattern, limits, || computed(pattern, limits))
@@ -75,24 +75,25 @@ fn longest(outline: &Outline<'_>, limits: Limits, spent: &mut usize) -> Option<B
     None
 }
 
-/// The pieces of a pattern as far as it can be read, and what its groups are in for in the rest.
+/// The pieces of a pattern as far as the pattern can be read, and the marks of its groups in the rest.
 struct Outline<'a> {
     pattern: &'a str,
     pieces: Vec<Piece>,
-    /// For each number of pieces the innermost group that is open after them, as the place of its parenthesis.
+    /// For each number of pieces: the innermost group that is open after them, as the index of its parenthesis.
     inner: Vec<Option<usize>>,
-    /// For each closing parenthesis the place of the opening one.
+    /// For each closing parenthesis: the index of the opening one.
     mates: BTreeMap<usize, usize>,
-    /// Whether what cannot be read begins with an operator.
+    /// Whether the unreadable part begins with an operator.
     operator_follows: bool,
-    /// Where the last alternative outside of all groups begins.
+    /// Position of the last alternative outside of all groups.
     last_bar: Option<usize>,
-    /// By the byte at which a group opens: the byte of its last alternative, or of its end where it may be absent.
+    /// For the byte at which each group opens: the byte of its last alternative, or of its end where the group may be
+    /// absent.
     unsettled: BTreeMap<usize, Option<usize>>,
 }
 
 impl<'a> Outline<'a> {
-    /// Reads no more pieces than a regex may have bytes.
+    /// Reads the pieces of a pattern, up to the maximum length of a regex.
     fn read(pattern: &'a str, latin1: &str, meter: &mut Meter) -> Self {
         let (mut pieces, mut end) = (Vec::new(), 0);
         let mut parser = parse::Steps::new(latin1, meter);
@@ -113,14 +114,15 @@ impl<'a> Outline<'a> {
                         Some(')') => Kind::Close,
                         _ => Kind::Other,
                     };
-                    // As bytes of what was written: there every character of the text is one.
+                    // Converts characters to bytes of the written pattern: each character of the Latin-1 text is one
+                    // byte.
                     end += text.chars().count();
                     pieces.push(Piece { end, kind });
                 }
             }
         }
-        // An operator that cannot be read may still have been meant to take away what is before it; so may one that is
-        // not read because the pattern is too long.
+        // An unreadable operator may still apply to the piece before it; so may an operator that is not read because
+        // the pattern is too long.
         let is_operator = |rest: &str| rest.starts_with(['*', '+', '?', '{']);
         let operator_follows = is_operator(failed_at.unwrap_or(parser.rest()));
         let (mut inner, mut mates, mut stack) = (vec![None], BTreeMap::new(), Vec::new());
@@ -139,24 +141,25 @@ impl<'a> Outline<'a> {
         Self { pattern, pieces, inner, mates, operator_follows, last_bar, unsettled }
     }
 
-    /// The number of pieces that stand whatever cannot be read.
+    /// Returns the number of pieces that remain valid whatever the unreadable part means.
     fn readable(&self) -> Option<usize> {
         let count = self.pieces.len();
         if self.operator_follows { Some(self.before_operand(count.checked_sub(1)?)) } else { Some(count) }
     }
 
-    /// The bytes of so many pieces.
+    /// Returns the length of the first `count` pieces, in bytes.
     fn end(&self, count: usize) -> usize {
         count.checked_sub(1).and_then(|last| self.pieces.get(last)).map_or(0, |piece| piece.end)
     }
 
-    /// The groups that are open after so many pieces, from the innermost outwards, as the places of their parentheses.
+    /// Returns the groups that are open after `count` pieces, from the innermost outwards, as the indexes of their
+    /// parentheses.
     fn open(&self, count: usize) -> impl Iterator<Item = usize> {
         let inner = |count: usize| self.inner.get(count).copied().flatten();
         std::iter::successors(inner(count), move |place| inner(*place))
     }
 
-    /// The number of pieces before the one at a place, or before the whole group that ends there.
+    /// Returns the number of pieces before the piece at an index, or before the whole group that ends there.
     fn before_operand(&self, place: usize) -> usize {
         match self.pieces.get(place).map(|piece| piece.kind) {
             Some(Kind::Close) => self.mates.get(&place).copied().unwrap_or_default(),
@@ -164,8 +167,8 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// At most so many pieces, so that what follows takes nothing of them away. What is cut off lies within groups that
-    /// are closed then, so that no group is looked at much more often than once.
+    /// Returns the number of pieces, at most `count`, to which nothing that follows applies. The pieces that are cut
+    /// off lie within groups that are closed then, so each group is visited only about once.
     fn settled(&self, mut count: usize) -> Option<usize> {
         loop {
             let end = self.end(count);
@@ -193,8 +196,8 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// Where the last alternative outside of all groups is, and for each group where the last thing is that keeps it from
-/// being read up to there.
+/// Returns the position of the last alternative outside of all groups, and for each group the position of the last mark
+/// before which the group must not be cut.
 fn unsettled(pattern: &str) -> (Option<usize>, BTreeMap<usize, Option<usize>>) {
     let (mut last_bar, mut groups, mut stack) = (None, BTreeMap::new(), Vec::new());
     for (place, mark) in Marks::of(pattern) {
@@ -219,7 +222,7 @@ fn unsettled(pattern: &str) -> (Option<usize>, BTreeMap<usize, Option<usize>>) {
     (last_bar, groups)
 }
 
-/// The characters that a match has at least.
+/// Returns the minimum number of characters of a match.
 fn least(node: &Node) -> usize {
     match node {
         Node::NoMatch | Node::Empty | Node::Look(_) | Node::Unary { operator: Unary::Star | Unary::Quest, .. } => 0,
@@ -260,12 +263,12 @@ mod tests {
             ("[/]shop[", "(?:[/]shop)", 5),
             ("(?i)/shop[", "(?:(?i)/shop)", 5),
             ("/[a-z]{3}/{1,2000}", "(?:/[a-z]{3})", 4),
-            // What is before an operator may be absent.
+            // A piece before an operator may be absent.
             ("[/]a(bc)?[", "(?:[/]a(bc)?)", 2),
             ("[/]ab(cd)**", "(?:[/]ab)", 3),
             ("[/]abc**", "(?:[/]ab)", 3),
             ("[/]ab(/v1{5,1})?/c", "(?:[/]ab)", 3),
-            // No alternative is cut off.
+            // An alternative is never cut off.
             ("/a|/b[", "(?:/a|/b)", 2),
             ("[/]a(/v{5,1}|/w)/c", "(?:[/]a)", 2),
             ("[/]a(/v|/w{5,1})/c", "(?:[/]a(/v|/))", 3),
@@ -291,7 +294,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a regex matches is matched by the beginning of the same regex with something broken after it.
+        /// A text that matches a regex also matches the beginning of this regex with something broken after it.
         #[test]
         fn every_match_has_the_beginning(
             (pattern, text) in r"(/|a|b|[*?+|.]|\(|\)|\[ab\]|\{2\}|\\\.){0,10}"

@@ -1,11 +1,11 @@
-//! Sets of bytes, as character classes have them.
+//! Sets of bytes, for character classes.
 
-/// A set of bytes. Envoy's RE2 reads patterns and texts as Latin-1: a byte is a character.
+/// A set of bytes. RE2 in Envoy reads patterns and texts as Latin-1: a byte is a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Class([u128; 2]);
 
 impl Class {
-    /// The bytes of all these ranges.
+    /// Returns the set of the bytes of all these ranges.
     pub(super) fn new(ranges: &[(u8, u8)]) -> Self {
         let mut class = Self::default();
         for (low, high) in ranges {
@@ -26,19 +26,19 @@ impl Class {
         half >> (byte & 127) & 1 == 1
     }
 
-    /// What is in either.
+    /// Returns the union of two sets.
     pub(super) fn union(self, other: Self) -> Self {
         let ([low, high], [other_low, other_high]) = (self.0, other.0);
         Self([low | other_low, high | other_high])
     }
 
-    /// What is not in the set.
+    /// Returns the complement of the set.
     pub(super) fn negated(self) -> Self {
         let [low, high] = self.0;
         Self([!low, !high])
     }
 
-    /// The set, with every ASCII letter in both cases.
+    /// Returns the set with every ASCII letter in both cases.
     pub(super) fn folded(self) -> Self {
         let mut folded = self;
         for byte in (b'A'..=b'Z').chain(b'a'..=b'z').filter(|byte| self.contains(*byte)) {
@@ -51,17 +51,17 @@ impl Class {
         self.0 == [0, 0]
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes in the set.
     pub(super) fn len(&self) -> u32 {
         self.0.iter().map(|half| half.count_ones()).sum()
     }
 
-    /// Whether it has every ASCII letter in both cases or in none.
+    /// Returns whether every ASCII letter is in the set in both cases or in none.
     pub(super) fn folds_ascii(&self) -> bool {
         (b'a'..=b'z').all(|lower| self.contains(lower) == self.contains(lower ^ 0x20))
     }
 
-    /// Its bytes as the fewest ranges, in order.
+    /// Returns the bytes as the fewest ranges, in order.
     pub(super) fn ranges(&self) -> Vec<(u8, u8)> {
         let mut ranges: Vec<(u8, u8)> = Vec::new();
         for byte in (0..=255).filter(|byte| self.contains(*byte)) {

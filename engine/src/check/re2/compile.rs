@@ -1,4 +1,4 @@
-//! From tree to program.
+//! Compiler from tree to program.
 
 use super::class::Class;
 use super::least;
@@ -10,13 +10,13 @@ use crate::check::meter::Meter;
 /// A program before it is flattened.
 pub(super) struct Compiled<'m> {
     pub(super) builder: Builder<'m>,
-    /// Where a match that begins here starts.
+    /// Entry of a match that begins at the current position.
     pub(super) start: Id,
-    /// Where a match that begins anywhere starts; the same for a regex that is anchored.
+    /// Entry of a match that begins anywhere; equal to `start` for an anchored regex.
     pub(super) start_anywhere: Id,
 }
 
-/// A regex as it is compiled, which is after RE2's rewrites.
+/// A regex in the form that is compiled, after the rewrites of RE2.
 pub(super) struct Rewritten {
     node: Node,
     anchored: bool,
@@ -30,7 +30,7 @@ impl Rewritten {
         Self { node, anchored }
     }
 
-    /// How many instructions its program has at least.
+    /// Returns the minimum number of instructions of the program.
     pub(super) fn instructions_min(&self) -> u64 {
         least::instructions(&self.node)
     }
@@ -51,7 +51,7 @@ pub(super) fn compile<'m>(regex: &Rewritten, limit: usize, meter: &'m mut Meter)
     Ok(Compiled { builder, start, start_anywhere: all.begin })
 }
 
-/// What is left when RE2 has taken off a literal at the start of an anchored regex, which it compares by itself.
+/// Removes a literal at the start of an anchored regex, which RE2 compares separately.
 fn without_required_prefix(node: Node) -> Node {
     let Node::Concat(mut subs) = node else { return node };
     let anchors = subs.iter().take_while(|sub| matches!(sub, Node::Look(Look::TextStart))).count();
@@ -112,7 +112,7 @@ impl Builder<'_> {
     }
 
     fn class(&mut self, class: &Class) -> Result<Fragment, GivenUp> {
-        // In a class that treats both cases of ASCII letters alike, one instruction does for a range in both cases.
+        // A class that contains both cases of each ASCII letter needs one instruction for a range in both cases.
         let folds = class.folds_ascii();
         let mut all = Fragment::default();
         for (low, high) in class.ranges() {
@@ -134,7 +134,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Copies: `x{3,}` is `xxx+`, `x{2,4}` is `xx(x(x)?)?`.
+    /// Repeats by copies: `x{3,}` is `xxx+`, `x{2,4}` is `xx(x(x)?)?`.
     fn repeat(&mut self, sub: &Node, minimum: u32, maximum: Option<u32>, flags: Flags) -> Result<Fragment, GivenUp> {
         let (required, optional) = match maximum {
             Some(maximum) => (minimum, maximum.saturating_sub(minimum)),
@@ -158,7 +158,7 @@ impl Builder<'_> {
         Ok(all)
     }
 
-    /// `(x(x(x)?)?)?`, from the innermost copy outwards, for nesting may be deep.
+    /// Builds `(x(x(x)?)?)?` from the innermost copy outwards, since the nesting may be deep.
     fn optional(&mut self, sub: &Node, copies: u32, flags: Flags) -> Result<Fragment, GivenUp> {
         let mut outer = Vec::new();
         for _ in 1..copies {

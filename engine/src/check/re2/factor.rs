@@ -1,20 +1,20 @@
-//! Common beginnings of alternatives, taken out: `abc|abd|x` becomes `ab[cd]|x`.
+//! Factoring of common prefixes of alternatives: `abc|abd|x` becomes `ab[cd]|x`.
 //!
-//! Three rounds, as in RE2: literal prefixes, then equal first pieces, then neighbours that are single characters.
-//! What remains behind a common beginning is factored in the same way.
+//! There are three rounds, as in RE2: literal prefixes, then equal first pieces, then neighbours that are single
+//! characters. The rests after a common prefix are factored in the same way.
 
 use super::class::Class;
 use super::tree::Node;
 use super::{DEPTH_MAX, RegexFault};
 use crate::check::meter::Meter;
 
-/// So many bytes that are compared or copied count as one step.
+/// Number of bytes, compared or copied, that count as one step.
 const BYTES_PER_STEP: usize = 16;
 
-/// Alternatives that were factored.
+/// Alternatives after factoring.
 pub(super) struct Factored {
     pub(super) subs: Vec<Node>,
-    /// How many levels of nodes came between an alternative and what is left of it.
+    /// Number of levels of nodes between an alternative and its rest.
     pub(super) levels: usize,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Factored {
 pub(super) fn factor(subs: Vec<Node>, meter: &mut Meter) -> Result<Factored, RegexFault> {
     let mut factoring = Factoring { meter, depth: 0, deepest: 0 };
     let subs = factoring.factor(subs)?;
-    // A common beginning and what follows it are a concatenation, what follows is an alternation.
+    // A common prefix and its rests are a concatenation, the rests are an alternation.
     Ok(Factored { subs, levels: factoring.deepest * 2 })
 }
 
@@ -38,7 +38,7 @@ impl Factoring<'_> {
         Ok(characters(self.first_pieces(subs)?))
     }
 
-    /// What remains behind a common beginning.
+    /// Factors the rests after a common prefix.
     fn below(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
         self.depth += 1;
         self.deepest = self.deepest.max(self.depth);
@@ -50,7 +50,7 @@ impl Factoring<'_> {
         Ok(factored)
     }
 
-    /// What moves when the first pieces are taken away.
+    /// Counts the nodes and bytes that move when the first pieces are removed.
     fn count_moved(&mut self, run: &[Node]) -> Result<(), RegexFault> {
         let moved: usize = run
             .iter()
@@ -63,7 +63,7 @@ impl Factoring<'_> {
         Ok(self.meter.spend(moved)?)
     }
 
-    /// Round 1: runs of neighbours that begin with the same literals.
+    /// Round 1: runs of neighbours that begin with equal literals.
     fn literal_prefixes(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
         let mut out = Vec::with_capacity(subs.len());
         let mut run: Vec<Node> = Vec::new();
@@ -104,7 +104,7 @@ impl Factoring<'_> {
         Ok(())
     }
 
-    /// Round 2: runs of neighbours with the same simple first piece.
+    /// Round 2: runs of neighbours with an equal, simple first piece.
     fn first_pieces(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
         let mut out = Vec::with_capacity(subs.len());
         let mut run: Vec<Node> = Vec::new();
@@ -137,7 +137,7 @@ impl Factoring<'_> {
     }
 }
 
-/// The literals a node begins with, and whether they ignore case.
+/// Returns the literals at the beginning of a node, and whether they ignore case.
 fn leading_bytes(node: &Node) -> (&[u8], bool) {
     match node {
         Node::Concat(subs) => subs.first().map_or((&[], false), leading_bytes),
@@ -184,7 +184,7 @@ fn without_leading_piece(node: Node) -> Node {
     }
 }
 
-/// Only pieces with one way through them: others would lose paths.
+/// Returns whether a piece may be factored out: only pieces with a single path, since others would lose paths.
 fn may_be_factored(node: &Node) -> bool {
     match node {
         Node::Look(_) | Node::Class(_) | Node::AnyChar | Node::AnyByte => true,
@@ -193,7 +193,7 @@ fn may_be_factored(node: &Node) -> bool {
     }
 }
 
-/// Round 3: runs of neighbours that are single characters or classes become one class.
+/// Round 3: joins runs of neighbours that are single characters or classes into one class.
 fn characters(subs: Vec<Node>) -> Vec<Node> {
     let mut out = Vec::with_capacity(subs.len());
     let mut run: Vec<Node> = Vec::new();

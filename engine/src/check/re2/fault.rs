@@ -1,30 +1,30 @@
-//! Why a regex is refused, in RE2's words where RE2 is who refuses.
+//! Reasons for refusing a regex, with the messages of RE2 where RE2 refuses it.
 
 use super::super::Excerpt;
 use super::super::meter::OutOfSteps;
 use super::{DEPTH_MAX, OBJECT_STEPS_MAX, PATTERN_BYTES_MAX, STEPS_MAX};
 
-/// Why a regex cannot be used.
+/// Reason why a regex cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegexFault {
-    /// RE2 cannot read the regex.
+    /// RE2 cannot parse the regex.
     #[error("invalid regex: {problem}: {at}")]
     Syntax {
-        /// What is wrong.
+        /// The error.
         problem: SyntaxProblem,
-        /// The offending part.
+        /// The invalid part.
         at: Excerpt,
     },
-    /// Empty: RE2 would take it, Envoy's configuration does not.
+    /// The regex is empty: RE2 would accept it, the configuration of Envoy does not.
     #[error("the regex is empty; write .* for any text")]
     Empty,
-    /// Longer than [`PATTERN_BYTES_MAX`].
+    /// The regex is longer than [`PATTERN_BYTES_MAX`].
     #[error("the regex has {bytes} bytes; at most {PATTERN_BYTES_MAX} are allowed")]
     Long {
-        /// Its length.
+        /// Length of the regex.
         bytes: usize,
     },
-    /// Deeper than [`DEPTH_MAX`].
+    /// The regex is nested deeper than [`DEPTH_MAX`].
     #[error("the regex is nested too deeply; at most {DEPTH_MAX} levels of groups and operators are allowed")]
     Deep,
     /// The compiled program is too large for Envoy.
@@ -37,22 +37,22 @@ pub enum RegexFault {
         /// The limit.
         limit: u32,
     },
-    /// The compiled program is so much too large that its size was not determined.
+    /// The compiled program is so large that its size was not computed.
     #[error(
         "the regex is too large: its compiled program has at least {least} instructions; at most {limit} are allowed; use smaller repetition counts or classes"
     )]
     Huge {
-        /// What its size is not below.
+        /// Lower bound of the size.
         least: u64,
         /// The limit.
         limit: u32,
     },
-    /// Checking it takes more than [`STEPS_MAX`] steps.
+    /// The check takes more than [`STEPS_MAX`] steps.
     #[error(
         "the regex is too complex: checking it takes more than {STEPS_MAX} steps; use fewer repetitions and alternatives within each other"
     )]
     Costly,
-    /// The regexes before it took all of [`OBJECT_STEPS_MAX`].
+    /// The regexes before this one used all of [`OBJECT_STEPS_MAX`].
     #[error(
         "the regular expressions of this object are too complex: checking those before this one took {OBJECT_STEPS_MAX} steps, and no more are allowed; use simpler or fewer ones, or several objects"
     )]
@@ -65,9 +65,9 @@ impl From<OutOfSteps> for RegexFault {
     }
 }
 
-/// What RE2 finds wrong with a regex.
+/// Syntax error that RE2 reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts say what they are")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum SyntaxProblem {
     #[error("invalid escape sequence")]
     Escape,
@@ -94,14 +94,14 @@ pub enum SyntaxProblem {
 }
 
 impl SyntaxProblem {
-    /// The fault at this part of the regex, of which every character stands for one byte.
+    /// Returns the fault at this part of the regex, in which every character is one byte.
     pub(super) fn at(self, part: &str) -> RegexFault {
         let bytes: Vec<u8> = part.chars().filter_map(|character| u8::try_from(character).ok()).collect();
         RegexFault::Syntax { problem: self, at: Excerpt::new(&String::from_utf8_lossy(&bytes)) }
     }
 }
 
-/// Why the replacement of a regex rewrite cannot be used.
+/// Reason why the replacement of a regex rewrite cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SubstitutionFault {
     /// A backslash that is not followed by a digit or a backslash.
@@ -112,9 +112,9 @@ pub enum SubstitutionFault {
         "the substitution refers to group \\{group}, but the regex has only {captures}; the rewrite would be skipped"
     )]
     Group {
-        /// The group.
+        /// Number of the group.
         group: u32,
-        /// Groups of the regex.
+        /// Number of groups in the regex.
         captures: u32,
     },
 }

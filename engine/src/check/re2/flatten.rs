@@ -1,18 +1,18 @@
-//! The size that RE2 reports: that of the program after it was flattened into lists.
+//! Size of a program as RE2 reports it: the size of the program after flattening into lists.
 //!
-//! RE2 turns the graph of instructions into lists without branches: one list per "root", with everything that can
-//! be reached from it without reading a byte. Only their lengths count here.
+//! RE2 turns the graph of instructions into lists without branches: one list for each "root", with all instructions
+//! that can be reached from it without reading a byte. Only the lengths of the lists matter here.
 
 use super::compile::Compiled;
 use super::program::{GivenUp, Id, Instruction};
 use crate::check::meter::Meter;
 
-/// The size of the flattened program.
+/// Returns the size of the flattened program.
 pub(super) fn size(compiled: Compiled<'_>) -> Result<u32, GivenUp> {
     let Compiled { builder, start, start_anywhere } = compiled;
     let (mut instructions, meter) = (builder.instructions, builder.meter);
     if start == 0 && start_anywhere == 0 {
-        // Nothing can match; RE2 keeps the failure only.
+        // Nothing can match; RE2 keeps only the fail instruction.
         instructions.truncate(1);
     }
     let mut flattener = Flattener::new(instructions, start, start_anywhere, meter);
@@ -30,13 +30,13 @@ struct Flattener<'m> {
     /// The roots in the order in which they were found.
     roots: Vec<Id>,
     is_root: Vec<bool>,
-    /// The branches that lead to an instruction.
+    /// For each instruction, the branches that lead to it.
     predecessors: Vec<Vec<Id>>,
     seen: Seen,
     meter: &'m mut Meter,
 }
 
-/// A set of instructions that is quick to clear.
+/// A set of instructions that is fast to clear.
 struct Seen {
     round: u32,
     last: Vec<u32>,
@@ -53,7 +53,7 @@ impl Seen {
         self.last.get(id as usize) == Some(&self.round)
     }
 
-    /// Whether it was new.
+    /// Adds an instruction; returns whether the instruction was new.
     fn insert(&mut self, id: Id) -> bool {
         match self.last.get_mut(id as usize) {
             Some(last) if *last != self.round => {
@@ -89,7 +89,7 @@ impl<'m> Flattener<'m> {
         Ok(self.meter.spend(1)?)
     }
 
-    /// The first instruction from here on that does something.
+    /// Returns the first instruction from here on that is not a no-op.
     fn past_nops(&mut self, mut id: Id) -> Result<Id, GivenUp> {
         while id != 0 {
             let Instruction::Nop { next } = self.get(id) else { break };
@@ -99,7 +99,7 @@ impl<'m> Flattener<'m> {
         Ok(id)
     }
 
-    /// Lets everything that can be reached from the start lead past the instructions that do nothing.
+    /// Makes all reachable instructions skip the no-ops.
     fn skip_nops(&mut self) -> Result<(), GivenUp> {
         self.for_each_reachable(|this, id| {
             let mut instruction = this.get(id);
@@ -121,7 +121,7 @@ impl<'m> Flattener<'m> {
         })
     }
 
-    /// Finds branches between "any byte, and back" and a sure match, which take one instruction more.
+    /// Finds branches between "any byte, and back" and a certain match, which take one more instruction.
     fn mark_matches(&mut self) -> Result<(), GivenUp> {
         self.for_each_reachable(|this, id| {
             let Instruction::Alternative { first, second } = this.get(id) else { return Ok(()) };
@@ -147,7 +147,7 @@ impl<'m> Flattener<'m> {
         }
     }
 
-    /// Visits everything that can be reached from the start, breadth first.
+    /// Visits all instructions that can be reached from the start, breadth first.
     fn for_each_reachable(&mut self, visit: impl Fn(&mut Self, Id) -> Result<(), GivenUp>) -> Result<(), GivenUp> {
         self.seen.clear();
         let mut index = 0;
@@ -176,7 +176,8 @@ impl<'m> Flattener<'m> {
         self.is_root.get(id as usize) == Some(&true)
     }
 
-    /// Marks what follows a byte, a group's edge or a condition as roots, and notes which branches lead where.
+    /// Marks the instructions after a byte, an edge of a group or a condition as roots, and records the predecessors of
+    /// branch targets.
     fn mark_successors(&mut self) -> Result<(), GivenUp> {
         self.add_root(0);
         self.add_root(self.start_anywhere);
@@ -208,7 +209,7 @@ impl<'m> Flattener<'m> {
         Ok(())
     }
 
-    /// Marks branches that can be reached from several roots, so that none is written out twice.
+    /// Marks branches that can be reached from several roots as roots, so that none is emitted twice.
     fn mark_dominators(&mut self) -> Result<(), GivenUp> {
         let mut sorted = self.roots.clone();
         sorted.sort_unstable();
@@ -227,7 +228,7 @@ impl<'m> Flattener<'m> {
         Ok(())
     }
 
-    /// Whether a branch that was not seen leads to this instruction.
+    /// Returns whether a branch that was not seen leads to this instruction.
     fn is_entered_from_elsewhere(&mut self, id: Id) -> Result<bool, GivenUp> {
         let predecessors = self.predecessors.get(id as usize).map(Vec::as_slice).unwrap_or_default();
         let seen = predecessors.iter().take_while(|predecessor| self.seen.contains(**predecessor)).count();
@@ -236,7 +237,8 @@ impl<'m> Flattener<'m> {
         Ok(found)
     }
 
-    /// Visits what can be reached from a root without reading a byte, up to other roots; tells each instruction.
+    /// Visits the instructions that can be reached from a root without reading a byte, up to other roots, and passes
+    /// each result to `tell`.
     fn flood(&mut self, root: Id, mut tell: impl FnMut(Reached)) -> Result<(), GivenUp> {
         self.seen.clear();
         let mut stack = vec![root];
@@ -262,7 +264,7 @@ impl<'m> Flattener<'m> {
         Ok(())
     }
 
-    /// How many instructions all lists have together.
+    /// Returns the number of instructions in all lists together.
     fn emitted(&mut self) -> Result<u32, GivenUp> {
         let mut count = 0;
         for root in self.roots.clone() {
@@ -274,7 +276,7 @@ impl<'m> Flattener<'m> {
     }
 }
 
-/// What a flood has come to: both take one instruction in the list.
+/// An instruction that a flood has reached: both kinds take one instruction in the list.
 enum Reached {
     Root,
     Leaf,

@@ -1,11 +1,11 @@
-//! Named sets of characters: `\d`, `[[:alpha:]]`, `\p{Greek}`, as far as they have members in Latin-1.
+//! Named sets of characters: `\d`, `[[:alpha:]]`, `\p{Greek}`, with their members in Latin-1.
 //!
-//! RE2 knows the names of Unicode's general categories and scripts. Beyond Latin-1 a name can be written, but has
-//! no members, for Envoy's RE2 compares bytes.
+//! RE2 knows the names of the general categories and scripts of Unicode. A name of a set beyond Latin-1 is valid, but
+//! the set is empty, since RE2 in Envoy compares bytes.
 
 use super::class::Class;
 
-/// The scripts RE2 knows (Unicode 15.1), case-sensitive and sorted.
+/// The scripts of RE2 (Unicode 15.1), case-sensitive and sorted.
 #[rustfmt::skip]
 const SCRIPTS: &[&str] = &[
     "Adlam", "Ahom", "Anatolian_Hieroglyphs", "Arabic", "Armenian", "Avestan", "Balinese", "Bamum", "Bassa_Vah",
@@ -30,7 +30,7 @@ const SCRIPTS: &[&str] = &[
     "Ugaritic", "Vai", "Vithkuqi", "Wancho", "Warang_Citi", "Yezidi", "Zanabazar_Square",
 ];
 
-/// General categories of one letter and a second one, with their members in Latin-1.
+/// General categories with two-letter names, with their members in Latin-1.
 #[rustfmt::skip]
 const CATEGORIES: &[(&str, &[(u8, u8)])] = &[
     ("Cc", &[(0x00, 0x1f), (0x7f, 0x9f)]),
@@ -66,11 +66,11 @@ const CATEGORIES: &[(&str, &[(u8, u8)])] = &[
     ("Zs", &[(0x20, 0x20), (0xa0, 0xa0)]),
 ];
 
-/// The members of script Latin; all others in Latin-1 are "Common".
+/// Members of the script Latin; all other characters of Latin-1 are "Common".
 const LATIN: &[(u8, u8)] =
     &[(0x41, 0x5a), (0x61, 0x7a), (0xaa, 0xaa), (0xba, 0xba), (0xc0, 0xd6), (0xd8, 0xf6), (0xf8, 0xff)];
 
-/// The group `\p{name}`; `None` if RE2 has no such group.
+/// Returns the set of `\p{name}`, or `None` if RE2 has no such set.
 pub(super) fn unicode(name: &str) -> Option<Class> {
     match name {
         "Any" => return Some(Class::default().negated()),
@@ -79,7 +79,7 @@ pub(super) fn unicode(name: &str) -> Option<Class> {
         script if SCRIPTS.binary_search(&script).is_ok() => return Some(Class::default()),
         _ => {}
     }
-    // A single letter is the sum of its categories.
+    // A single letter is the union of its categories.
     let mut found = None;
     for (category, ranges) in CATEGORIES {
         if *category == name || name.len() == 1 && category.starts_with(name) {
@@ -89,7 +89,7 @@ pub(super) fn unicode(name: &str) -> Option<Class> {
     found
 }
 
-/// Whether a named group may have this character in its name.
+/// Returns whether the name of a capture group may contain this character.
 pub(super) fn is_in_capture_name(character: char) -> bool {
     let categories = ["Lu", "Ll", "Lo", "Nd", "Pc"];
     u8::try_from(character).is_ok_and(|byte| {
@@ -99,7 +99,7 @@ pub(super) fn is_in_capture_name(character: char) -> bool {
 
 const WORD: &[(u8, u8)] = &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)];
 
-/// The sets of `\d`, `\s` and `\w`, by their letter in any case.
+/// Returns the set of `\d`, `\s` or `\w`, by its letter in any case.
 pub(super) fn perl(letter: char) -> Option<Class> {
     match letter.to_ascii_lowercase() {
         'd' => Some(Class::new(&[(0x30, 0x39)])),
@@ -109,7 +109,7 @@ pub(super) fn perl(letter: char) -> Option<Class> {
     }
 }
 
-/// The set `[[:name:]]`.
+/// Returns the set `[[:name:]]`.
 pub(super) fn posix(name: &str) -> Option<Class> {
     let ranges: &[(u8, u8)] = match name {
         "alnum" => &[(0x30, 0x39), (0x41, 0x5a), (0x61, 0x7a)],

@@ -1,18 +1,18 @@
-//! How many instructions a program has at least, known before any of it is made.
+//! Lower bound of the number of instructions of a program, computed before the program is built.
 
 use super::class::Class;
 use super::tree::{Node, Unary};
 
-/// Beside the regex: the match, and the loop in which one that is not anchored begins.
+/// Instructions beside those of the regex, at least: the match, and the loop at the start of a regex without an anchor.
 const AROUND: u64 = 1;
 
-/// The instructions that every form of the program has: those that read a byte, check a position or mark a group.
-/// Branches are left out, since flattening takes them away. Copies are counted and not made.
+/// Returns the number of instructions that every form of the program has: those that read a byte, check a position or
+/// mark a group. Branches are not counted, since flattening removes them. Copies are counted without being made.
 pub(super) fn instructions(node: &Node) -> u64 {
     of(node).map_or(0, |count| count.saturating_add(AROUND))
 }
 
-/// `None` for what matches nothing, which leaves no instructions behind.
+/// Returns `None` for a node that never matches, which leaves no instructions.
 fn of(node: &Node) -> Option<u64> {
     match node {
         Node::NoMatch => None,
@@ -38,7 +38,8 @@ fn of(node: &Node) -> Option<u64> {
     }
 }
 
-/// The ranges of which instructions are made: of a class that treats both cases alike, those of one case.
+/// Returns the number of ranges that need an instruction: of a class that contains both cases of each letter, only the
+/// ranges of one case.
 fn class_ranges(class: &Class) -> usize {
     let folds = class.folds_ascii();
     class.ranges().iter().filter(|(low, high)| !(folds && b'A' <= *low && *high <= b'Z')).count()

@@ -1,7 +1,7 @@
-//! Results that are cached by content, so that work is done once however often an object is translated.
+//! Cache of results by content, so that the work is done once, however often an object is translated.
 //!
-//! A result is a function of pattern and limits alone, and so is the number of its steps: the cache changes how long an
-//! answer takes and nothing else.
+//! A result, and the number of its steps, is a function of pattern and limits only: the cache changes the time of an
+//! answer and nothing else.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,17 +9,17 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Limits;
 
-/// Bytes of patterns and results that one cache has; those that were not asked for the longest go first.
+/// Maximum size of one cache, in bytes of patterns and results; the least recently used entries are removed first.
 pub(super) const MEMO_BYTES_MAX: usize = 16 << 20;
-/// A result of fewer steps is not cached.
+/// Minimum number of steps of a result that is cached.
 const STEPS_MIN: usize = 1_000;
-/// What one result takes beside its pattern, roughly.
+/// Approximate size of one result without its pattern, in bytes.
 const ENTRY_BYTES: usize = 256;
 
-/// Steps that were taken: those of a cached result count once.
+/// Number of steps that were taken; the steps of a cached result count once.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Steps that the checks of regexes have taken in this process. It decides nothing.
+/// Returns the number of steps that the checks of regexes have taken in this process. No decision depends on it.
 pub fn steps_taken() -> u64 {
     TAKEN.load(Ordering::Relaxed)
 }
@@ -29,7 +29,7 @@ pub(super) fn took(steps: usize) {
     TAKEN.fetch_add(u64::try_from(steps).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// A cache of results, each with the steps that it took.
+/// A cache of results, each with the number of its steps.
 pub(super) struct Memo<T>(Mutex<Option<Results<T>>>);
 
 impl<T: Clone> Memo<T> {
@@ -37,7 +37,7 @@ impl<T: Clone> Memo<T> {
         Self(Mutex::new(None))
     }
 
-    /// The result for a pattern, cached or computed, and its steps. `compute` counts the steps that it takes.
+    /// Returns the result for a pattern, cached or computed, with its steps. `compute` counts the steps that it takes.
     pub(super) fn get(&self, pattern: &str, limits: Limits, compute: impl FnOnce() -> (T, usize)) -> (T, usize) {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached) = lock().get_or_insert_default().find(pattern, limits) {
@@ -51,11 +51,11 @@ impl<T: Clone> Memo<T> {
     }
 }
 
-/// Two generations: what is asked for is in the younger one, which becomes the older one when it is full.
+/// Two generations: requested entries move to the younger one, which becomes the older one when it is full.
 struct Results<T> {
     younger: HashMap<(Box<str>, u32), (T, usize)>,
     older: HashMap<(Box<str>, u32), (T, usize)>,
-    /// Bytes of the younger one.
+    /// Size of the younger generation, in bytes.
     bytes: usize,
 }
 

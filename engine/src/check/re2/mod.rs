@@ -1,17 +1,17 @@
-//! Regexes, judged as RE2 (Envoy's engine) judges them: may it read them, and how large a program do they make?
+//! Checks of regexes by the rules of RE2 (the engine of Envoy): syntax and program size.
 //!
-//! Envoy refuses a whole RouteConfiguration for one regex that RE2 cannot read, or whose program is larger than
-//! `re2.max_program_size.error_level`. Rust's own `regex` reads another language. So this is RE2's grammar, its
-//! simplifications and its compiler once more, as far as they decide whether a regex is taken and how many
-//! instructions it becomes; nothing is matched here.
+//! Envoy refuses a whole RouteConfiguration because of one regex that RE2 cannot parse, or with a program larger than
+//! `re2.max_program_size.error_level`. The `regex` crate of Rust has a different syntax. So this module implements the
+//! grammar of RE2, its simplifications and its compiler again, as far as they decide whether a regex is accepted and
+//! how many instructions its program has; it matches no text.
 //!
-//! Envoy runs RE2 with Latin-1: every byte of pattern and text is a character of its own. So `.` is one byte, `é` is
-//! two characters, case is ignored for ASCII letters only, and `\x{100}` is refused. Verdicts and sizes were compared
-//! with Envoy 1.40 and with RE2 of November 2025.
+//! Envoy runs RE2 with Latin-1: every byte of pattern and text is a separate character. So `.` is one byte, `é` is two
+//! characters, case is ignored for ASCII letters only, and `\x{100}` is refused. Verdicts and sizes were compared with
+//! Envoy 1.40 and with RE2 of November 2025.
 //!
-//! Work and memory are bounded: by the length of the pattern, which is looked at before anything is read; by its depth;
-//! by the size of the program, which is counted on the tree before anything is built; and by steps, of each regex and of
-//! all regexes of an object. The one way in is [`Regexes`], which charges an object for what is done.
+//! Work and memory are limited: by the length of the pattern, which is checked before anything is read; by its depth;
+//! by the size of the program, which is counted on the tree before the program is built; and by steps, for each regex
+//! and for all regexes of an object. The only entry point is [`Regexes`], which charges the steps to an object.
 
 mod beginning;
 mod class;
@@ -44,43 +44,45 @@ use program::GivenUp;
 
 /// Longest pattern, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 4096;
-/// Deepest nesting of groups and operators; a group takes up to four levels. RE2 itself has no such limit.
+/// Deepest nesting of groups and operators; a group needs up to four levels. RE2 itself has no such limit.
 pub const DEPTH_MAX: usize = 250;
-/// Most instructions of a program, unless another limit is given.
+/// Maximum number of instructions of a program, unless another limit is given.
 pub const PROGRAM_SIZE_MAX: u32 = 10_000;
-/// Instructions that are built at most, whatever the limit for the program is. RE2 itself gives up a little later.
+/// Maximum number of instructions that are built, whatever the limit for the program is. RE2 itself stops a little
+/// later.
 const INSTRUCTIONS_MAX: usize = 600_000;
-/// Most steps that the check of one regex takes; a step is a character that is read, a node or an instruction that is made
-/// or moved, or a place in the program that is visited.
+/// Maximum number of steps for the check of one regex; a step is a character that is read, a node or an instruction
+/// that is made or moved, or a position in the program that is visited.
 pub const STEPS_MAX: usize = 2_000_000;
-/// Most steps that the checks of all regexes of one object take together; the one that goes beyond is still judged.
+/// Maximum number of steps for the checks of all regexes of one object together; the regex that exceeds it is still
+/// checked.
 pub const OBJECT_STEPS_MAX: usize = 8_000_000;
 
-/// What a regex may need.
+/// Limits of a regex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Most instructions of the compiled program: Envoy's `re2.max_program_size.error_level`.
+    /// Maximum number of instructions of the compiled program: `re2.max_program_size.error_level` of Envoy.
     pub program_size: u32,
 }
 
-/// The limit that the bootstrap of this project sets in Envoy.
+/// The limit that the Envoy bootstrap of this project sets.
 impl Default for Limits {
     fn default() -> Self {
         Self { program_size: PROGRAM_SIZE_MAX }
     }
 }
 
-/// What is known of a regex that Envoy will take.
+/// Properties of a regex that Envoy accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
-    /// Instructions of the compiled program, as `RE2::ProgramSize` counts them.
+    /// Number of instructions of the compiled program, as `RE2::ProgramSize` counts them.
     pub size: u32,
-    /// Capturing groups.
+    /// Number of capturing groups.
     pub captures: u32,
 }
 
-/// Checks that Envoy takes a regex: it is not empty, RE2 can read it, and its program is not too large. With it comes how
-/// many steps that took, which are the same for the same regex, also where its verdict was kept.
+/// Checks that Envoy accepts a regex: the regex is not empty, RE2 can parse it, and its program is not too large. Also
+/// returns the number of steps, which is always equal for equal regexes, also where the verdict was cached.
 ///
 /// This is not an entry point: only [`Regexes`] charges the steps to an object.
 fn counted(pattern: &str, limits: Limits) -> (Result<Program, RegexFault>, usize) {
@@ -105,7 +107,8 @@ fn judge(pattern: &str, limits: Limits, meter: &mut Meter) -> Result<Program, Re
     if least > u64::from(limit) {
         return Err(RegexFault::Huge { least, limit });
     }
-    // Flattening takes out branches, so that a program may shrink; what shrinks to a quarter is not met in practice.
+    // Flattening removes branches, so a program may become smaller; a reduction to less than a quarter does not occur
+    // in practice.
     let instructions = (limit as usize).saturating_mul(4).saturating_add(10_000).min(INSTRUCTIONS_MAX);
     let given_up = |why| match why {
         GivenUp::TooLarge => RegexFault::Huge { least: u64::from(limit).saturating_add(1), limit },
@@ -118,7 +121,7 @@ fn judge(pattern: &str, limits: Limits, meter: &mut Meter) -> Result<Program, Re
     }
 }
 
-/// What comes before anything is read.
+/// Checks the length before anything is read.
 fn short(pattern: &str) -> Result<(), RegexFault> {
     match pattern.len() {
         0 => Err(RegexFault::Empty),

@@ -1,7 +1,7 @@
-//! From text to tree, as RE2 does it: same grammar, same refusals, and the same early simplifications.
+//! Parser from text to tree, as in RE2: equal grammar, equal errors, and equal early simplifications.
 //!
-//! The parser keeps a stack of finished nodes and of marks for open groups and alternatives. What is on the stack
-//! above the last mark is one concatenation; what lies below a bar are the alternatives before it.
+//! The parser keeps a stack of finished nodes and of marks for open groups and alternatives. The nodes above the last
+//! mark are one concatenation; the nodes below a bar are the alternatives before it.
 //!
 //! The grammar: <https://github.com/google/re2/wiki/Syntax>
 
@@ -16,14 +16,14 @@ use crate::check::meter::Meter;
 /// The largest repetition count, also of nested repetitions together.
 const REPETITION_MAX: u32 = 1000;
 
-/// A regex that RE2 can read.
+/// A regex that RE2 can parse.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) node: Node,
     pub(super) captures: u32,
 }
 
-/// Reads a pattern, of which every character stands for one byte.
+/// Parses a pattern in which every character is one byte.
 pub(super) fn parse(pattern: &str, meter: &mut Meter) -> Result<Parsed, RegexFault> {
     let mut steps = Steps::new(pattern, meter);
     while let Some(read) = steps.step() {
@@ -32,11 +32,11 @@ pub(super) fn parse(pattern: &str, meter: &mut Meter) -> Result<Parsed, RegexFau
     steps.parser.finish()
 }
 
-/// A pattern that is read piece by piece.
+/// A pattern that is parsed piece by piece.
 pub(super) struct Steps<'a, 'm> {
     parser: Parser<'a, 'm>,
     rest: &'a str,
-    /// The operator just read, if the last thing read was one: operators cannot be stacked.
+    /// The operator, if the last piece was one: operators cannot be stacked.
     last_operator: Option<&'a str>,
 }
 
@@ -46,17 +46,17 @@ impl<'a, 'm> Steps<'a, 'm> {
         Self { parser, rest: pattern, last_operator: None }
     }
 
-    /// What was not read yet.
+    /// Returns the text that was not read yet.
     pub(super) fn rest(&self) -> &'a str {
         self.rest
     }
 
-    /// Reads the next piece and tells whether it was an operator; `None` at the end.
+    /// Reads the next piece and returns whether it was an operator; `None` at the end.
     pub(super) fn step(&mut self) -> Option<Result<bool, RegexFault>> {
         let first = self.rest.chars().next()?;
         let before = self.rest.len();
         let read = self.parser.step(first, &mut self.rest, self.last_operator);
-        // The content of a class or a name is read character by character, and looked through once more for its end.
+        // The content of a class or a name is read character by character, and scanned once more for its end.
         let spent = self.parser.meter.spend(1 + before.saturating_sub(self.rest.len()) * 2);
         let read = spent.map_err(RegexFault::from).and(read);
         Some(read.map(|operator| {
@@ -68,7 +68,7 @@ impl<'a, 'm> Steps<'a, 'm> {
 
 enum Item {
     Node(Entry),
-    /// An open group: whether it captures, and the flags to go back to.
+    /// An open group: whether it captures, and the flags to restore.
     Group {
         captures: bool,
         flags: Flags,
@@ -78,7 +78,7 @@ enum Item {
 
 struct Entry {
     node: Node,
-    /// Levels of nodes, itself included.
+    /// Number of levels of nodes, including this one.
     depth: usize,
 }
 
@@ -91,7 +91,7 @@ struct Parser<'a, 'm> {
 }
 
 impl<'a> Parser<'a, '_> {
-    /// Reads one piece, which starts with `first`; gives the operator, if it was one.
+    /// Reads one piece, which starts with `first`; returns the operator, if the piece was one.
     fn step(&mut self, first: char, rest: &mut &'a str, last: Option<&'a str>) -> Result<Option<&'a str>, RegexFault> {
         match first {
             '(' if rest.starts_with("(?") => self.perl_group(rest)?,
@@ -163,7 +163,7 @@ impl<'a> Parser<'a, '_> {
             (None, '+') => self.push_unary(Unary::Plus, flags, text)?,
             (None, _) => self.push_unary(Unary::Quest, flags, text)?,
         }
-        // The tail of the pattern from here on, so that a second operator can be shown together with this one.
+        // The tail of the pattern from here on, so that an error can show a second operator together with this one.
         Ok(Some(start))
     }
 
@@ -192,7 +192,7 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    /// `(?i)`, `(?i-s:`, `(?P<name>`, `(?<name>`.
+    /// Parses `(?i)`, `(?i-s:`, `(?P<name>` and `(?<name>`.
     fn perl_group(&mut self, rest: &mut &'a str) -> Result<(), RegexFault> {
         let start = *rest;
         let unknown = |rest: &str| SyntaxProblem::PerlOperator.at(between(start, rest));
@@ -252,7 +252,7 @@ impl<'a> Parser<'a, '_> {
         self.stack.push(Item::Group { captures, flags: self.flags });
     }
 
-    /// Ends the concatenation that is on the stack and puts it below a bar, among the alternatives.
+    /// Ends the concatenation on the stack and moves it below a bar, to the alternatives.
     fn bar(&mut self) -> Result<(), RegexFault> {
         self.merge_literals();
         if !matches!(self.stack.last(), Some(Item::Node(_))) {
@@ -266,7 +266,7 @@ impl<'a> Parser<'a, '_> {
             return Ok(());
         }
         self.stack.pop();
-        // A dot that matches everything swallows a single character beside it.
+        // A dot that matches everything absorbs a single character beside it.
         match self.stack.last_mut() {
             Some(Item::Node(before)) if matches!(before.node, Node::AnyChar) && is_character(&entry.node) => {}
             Some(Item::Node(before)) if matches!(entry.node, Node::AnyChar) && is_character(&before.node) => {
@@ -312,7 +312,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// Makes one node of everything above the last mark.
+    /// Joins everything above the last mark into one node.
     fn collapse(&mut self, alternate: bool) -> Result<(), RegexFault> {
         let mark = self.stack.iter().rposition(|item| !matches!(item, Item::Node(_))).map_or(0, |index| index + 1);
         if self.stack.len() - mark == 1 {
@@ -361,7 +361,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// A class of one byte is a literal, and so is one of a letter in both cases.
+    /// Pushes a class; a class of one byte is a literal, and so is a class of one letter in both cases.
     fn push_class(&mut self, class: Class) {
         let first = class.ranges().first().map_or(0, |(low, _)| *low);
         let node = match class.len() {
@@ -414,8 +414,8 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    /// Makes a string of the two topmost nodes if both are literals. Done just before another node is pushed: an
-    /// operator that follows takes the last literal only.
+    /// Joins the two topmost nodes into a string if both are literals. This happens just before another node is pushed,
+    /// because an operator that follows applies to the last literal only.
     fn merge_literals(&mut self) {
         let [.., Item::Node(below), Item::Node(top)] = self.stack.as_mut_slice() else { return };
         let (Some((fold, _)), Some((top_fold, added))) = (literal(&below.node), literal(&top.node)) else { return };
@@ -434,7 +434,7 @@ impl<'a> Parser<'a, '_> {
 }
 
 impl Entry {
-    /// Puts a node above this one.
+    /// Wraps this node in another node.
     fn wrap(&mut self, above: impl FnOnce(Box<Node>) -> Node) -> Result<(), RegexFault> {
         self.depth = deeper(self.depth)?;
         let sub = std::mem::replace(&mut self.node, Node::Empty);
@@ -455,12 +455,12 @@ fn literal(node: &Node) -> Option<(bool, &[u8])> {
     }
 }
 
-/// What a dot can swallow in an alternation.
+/// Returns whether a dot can absorb the node in an alternation.
 fn is_character(node: &Node) -> bool {
     matches!(node, Node::Literal { .. } | Node::Class(_) | Node::AnyChar)
 }
 
-/// How many times more the innermost part may be repeated; 0 if it is repeated too often already.
+/// Returns the number of times that the innermost part may still be repeated; 0 if there are too many repetitions.
 fn repetitions_left(node: &Node, allowed: u32, meter: &mut Meter) -> Result<u32, RegexFault> {
     meter.spend(1)?;
     let allowed = match node {

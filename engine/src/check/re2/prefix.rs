@@ -1,18 +1,18 @@
-//! The literal text that every match of a path regex starts with.
+//! Literal prefix of all matches of a path regex.
 
 use super::scan;
 
-/// The literal text with which every path starts that the regex matches, given that Envoy matches the whole path.
+/// Returns the literal text at the start of every path that the regex matches, given that Envoy matches the whole path.
 ///
-/// It narrows what stands in for a regex that RE2 cannot read, so the regex is read piece by piece and only as far
-/// as it is plain: up to the first character that means something, without the last character if an operator
-/// follows that may take it away. With an alternative outside of all groups and classes there is no such text, and
-/// the result is empty. In a regex that is broken, "outside" is as written: an open group or class reaches to the end.
+/// The prefix narrows the stand-in for a regex that RE2 cannot parse, so the regex is read piece by piece and only as
+/// far as it is plain: up to the first special character, without the last character if an operator follows that may
+/// make it absent. With an alternative outside of all groups and classes, there is no such text, and the result is
+/// empty. In a broken regex, "outside" is as written: an open group or class extends to the end.
 pub fn literal_prefix(pattern: &str) -> String {
     if has_top_level_bar(pattern) {
         return String::new();
     }
-    // Both ends are anchored anyway.
+    // Both ends are anchored in any case.
     let mut rest = pattern.strip_prefix('^').unwrap_or(pattern);
     let mut prefix = String::new();
     while let Some(literal) = literal(&mut rest) {
@@ -24,7 +24,7 @@ pub fn literal_prefix(pattern: &str) -> String {
     prefix
 }
 
-/// Takes one literal character, plain or escaped, off the pattern.
+/// Removes one literal character, plain or escaped, from the pattern.
 fn literal(rest: &mut &str) -> Option<char> {
     match rest.chars().next()? {
         '\\' => {
@@ -39,13 +39,13 @@ fn literal(rest: &mut &str) -> Option<char> {
     }
 }
 
-/// Whether there is an alternative outside of groups and classes.
+/// Returns whether there is an alternative outside of groups and classes.
 fn has_top_level_bar(pattern: &str) -> bool {
     let mut depth: usize = 0;
     for (_, mark) in Marks::of(pattern) {
         match mark {
             Mark::Open => depth += 1,
-            // A parenthesis too many is what may be wrong with the regex; what follows it is outside.
+            // The error of the regex may be an extra parenthesis; the text after it is outside.
             Mark::Close { .. } => depth = depth.saturating_sub(1),
             Mark::Bar if depth == 0 => return true,
             Mark::Bar => {}
@@ -54,23 +54,23 @@ fn has_top_level_bar(pattern: &str) -> bool {
     false
 }
 
-/// What groups a pattern, as it is written.
+/// A mark that structures a pattern, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
     Open,
-    /// Its group may be absent where an operator says so.
+    /// The end of a group, which may be absent where an operator makes it optional.
     Close {
         optional: bool,
     },
     Bar,
 }
 
-/// The marks of a pattern outside of classes and quotes, each with the byte at which it is. Every character is looked
-/// at once, or twice where an end is looked for.
+/// The marks of a pattern outside of classes and quotes, each with the byte of its position. Every character is read
+/// once, or twice where an end is searched for.
 pub(super) struct Marks<'a> {
     pattern: &'a str,
     rest: &'a str,
-    /// Whether `:]` may still be ahead.
+    /// Whether a `:]` may still follow.
     names_end: bool,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Marks<'a> {
         Self { pattern, rest: pattern, names_end: true }
     }
 
-    /// Goes behind the end of a class, after its opening bracket was taken.
+    /// Moves to the end of a class, after its opening bracket was read.
     fn skip_class(&mut self) {
         self.rest = self.rest.strip_prefix('^').unwrap_or(self.rest);
         self.rest = self.rest.strip_prefix(']').unwrap_or(self.rest);

@@ -1,16 +1,16 @@
-//! The instructions of RE2's automaton, and the pieces they are put together from.
+//! Instructions of RE2 programs, and the fragments from which they are built.
 
 use crate::check::meter::{Meter, OutOfSteps};
 
-/// Number of an instruction; 0 is [`Instruction::Fail`], and also stands for "not known yet".
+/// Number of an instruction; 0 is [`Instruction::Fail`], and also means "not known yet".
 pub(super) type Id = u32;
 
-/// Why a program is not built to its end.
+/// Reason why a program is not completed.
 #[derive(Debug)]
 pub(super) enum GivenUp {
-    /// It grew beyond what may be built.
+    /// The program became too large.
     TooLarge,
-    /// It took too many steps.
+    /// The work took too many steps.
     Costly,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Instruction {
         high: u8,
         next: Id,
     },
-    /// The begin or end of a group.
+    /// The start or end of a group.
     Capture {
         next: Id,
     },
@@ -51,17 +51,17 @@ pub(super) enum Instruction {
     },
 }
 
-/// A place in an instruction that is still to be filled in.
+/// A target in an instruction that is still to be filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hole {
     First(Id),
     Second(Id),
 }
 
-/// A piece of a program: where it starts, and where it goes on to what follows.
+/// A fragment of a program: its entry, and its open ends.
 #[derive(Debug, Default)]
 pub(super) struct Fragment {
-    /// 0 for a piece that matches nothing.
+    /// Entry; 0 for a fragment that matches nothing.
     pub(super) begin: Id,
     pub(super) ends: Vec<Hole>,
     pub(super) nullable: bool,
@@ -81,7 +81,7 @@ pub(super) struct Builder<'m> {
 }
 
 impl<'m> Builder<'m> {
-    /// An empty program, to which up to `limit` instructions may be added.
+    /// Returns an empty program, to which up to `limit` instructions may be added.
     pub(super) fn new(limit: usize, meter: &'m mut Meter) -> Self {
         Self { instructions: vec![Instruction::Fail], meter, limit }
     }
@@ -121,7 +121,7 @@ impl<'m> Builder<'m> {
         Ok(())
     }
 
-    /// A piece of one instruction that goes on to what follows.
+    /// Returns a fragment of one instruction with an open end.
     fn single(&mut self, instruction: Instruction, nullable: bool) -> Result<Fragment, GivenUp> {
         let begin = self.add(instruction)?;
         Ok(Fragment { begin, ends: vec![Hole::First(begin)], nullable })
@@ -143,7 +143,7 @@ impl<'m> Builder<'m> {
         Ok(Fragment { begin: self.add(Instruction::Match)?, ends: Vec::new(), nullable: false })
     }
 
-    /// One after the other.
+    /// Returns the concatenation of two fragments.
     pub(super) fn concat(&mut self, one: Fragment, two: Fragment) -> Result<Fragment, GivenUp> {
         if one.is_no_match() || two.is_no_match() {
             return Ok(Fragment::default());
@@ -156,7 +156,7 @@ impl<'m> Builder<'m> {
         Ok(Fragment { begin: one.begin, ends: two.ends, nullable: one.nullable && two.nullable })
     }
 
-    /// One or the other.
+    /// Returns the alternation of two fragments.
     pub(super) fn alternative(&mut self, one: Fragment, two: Fragment) -> Result<Fragment, GivenUp> {
         if one.is_no_match() {
             return Ok(two);
@@ -169,7 +169,7 @@ impl<'m> Builder<'m> {
         Ok(Fragment { begin, ends: self.joined(one.ends, two.ends)?, nullable })
     }
 
-    /// An instruction that enters `begin` or goes on; which of them comes first depends on greed.
+    /// Returns an instruction that enters `begin` or continues; greediness decides which of them is first.
     fn branch(&mut self, begin: Id, greedy: bool) -> Result<(Id, Hole), GivenUp> {
         if greedy {
             let id = self.add(Instruction::Alternative { first: begin, second: 0 })?;
@@ -188,7 +188,7 @@ impl<'m> Builder<'m> {
 
     pub(super) fn star(&mut self, sub: Fragment, greedy: bool) -> Result<Fragment, GivenUp> {
         if sub.nullable {
-            // One branch is not enough to keep the order of preference; RE2 takes (x+)?.
+            // One branch is not enough to keep the order of preference; RE2 uses (x+)?.
             let plus = self.plus(sub, greedy)?;
             return self.quest(plus, greedy);
         }
@@ -215,7 +215,7 @@ impl<'m> Builder<'m> {
         Ok(Fragment { begin, ends: vec![Hole::First(end)], nullable: sub.nullable })
     }
 
-    /// Both lists; the shorter one is moved.
+    /// Joins two lists; the shorter one is moved.
     fn joined(&mut self, one: Vec<Hole>, two: Vec<Hole>) -> Result<Vec<Hole>, GivenUp> {
         let (mut long, short) = if one.len() >= two.len() { (one, two) } else { (two, one) };
         self.meter.spend(short.len())?;

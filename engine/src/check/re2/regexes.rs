@@ -1,4 +1,4 @@
-//! The regexes of one object, which together may take so many steps.
+//! The regexes of one object, which share a limit of steps.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,8 +8,9 @@ use super::{Beginning, Limits, OBJECT_STEPS_MAX, Program, RegexFault, beginning}
 /// The result of the check of a regex.
 type Verdict = Result<Program, RegexFault>;
 
-/// The limits of one object's regexes, and what is left of the steps that checking all of them may take. What is beyond
-/// is refused, in the order in which the object is read, so that the same object always gets the same verdicts.
+/// The limits of the regexes of one object, and the remaining number of steps for the checks of all of them. Regexes
+/// beyond the limit are refused, in the order in which the object is read, so that equal objects always get equal
+/// verdicts.
 #[derive(Debug)]
 pub struct Regexes {
     limits: Limits,
@@ -19,23 +20,23 @@ pub struct Regexes {
 }
 
 impl Regexes {
-    /// Those of an object of which none was checked yet. There is one of these for all fields of an object: a field with
-    /// one of its own would not be limited together with the others.
+    /// Returns the state for an object before its first check. One state is shared by all fields of an object: a field
+    /// with a state of its own would have a separate limit.
     pub fn of_object(limits: Limits) -> Self {
         Self { limits, left: Cell::new(OBJECT_STEPS_MAX), known: RefCell::default() }
     }
 
-    /// The steps that were spent.
+    /// Returns the number of steps that were spent.
     pub fn spent(&self) -> usize {
         OBJECT_STEPS_MAX - self.left.get()
     }
 
-    /// Checks that Envoy takes a regex: it is not empty, RE2 can read it, and its program is not too large.
+    /// Checks that Envoy accepts a regex: the regex is not empty, RE2 can parse it, and its program is not too large.
     pub fn check(&self, pattern: &str) -> Result<Program, RegexFault> {
         self.check_within(pattern, self.limits)
     }
 
-    /// The same where Envoy has other limits, out of the same steps.
+    /// Checks a regex like [`Self::check`] where Envoy has other limits; the steps count together.
     pub fn check_within(&self, pattern: &str, limits: Limits) -> Result<Program, RegexFault> {
         let key = (pattern.into(), limits);
         if let Some(verdict) = self.known.borrow().get(&key) {
@@ -53,12 +54,13 @@ impl Regexes {
         verdict
     }
 
-    /// The longest beginning of a regex that can be read, given that Envoy matches the whole text. `None` where nothing
-    /// is known of the texts.
+    /// Returns the longest readable beginning of a regex, given that Envoy matches the whole text, or `None` where
+    /// nothing is known about the texts.
     ///
-    /// What follows it may be anything. So an alternative must not be cut off, nor a group that a later operator makes
-    /// optional; then the beginning ends before that group. As for [`literal_prefix`](super::literal_prefix), groups
-    /// and classes are as they are written, and an open one reaches to the end.
+    /// Anything may follow the beginning. So an alternative must not be cut off, nor a group that a later operator
+    /// makes optional; in that case the beginning ends before that group. As for
+    /// [`literal_prefix`](super::literal_prefix), groups and classes are as they are written, and an open one extends
+    /// to the end.
     pub fn beginning(&self, pattern: &str) -> Option<Beginning> {
         if self.left.get() == 0 {
             return None;

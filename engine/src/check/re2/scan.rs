@@ -1,18 +1,19 @@
-//! The small pieces of RE2's grammar: escapes, repetition counts, character classes.
+//! Scanner for the small pieces of RE2's grammar: escape sequences, repetition counts, character classes.
 //!
-//! The pattern comes as Latin-1: every character is one byte of what was written. Each function takes the rest of it, moves it past what it has read, and leaves the tree to the parser.
+//! The pattern is Latin-1 text: every character is one byte of the written pattern. Each function takes the rest of the
+//! pattern, moves it past the text that it has read, and leaves the tree to the parser.
 
 use super::class::Class;
 use super::fault::{RegexFault, SyntaxProblem};
 use super::group;
 use super::tree::Flags;
 
-/// What stands between `start` and `rest`, which is a tail of it.
+/// Returns the text between `start` and `rest`, which is a tail of `start`.
 pub(super) fn between<'a>(start: &'a str, rest: &str) -> &'a str {
     start.get(..start.len().saturating_sub(rest.len())).unwrap_or(start)
 }
 
-/// Takes the first character off.
+/// Removes the first character.
 pub(super) fn take(rest: &mut &str) -> Option<char> {
     let mut characters = rest.chars();
     let first = characters.next()?;
@@ -20,12 +21,12 @@ pub(super) fn take(rest: &mut &str) -> Option<char> {
     Some(first)
 }
 
-/// Takes the first character off, as the byte it stands for.
+/// Removes the first character and returns it as a byte.
 pub(super) fn take_byte(rest: &mut &str) -> Option<u8> {
     take(rest).and_then(|character| u8::try_from(character).ok())
 }
 
-/// `{2}`, `{2,}` or `{2,3}` at the start of `rest`; anything else is a literal brace, and nothing is taken.
+/// Parses `{2}`, `{2,}` or `{2,3}` at the start of `rest`; anything else is a literal brace, and nothing is removed.
 pub(super) fn repetition(rest: &mut &str) -> Option<(u32, Option<u32>)> {
     let mut tail = rest.strip_prefix('{')?;
     let minimum = integer(&mut tail)?;
@@ -40,7 +41,7 @@ pub(super) fn repetition(rest: &mut &str) -> Option<(u32, Option<u32>)> {
     Some((minimum, maximum))
 }
 
-/// A number without leading zeros; more than nine digits are none.
+/// Parses a number without leading zeros; more than nine digits are not a number.
 fn integer(rest: &mut &str) -> Option<u32> {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let (number, tail) = rest.split_at_checked(digits)?;
@@ -53,7 +54,7 @@ fn integer(rest: &mut &str) -> Option<u32> {
     Some(number)
 }
 
-/// An escape that stands for one character: `\n`, `\x{1F}`, `\.`. `rest` starts with the backslash.
+/// Parses an escape sequence for one character: `\n`, `\x{1F}`, `\.`. `rest` starts with the backslash.
 pub(super) fn escape(rest: &mut &str) -> Result<u8, RegexFault> {
     let start = *rest;
     take(rest);
@@ -75,7 +76,8 @@ pub(super) fn escape(rest: &mut &str) -> Result<u8, RegexFault> {
     byte.ok_or_else(|| SyntaxProblem::Escape.at(between(start, rest)))
 }
 
-/// Up to three octal digits; one alone must be 0, for others are back references, which RE2 does not have.
+/// Parses up to three octal digits; a single digit must be 0, since others are back references, which RE2 does not
+/// have.
 fn octal(first: char, rest: &mut &str) -> Option<u8> {
     let mut code = first.to_digit(8)?;
     if code != 0 && !rest.starts_with(|next: char| next.is_digit(8)) {
@@ -89,7 +91,7 @@ fn octal(first: char, rest: &mut &str) -> Option<u8> {
     u8::try_from(code).ok()
 }
 
-/// Two hexadecimal digits, or any number of them in braces.
+/// Parses two hexadecimal digits, or any number of them in braces.
 fn hexadecimal(rest: &mut &str) -> Option<u8> {
     let first = take(rest)?;
     if first != '{' {
@@ -107,7 +109,7 @@ fn hexadecimal(rest: &mut &str) -> Option<u8> {
     }
 }
 
-/// Collects the members of a class while it is read.
+/// The members of a class while it is parsed.
 struct Builder {
     fold: bool,
     class: Class,
@@ -118,20 +120,20 @@ impl Builder {
         Self { fold: flags.has(Flags::FOLD), class: Class::default() }
     }
 
-    /// Adds a set, or what is not in it; what is not in it is found after folding.
+    /// Adds a set, or its complement; the complement is computed after case folding.
     fn add(&mut self, members: Class, negated: bool) {
         let members = if self.fold { members.folded() } else { members };
         self.class = self.class.union(if negated { members.negated() } else { members });
     }
 }
 
-/// `\d`, `\pN`, `\p{Greek}` and the like at the start of `rest`; `None` if there is none.
+/// Parses `\d`, `\pN`, `\p{Greek}` and the like at the start of `rest`; `None` if there is none.
 pub(super) fn escaped_class(rest: &mut &str, flags: Flags) -> Result<Option<Class>, RegexFault> {
     let mut builder = Builder::new(flags);
     Ok(if group_escape(rest, &mut builder, 2)? { Some(builder.class) } else { None })
 }
 
-/// Adds `\d` or `\p{…}` at the start of `rest`. `\p` needs at least so many bytes to count.
+/// Adds `\d` or `\p{…}` at the start of `rest`. `\p` needs at least `bytes_min` bytes to count.
 fn group_escape(rest: &mut &str, builder: &mut Builder, bytes_min: usize) -> Result<bool, RegexFault> {
     let start = *rest;
     let Some(letter) = rest.strip_prefix('\\').and_then(|tail| tail.chars().next()) else { return Ok(false) };
@@ -145,7 +147,7 @@ fn group_escape(rest: &mut &str, builder: &mut Builder, bytes_min: usize) -> Res
     Ok(true)
 }
 
-/// `\pN`, `\p{Greek}`, `\P{^Greek}`.
+/// Parses `\pN`, `\p{Greek}`, `\P{^Greek}`.
 fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFault> {
     let start = *rest;
     let mut negated = start.starts_with("\\P");
@@ -171,7 +173,7 @@ fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFaul
     Ok(())
 }
 
-/// `[…]` at the start of `rest`.
+/// Parses `[…]` at the start of `rest`.
 pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<Class, RegexFault> {
     let start = *rest;
     let missing = || SyntaxProblem::MissingBracket.at(start);
@@ -181,14 +183,14 @@ pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<Class, Rege
         take(rest);
     }
     let mut builder = Builder::new(flags);
-    // A ] is an ordinary member where it comes first.
+    // A ] is an ordinary member at the first position.
     let (mut first, mut names) = (true, true);
     while first || !rest.starts_with(']') {
         if rest.is_empty() {
             return Err(missing());
         }
         first = false;
-        // Where no name ends, no later one does: the rest is looked through for an end once.
+        // Where no name ends here, none ends later: the rest is scanned for an end once.
         names = names && (!rest.starts_with("[:") || rest.contains(":]"));
         if names && posix_class(rest, &mut builder)? || group_escape(rest, &mut builder, 3)? {
             continue;
@@ -216,7 +218,7 @@ fn class_character(rest: &mut &str) -> Option<Result<u8, RegexFault>> {
     if rest.starts_with('\\') { Some(escape(rest)) } else { Some(Ok(take_byte(rest)?)) }
 }
 
-/// `[:name:]` or `[:^name:]` inside of brackets.
+/// Parses `[:name:]` or `[:^name:]` inside of brackets.
 fn posix_class(rest: &mut &str, builder: &mut Builder) -> Result<bool, RegexFault> {
     let start = *rest;
     let Some((name, tail)) = rest.strip_prefix("[:").and_then(|tail| tail.split_once(":]")) else { return Ok(false) };

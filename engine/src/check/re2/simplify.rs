@@ -1,16 +1,16 @@
-//! Rewrites of the tree before it is compiled, as RE2 does them.
+//! Rewrites of the tree before compilation, as in RE2.
 //!
-//! Counted repetitions stay counted here (RE2 writes them out): the compiler lays out the copies, so that nothing
-//! grows and nothing gets deeper.
+//! Counted repetitions stay counted here (RE2 expands them): the compiler makes the copies, so that the tree does not
+//! grow or become deeper.
 
 use super::tree::{Flags, Look, Node, Unary};
 
-/// Joins neighbours such as `a+a*`, then rewrites repetitions into `*`, `+` and `?` where they are that.
+/// Joins neighbours such as `a+a*`, then rewrites repetitions into `*`, `+` and `?` where they are equivalent.
 pub(super) fn simplify(node: Node) -> Node {
     reduce(coalesce(node))
 }
 
-/// Joins runs of repetitions of one and the same character, and the character itself.
+/// Joins runs of repetitions of one character, and the character itself.
 fn coalesce(node: Node) -> Node {
     match node {
         Node::Unary { operator, sub, flags } => Node::Unary { operator, sub: Box::new(coalesce(*sub)), flags },
@@ -40,13 +40,13 @@ fn join_neighbours(subs: Vec<Node>) -> Vec<Node> {
         }
     }
     if joined {
-        // RE2 sweeps out the empty pieces it has left, and those that were there.
+        // RE2 removes the empty pieces that its rewrite leaves, and those that were there before.
         out.retain(|sub| !matches!(sub, Node::Empty));
     }
     out
 }
 
-/// One node (or a repetition and the rest of a string) for two, or the two unchanged.
+/// Returns one node (or a repetition and the rest of a string) for two, or the two unchanged.
 fn join(before: Node, after: Node) -> Result<Vec<Node>, (Node, Node)> {
     let Some((minimum, maximum, flags, single)) = repetition(&before).filter(|(.., sub)| sub.is_single()) else {
         return Err((before, after));
@@ -78,7 +78,7 @@ fn join(before: Node, after: Node) -> Result<Vec<Node>, (Node, Node)> {
     Ok(std::iter::once(repeat).chain(rest).collect())
 }
 
-/// A repetition of any kind, as its bounds, flags and what is repeated.
+/// Returns the bounds, flags and operand of a repetition of any kind.
 fn repetition(node: &Node) -> Option<(u32, Option<u32>, Flags, &Node)> {
     match node {
         Node::Unary { operator: Unary::Star, sub, flags } => Some((0, None, *flags, sub)),
@@ -89,7 +89,7 @@ fn repetition(node: &Node) -> Option<(u32, Option<u32>, Flags, &Node)> {
     }
 }
 
-/// Rewrites what is not simple.
+/// Rewrites nodes that are not simple.
 fn reduce(node: Node) -> Node {
     match node {
         Node::Class(class) if class.is_empty() => Node::NoMatch,
@@ -112,7 +112,8 @@ fn reduce(node: Node) -> Node {
     }
 }
 
-/// The operator on a node that may be an operator already: on itself it changes nothing, and any two are `*`.
+/// Applies an operator to a node that may have an operator already: the same operator twice changes nothing, and any
+/// two operators are `*`.
 pub(super) fn squashed(operator: Unary, sub: Node, flags: Flags) -> Node {
     match sub {
         Node::Unary { operator: inner, sub, flags: inner_flags } if inner_flags == flags => {
@@ -131,13 +132,13 @@ pub(super) fn squashed(operator: Unary, sub: Node, flags: Flags) -> Node {
     }
 }
 
-/// Whether a node, written out, is `(x(x)?)?`, which is `?` at its top.
+/// Returns whether a node, when expanded, is `(x(x)?)?`, with `?` at its top.
 fn is_optional_copies(node: &Node, flags: Flags) -> bool {
     matches!(node, Node::Repeat { minimum: 0, maximum: Some(2..), flags: own, .. } if *own == flags)
 }
 
 fn reduce_repeat(sub: Node, mut minimum: u32, mut maximum: Option<u32>, flags: Flags) -> Node {
-    // A condition that holds once holds as often as one likes.
+    // A condition that holds once holds any number of times.
     let is_condition = match &sub {
         Node::Look(_) => true,
         Node::Concat(subs) | Node::Alternate(subs) => subs.iter().all(|sub| matches!(sub, Node::Look(_))),
@@ -157,15 +158,15 @@ fn reduce_repeat(sub: Node, mut minimum: u32, mut maximum: Option<u32>, flags: F
     }
 }
 
-/// How deep anchors are looked for.
+/// Maximum depth at which anchors are searched for.
 const ANCHOR_DEPTH_MAX: usize = 4;
 
-/// Takes `^` away from the start of a regex that has one for sure; gives whether it had.
+/// Removes a `^` that every match needs from the start of a regex; returns whether there was one.
 pub(super) fn take_start_anchor(node: &mut Node, depth: usize) -> bool {
     take_anchor(node, depth, true)
 }
 
-/// Takes `$` away from the end of a regex that has one for sure; gives whether it had.
+/// Removes a `$` that every match needs from the end of a regex; returns whether there was one.
 pub(super) fn take_end_anchor(node: &mut Node, depth: usize) -> bool {
     take_anchor(node, depth, false)
 }
@@ -183,7 +184,7 @@ fn take_anchor(node: &mut Node, depth: usize, start: bool) -> bool {
         }
         Node::Capture(sub) => return take_anchor(sub, depth + 1, start),
         Node::Repeat { sub, minimum, maximum, flags } => {
-            // Written out, a repetition is a concatenation of its copies, and of optional ones behind them.
+            // When expanded, a repetition is a concatenation of its copies, with optional copies after them.
             let optional = *maximum != Some(*minimum);
             if *minimum == 0 || *minimum == 1 && maximum.is_none() || optional && !start {
                 return false;

@@ -1,4 +1,4 @@
-//! The replacement texts of regex rewrites.
+//! Replacement texts of regex rewrites.
 
 use super::SubstitutionFault;
 

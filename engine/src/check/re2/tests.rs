@@ -1,4 +1,4 @@
-//! Regular expressions against what RE2 and Envoy said of them.
+//! Tests of regexes against the verdicts of RE2 and Envoy.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Rows of size or `-`, number of groups or RE2's error, and pattern; written with `google-re2` 1.1.20251105
-/// (RE2 of 2025-11-05, default options but Latin-1, as Envoy has them) from its `ProgramSize`,
-/// `NumberOfCapturingGroups` and `error`. Envoy 1.40 gave the same verdict and size for every row.
+/// Rows of size or `-`, number of groups or error of RE2, and pattern; generated with `google-re2` 1.1.20251105 (RE2 of
+/// 2025-11-05, default options but Latin-1, as in Envoy) from its `ProgramSize`, `NumberOfCapturingGroups` and `error`.
+/// Envoy 1.40 gave the same verdict and size for every row.
 const MEASURED: &str = include_str!("fixtures/google-re2-1.1.20251105.tsv");
 
 fn check(pattern: &str, limits: Limits) -> Result<Program, RegexFault> {
@@ -38,7 +38,7 @@ fn verdicts_and_sizes_are_those_of_re2() {
                 assert_eq!(program, Program { size, captures }, "{pattern}");
             }
             (Err(RegexFault::Syntax { problem, .. }), Err(_)) => {
-                // RE2 takes an escape that ends too early for a broken encoding.
+                // RE2 reports an escape sequence that ends too early as a broken encoding.
                 let words = if detail == "invalid UTF-8" { "invalid escape sequence" } else { detail };
                 assert_eq!(problem.to_string(), words, "{pattern}");
             }
@@ -74,9 +74,9 @@ fn the_program_size_is_limited() {
     );
     assert_eq!(check("[acegikmoqs]{1000}{1}", limits), Err(SyntaxProblem::RepetitionOperator.at("{1000}{1}")));
     assert_eq!(check("(?:[acegikmoqs]{1000}){1}", limits), Err(RegexFault::Huge { least: 10_001, limit: 100 }));
-    // Of what has few instructions but many branches the size is known afterwards only.
+    // The size of a regex with few instructions but many branches is known only after compilation.
     assert!(matches!(check("(?:a?b?){49}", limits), Err(RegexFault::ProgramSize { size: 101.., limit: 100 })));
-    // RE2 itself gives up at some point: "pattern too large - compile failed".
+    // RE2 itself stops at some size: "pattern too large - compile failed".
     let enormous = "[acegikmoqs]{1000}".repeat(100);
     assert!(check(&enormous, Limits { program_size: u32::MAX }).is_err());
 }
@@ -91,7 +91,7 @@ fn length_and_depth_are_limited() {
     assert_eq!(check(&format!("a*{}", "(?i)*(?-i)*".repeat(300)), NO_LIMIT), Err(RegexFault::Deep));
 }
 
-/// Patterns that make a careless implementation take very long, or run out of stack or memory.
+/// Patterns that make a careless implementation take very long, or exhaust stack or memory.
 #[test]
 fn costly_patterns_end() {
     let limits = Limits { program_size: 10_000 };
@@ -120,7 +120,7 @@ fn costly_patterns_end() {
     }
 }
 
-/// The steps of a check and of what is looked for where it fails.
+/// Returns the steps of a check, including the search for a beginning where the check fails.
 fn steps(pattern: &str) -> usize {
     let limits = Limits::default();
     let regexes = Regexes::of_object(limits);
@@ -128,7 +128,7 @@ fn steps(pattern: &str) -> usize {
     if verdict.is_err() {
         let _ = regexes.beginning(pattern);
     }
-    // A verdict that was kept counts as much as one that was found.
+    // A cached verdict counts as many steps as a computed one.
     assert_eq!(counted(pattern, limits), counted(pattern, limits), "{pattern}");
     regexes.spent()
 }
@@ -174,10 +174,10 @@ fn regexes_of_one_object_have_a_budget() {
     let faults: Vec<RegexFault> = faults.collect();
     assert!(faults.contains(&RegexFault::Together), "{}", regexes.spent());
     assert!(regexes.spent() <= OBJECT_STEPS_MAX);
-    // One that was judged before keeps its verdict.
+    // A regex that was checked before keeps its verdict.
     assert!(regexes.check("/0(?:[a-z]?[0-9]?[A-F]?x?){900}").is_ok());
     assert_eq!(Regexes::of_object(Limits::default()).check("/127(?:[a-z]?[0-9]?[A-F]?x?){900}").map(drop), Ok(()));
-    // As many ordinary ones as an HTTPRoute may have are far below it.
+    // The maximum number of ordinary regexes in an HTTPRoute is far below the limit.
     let regexes = Regexes::of_object(Limits::default());
     let ordinary = (0..4224).all(|number| regexes.check(&format!("/api/v[0-9]+/{number}/[a-z-]{{1,40}}")).is_ok());
     assert!(ordinary && regexes.spent() < OBJECT_STEPS_MAX, "{}", regexes.spent());
@@ -221,7 +221,7 @@ proptest! {
         let _ = check(&pattern, Limits { program_size: 2000 });
     }
 
-    /// Pieces that are repeated, within each other, are where work grows.
+    /// Repeated and nested pieces are the input for which work grows.
     #[test]
     fn steps_are_bounded_whatever_is_repeated(
         pieces in prop::collection::vec(
@@ -251,7 +251,8 @@ proptest! {
     }
 }
 
-/// Not RE2 but the constraint on Envoy's message refuses it, and with it the whole RouteConfiguration.
+/// RE2 accepts an empty regex, but the validation of Envoy's message refuses it, and with it the whole
+/// RouteConfiguration.
 #[test]
 fn an_empty_regex_is_refused() {
     assert_eq!(check("", Limits::default()), Err(RegexFault::Empty));

@@ -1,13 +1,13 @@
-//! The syntax tree of a regex, as RE2 builds it.
+//! Syntax tree of a regex, as RE2 builds it.
 
 use super::class::Class;
 
-/// The switches that `(?…)` changes, as bits.
+/// The flags that `(?…)` changes, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flags(u8);
 
 impl Flags {
-    /// `i`: upper and lower case are the same.
+    /// `i`: upper and lower case are equal.
     pub(super) const FOLD: u8 = 1;
     /// The opposite of `m`: `^` and `$` mean the ends of the text.
     pub(super) const ONE_LINE: u8 = 2;
@@ -16,7 +16,7 @@ impl Flags {
     /// `U`: operators prefer fewer repetitions.
     pub(super) const NON_GREEDY: u8 = 8;
 
-    /// What a regex starts with.
+    /// Returns the flags at the start of a regex.
     pub(super) fn initial() -> Self {
         Self(Self::ONE_LINE)
     }
@@ -34,13 +34,13 @@ impl Flags {
     }
 }
 
-/// A condition on a position, which takes no text.
+/// A condition on a position, which consumes no text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     LineStart,
     LineEnd,
     TextStart,
-    /// `$` or `\z`, which RE2 does not take for the same.
+    /// `$` or `\z`, which RE2 distinguishes.
     TextEnd {
         dollar: bool,
     },
@@ -56,10 +56,10 @@ pub(super) enum Unary {
     Quest,
 }
 
-/// A regex.
+/// A node of a regex.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
-    /// Matches nothing, not even the empty text.
+    /// Matches no text, not even the empty text.
     NoMatch,
     /// Matches the empty text.
     Empty,
@@ -81,7 +81,7 @@ pub(super) enum Node {
         sub: Box<Node>,
         flags: Flags,
     },
-    /// `{minimum,maximum}`; without maximum it is unbounded.
+    /// `{minimum,maximum}`; unbounded without a maximum.
     Repeat {
         sub: Box<Node>,
         minimum: u32,
@@ -94,7 +94,7 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// The literal for some bytes: none, one, or a string.
+    /// Returns the literal for some bytes: empty, one byte, or a string.
     pub(super) fn literal(bytes: &[u8], fold: bool) -> Self {
         match bytes {
             [] => Self::Empty,
@@ -103,12 +103,12 @@ impl Node {
         }
     }
 
-    /// One after the other; a single one stays what it is.
+    /// Returns a concatenation; a single node stays unchanged.
     pub(super) fn concat(subs: Vec<Node>) -> Self {
         Self::unwrapped(subs, Self::Empty, Self::Concat)
     }
 
-    /// One or the other; a single one stays what it is.
+    /// Returns an alternation; a single node stays unchanged.
     pub(super) fn alternate(subs: Vec<Node>) -> Self {
         Self::unwrapped(subs, Self::NoMatch, Self::Alternate)
     }
@@ -121,12 +121,12 @@ impl Node {
         }
     }
 
-    /// Whether it matches exactly one byte.
+    /// Returns whether the node matches exactly one byte.
     pub(super) fn is_single(&self) -> bool {
         matches!(self, Self::Literal { .. } | Self::Class(_) | Self::AnyChar | Self::AnyByte)
     }
 
-    /// Whether two nodes are the same; only asked of leaves and of repetitions of them.
+    /// Returns whether two nodes are equal; only called for leaves and for repetitions of leaves.
     pub(super) fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::AnyChar, Self::AnyChar) | (Self::AnyByte, Self::AnyByte) => true,
@@ -146,7 +146,7 @@ impl Node {
         }
     }
 
-    /// The nodes directly below.
+    /// Returns the child nodes.
     pub(super) fn children(&self) -> &[Node] {
         match self {
             Self::Unary { sub, .. } | Self::Repeat { sub, .. } | Self::Capture(sub) => std::slice::from_ref(sub),

@@ -1,4 +1,5 @@
-//! Where requests would go: to Services that are there today, with that port, and only where today's grants allow it.
+//! Backends of routes: Services that exist in the current objects, with the port, and only if a current grant allows
+//! the reference.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::model::{Action, Place, Route};
 use crate::translate::overlay::Overlay;
 use crate::translate::route::RoutePlan;
 
-/// Back ends of a route's units that must not get requests.
+/// Returns objections to backends of the route's units that must not receive requests.
 pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today: &Today<'_>) -> BTreeSet<Objection> {
     let mut found = BTreeSet::new();
     for rendered in &plan.routes {
@@ -27,7 +28,7 @@ pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today:
     found
 }
 
-/// Whom a route gives requests, or copies of them.
+/// Returns the backends that a route forwards requests or mirrored requests to.
 pub(super) fn of(route: &Route) -> Vec<&Place> {
     let Action::Forward(forward) = &route.action else { return Vec::new() };
     let backends = forward.backends.iter().filter_map(|weighted| weighted.backend.as_ref());
@@ -35,7 +36,7 @@ pub(super) fn of(route: &Route) -> Vec<&Place> {
     backends.chain(copies).map(|backend| &backend.place).collect()
 }
 
-/// Why a route must not give requests to a place today.
+/// Returns why a route must not forward requests to a backend now; `None` if it may.
 pub(super) fn wrong(route: &ObjectKey, target: &Place, overlay: &Overlay, today: &Today<'_>) -> Option<String> {
     let target = match target {
         Place::Service(target) => target,
@@ -58,7 +59,7 @@ pub(super) fn wrong(route: &ObjectKey, target: &Place, overlay: &Overlay, today:
     (!allowed).then(|| format!("no ReferenceGrant of today allows Service {}", target.key.namespaced_name()))
 }
 
-/// Why a route must not give requests to what an object names.
+/// Returns why a route must not forward requests to the backend that an object defines; `None` if it may.
 fn wrong_object(route: &ObjectKey, target: &Place, today: &Today<'_>) -> Option<String> {
     let owner = target.key();
     if let Some(gone) = target.others().iter().chain([owner]).find(|key| today.object(key).is_none()) {

@@ -1,5 +1,5 @@
-//! What of today's ListenerPolicy an earlier version of it would lack: by code of the audit's own, complete by the
-//! compiler.
+//! Comparison of a ListenerPolicy with an earlier version, for the audit. The code is independent of the planner.
+//! Exhaustive destructuring makes the compiler report a field that is not classified.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use crate::apis::kgateway::listener_policy::{
     ClientCertificateValidation, DefaultConfig, ListenerConfig, ListenerPolicy, ListenerSpec,
 };
 
-/// What an earlier version lacks, in a sentence. `trusted`: may earlier authorities of clients be served?
+/// Returns, in a sentence, what an earlier version lacks; `None` if it lacks nothing. `trusted`: whether earlier
+/// certificate authorities of clients may be served.
 pub(super) fn weaker(today: &ListenerPolicy, then: &ListenerPolicy, trusted: bool) -> Option<String> {
     if !trusted && (!today.unread.is_empty() || today.spec.is_none()) {
-        return Some("nobody can read all that it is to protect".into());
+        return Some("not every field that protects can be decoded".into());
     }
     let (now, then) = (today.spec.clone().unwrap_or_default(), then.spec.clone().unwrap_or_default());
     let clients = |spec: &ListenerSpec| spec.default.as_ref()?.client_certificate_validation.clone();
@@ -34,7 +35,7 @@ pub(super) fn weaker(today: &ListenerPolicy, then: &ListenerPolicy, trusted: boo
     all.into_iter().map(Some).chain([None]).find_map(|port| at(&of_port(&now, port), &of_port(&then, port)))
 }
 
-/// What is written for a port; what is written for all, where nothing is written for it.
+/// Returns the settings for a port; if there are none, the default settings for all ports.
 fn of_port(spec: &ListenerSpec, port: Option<i64>) -> ListenerConfig {
     let mut own = spec.per_port.iter().flatten().filter(|entry| port == Some(entry.port));
     let own = own.next().map(|entry| entry.listener.clone());
@@ -50,7 +51,7 @@ fn at(now: &ListenerConfig, then: &ListenerConfig) -> Option<String> {
         transport_socket_connect_timeout,
     } = now;
     if *proxy_protocol != then.proxy_protocol {
-        return Some("who the client is would not be decided as it is today: proxyProtocol".into());
+        return Some("clients would not be identified as they are today: proxyProtocol".into());
     }
     let limits = [
         (
@@ -115,7 +116,7 @@ fn http(now: &HttpSettings, then: &HttpSettings) -> Option<String> {
         ("forwardClientCertDetails", *forward_client_cert_details == then.forward_client_cert_details),
     ];
     if let Some((field, _)) = believed.into_iter().find(|(_, is_same)| !is_same) {
-        return Some(format!("who the client is would not be decided as it is today: {field}"));
+        return Some(format!("clients would not be identified as they are today: {field}"));
     }
     let limits = [
         ("idleTimeout", is_time(idle_timeout), is_time(&then.idle_timeout)),
@@ -141,7 +142,7 @@ fn http(now: &HttpSettings, then: &HttpSettings) -> Option<String> {
     opened.then(|| "connections could become what they cannot today, or bring what is not believed today".into())
 }
 
-/// A time that is none is no limit.
+/// Checks whether a timeout is a limit: a zero timeout is not.
 fn is_time(text: &Option<Arc<str>>) -> bool {
     text.as_ref().is_some_and(|text| text.contains(|c: char| ('1'..='9').contains(&c)))
 }

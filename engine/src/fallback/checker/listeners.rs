@@ -1,7 +1,8 @@
-//! Listeners: none comes, goes or changes but for certificates that stand in, and none loses what it owns.
+//! Audit of listeners: no listener may be added, removed or changed, except for stand-in certificates, and none may
+//! lose its port or hosts.
 //!
-//! A TLS listener that is not served keeps its filter chain, which refuses; otherwise a plain or wildcard chain would
-//! answer for its hosts.
+//! A TLS listener that is not served keeps its filter chain, which refuses connections. Otherwise a plain or wildcard
+//! chain would answer for its hosts.
 
 use holdfast_graph::{Node, ObjectKey};
 
@@ -15,7 +16,7 @@ use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::{ListenerPlan, Standing};
 use crate::translate::overlay::Overlay;
 
-/// What is wrong with a Gateway's listeners as they would be served.
+/// Returns objections to the listeners of a Gateway in the form in which they would be served.
 pub(super) fn check(
     desired: &GatewayPlan,
     served: &GatewayPlan,
@@ -41,7 +42,7 @@ pub(super) fn check(
                 pairs.push((wanted, listener));
                 next = left.next();
             }
-            // Without its certificate there is nobody to serve clients that name no host.
+            // Without its certificate, the listener for clients that send no server name is absent.
             None if wanted.is_for_nameless() => {}
             None => break,
         }
@@ -87,10 +88,10 @@ pub(super) fn check(
             }
             let host = listener.hostname.as_deref().filter(|_| listener.proxies);
             if host.is_some_and(|host| listener.clients.is_none() && proxies::asks_clients(host, world, today)) {
-                object(wanted, "it would not ask clients for the certificates that its HTTPProxy asks for".into());
+                object(wanted, "it would not request the client certificates that its HTTPProxy requires".into());
             }
             if !listener.proxies && asks_clients(gateway, today) {
-                object(wanted, "it would not ask clients for the certificates that the Gateway asks for".into());
+                object(wanted, "it would not request the client certificates that the Gateway requires".into());
             }
         }
         for secret in &listener.certificates {
@@ -112,7 +113,7 @@ pub(super) fn check(
     found
 }
 
-/// Do clients of the Gateway of today have to show certificates? Nothing that is served can check them yet.
+/// Checks whether the current Gateway requires client certificates. No served configuration can validate them yet.
 fn asks_clients(gateway: &ObjectKey, today: &Today<'_>) -> bool {
     match today.object(gateway).map(|object| &object.body) {
         Some(Body::Gateway(written)) => written.tls.as_ref().is_some_and(|tls| tls.frontend.is_some()),
@@ -120,7 +121,7 @@ fn asks_clients(gateway: &ObjectKey, today: &Today<'_>) -> bool {
     }
 }
 
-/// Does a grant of today let the Gateway or ListenerSet of a listener use this certificate?
+/// Checks whether a current grant allows the Gateway or ListenerSet of a listener to use this certificate.
 fn may_use(listener: &ListenerPlan, gateway: &ObjectKey, secret: &ObjectKey, today: &Today<'_>) -> bool {
     match &listener.set {
         Some(set) => today.allows(GROUP, "ListenerSet", &set.key.namespace, secret),
@@ -128,7 +129,7 @@ fn may_use(listener: &ListenerPlan, gateway: &ObjectKey, secret: &ObjectKey, tod
     }
 }
 
-/// Does the object of today that the listener is written in name this certificate there?
+/// Checks whether the current Gateway or ListenerSet names this certificate at the listener.
 fn refers(listener: &ListenerPlan, gateway: &ObjectKey, secret: &ObjectKey, today: &Today<'_>) -> bool {
     let (owner, name) = match &listener.set {
         Some(set) => (&set.key, &set.section),

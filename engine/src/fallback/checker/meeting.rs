@@ -1,13 +1,13 @@
-//! Can one request match both of two matches?
+//! Check whether one request can match both of two matches.
 //!
-//! Where that cannot be told the answer is yes: of a regular expression only its literal beginning counts.
+//! If the result cannot be determined, it is yes: of a regular expression, only the literal prefix is compared.
 
 use std::borrow::Cow;
 
 use crate::check::re2;
 use crate::model::{Match, NamedMatch, PathMatch, ValueMatch};
 
-/// See the module.
+/// Checks whether one request can match both matches.
 pub(super) fn may_meet(a: &Match, b: &Match) -> bool {
     let methods = match (&a.method, &b.method) {
         (Some(a), Some(b)) => a == b,
@@ -16,13 +16,13 @@ pub(super) fn may_meet(a: &Match, b: &Match) -> bool {
     methods && paths(&a.path, &b.path) && conditions(&a.headers, &b.headers) && conditions(&a.query, &b.query)
 }
 
-/// What paths a match takes.
+/// The paths that a match accepts.
 enum Paths<'a> {
-    /// One.
+    /// Exactly one path.
     One(&'a str),
-    /// This one, and those below it.
+    /// A path and all paths below it.
     Below(&'a str),
-    /// All that begin with a text.
+    /// All paths that begin with a text.
     Text(Cow<'a, str>),
 }
 
@@ -51,7 +51,7 @@ fn paths(a: &PathMatch, b: &PathMatch) -> bool {
     }
 }
 
-/// No two of them ask for different values of one name.
+/// Checks that the conditions do not require different values of one name.
 fn conditions(a: &[NamedMatch], b: &[NamedMatch]) -> bool {
     let differ = |a: &NamedMatch, b: &NamedMatch| match (&a.value, &b.value) {
         (ValueMatch::Exact(one), ValueMatch::Exact(other)) => a.name == b.name && one != other,

@@ -1,12 +1,12 @@
-//! The second pair of eyes: looks at every fallback of a line before it is offered.
+//! Audit of fallbacks: an independent check of every fallback of a scope before it is offered.
 //!
-//! What may never happen is asked here once more, from the objects of today and from what would be served, by code that
-//! the planner does not use. It changes no decision for the better: what it objects to is closed. Nothing here may
-//! derive a plan, or ask the planner whether something is allowed.
+//! The audit checks the safety invariants a second time, from the current objects and from what would be served, with
+//! code that the planner does not use. The audit only tightens decisions: it closes what it objects to. Nothing here
+//! may derive a plan, or use the planner's decision about whether something is allowed.
 //!
-//! Its cost is that of the overlay; where everything is served as desired it does nothing. It runs once for each
-//! derivation, and its closings are final for it, so that it cannot go round in circles with the planner. Should it
-//! fail itself, what it did not look at is closed.
+//! The cost of the audit is proportional to the overlay; if everything is served as desired, the audit does nothing. It
+//! runs once per derivation, and its closings are final for that derivation, so that planner and audit cannot alternate
+//! forever. If the audit itself fails, everything that it did not check is closed.
 
 mod backends;
 mod listener_policies;
@@ -39,29 +39,30 @@ use crate::translate::overlay::Overlay;
 use crate::translate::route::RoutePlan;
 use today::Today;
 
-/// What an objection is about.
+/// The subject of an objection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum About {
-    /// An object that is not there any more, or is another one of the same name.
+    /// An object that no longer exists, or another object of the same name.
     Existence,
-    /// A version that may not stand in: never proven, kept from it by its annotation, too old, with claims of its own.
+    /// A version that may not be served instead: never proven, excluded by the annotation of its object, too old, or
+    /// with claims of its own.
     Version,
-    /// A Secret that is no server certificate which can be used today.
+    /// A Secret that is not a server certificate usable now.
     Credential,
-    /// A place (table and host) where the object of today does not stand.
+    /// A place (table and host) that the current object does not claim.
     Reach,
-    /// A back end that is not there, or that nobody allows today.
+    /// A backend that does not exist, or that no grant allows now.
     BackEnd,
-    /// A filter that protects, and that the desired version names.
+    /// A filter that protects requests, and that the desired version names.
     Security,
-    /// A listener that does not keep what it owns.
+    /// A listener that does not keep its port and hosts.
     Listener,
-    /// The checker itself failed.
+    /// The audit itself failed.
     Unchecked,
 }
 
-/// As it is told.
+/// The form in messages.
 impl fmt::Display for About {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -69,7 +70,7 @@ impl fmt::Display for About {
             About::Version => "version",
             About::Credential => "credential",
             About::Reach => "reach",
-            About::BackEnd => "back end",
+            About::BackEnd => "backend",
             About::Security => "security",
             About::Listener => "listener",
             About::Unchecked => "unchecked",
@@ -77,14 +78,14 @@ impl fmt::Display for About {
     }
 }
 
-/// Something that must not be served so.
+/// Something that must not be served in this form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Objection {
     /// The unit, or the object as a whole.
     pub node: Node,
-    /// What it is about.
+    /// The subject of the objection.
     pub about: About,
-    /// A sentence.
+    /// The reason, as a sentence.
     pub why: Arc<str>,
 }
 
@@ -98,16 +99,17 @@ impl Objection {
     }
 }
 
-/// For people: what was closed, and why.
+/// The message for operators: what was closed, and why.
 impl fmt::Display for Objection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ({}): {}", self.node.key, self.node.section, self.about, self.why)
     }
 }
 
-/// Closes what must not be served so, and notes it.
+/// Closes what must not be served, and records it.
 ///
-/// First the objects that stand in, then what would come of them. What is still wrong after that is closed as a whole.
+/// First the stand-in versions are checked, then what would be served with them. Objects with remaining objections
+/// after that are closed as a whole.
 pub(crate) fn enforce(derived: &mut Derived, world: &World<'_>) {
     if derived.overlay.is_empty() {
         return;
@@ -125,7 +127,7 @@ pub(crate) fn enforce(derived: &mut Derived, world: &World<'_>) {
     derived.objections = all.into_iter().collect();
 }
 
-/// Everything that is wrong with a fallback, in order, each once.
+/// Returns all objections to a fallback, in order, without duplicates.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn objections(overlay: &Overlay, world: &World<'_>) -> Vec<Objection> {
     let mut found = guarded(overlay, world, stand_ins);
@@ -133,20 +135,20 @@ pub(crate) fn objections(overlay: &Overlay, world: &World<'_>) -> Vec<Objection>
     found.into_iter().collect()
 }
 
-/// Looks; where that fails there is an objection to everything.
+/// Runs a check; if the check panics, the result is an objection to every object of the overlay.
 fn guarded(
     overlay: &Overlay,
     world: &World<'_>,
     look: impl FnOnce(&Overlay, &World<'_>) -> BTreeSet<Objection>,
 ) -> BTreeSet<Objection> {
-    // The checker only reads, and what it had found is thrown away with it.
+    // The audit only reads, and its partial results are discarded when it panics.
     catch_unwind(AssertUnwindSafe(|| look(overlay, world))).unwrap_or_else(|_| {
         let why = "Holdfast itself failed to check this: please report it";
         overlay.keys().into_iter().map(|key| Objection::whole(key, About::Unchecked, why)).collect()
     })
 }
 
-/// What is wrong with the objects that would be read otherwise than they are desired.
+/// Returns objections to the objects that would be read in a form other than the desired one.
 fn stand_ins(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     let today = Today::new(world);
     let mut found = BTreeSet::new();
@@ -160,14 +162,15 @@ fn stand_ins(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     found
 }
 
-/// What does not own anything can count as missing: then what needs it is closed.
+/// Checks whether an object may count as missing, because it owns no port, host or path. Objects that need it are
+/// closed then.
 fn may_be_hidden(key: &ObjectKey) -> bool {
     let is_read_by_others =
         ["BackendConfigPolicy", "BackendTLSPolicy", "Backend", "GatewayExtension", "DirectResponse"];
     matches!(&*key.kind, "Secret" | "Service") || is_read_by_others.contains(&&*key.kind)
 }
 
-/// What is wrong with what would be served.
+/// Returns objections to what would be served.
 fn outcome(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     let today = Today::new(world);
     let mut found = BTreeSet::new();
@@ -194,13 +197,13 @@ fn outcome(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     found
 }
 
-/// The same, as objections to objects.
+/// Returns objections to what would be served, each as an objection to the whole object.
 fn outcome_as_a_whole(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     let whole = |found: Objection| Objection { node: Node::whole(found.node.key), ..found };
     outcome(overlay, world).into_iter().map(whole).collect()
 }
 
-/// What is wrong with one route object as it would be served.
+/// Returns objections to one route object in the form in which it would be served.
 fn route(
     key: &ObjectKey,
     plan: &RoutePlan,
@@ -228,7 +231,7 @@ fn route(
     found
 }
 
-/// The route objects that the overlay touches.
+/// Returns the route objects that the overlay affects.
 fn routes(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {
     let is_route = |key: &ObjectKey| matches!(&*key.kind, "HTTPRoute" | "GRPCRoute");
     let mut routes = BTreeSet::new();

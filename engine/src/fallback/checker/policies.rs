@@ -1,7 +1,7 @@
-//! Policies: whatever is attached to something today is enforced there, or what it is attached to is closed.
+//! Audit of policies: each policy that is attached to an object now is enforced there, or the object is closed.
 //!
-//! What is attached is read from the policies and their targets as they are written; what is enforced from what would be
-//! served. That a policy would say what it is to say is asked of the version that stands in, by its own code.
+//! Attachments are read from policies and targets in their written form; enforcement is read from what would be served.
+//! Whether a stand-in version of a policy has the required settings is checked by independent code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use crate::translate::policy::PolicyPlan;
 use crate::translate::policy::level::Level;
 use crate::translate::route::RoutePlan;
 
-/// Fields that protect nothing: what observes requests, and what only changes how they are forwarded or answered.
+/// Fields that protect nothing: fields for observability, and fields that only change how requests are forwarded or
+/// answered.
 const FREE: [&str; 23] = [
     "tracing",
     "statPrefix",
@@ -52,7 +53,7 @@ const FREE: [&str; 23] = [
     "httpSettings.uuidRequestIdConfig",
 ];
 
-/// What is wrong with policies that would say something else than they are desired to.
+/// Returns objections to policies with settings other than the desired ones.
 pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>) -> Vec<Objection> {
     let mut found = Vec::new();
     for (key, plan) in &overlay.policies {
@@ -65,7 +66,8 @@ pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>)
             continue;
         }
         match overlay.objects.get(key) {
-            // It is read from something that is served in another version, and says what it is desired to with that.
+            // The policy is read from an object that is served in another version, and has its desired settings with
+            // that version.
             None => {
                 let read =
                     BTreeMap::from_iter(overlay.objects.iter().map(|(key, object)| (key.clone(), object.clone())));
@@ -83,7 +85,7 @@ pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>)
             Some(stand_in) => {
                 let says = world.translator.try_policy(stand_in, world.objects);
                 if says.is_none_or(|says| says.settings != plan.settings || says.unenforceable.is_some()) {
-                    object(About::Security, "it would not say what the version that stands in says");
+                    object(About::Security, "its settings would not be those of the stand-in version");
                 }
                 if let Some(why) = weaker(desired, stand_in) {
                     object(About::Security, &why);
@@ -98,7 +100,8 @@ pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>)
     found
 }
 
-/// What a policy would not say that protects, or would say otherwise than it is desired; none where it would say all else.
+/// Returns why a policy would lack a protecting setting, or would have a setting that differs from the desired one;
+/// `None` if it would only lack settings that protect nothing.
 fn not_only_left_out(desired: &Object, plan: &PolicyPlan, world: &World<'_>) -> Option<String> {
     let Some(current) = world.translator.policy(&desired.key) else { return Some("no version of it is known".into()) };
     if current.unenforceable.is_some() {
@@ -111,11 +114,11 @@ fn not_only_left_out(desired: &Object, plan: &PolicyPlan, world: &World<'_>) -> 
     let pairs = current.ports.iter().zip(plan.ports.values()).map(|((_, now), then)| (now, then));
     for (now, then) in pairs.chain([(&current.settings, &plan.settings)]) {
         if then.iter().any(|(field, piece)| now.get(field) != Some(piece)) {
-            return Some("it would say something that no version of it says".into());
+            return Some("it would have a setting that no version of it has".into());
         }
         let lacks = now.keys().filter(|field| !then.contains_key(*field));
         if let Some(field) = lacks.into_iter().find(|field| !is_free(field, &written)) {
-            return Some(format!("it would not say what protects: {field}"));
+            return Some(format!("it would lack a setting that protects: {field}"));
         }
     }
     None
@@ -129,7 +132,7 @@ fn spec(object: &Object) -> Value {
     }
 }
 
-/// Can a field be left out, because it protects nothing?
+/// Checks whether a field can be left out because it protects nothing.
 fn is_free(field: &str, spec: &Value) -> bool {
     let adds_only = |field: &str| {
         let ways = spec.get(field).and_then(Value::as_object).into_iter().flat_map(|ways| ways.values());
@@ -148,17 +151,17 @@ fn is_policy(key: &ObjectKey) -> bool {
     &*key.group == GROUP && matches!(&*key.kind, "TrafficPolicy" | "ListenerPolicy")
 }
 
-/// What of today's policy an earlier version lacks, in a sentence.
+/// Returns, in a sentence, what an earlier version of a policy lacks; `None` if it lacks nothing.
 fn weaker(today: &Object, then: &Object) -> Option<String> {
     let trusted = today.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == "last-valid");
     if let (Body::ListenerPolicy(now), Body::ListenerPolicy(last)) = (&today.body, &then.body) {
         return listener_policies::weaker(now, last, trusted);
     }
     let (Body::TrafficPolicy(now), Body::TrafficPolicy(last)) = (&today.body, &then.body) else {
-        return Some("what would stand in for it is no policy".into());
+        return Some("its stand-in version is not a policy".into());
     };
     if !trusted && (!now.unread.is_empty() || now.spec.is_none()) {
-        return Some("nobody can read all that it is to protect".into());
+        return Some("not every field that protects can be decoded".into());
     }
     let (Some(now), Some(then)) = (now.spec.as_ref(), last.spec.as_ref()) else {
         return last.spec.is_none().then(|| "nothing of the earlier version can be read".into());
@@ -166,7 +169,7 @@ fn weaker(today: &Object, then: &Object) -> Option<String> {
     traffic::weaker(now, then, trusted)
 }
 
-/// Rules of a route that would be served without a policy that is attached to them today.
+/// Returns objections to rules of a route that would be served without a policy that is attached to them now.
 pub(super) fn of_route(
     object: &Object,
     plan: &RoutePlan,
@@ -175,7 +178,7 @@ pub(super) fn of_route(
     today: &Today<'_>,
 ) -> Vec<Objection> {
     let attached = today.attached(object);
-    // Rules are those of the version that is served.
+    // Rules are the rules of the served version.
     let served = overlay.objects.get(&object.key).map_or(object, |served| &**served);
     let mut found = Vec::new();
     let nothing = (BTreeSet::new(), Origins::new());
@@ -193,7 +196,7 @@ pub(super) fn of_route(
     found
 }
 
-/// The policies that guard each rule of a route today by its name, or that it names.
+/// Returns, for each rule of a route, the protecting policies that are attached to it by its name or that it names.
 pub(super) fn of_rules(object: &Object, today: &Today<'_>) -> Vec<BTreeSet<ObjectKey>> {
     let count = match &object.body {
         Body::HttpRoute(route) => route.rules.len(),
@@ -215,7 +218,7 @@ pub(super) fn of_rules(object: &Object, today: &Today<'_>) -> Vec<BTreeSet<Objec
     (0..count).map(of).collect()
 }
 
-/// The name of a rule, and the policies that it names.
+/// Returns the name of a rule, and the policies that it names.
 fn rule(object: &Object, index: usize) -> (Option<Arc<str>>, Vec<ObjectKey>) {
     let namespace = &*object.key.namespace;
     let named = |filters: &[gateway_api::httproutes::HttpRouteRulesFilters]| {
@@ -238,13 +241,13 @@ fn rule(object: &Object, index: usize) -> (Option<Arc<str>>, Vec<ObjectKey>) {
     }
 }
 
-/// Does an answer open nothing?
+/// Checks whether a direct response exposes nothing.
 fn is_closed(action: &Action, world: &World<'_>) -> bool {
     let replaced = world.settings.replacement.as_ref().map(|replacement| replacement.code);
     matches!(action, Action::Respond(response) if response.status >= 400 || Some(response.status) == replaced)
 }
 
-/// Why a policy is not enforced in a scope that is served, at a port.
+/// Returns why a policy is not enforced in a served scope at a port; `None` if it is.
 fn missing(
     policy: &ObjectKey,
     takes_part: bool,
@@ -261,12 +264,12 @@ fn missing(
     let unsaid = plan.settings_at(port).keys().find(|field| !origins.contains_key(*field));
     match (takes_part, unsaid) {
         (false, _) => Some(format!("{policy} is attached to it and takes no part in it")),
-        (true, Some(field)) => Some(format!("nobody says {field} to it, which {policy} does")),
+        (true, Some(field)) => Some(format!("it lacks {field}, which {policy} sets")),
         (true, None) => None,
     }
 }
 
-/// Policies of the Gateway and its listeners that would not be enforced there.
+/// Returns objections to policies of the Gateway and its listeners that would not be enforced there.
 pub(super) fn of_gateway(
     gateway: &GatewayPlan,
     overlay: &Overlay,

@@ -1,6 +1,7 @@
-//! Where a route object stands: nowhere but where the object of today puts it.
+//! Audit of the places of a route object: only places (table and host) that the current object claims are allowed.
 //!
-//! Parents, hostnames, kinds, namespaces and the ownership of hosts are worked out anew from Gateway API's text.
+//! Parents, hostnames, kinds, namespaces and the ownership of hosts are computed again from the Gateway API
+//! specification.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +26,8 @@ use crate::translate::table::TableName;
 /// A place of a Gateway: table and host.
 type Place = (TableName, String);
 
-/// Places where the route stands and must not, and listeners that another kind of route has.
+/// Returns objections to places that the route must not have, and to listeners with a host that routes of another kind
+/// own.
 pub(super) fn check(
     key: &ObjectKey,
     plan: &RoutePlan,
@@ -34,7 +36,7 @@ pub(super) fn check(
     world: &World<'_>,
     today: &Today<'_>,
 ) -> Vec<Objection> {
-    // Of an object of which nothing can be told the claims are those of the version that stands in for it.
+    // If the current content of an object cannot be read, its claims are those of its stand-in version.
     let stand_in = || overlay.objects.get(key).filter(|_| today.is_unusable(key));
     let Some(object) = today.object(key).or_else(stand_in) else {
         return vec![Objection::whole(key, About::Existence, "it was deleted, and would come back")];
@@ -46,12 +48,11 @@ pub(super) fn check(
     for (_, table, host) in plan.places.iter().filter(|(at, table, _)| at == world.gateway && tables.contains(table)) {
         let place = (table.clone(), host.domain().to_owned());
         if !allowed.contains(&place) && !lent.contains(&place) {
-            let why =
-                format!("it would stand at {table:?} for host {:?}, which it does not claim today", host.domain());
+            let why = format!("it would be in {table:?} for host {:?}, which it does not claim today", host.domain());
             found.push(Objection::whole(key, About::Reach, why));
         }
     }
-    // Of a host that routes of both kinds claim, the older has it; the desired version has lost it, or has it.
+    // If routes of both kinds claim a host, the older one owns it. The desired version must own it as well.
     if let Some(desired) = world.translator.route(key) {
         let listeners = |plan: &RoutePlan| -> BTreeSet<_> {
             let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
@@ -59,14 +60,17 @@ pub(super) fn check(
             own.map(|attachment| attachment.listener.clone()).collect()
         };
         for listener in listeners(plan).difference(&listeners(desired)) {
-            let why = format!("it would stand at listener {}, where it does not stand as desired", listener.name);
+            let why = format!(
+                "it would be attached to listener {}, to which the desired version is not attached",
+                listener.name
+            );
             found.push(Objection::whole(key, About::Reach, why));
         }
     }
     found
 }
 
-/// The tables that a Gateway has routes in.
+/// Returns the tables of a Gateway that have routes.
 fn tables(gateway: &GatewayPlan) -> BTreeSet<TableName> {
     let mut tables = BTreeSet::new();
     for listener in &gateway.listeners {
@@ -85,7 +89,7 @@ fn table(listener: &ListenerPlan) -> TableName {
     }
 }
 
-/// Every place where the object may stand.
+/// Returns every place that the object may have.
 fn allowed(object: &Object, gateway: &GatewayPlan, world: &World<'_>, today: &Today<'_>) -> BTreeSet<Place> {
     let listeners = gateway.listeners.iter();
     listeners.flat_map(|listener| allowed_at(object, listener, gateway, world, today)).collect()
@@ -117,7 +121,8 @@ fn allowed_at(
     hosts.map(|host| (table(listener), host.to_owned())).collect()
 }
 
-/// Places that only a version which stands in claims: where it gives way, and no route of the other kind is today.
+/// Returns the allowed places that only a stand-in version claims: it yields to other claims there, and no route of the
+/// other kind has the host now.
 fn lent(
     object: &Object,
     plan: &RoutePlan,
@@ -128,7 +133,7 @@ fn lent(
 ) -> BTreeSet<Place> {
     let own = plan.lent.iter().filter(|(at, _, _)| at == world.gateway);
     let yielding: BTreeSet<Place> = own.map(|(_, table, host)| (table.clone(), host.domain().to_owned())).collect();
-    // Only what cannot be used falls back.
+    // Only a claim that cannot be used falls back.
     let falls_back = hostnames(object).iter().any(|hostname| check::host::hostname(hostname).is_err());
     let Some(stand_in) = overlay.objects.get(&object.key).filter(|_| falls_back && !yielding.is_empty()) else {
         return BTreeSet::new();
@@ -146,8 +151,8 @@ fn lent(
     lent.intersection(&yielding).cloned().collect()
 }
 
-/// Does a parentRef of a route mean this listener? Who names the Gateway means its own listeners, who names a ListenerSet
-/// those of the set.
+/// Checks whether a parentRef of a route refers to this listener. A reference to a Gateway covers the Gateway's own
+/// listeners; a reference to a ListenerSet covers the listeners of the set.
 fn names(parent: &ParentRef, route: &ObjectKey, gateway: &ObjectKey, listener: &ListenerPlan) -> bool {
     let (kind, owner, section) = match &listener.set {
         Some(set) => ("ListenerSet", &set.key, &set.section),
@@ -174,7 +179,7 @@ fn lets_in(listener: &ListenerPlan, route: &ObjectKey, world: &World<'_>, today:
         Some(namespace) => {
             labels.extend(namespace.metadata.labels.iter().map(|(name, value)| (&**name, &**value)));
         }
-        // Where objects come from files, namespaces need not be written down.
+        // With manifests as the source of objects, Namespace objects are optional.
         None if world.settings.listen_address.is_some() => {}
         None => return false,
     }
@@ -195,7 +200,7 @@ fn lets_in(listener: &ListenerPlan, route: &ObjectKey, world: &World<'_>, today:
         })
 }
 
-/// Do requests for a host come to this listener, and not to a more specific one of its port?
+/// Checks whether requests for a host reach this listener, and not a more specific listener of its port.
 fn has(listener: &ListenerPlan, host: &str, gateway: &GatewayPlan) -> bool {
     let own = weight(listener);
     let others = gateway.listeners.iter().filter(|other| other.name != listener.name && other.port == listener.port);
@@ -203,13 +208,13 @@ fn has(listener: &ListenerPlan, host: &str, gateway: &GatewayPlan) -> bool {
     !nearer.any(|other| includes(other.hostname.as_deref().unwrap_or("*"), host))
 }
 
-/// How specific a listener's hostname is: precise names before wildcards, long ones before short ones.
+/// Returns how specific a listener's hostname is: precise names before wildcards, long names before short ones.
 fn weight(listener: &ListenerPlan) -> (bool, usize) {
     let hostname = listener.hostname.as_deref().unwrap_or("*");
     (!hostname.starts_with('*'), hostname.len())
 }
 
-/// What two hostnames have in common, where that is anything.
+/// Returns the intersection of two hostnames; `None` if it is empty.
 fn common<'a>(a: &'a str, b: &'a str) -> Option<&'a str> {
     if includes(a, b) {
         Some(b)
@@ -220,13 +225,13 @@ fn common<'a>(a: &'a str, b: &'a str) -> Option<&'a str> {
     }
 }
 
-/// Is every host that `host` stands for one of the pattern's? Compared label by label, from the right.
+/// Checks whether a pattern includes every host of `host`. Labels are compared from the right.
 fn includes(pattern: &str, host: &str) -> bool {
     let mut labels = host.rsplit('.');
     let mut wanted = pattern.rsplit('.');
     loop {
         match (wanted.next(), labels.next()) {
-            // A wildcard stands for one label or more.
+            // A wildcard matches one label or more.
             (Some("*"), Some(_)) => return true,
             (Some(wanted), Some(label)) if wanted == label => {}
             (None, None) => return true,

@@ -1,7 +1,8 @@
-//! What becomes of what was objected to: it is closed, as small a part as the objection names.
+//! Remedies for objections: the smallest part that an objection names is closed.
 //!
-//! A closed unit is answered by a direct response at its matches, so that no broader one answers; a Secret that may not
-//! stand in counts as missing, so that its listeners keep their hosts and refuse.
+//! A closed unit is answered by a direct response at its matches, so that no broader unit answers its requests. A
+//! Secret that may not be served instead counts as missing, so that its listeners keep their hosts and refuse
+//! connections.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::translate::policy::{PolicyPlan, Unenforceable};
 
 /// Closes what the objections name.
 pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, world: &World<'_>) {
-    // Whatever is wrong with an object as a whole makes its units those of the desired version.
+    // An objection to a whole object makes the units of the object those of the desired version.
     let mut whole: BTreeSet<&ObjectKey> = BTreeSet::new();
     for objection in objections.iter().filter(|objection| objection.node.section.is_empty()) {
         if whole.insert(&objection.node.key) {
@@ -31,7 +32,8 @@ pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, wor
             "Gateway" | "ListenerSet" => close_certificates(derived, objection),
             _ => {
                 let stands_in = derived.overlay.objects.contains_key(&node.key);
-                // The matches of a version that was acknowledged can be answered; of others the world knows.
+                // The matches of an acknowledged version can be answered; for other versions, `World::manner`
+                // determines how.
                 let how = if stands_in { Manner::AsWritten } else { world.manner(node) };
                 close_unit(derived, node, how, &objection.why);
             }
@@ -43,7 +45,7 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
     let was_hidden = &*key.kind != "Secret" && derived.overlay.hidden.remove(key);
     if matches!(&*key.kind, "Gateway" | "ListenerSet") {
         if was_hidden || derived.overlay.objects.remove(key).is_some() {
-            // As today, then.
+            // The desired version is served.
             return;
         }
         let secrets = secrets(derived);
@@ -54,7 +56,7 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
         return hide(derived, key);
     }
     if let Some(plan) = world.translator.policy(key) {
-        // What it guards is closed with it, whatever it would say.
+        // Everything that the policy guards is closed, regardless of its settings.
         no_longer_stands_in(derived, key);
         let says = PolicyPlan {
             unenforceable: Some(Unenforceable { class: Class::Invalid, message: why.clone() }),
@@ -67,7 +69,7 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
         &*key.kind,
         "BackendConfigPolicy" | "BackendTLSPolicy" | "Backend" | "GatewayExtension" | "DirectResponse"
     ) {
-        // What is read from it is closed with it.
+        // Everything that is read from the object is closed with it.
         hide(derived, key);
         for user in world.translator.policies_reading(key) {
             let Some(plan) = world.translator.policy(&user) else { continue };
@@ -83,7 +85,7 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
         Some(Body::HttpRoute(route)) => ("rules", route.rules.len()),
         Some(Body::GrpcRoute(route)) => ("rules", route.rules.len()),
         Some(Body::HttpProxy(proxy)) => ("routes", proxy.routes.len()),
-        // Services and what cannot be read at all: as today.
+        // Services, and objects that cannot be read at all, are served in their current form.
         _ => return,
     };
     for index in 0..rules {
@@ -104,7 +106,7 @@ fn close_unit(derived: &mut Derived, node: &Node, how: Manner, why: &Arc<str>) {
     decision.causes.insert(node.key.clone());
 }
 
-/// Every certificate that stands in counts as missing: which of them it is, a listener does not tell.
+/// Hides all stand-in certificates, because a listener does not show which of them the objection is about.
 fn close_certificates(derived: &mut Derived, objection: &Objection) {
     let secrets = secrets(derived);
     secrets.iter().for_each(|secret| hide(derived, secret));

@@ -1,9 +1,9 @@
-//! What protects: every filter of that kind that the desired version names stands in what is served, or its requests
-//! are answered at once.
+//! Audit of protecting filters: every such filter that the desired version names is in the served route, or the
+//! requests of the route get a direct response.
 //!
-//! What is demanded is read from the desired object as it is written, also where it cannot be translated; what is
-//! carried from the routes as they would be served. Filters are taken apart as a whole: a new one does not compile before
-//! it is classified here.
+//! Required filters are read from the written form of the desired object, even if it cannot be translated; actual
+//! filters are read from the routes as they would be served. Filters are destructured exhaustively: a new filter does
+//! not compile before it is classified here.
 
 use std::collections::BTreeSet;
 
@@ -24,26 +24,26 @@ use crate::settings::Settings;
 use crate::translate::route::RoutePlan;
 use crate::translate::table::TableName;
 
-/// What protects the back ends and clients of a route.
+/// The protection of the backends and clients of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Security {
-    /// The origins that may read answers, as they are written.
+    /// The CORS filter with the origins that may read responses, in its written form.
     cors: Option<String>,
-    /// Is the host that clients send overwritten?
+    /// Whether the host header of clients is overwritten.
     rewrites_host: bool,
     /// Headers that clients cannot supply.
     cleansed: BTreeSet<String>,
-    /// Headers that no back end gets from clients, where each of them says so for itself.
+    /// Headers that no backend receives from clients, because the filters of each backend remove or overwrite them.
     cleansed_at_backends: BTreeSet<String>,
-    /// Headers that clients do not see.
+    /// Headers that clients do not receive.
     withheld: BTreeSet<String>,
-    /// Are requests without TLS sent away?
+    /// Whether requests without TLS are redirected.
     tls_only: bool,
     /// Extensions that may be guards.
     extensions: BTreeSet<String>,
-    /// Policies that guard it by its name, or that it names.
+    /// Policies that are attached to the rule by its name, or that the rule names.
     policies: BTreeSet<ObjectKey>,
-    /// Does it have filters that cannot be read?
+    /// Whether the rule has filters that cannot be read.
     unreadable: bool,
 }
 
@@ -52,7 +52,7 @@ impl Security {
         *self == Self::default()
     }
 
-    /// What filters ask for, as they are written.
+    /// Returns the protection that filters require in their written form.
     fn written(filters: &[Filter]) -> Self {
         let mut security = Self::default();
         for filter in filters {
@@ -83,7 +83,7 @@ impl Security {
         security
     }
 
-    /// What filters of back ends ask for beside those of their rule.
+    /// Adds the protection that the filters of backends require in addition to those of their rule.
     fn with_backends<'f>(mut self, backends: impl Iterator<Item = &'f [Filter]>) -> Self {
         let mut of_all: Option<BTreeSet<String>> = None;
         for own in backends.map(Self::written) {
@@ -97,7 +97,8 @@ impl Security {
         self
     }
 
-    /// What of it a route lacks, in a word; whoever gets no answer from a back end needs less.
+    /// Returns, in a word, the protection that a route lacks; `None` if it lacks none. A route without a response from
+    /// a backend needs less.
     fn lacking(&self, route: &Route, then: &Carried<'_>, plain: bool, settings: &Settings) -> Option<String> {
         let to_tls = match &route.action {
             Action::Respond(response) if is_closing(response.status, settings) => return None,
@@ -144,27 +145,28 @@ impl Security {
             kept(&route.request_headers, name) && to.into_iter().any(|backend| kept(&backend.request_headers, name))
         };
         if let Some(name) = self.cleansed_at_backends.iter().find(passes) {
-            return Some(format!("the removal of request header {name:?} before any back end"));
+            return Some(format!("the removal of request header {name:?} before any backend"));
         }
         let name = self.withheld.iter().find(|name| kept(&route.response_headers, name))?;
         Some(format!("the removal of response header {name:?}"))
     }
 }
 
-/// What a served route carries beside its own content.
+/// Properties of a served route besides its own content.
 struct Carried<'r> {
-    /// What its rule asks for as it is written.
+    /// The protection that its rule requires in its written form.
     written: &'r Security,
-    /// The policies that take part in it.
+    /// The policies that take part in the route.
     policies: &'r BTreeSet<ObjectKey>,
 }
 
-/// Is a direct response one that opens nothing? What operators set for replaced rules is.
+/// Checks whether a direct response exposes nothing. The response that operators configure for replaced rules counts as
+/// such.
 fn is_closing(status: u16, settings: &Settings) -> bool {
     status >= 400 || settings.replacement.as_ref().is_some_and(|replacement| replacement.code == status)
 }
 
-/// A version of a route object, as it is written and as it is translated.
+/// A version of a route object, in its written and its translated form.
 pub(super) struct Form<'a> {
     plan: &'a RoutePlan,
     rules: Vec<Rule<'a>>,
@@ -185,7 +187,7 @@ impl<'a> Form<'a> {
         Self { plan, rules }
     }
 
-    /// The same, with the policies that guard each rule by its name.
+    /// Adds the policies that guard each rule by its name.
     pub(super) fn guarded(mut self, policies: Vec<BTreeSet<ObjectKey>>) -> Self {
         self.rules.iter_mut().zip(policies).for_each(|(rule, policies)| rule.security.policies = policies);
         self
@@ -200,7 +202,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Of a rule that does not decode, its filters are read alone.
+/// Returns the protection of each rule. Of a rule that does not decode, only the filters are read.
 fn rules<'a, R: Filtered>(entries: &'a [RuleEntry<R>], name: impl Fn(&'a R) -> Option<&'a str>) -> Vec<Rule<'a>> {
     let rule = |entry: &'a RuleEntry<R>| match entry {
         RuleEntry::Decoded(rule) => {
@@ -219,9 +221,10 @@ fn rules<'a, R: Filtered>(entries: &'a [RuleEntry<R>], name: impl Fn(&'a R) -> O
     entries.iter().map(rule).collect()
 }
 
-/// Units whose requests would pass without a filter that the desired version names for them.
+/// Returns objections to units with requests that would pass without a filter that the desired version names for them.
 ///
-/// A served route answers to the rule that it is a form of, and to every other one whose requests it would get.
+/// A served route must have the protection of the rule that it is a form of, and of every other rule that would lose
+/// requests to it.
 pub(super) fn check(
     key: &ObjectKey,
     desired: &Form<'_>,
@@ -259,7 +262,7 @@ struct Both<'a> {
 }
 
 impl Both<'_> {
-    /// Is a served route a form of this desired rule? Rules with a name are the same by it, others by their place.
+    /// Checks whether a served route is a form of this desired rule. Named rules are matched by name, others by index.
     fn is_form_of(&self, served: &Route, desired: usize) -> bool {
         match (self.served.name(served.precedence.rule), self.desired.name(desired)) {
             (None, None) => served.precedence.rule == desired,
@@ -267,7 +270,7 @@ impl Both<'_> {
         }
     }
 
-    /// Would a served route get requests that go to this desired rule, of which it is no form?
+    /// Checks whether a served route would receive requests of this desired rule, without being a form of it.
     fn gets_requests_of(&self, route: &Route, index: usize) -> bool {
         let mut wanted = self.desired.routes().filter(|wanted| wanted.precedence.rule == index);
         wanted.any(|wanted| {
@@ -278,23 +281,25 @@ impl Both<'_> {
         })
     }
 
-    /// Do the requests of a served route go to another rule of today first: to an equal match, or to its own rule?
+    /// Checks whether the requests of a served route go to another desired rule first: to an equal match, or to the
+    /// route's own rule.
     fn goes_before(&self, other: &Route, wanted: &Route, route: &Route) -> bool {
         let own = self.is_form_of(route, other.precedence.rule) && may_meet(&other.matches, &route.matches);
-        // Of a match that cannot be served as written only the placeholder comes after others.
+        // For a match that cannot be served as written, only the placeholder ranks after other routes.
         let rank = if own && other.precedence.narrowed { &route.precedence } else { &other.precedence };
         (own || other.matches == route.matches)
             && other.precedence.rule != wanted.precedence.rule
             && *rank < wanted.precedence
     }
 
-    /// Is there nothing today in the place of the rule that a served route is a form of? Its matches are not known then.
+    /// Checks whether the desired version serves nothing for the rule that a served route is a form of. The matches of
+    /// such a rule are unknown.
     fn is_left_out(&self, route: &Route) -> bool {
         let stands = |rule: usize| self.desired.routes().any(|other| other.precedence.rule == rule);
         (0..self.desired.rules.len()).any(|rule| self.is_form_of(route, rule) && !stands(rule))
     }
 
-    /// In what is served, does a form of the wanted rule, or an equal match, get its requests first?
+    /// Checks whether, in the served version, a form of the wanted rule or an equal match receives its requests first.
     fn has_them_first(&self, other: &Route, wanted: &Route, route: &Route) -> bool {
         other.precedence < route.precedence
             && may_meet(&other.matches, &wanted.matches)

@@ -1,6 +1,6 @@
-//! The objects of today, and who may refer to whom: read from the objects themselves.
+//! The current objects, and the references that are allowed between them, read from the objects themselves.
 //!
-//! Not through translation's reader, and not through what earlier translations made of them.
+//! Neither translation's reader nor the results of earlier translations are used.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -16,12 +16,12 @@ use crate::object::Object;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
 
-/// See the module.
+/// The current objects.
 pub(super) struct Today<'a> {
     objects: &'a ObjectSnapshot,
     unusable: &'a BTreeSet<ObjectKey>,
     translator: &'a Translator,
-    /// Looked for when it is first asked for.
+    /// The policies; collected on first use.
     policies: OnceCell<Vec<&'a Arc<Object>>>,
 }
 
@@ -31,19 +31,20 @@ impl<'a> Today<'a> {
         Self { objects: world.objects, unusable: world.unusable, translator: world.translator, policies }
     }
 
-    /// The desired version of an object.
+    /// Returns the desired version of an object.
     pub(super) fn object(&self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
         self.objects.get(key)
     }
 
-    /// The policies attached to an object, and to which part of it, as all are written.
+    /// Returns the policies that are attached to an object, and the attached section, according to the written form of
+    /// all policies.
     pub(super) fn attached(&self, object: &Object) -> Vec<(&'a ObjectKey, Option<&'a str>)> {
         let is_policy = |object: &&Arc<Object>| targets(&object.body).is_some();
         let policies = self.policies.get_or_init(|| self.objects.iter().filter(is_policy).collect());
         let mut found = Vec::new();
         for policy in policies.iter().filter(|policy| policy.key.namespace == object.key.namespace) {
             let Some(targets) = targets(&policy.body) else { continue };
-            // Those of listeners hold for Gateways and nothing else.
+            // ListenerPolicies apply to Gateways only.
             if matches!(policy.body, Body::ListenerPolicy(_)) && &*object.key.kind != "Gateway" {
                 continue;
             }
@@ -64,17 +65,17 @@ impl<'a> Today<'a> {
         found
     }
 
-    /// Is it there, and of its content nothing can be told?
+    /// Checks whether an object exists with content that cannot be read.
     pub(super) fn is_unusable(&self, key: &ObjectKey) -> bool {
         self.unusable.contains(key)
     }
 
-    /// Is it there, in whatever state?
+    /// Checks whether an object exists, even if it cannot be read.
     pub(super) fn exists(&self, key: &ObjectKey) -> bool {
         self.object(key).is_some() || self.is_unusable(key)
     }
 
-    /// A Service that is there.
+    /// Returns a Service, if it exists.
     pub(super) fn service(&self, key: &ObjectKey) -> Option<&'a Service> {
         match &self.object(key)?.body {
             Body::Service(service) => Some(service),
@@ -82,11 +83,11 @@ impl<'a> Today<'a> {
         }
     }
 
-    /// May objects of a kind and namespace refer to this one?
+    /// Checks whether objects of a kind and namespace may refer to this object.
     ///
-    /// "References within a namespace are always allowed"; others need a ReferenceGrant in the namespace of what is
-    /// referred to, one of whose `from` has the group, kind and namespace of who refers, and one of whose `to` has group
-    /// and kind of what is referred to, and its name or none.
+    /// "References within a namespace are always allowed"; other references need a ReferenceGrant in the namespace of
+    /// the target. One of its `from` entries must have the group, kind and namespace of the referrer; one of its `to`
+    /// entries must have the group and kind of the target, and its name or no name.
     ///
     /// <https://gateway-api.sigs.k8s.io/reference/spec/#referencegrantspec>
     pub(super) fn allows(&self, group: &str, kind: &str, namespace: &str, to: &ObjectKey) -> bool {
@@ -115,7 +116,7 @@ impl<'a> Today<'a> {
     }
 }
 
-/// What a policy of routes, listeners or Gateways is attached to; none of other objects.
+/// Returns the targets of a policy of routes, listeners or Gateways; `None` for other objects.
 fn targets(body: &Body) -> Option<&Targets> {
     match body {
         Body::TrafficPolicy(policy) => Some(&policy.targets),

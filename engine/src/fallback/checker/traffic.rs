@@ -1,11 +1,13 @@
-//! Two versions of a TrafficPolicy, field by field: by code of the audit's own, complete by the compiler.
+//! Comparison of two versions of a TrafficPolicy, field by field, for the audit. The code is independent of the
+//! planner. Exhaustive destructuring makes the compiler report a field that is not classified.
 
 use std::collections::BTreeSet;
 
 use crate::apis::kgateway::headers::{Header, HeaderFilter, HeaderModifiers, Transform, Transformation};
 use crate::apis::kgateway::traffic_policy::{RateLimit, TrafficSpec};
 
-/// The first field by which `then` lets more requests pass than `now`. `trusted`: may earlier lists be served?
+/// Returns the first field by which `then` lets more requests pass than `now`. `trusted`: whether earlier access lists
+/// may be served.
 pub(super) fn weaker(now: &TrafficSpec, then: &TrafficSpec, trusted: bool) -> Option<String> {
     let TrafficSpec {
         transformation,
@@ -46,7 +48,7 @@ pub(super) fn weaker(now: &TrafficSpec, then: &TrafficSpec, trusted: bool) -> Op
     let (asked, was_asked) = (lists_in_force(now), lists_in_force(then));
     for (field, is_same) in lists {
         if !is_same && (!trusted || (asked.contains(field) && !was_asked.contains(field))) {
-            return Some(format!("who may enter would not be who may today: {field}"));
+            return Some(format!("other clients would be authorized than today: {field}"));
         }
     }
     let limits = |spec: &Option<RateLimit>| {
@@ -104,7 +106,7 @@ pub(super) fn weaker(now: &TrafficSpec, then: &TrafficSpec, trusted: bool) -> Op
     shown.map(|name| format!("headers that are taken away today would pass: response header {name:?}"))
 }
 
-/// The lists of those who may enter that let in only some.
+/// Returns the access lists that are in force, and so exclude some clients.
 fn lists_in_force(spec: &TrafficSpec) -> BTreeSet<&'static str> {
     let on = [
         ("basicAuth", spec.basic_auth.as_ref().is_some_and(|auth| auth.disable.is_none())),
@@ -119,13 +121,13 @@ fn lists_in_force(spec: &TrafficSpec) -> BTreeSet<&'static str> {
     on.into_iter().filter(|(_, on)| *on).map(|(field, _)| field).collect()
 }
 
-/// Does a policy let fewer requests pass, or less of them?
+/// Checks whether a policy lets fewer requests pass, or removes parts of requests or responses.
 pub(super) fn guards(spec: &TrafficSpec) -> bool {
-    // Whatever an empty policy lacks of it.
+    // A policy guards if an empty policy would be weaker.
     weaker(spec, &TrafficSpec::default(), false).is_some() && !only_switches_off(spec)
 }
 
-/// What only switches off what others say guards nothing.
+/// Checks whether a policy only disables settings of other policies. Such a policy guards nothing.
 fn only_switches_off(spec: &TrafficSpec) -> bool {
     let limits = spec.rate_limit.clone().unwrap_or_default();
     let gone = Gone::of(spec);
@@ -145,11 +147,11 @@ fn only_switches_off(spec: &TrafficSpec) -> bool {
 
 /// Names of headers, in lower case.
 struct Gone {
-    /// Of requests: removed or overwritten.
+    /// Request headers that are removed or overwritten.
     client: BTreeSet<String>,
-    /// Of responses: removed.
+    /// Response headers that are removed.
     removed: BTreeSet<String>,
-    /// Of responses: overwritten.
+    /// Response headers that are overwritten.
     set: BTreeSet<String>,
 }
 
@@ -170,7 +172,7 @@ impl Gone {
     }
 }
 
-/// The names that are removed, and those that are overwritten.
+/// Returns the names of the removed headers, and of the overwritten headers.
 fn modified(filter: Option<HeaderFilter>) -> (BTreeSet<String>, BTreeSet<String>) {
     let HeaderFilter { set, add: _, remove } = filter.unwrap_or_default();
     let name = |Header { name, value: _, secret_ref }: Header| name.or_else(|| secret_ref?.key);

@@ -1,5 +1,6 @@
-//! Two versions of what decides how back ends and extensions are reached: by code of the audit's own, complete by the
-//! compiler.
+//! Comparison of two versions of objects that determine how backends and extensions are reached, for the audit. The
+//! code is independent of the planner. Exhaustive destructuring makes the compiler report a field that is not
+//! classified.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::apis::kgateway::direct_response::DirectResponse;
 use crate::apis::kgateway::extension::{ExtAuthProvider, ExtProcProvider, GatewayExtension, RateLimitProvider};
 use crate::apis::kgateway::policy::Policy;
 
-/// What of today's object an earlier version lacks, in a sentence.
+/// Returns, in a sentence, what an earlier version of an object lacks; `None` if it lacks nothing.
 pub(super) fn weaker(now: &Body, then: &Body, trusted: bool) -> Option<String> {
     let lost = match (now, then) {
         (Body::BackendConfigPolicy(now), Body::BackendConfigPolicy(then)) => of_policies(now, then, trusted, config),
@@ -52,12 +53,12 @@ fn of_policies<T>(
     now.spec.as_ref().and_then(|now| lost(now, then))
 }
 
-/// The first that is lost.
+/// Returns the first field that is not kept.
 fn first(fields: impl IntoIterator<Item = (&'static str, bool)>) -> Option<&'static str> {
     fields.into_iter().find(|(_, is_kept)| !is_kept).map(|(field, _)| field)
 }
 
-/// What is allowed then is allowed now.
+/// Checks that the earlier version allows nothing that the current version does not allow.
 fn closed(now: Option<bool>, then: Option<bool>) -> bool {
     then != Some(true) || now == Some(true)
 }

@@ -1,4 +1,4 @@
-//! May this version of an object stand in for the desired one at all?
+//! Audit of stand-in versions: whether a version of an object may be served instead of the desired one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,13 @@ use crate::check::{certificate, host};
 use crate::fallback::world::{FALLBACK_ANNOTATION, World};
 use crate::object::Object;
 
-/// Everything that is wrong with serving an object in this version.
+/// Returns all objections to serving an object in this version.
 pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, today: &Today<'_>) -> Vec<Objection> {
     #[cfg(any(test, feature = "testing"))]
-    assert!(!served.metadata.annotations.contains_key("holdfast.dev/testing-poison-checker"), "a test asked for this");
+    assert!(
+        !served.metadata.annotations.contains_key("holdfast.dev/testing-poison-checker"),
+        "a test requests this panic"
+    );
     let mut found = Vec::new();
     let mut object = |about: About, why: &str| found.push(Objection::whole(key, about, why));
     if served.key != *key {
@@ -41,7 +44,7 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
     }
     let today_others = desired.map(|desired| beside_certificate(&desired.body)).unwrap_or_default();
     if matches!(served.body, Body::Secret(_)) && beside_certificate(&served.body) != today_others {
-        object(About::Credential, "what stands beside the certificate is not that of today");
+        object(About::Credential, "the other entries beside the certificate are not those of today");
     }
     let trusted = desired.is_some_and(|desired| {
         desired.metadata.annotations.get(FALLBACK_ANNOTATION).is_some_and(|value| value == "last-valid")
@@ -50,10 +53,10 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
         object(About::Security, &why);
     }
     if desired.is_none() && matches!(served.body, Body::GatewayExtension(_) | Body::DirectResponse(_)) {
-        object(About::Security, "nobody can read what it is to protect");
+        object(About::Security, "the fields that protect cannot be decoded");
     }
     if desired.is_some_and(|desired| is_never(desired)) {
-        object(About::Version, "the object asks not to be served in another version");
+        object(About::Version, "the object's annotation forbids that another version is served");
     }
     if !may_be_served_in_another_version(&served.body) {
         object(About::Version, "objects of its kind are served as they are today, or not at all");
@@ -63,14 +66,14 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
     match origins.next() {
         None => object(About::Version, "no Envoy has acknowledged this version of this object"),
         Some(version) if is_never(&version.object) => {
-            object(About::Version, "that version asks not to be served in the place of another");
+            object(About::Version, "that version's annotation forbids that it is served instead of another");
         }
         Some(_) => {}
     }
     if let (Some(age), Some(since)) = (world.settings.fallback.max_backfill_age, world.since.get(key))
         && world.now().saturating_sub(*since) > age
     {
-        object(About::Version, "it has stood in for longer than is allowed");
+        object(About::Version, "it has been the stand-in version for longer than the maximum age");
     }
     if let Body::Secret(secret) = &served.body {
         let part = |name: &str| secret.data.get(name).map(|bytes| &bytes[..]).unwrap_or_default();
@@ -86,7 +89,7 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
 /// The entries of a Secret that are a certificate and its key.
 const CERTIFICATE: [&str; 2] = ["tls.crt", "tls.key"];
 
-/// What a Secret has beside a certificate: authorities, lists, passwords.
+/// Returns the entries of a Secret other than a certificate and its key: certificate authorities, lists, passwords.
 fn beside_certificate(body: &Body) -> BTreeMap<&str, &[u8]> {
     let Body::Secret(secret) = body else { return BTreeMap::new() };
     let others = secret.data.iter().filter(|(name, _)| !CERTIFICATE.contains(&&***name));
@@ -97,11 +100,12 @@ fn is_never(object: &Object) -> bool {
     object.metadata.annotations.iter().any(|(name, value)| name == FALLBACK_ANNOTATION && value == "never")
 }
 
-/// Grants, namespaces, endpoints and what ConfigMaps hold are always today's, and so are Gateways and classes.
+/// Checks the kind of an object. Grants, namespaces, endpoints, ConfigMaps, Gateways and GatewayClasses are always
+/// served in their current version.
 fn may_be_served_in_another_version(body: &Body) -> bool {
     match body {
         Body::HttpRoute(_) | Body::GrpcRoute(_) | Body::HttpProxy(_) | Body::Service(_) | Body::Secret(_) => true,
-        // Whether it protects as much is asked of policies apart.
+        // For policies, a separate check compares the protection.
         Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => true,
         Body::BackendConfigPolicy(_)
         | Body::BackendTlsPolicy(_)
@@ -120,7 +124,8 @@ fn may_be_served_in_another_version(body: &Body) -> bool {
     }
 }
 
-/// Of the claims only a hostname that cannot be used may be another one: one that a proven version named.
+/// Checks that the served version makes the desired claims. Only a hostname that cannot be used may be replaced, by a
+/// hostname of a proven version.
 fn may_claim(key: &ObjectKey, desired: &Object, served: &Object, world: &World<'_>) -> bool {
     match (&desired.body, &served.body) {
         (Body::HttpRoute(now), Body::HttpRoute(then)) if now.parents != then.parents => false,
@@ -149,7 +154,7 @@ fn may_be_lent(now: &[Arc<str>], then: &[Arc<str>], key: &ObjectKey, uid: &str, 
     let (good, bad): (Vec<&Arc<str>>, Vec<&Arc<str>>) = now.iter().partition(|name| host::hostname(name).is_ok());
     let keeps = good.iter().all(|name| then.contains(name));
     let added: Vec<&Arc<str>> = then.iter().filter(|name| !good.contains(name)).collect();
-    // Where nothing of today's claim can be used, that of a proven version counts as a whole.
+    // If no current hostname can be used, the hostnames of one proven version are used as a whole.
     let few = good.is_empty() || (!added.is_empty() && added.len() <= bad.len());
     let mut proven = world.last_valid.of(key, Some(uid)).map(|version| hostnames(&version.object));
     let known = match good.is_empty() {
@@ -159,7 +164,7 @@ fn may_be_lent(now: &[Arc<str>], then: &[Arc<str>], key: &ObjectKey, uid: &str, 
     !bad.is_empty() && keeps && few && known
 }
 
-/// The hostnames of a route, as they are written.
+/// Returns the hostnames of a route in their written form.
 pub(super) fn hostnames(object: &Object) -> &[Arc<str>] {
     match &object.body {
         Body::HttpRoute(route) => &route.hostnames,
@@ -168,7 +173,7 @@ pub(super) fn hostnames(object: &Object) -> &[Arc<str>] {
     }
 }
 
-/// Of routes only the rules come from an earlier version.
+/// Compares the content of two versions. Of routes, only the rules come from an earlier version.
 fn same_content(proven: &Body, served: &Body) -> bool {
     match (proven, served) {
         (Body::HttpRoute(proven), Body::HttpRoute(served)) => proven.rules == served.rules,

@@ -1,7 +1,7 @@
-//! Listeners that are held: filter chains that must not take connections any more refuse them.
+//! Closing of filter chains in held listeners: filter chains that must no longer accept connections refuse them.
 //!
-//! A chain that is held knows nothing of what was asked for since: a host that is gone or closed, certificates that
-//! clients must show, addresses that may not come in. Whoever asks for as much as is desired goes on as it is held.
+//! A held chain lacks requirements that were added later: a host that was removed or closed, client certificates, an IP
+//! access list. A chain with requirements that are at least the desired ones stays as it is held.
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
@@ -14,8 +14,9 @@ use prost::Message;
 use crate::encode::listener::{REFUSAL, refusal};
 use crate::features::stream;
 
-/// The listener as it is held, with chains that refuse where that is asked for; none where that is nowhere. `meanwhile`:
-/// is it held only until what is desired was tried? Then who is asked for something may be asked for what was before.
+/// Returns the held listener with refusing chains where the desired listener requires more; `None` if there is no such
+/// chain. `meanwhile`: whether the listener is held only until the desired one was tried. In that case, a chain with an
+/// earlier form of a requirement satisfies the desired form.
 pub(super) fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Bytes> {
     let mut held = Listener::decode(held).ok()?;
     let desired = match desired {
@@ -37,7 +38,8 @@ pub(super) fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Opt
     any.then(|| held.encode_to_vec().into())
 }
 
-/// Without TLS a chain is for all hosts of its port, whose routes are closed one by one.
+/// Checks whether a chain is for TLS. A chain without TLS serves all hosts of its port, and its routes are closed one
+/// by one.
 fn is_for_tls(chain: &FilterChain) -> bool {
     chain.filter_chain_match.as_ref().is_some_and(|wanted| wanted.transport_protocol == "tls")
 }
@@ -46,7 +48,7 @@ fn is_refusal(chain: &FilterChain) -> bool {
     chain.filters.iter().any(|filter| filter.name == REFUSAL)
 }
 
-/// Does a chain keep somebody out who comes in by the other one?
+/// Checks whether the wanted chain excludes clients that the held chain accepts.
 fn asks_for_more(wanted: &FilterChain, held: &FilterChain, meanwhile: bool) -> bool {
     let (clients, of_held) = (clients(wanted), clients(held));
     let (addresses, from_held) = (addresses(wanted), addresses(held));
@@ -55,7 +57,7 @@ fn asks_for_more(wanted: &FilterChain, held: &FilterChain, meanwhile: bool) -> b
         || (addresses.is_some() && addresses != from_held && !(meanwhile && from_held.is_some()))
 }
 
-/// What is asked of clients; what cannot be read is equal to nothing.
+/// Returns the requirements for client certificates. A requirement that cannot be read equals no requirement.
 fn clients(chain: &FilterChain) -> Option<(bool, Option<ValidationContextType>)> {
     use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
     let socket = chain.transport_socket.as_ref()?;
@@ -66,7 +68,7 @@ fn clients(chain: &FilterChain) -> Option<(bool, Option<ValidationContextType>)>
     (required || validation.is_some()).then_some((required, validation))
 }
 
-/// Whose connections are kept out by their addresses.
+/// Returns the access list by client address.
 fn addresses(chain: &FilterChain) -> Option<&ConfigType> {
     let filter = |filter: &&Filter| filter.name == stream::ADDRESSES;
     chain.filters.iter().find(filter)?.config_type.as_ref()
@@ -128,7 +130,7 @@ mod tests {
         Chain::Refuse { host: Some(host.into()), name: host.into() }
     }
 
-    /// The names of the chains that are left as they are held.
+    /// Returns the names of the chains that stay as they are held.
     fn kept(held: Vec<Chain>, desired: Vec<Chain>, meanwhile: bool) -> Vec<String> {
         let held = listener(held);
         let closed = close(&held, Some(&listener(desired)), meanwhile).unwrap_or(held);
@@ -142,7 +144,7 @@ mod tests {
         let strict = |ca: &'static [u8]| routes("a.com", Some((true, ca)));
         let open = || routes("a.com", None);
         let optional = || routes("a.com", Some((false, b"one")));
-        // Whether it stays, and whether it does while what is desired is tried.
+        // Whether the chain stays, and whether it stays while the desired listener is tried.
         let all = || -> [(Vec<Chain>, Vec<Chain>, bool, bool); 12] {
             [
                 (vec![open()], vec![open()], true, true),

@@ -1,9 +1,10 @@
-//! While something new is tried, what Envoys have goes on: as one that is pushed more slowly would.
+//! Exceptions while new content is tried: Envoys continue to serve their configuration, as they do during a slow push.
 //!
-//! Until an Envoy has what is new it enforces the policies that were attached a moment ago. That is so with every push,
-//! and stays so while the probe or one Envoy tries what is new, for as long as a push may take. So an edit of a policy
-//! closes nothing while it is tried. What had nothing of the kind, or not this policy, is closed all the same, and
-//! everything from the moment that what is tried was refused, or has had its time: then today's policies count alone.
+//! Until an Envoy has the new configuration, it enforces the policies that were attached before. This is true of every
+//! push, and stays true while the probe or one Envoy tries new content, for as long as a push may take. The edit of a
+//! policy therefore closes nothing during its trial. A route without a guard of that kind, or without that policy, is
+//! closed nevertheless. Every route is closed as soon as the new content was refused or has had its time: from then on
+//! only the current policies count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,17 +27,17 @@ use crate::translate::fleet::GatewayGuards;
 use crate::translate::route::{Rendered, RoutePlan};
 use crate::translate::table::Host;
 
-/// What all Envoys have while something new is tried.
+/// The configuration of all Envoys while new content is tried.
 #[derive(Clone, Debug)]
 pub(crate) struct Trying {
-    /// Since when something is tried that not all have, in milliseconds of Unix time.
+    /// The start of the trial of content that not all Envoys have, in milliseconds of Unix time.
     since_ms: u64,
-    /// What the route configurations were made of that all have, as far as that is known.
+    /// The forms of the route configurations that all Envoys have, as far as these are known.
     forms: BTreeMap<Arc<str>, Form>,
 }
 
 impl Line {
-    /// What is wanted is about to be tried.
+    /// Records the configuration of all Envoys before the wanted one is tried.
     pub(in crate::fallback) fn begins_to_try(&mut self, around: &Around<'_>) {
         let mut trying = self.trying.take();
         let trying_now = trying.get_or_insert_with(|| Trying { since_ms: around.now_ms, forms: BTreeMap::new() });
@@ -53,8 +54,8 @@ impl Line {
         self.trying = trying;
     }
 
-    /// What a route configuration was made of that all have while its successor is tried; none where nothing is, or where
-    /// that was refused or has had its time.
+    /// Returns the configuration of all Envoys while the successor of a resource is tried; `None` if nothing is tried,
+    /// or if the successor was refused or has had its time.
     pub(super) fn meanwhile(&self, kind: ResourceType, name: &str, around: &Around<'_>) -> Option<&Trying> {
         let trying = self.trying.as_ref()?;
         let is_late = trying.since_ms.saturating_add(around.settings.fallback.ack_timeout_ms) <= around.now_ms;
@@ -64,7 +65,7 @@ impl Line {
         (!fails).then_some(trying)
     }
 
-    /// Does a route go on that is guarded by other versions of the policies that guard it today?
+    /// Checks whether a route continues to be served with other versions of its current policies.
     pub(super) fn goes_on_meanwhile(
         &self,
         held: &Held<'_>,
@@ -79,7 +80,8 @@ impl Line {
         let of_its_name = |rendered: &&Arc<Rendered>| *rendered.route.name == *held.route.name;
         let mut wanted: Vec<&Arc<Rendered>> = plan.routes.iter().filter(of_its_name).collect();
         if wanted.is_empty() {
-            // Of a route that is gone nobody says any more what it would be told: as much as all others together.
+            // For a route that was removed, its policy settings are unknown: the settings of all other routes together
+            // are required.
             wanted = plan.routes.iter().collect();
         }
         let hosts = form.composition.get(&Host::new(Some(&held.domain.into())));
@@ -113,7 +115,7 @@ impl Line {
         })
     }
 
-    /// Is it known that something must not be served as it is desired, or something that it was read from?
+    /// Checks whether a policy, or an object that it was read from, is known to be broken.
     fn is_broken(&self, policy: &ObjectKey, around: &Around<'_>) -> bool {
         let from = around.translator.policy(policy).map(|plan| plan.secrets.as_slice()).unwrap_or_default();
         // A part of a policy that is left out protects nothing.
@@ -123,14 +125,14 @@ impl Line {
         broken(policy) || from.iter().any(broken)
     }
 
-    /// Is nothing of an HTTPProxy broken, so that its guards of before go on meanwhile?
+    /// Checks that nothing of an HTTPProxy is broken, so that its earlier guards stay in force during the trial.
     pub(super) fn proxy_goes_on_meanwhile(&self, owner: &ObjectKey, held: &Held<'_>, around: &Around<'_>) -> bool {
         let mut all = around.translator.roots_of(owner).chain([owner]);
         held.meanwhile.is_some() && !all.any(|key| self.is_broken(key, around))
     }
 }
 
-/// Are these of the kinds of those, at least?
+/// Checks that the held filters include all desired kinds of filters.
 pub(super) fn same_kinds(desired: &super::HashMap<String, Any>, held: &super::HashMap<String, Any>) -> bool {
     kinds([encoded(desired)]).is_subset(&kinds([encoded(held)]))
 }
@@ -139,7 +141,8 @@ fn encoded(settings: &super::HashMap<String, Any>) -> Guarding {
     settings.iter().map(|(name, config)| (name.clone(), config.encode_to_vec())).collect()
 }
 
-/// The kinds of guards that are in force, where what is said closest counts: only those that turn requests away.
+/// Returns the kinds of guards in force: only filters that reject requests count, and the settings at the closest level
+/// win.
 fn kinds<const N: usize>(levels: [Guarding; N]) -> BTreeSet<String> {
     let mut closest: BTreeMap<&str, &[u8]> = BTreeMap::new();
     for (name, config) in levels.iter().flatten() {
@@ -149,7 +152,7 @@ fn kinds<const N: usize>(levels: [Guarding; N]) -> BTreeSet<String> {
     in_force.map(|(name, _)| kind(name).to_owned()).collect()
 }
 
-/// The name of a filter, without that of the extension behind it.
+/// Returns the name of a filter without the name of its extension.
 fn kind(filter: &str) -> &str {
     match filter.split_once('/') {
         Some((kind, _)) if !filter.starts_with("holdfast.dev/") => kind,
@@ -157,7 +160,7 @@ fn kind(filter: &str) -> &str {
     }
 }
 
-/// Does a filter turn requests away? Others change or tell something, or say for whom something is.
+/// Checks whether a filter rejects requests. Other filters change or report something, or carry the scope of a setting.
 fn turns_away(filter: &str) -> bool {
     let changes = [
         Filter::Fault,

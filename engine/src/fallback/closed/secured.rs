@@ -1,4 +1,4 @@
-//! Whoever is held must speak to back ends as securely as policies of today ask for.
+//! Check of held routes: the held cluster must be as secure as current policies require.
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::TransportSocket;
@@ -17,7 +17,7 @@ use crate::fallback::world::may_stand_in;
 use crate::object::Object;
 use crate::translate::overlay::Overlay;
 
-/// The object of which a cluster is, and the port, by its name.
+/// Returns the object of a cluster and its port, by the name of the cluster.
 pub(super) fn place(cluster: &str) -> Option<(ObjectKey, Option<u16>)> {
     let mut parts = cluster.split('/');
     match (parts.next()?, parts.next()?, parts.next()?) {
@@ -27,20 +27,20 @@ pub(super) fn place(cluster: &str) -> Option<(ObjectKey, Option<u16>)> {
     }
 }
 
-/// Does a cluster that was acknowledged speak as policies of today ask for?
+/// Checks whether an acknowledged cluster has the TLS settings that current policies require.
 pub(super) fn is_secured(line: &Line, cluster: &str, by: &Held<'_>, around: &Around<'_>) -> bool {
     let Some((place, port)) = place(cluster) else { return true };
     let today = Overlay::default();
     let Some(wanted) = around.translator.secured(&place, port, &today, around.objects) else { return true };
     let held = line.hold.acknowledged(ResourceType::Cluster, &cluster.into());
     let held = held.and_then(|held| Cluster::decode(&held.body[..]).ok()).and_then(|held| held.transport_socket);
-    // While what is asked for is tried, a back end goes on with the TLS that it had.
+    // While the required settings are tried, a backend keeps its earlier TLS settings.
     held.is_some_and(|socket| {
         by.meanwhile.is_some() || wanted.contains(&socket) || is_as_strict(line, &place, port, &socket, around)
     })
 }
 
-/// Is it the TLS of earlier versions of today's policies that protect as much?
+/// Checks whether these are the TLS settings of earlier versions of the current policies that protect as much.
 fn is_as_strict(
     line: &Line,
     place: &ObjectKey,

@@ -1,10 +1,10 @@
-//! Conditions of engines that were driven with events.
+//! Conditions of engines that are driven with events.
 
 use crate::fallback::survey::tests::{BASE, Scene, envoys, exact, filtered, last_valid, route};
 use crate::fallback::view::FallbackReport;
 use crate::settings::Fallback;
 
-/// The conditions of an object at its first parent, or of a Gateway: `type=status reason: message`.
+/// Returns the conditions of an object at its first parent, or of a Gateway, as `type=status reason: message`.
 fn conditions(scene: &Scene, name: &str) -> Vec<String> {
     let statuses = scene.engine.statuses();
     let status = statuses.iter().find(|status| *status.object.name == *name).unwrap();
@@ -153,7 +153,7 @@ spec:
     assert!(text(1, 1).starts_with("Attached=False TargetNotFound: Gateway infra/pubic does not exist"));
 }
 
-/// The first ancestor's `Accepted` of a policy.
+/// Returns the `Accepted` condition of a policy at its first ancestor.
 fn accepted(scene: &Scene, policy: &str) -> String {
     let statuses = scene.engine.statuses();
     let status = &statuses.iter().find(|status| *status.object.name == *policy).unwrap().status;

@@ -1,4 +1,4 @@
-//! What is told while engines are driven: objects come in, played Envoys refuse words.
+//! Events of engines that are driven with objects; simulated Envoys (`PlayedEnvoy`) refuse certain words.
 
 mod policies;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::fallback::survey::tests::{Scene, envoys, exact, filtered, last_valid, route};
 use crate::settings::Fallback;
 
-/// Drives a scene, and says after each step what is told.
+/// Drives a scene, and returns the events after each step.
 struct Teller {
     scene: Scene,
     report: FallbackReport,
@@ -40,7 +40,7 @@ impl Teller {
         };
         let mut lines: Vec<String> = Vec::new();
         for line in told.into_iter().map(line) {
-            // What is recorded of the controller and of its Gateway is one line here.
+            // The events of the controller and of its Gateway are one line here.
             let merged = lines.last().and_then(|last| merged(last, &line));
             match merged {
                 Some(merged) => *lines.last_mut().unwrap() = merged,
@@ -56,7 +56,8 @@ impl Teller {
     }
 }
 
-/// The line of both, where one is of the controller and the other of the Gateway with the same words.
+/// Returns the merged line of two lines, if one is for the controller and the other for the Gateway, with the same
+/// message.
 fn merged(last: &str, line: &str) -> Option<String> {
     let both = last.replacen(" controller: ", " controller, Gateway/public: ", 1);
     (line.replacen(" Gateway/public: ", " controller, Gateway/public: ", 1) == both && both != last).then_some(both)
@@ -137,7 +138,7 @@ fn a_refusal_in_a_fallback_is_told_as_one() {
 
 #[test]
 fn what_stands_in_and_is_not_whole_is_told() {
-    // The rule that stays whole has another back end than the one that is refused.
+    // The rule that stays whole has another backend than the refused rule.
     let two = |generation, path: &str| {
         route(generation, path).replacen("backendRefs: [{name: cart", "backendRefs: [{name: pay", 1)
     };
@@ -147,8 +148,7 @@ fn what_stands_in_and_is_not_whole_is_told() {
     teller.apply(&two(6, &exact("/refused")));
     teller.scene.delete(ObjectKey::new("", "Service", "shop", "pay"));
     let told = teller.told();
-    let expected = "Warning FallbackConfigurationTranslationFailed HTTPRoute/cart: what stands in for it at infra/public \
-                    is not served whole: rules[0]: ";
+    let expected = "Warning FallbackConfigurationTranslationFailed HTTPRoute/cart: its stand-in version at infra/public is not served completely: rules[0]: ";
     assert!(told.iter().any(|line| line.starts_with(expected)), "{told:#?}");
 }
 

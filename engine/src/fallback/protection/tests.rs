@@ -1,4 +1,4 @@
-//! Earlier versions against desired ones.
+//! Comparison of earlier versions with desired ones.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -61,7 +61,7 @@ fn traffic_policies_that_protect_as_much() {
     for (now, then, kept) in rows {
         assert_eq!(traffic(&traffic_policy(&now), &traffic_policy(&then), false), kept, "{now} after {then}");
     }
-    // Its owner trusts earlier lists, and nothing else.
+    // The owner trusts earlier access lists, and nothing else.
     let trusted = |now: &Value, then: &Value| traffic(&traffic_policy(now), &traffic_policy(then), true);
     assert!(trusted(&json!({"acl": acl("10.0.0.0/8")}), &json!({"acl": acl("0.0.0.0/0")})));
     assert!(!trusted(&json!({"acl": acl("10.0.0.0/8")}), &json!({})));
@@ -109,7 +109,7 @@ fn listener_policies_that_protect_as_much() {
     for (now, then, kept) in rows {
         assert_eq!(listener(&listener_policy(&now), &listener_policy(&then), false), kept, "{now} after {then}");
     }
-    // Its owner trusts earlier authorities, and nothing else.
+    // The owner trusts earlier certificate authorities, and nothing else.
     let trusted = |now: &Value, then: &Value| listener(&listener_policy(now), &listener_policy(then), true);
     assert!(trusted(&clients("Require", "a"), &clients("Require", "b")));
     assert!(!trusted(&clients("Require", "a"), &clients("Optional", "b")));
@@ -164,7 +164,7 @@ fn rules_of_routes_that_protect_as_much() {
         (rule(host.clone()), rule(host), true),
         (rule(named("guard")), rule(named("guard")), true),
         (rule(named("guard")), rule(named("other")), false),
-        // A rule that does not decode asks for what can still be read of it.
+        // A rule that does not decode requires what can still be read of it.
         (json!({"rules": [{"matches": 1, "filters": set}]}), rule(json!([])), false),
         (json!({"rules": [{"matches": 1, "filters": 1}]}), rule(json!([])), false),
         (json!({"rules": [{"matches": 1}]}), rule(json!([])), true),

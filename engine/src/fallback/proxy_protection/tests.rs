@@ -1,4 +1,4 @@
-//! Versions of a proxy against each other.
+//! Comparison of versions of an HTTPProxy.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -91,22 +91,22 @@ fn what_a_route_of_then_would_open() {
 fn whose_requests_a_route_of_then_would_get() {
     let guard = || json!({"ipAllowPolicy": [{"source": "Peer", "cidr": "10.0.0.0/8"}]});
     let rows = [
-        // A new guarded route, whose requests the broader one of then would get.
+        // A new guarded route: the broader earlier route would receive its requests.
         (json!([plain("/"), route("/admin", guard())]), json!([plain("/")]), false),
         (json!([plain("/x"), route("/admin", guard())]), json!([plain("/x")]), false),
-        // One that was taken away below a guarded one.
+        // A route that was removed below a guarded one.
         (json!([route("/admin", guard())]), json!([route("/admin", guard()), plain("/admin/x")]), false),
         (json!([route("/admin", guard())]), json!([route("/admin", guard()), plain("/other")]), true),
-        // Both have their own.
+        // Both have routes of their own.
         (
             json!([plain("/"), route("/admin", guard()), plain("/b")]),
             json!([plain("/"), route("/admin", guard())]),
             true,
         ),
-        // A guarded route whose conditions cannot be used stands for the one at its place.
+        // A guarded route with unusable conditions corresponds to the earlier route at its index.
         (json!([plain("/"), route("/admin/[", guard())]), json!([plain("/"), route("/admin/.*", guard())]), true),
         (json!([plain("/"), route("/admin/[", guard())]), json!([plain("/"), plain("/admin/.*")]), false),
-        // Of one that cannot be read it is not known what it would have asked for, or it is.
+        // The requirements of a route that cannot be read are unknown if a guard cannot be read, and known otherwise.
         (
             json!([plain("/"), {"conditions": [{"prefix": "/a"}], "ipAllowPolicy": 5, "services": []}]),
             json!([plain("/"), plain("/a")]),
@@ -122,7 +122,7 @@ fn whose_requests_a_route_of_then_would_get() {
             json!([plain("/"), route("/a", json!({"permitInsecure": true}))]),
             true,
         ),
-        // Nothing at all is left of the list.
+        // Nothing of the list can be read.
         (json!("none"), json!([plain("/a")]), false),
     ];
     for (now, then, expected) in rows {

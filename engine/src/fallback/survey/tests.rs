@@ -1,4 +1,4 @@
-//! Reports of engines that were driven with events: objects come in, played Envoys refuse words.
+//! Reports of engines that are driven with objects; simulated Envoys (`PlayedEnvoy`) refuse certain words.
 
 use holdfast_graph::ObjectKey;
 use holdfast_store::{LastValidStore, MemoryStore};
@@ -40,7 +40,7 @@ ports: [{port: 80}]
 endpoints: [{addresses: ['10.0.0.1']}]
 ";
 
-/// The route `shop/cart` with a path in its second rule.
+/// Returns the route `shop/cart` with a path in its second rule.
 pub(crate) fn route(generation: i64, path: &str) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1
@@ -66,7 +66,7 @@ pub(crate) struct Scene {
     pub(crate) engine: Engine,
     envoys: Vec<PlayedEnvoy>,
     now_ms: u64,
-    /// What was stored.
+    /// The stored changes.
     store: MemoryStore,
 }
 
@@ -94,7 +94,8 @@ impl Scene {
         self.handle(testing::events(yaml));
     }
 
-    /// Another run with the same objects, an hour later: it has what this one stored, and its Envoys have nothing.
+    /// Returns another run with the same objects, one hour later: it has the stored state of this run, and its Envoys
+    /// have no configuration.
     fn restarted(&self, objects: &str) -> Self {
         let settings = self.engine.settings().clone();
         let mut scene = Self {
@@ -128,7 +129,7 @@ impl Scene {
     }
 }
 
-/// A path, and a filter with a word that played Envoys refuse.
+/// Returns a path, and a filter with a word that simulated Envoys refuse.
 pub(crate) fn filtered(word: &str) -> String {
     let set = format!("{{set: [{{name: x-word, value: {word}}}]}}");
     format!(
@@ -193,7 +194,7 @@ fn times_survive_a_restart_where_they_are_stored() {
     assert_eq!(again["brokenObjects"], before["brokenObjects"]);
     assert_eq!(again["backfilledObjects"], before["backfilledObjects"]);
 
-    // Nobody stores what translation finds again: it is told since the restart.
+    // A fault that translation finds again is not stored: its time begins with the restart.
     let mut scene = Scene::new(last_valid(), envoys());
     let broken = route(5, "{type: RegularExpression, value: '/a['}");
     scene.apply(&broken);
@@ -229,7 +230,7 @@ fn a_refused_rule_without_last_valid_is_replaced() {
     assert_eq!((&replaced["response"], &report["backfilledObjects"]), (&json!(404), &json!([])));
     assert_eq!(report["excludedObjects"], json!([]));
 
-    // What is refused even as the match of a direct response is left out.
+    // A unit that is refused even as the match of a direct response is left out.
     scene.apply(&route(6, &exact("/refused")));
     let report = scene.report();
     assert_eq!(report["replacedObjects"], json!([]));
@@ -247,7 +248,7 @@ fn what_translation_finds_is_told_in_every_mode() {
     assert_eq!(report["gateways"][0]["state"], "fallback");
 }
 
-/// What a back end is made of is at fault itself, at a field of its own.
+/// An object that a backend is made of is at fault itself, at its own field.
 #[test]
 fn a_backend_and_a_policy_of_back_ends_are_broken_at_their_own_fields() {
     let mut scene = Scene::new(last_valid(), envoys());
@@ -334,7 +335,7 @@ fn what_cannot_be_read_is_told() {
 
     let statuses = scene.engine.statuses();
     let status = |name: &str| statuses.iter().find(|status| *status.object.name == *name).unwrap().status.clone();
-    // Of the one whose last valid version stands in, it is known whom it is told for.
+    // For the object with a stand-in version, the recipients of its status are known.
     let parent = &status("cart")["parents"][0];
     assert_eq!(parent["parentRef"]["name"], "public");
     let conditions = parent["conditions"].as_array().unwrap();
@@ -368,7 +369,7 @@ fn an_envoy_that_comes_before_the_objects_keeps_what_it_has() {
     }
 }
 
-/// The names of all fields, with one entry of each array.
+/// Returns the names of all fields, with one entry of each array.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),

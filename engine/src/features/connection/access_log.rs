@@ -1,6 +1,7 @@
-//! Where requests are written down.
+//! Access logs of a listener.
 //!
-//! Of files only the streams of Envoy's own process: others are on a machine that is nobody's who writes policies.
+//! Of files, only the standard streams of Envoy's own process and `/dev/null` are supported: all others are on a
+//! machine that the authors of policies do not own.
 
 use std::sync::Arc;
 
@@ -22,53 +23,53 @@ use super::open_telemetry::OpenTelemetryLog;
 use crate::encode::any;
 use crate::features::remote::Remote;
 
-/// Logs of one listener; the CRD allows as many.
+/// Maximum number of access logs of one listener; equal to the limit in the CRD.
 pub const LOGS_MAX: usize = 16;
-/// Headers of one list that a service is told.
+/// Maximum number of headers in one list of a gRPC log.
 pub const HEADERS_MAX: usize = 64;
-/// The files that there may be.
+/// The supported file paths.
 pub const PATHS: [&str; 3] = ["/dev/stdout", "/dev/stderr", "/dev/null"];
 
-/// `FileAccessLog.log_format`.
+/// Field number of `FileAccessLog.log_format`.
 const LOG_FORMAT_FIELD: u32 = 5;
 
-/// A log.
+/// An access log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessLog {
-    /// Where it is.
+    /// The destination.
     pub sink: Sink,
-    /// Which requests; all where unset.
+    /// The logged requests; all where unset.
     pub filter: Option<LogFilter>,
 }
 
-/// Where a log is.
+/// The destination of an access log.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sink {
-    /// A file, and what a line looks like.
+    /// A file, with the format of each entry.
     File(Arc<str>, Format),
-    /// A service of gRPC.
+    /// A gRPC access log service.
     Grpc(GrpcLog),
-    /// A collector of OpenTelemetry.
+    /// An OpenTelemetry collector.
     OpenTelemetry(OpenTelemetryLog),
 }
 
-/// A service of gRPC.
+/// A gRPC access log service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrpcLog {
-    /// What the log is called.
+    /// The name of the log.
     pub name: Arc<str>,
-    /// Who it is.
+    /// The collector.
     pub collector: Collector,
-    /// Request headers that are written down.
+    /// Request headers to log.
     pub request_headers: Vec<Arc<str>>,
-    /// Response headers that are.
+    /// Response headers to log.
     pub response_headers: Vec<Arc<str>>,
-    /// Response trailers that are.
+    /// Response trailers to log.
     pub response_trailers: Vec<Arc<str>>,
 }
 
 impl AccessLog {
-    /// Who is told.
+    /// Returns the service that receives the log.
     pub(super) fn remote(&self) -> Option<&Remote> {
         match &self.sink {
             Sink::File(..) => None,
@@ -112,7 +113,7 @@ impl GrpcLog {
     }
 }
 
-/// Envoy's form of all logs, behind the rest of a connection manager.
+/// Encodes all logs as a fragment to append to an encoded connection manager.
 pub(super) fn encode(logs: &[AccessLog], service: &str) -> Vec<u8> {
     let access_log = logs.iter().map(|log| log.encode(service)).collect();
     HttpConnectionManager { access_log, ..Default::default() }.encode_to_vec()

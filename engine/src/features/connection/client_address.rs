@@ -1,4 +1,4 @@
-//! Who the client is: whoever connects, or whom proxies in front name.
+//! Detection of the client's address: the address of the connection, or the one that proxies in front report.
 
 use std::net::IpAddr;
 
@@ -9,21 +9,22 @@ use envoy_types::pb::google::protobuf::{BoolValue, UInt32Value};
 
 use crate::encode::any;
 
-/// Ranges of proxies that are trusted.
+/// Maximum number of ranges of trusted proxies.
 pub const TRUSTED_MAX: usize = 1024;
-/// Most proxies in front that are trusted; a header names hardly more.
+/// Maximum number of trusted hops; a header hardly contains more.
 pub const HOPS_MAX: u32 = 256;
 
-/// Who the client is.
+/// How the client's address is detected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientAddress {
-    /// Whoever connects; else it is read from `x-forwarded-for`.
+    /// Whether the address of the connection is used; otherwise it is read from `x-forwarded-for`.
     pub remote: bool,
-    /// How many proxies in front are trusted.
+    /// Number of trusted proxies in front.
     pub hops: u32,
-    /// Which are, by address and length of the range.
+    /// Ranges of trusted proxies: address and prefix length.
     pub trusted: Vec<(IpAddr, u8)>,
-    /// Is the address left out of `x-forwarded-for`? Where nothing is said it is added if the client is who connects.
+    /// Whether appending the address to `x-forwarded-for` is skipped. Where unset, the address is appended only if the
+    /// address of the connection is used.
     pub skip_append: Option<bool>,
 }
 

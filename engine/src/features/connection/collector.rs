@@ -1,4 +1,4 @@
-//! Whom Envoy tells of requests, over gRPC.
+//! gRPC collectors that Envoy sends access logs and traces to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,39 +10,39 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 use crate::encode::duration;
 use crate::features::remote::Remote;
 
-/// Headers that a collector is told at the beginning.
+/// Maximum number of initial metadata headers.
 pub const METADATA_MAX: usize = 16;
 
 /// A collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector {
-    /// Who it is.
+    /// The service that Envoy calls.
     pub remote: Remote,
-    /// The host that it is asked for; its own name where unset.
+    /// The `:authority` of requests; the service's own name where unset.
     pub authority: Option<Arc<str>>,
-    /// What it is told at the beginning.
+    /// Initial metadata of a stream.
     pub metadata: Vec<(Arc<str>, Arc<str>)>,
-    /// Its largest message, in bytes.
+    /// Maximum size of a received message, in bytes.
     pub message_bytes: Option<u32>,
-    /// How often it is asked again, and the times between: shortest and longest.
+    /// The retry policy.
     pub retry: Option<Retry>,
-    /// Are Envoy's own headers left out?
+    /// Whether Envoy's own headers are omitted.
     pub without_envoy_headers: bool,
-    /// How long it may take.
+    /// Timeout of a call.
     pub timeout: Option<Duration>,
 }
 
-/// When a collector is asked again.
+/// The retry policy of a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How often.
+    /// Maximum number of retries.
     pub times: Option<u32>,
-    /// The shortest and the longest time between.
+    /// The base and the maximum interval between retries.
     pub between: Option<(Duration, Option<Duration>)>,
 }
 
 impl Collector {
-    /// Envoy's form.
+    /// Returns Envoy's gRPC service.
     pub(super) fn encode(&self) -> GrpcService {
         let mut service = self.remote.grpc(self.timeout);
         if let Some(TargetSpecifier::EnvoyGrpc(envoy)) = &mut service.target_specifier {

@@ -1,4 +1,4 @@
-//! Changes to requests before a route is looked for: what clients must not be able to claim is taken away here.
+//! Header changes before route selection: they remove headers that clients must not be able to set.
 
 use envoy_types::pb::envoy::config::core::v3::TypedExtensionConfig;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
@@ -9,12 +9,12 @@ use crate::encode::any;
 use crate::features::header_mutation;
 use crate::features::headers::HeaderEdits;
 
-/// The changes.
+/// The header changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EarlyHeaders(pub HeaderEdits);
 
 impl EarlyHeaders {
-    /// Envoy's form, behind the rest of a connection manager.
+    /// Encodes the changes as a fragment to append to an encoded connection manager.
     pub(super) fn encode(&self) -> Vec<u8> {
         let config = HeaderMutation { mutations: header_mutation::mutations(&self.0) };
         let extension = TypedExtensionConfig {

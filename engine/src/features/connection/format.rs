@@ -1,6 +1,6 @@
-//! What is written of a request: text with Envoy's commands, or an object of such texts.
+//! Formats of log entries and response bodies: text with Envoy's command operators, or an object of such texts.
 //!
-//! Objects are written by hand: Envoy's messages have maps for them, which have no order.
+//! Objects are encoded by hand: the maps in Envoy's messages have no defined order.
 
 use std::sync::Arc;
 
@@ -16,26 +16,27 @@ use serde_json::{Map, Value};
 use crate::check::log_format;
 use crate::encode::{any, entry};
 
-/// Longest format, in bytes, as it is written.
+/// Maximum length of a format as written in the policy, in bytes.
 pub const FORMAT_BYTES_MAX: usize = 16 * 1024;
-/// Commands that tell what is none of a policy's business: Envoy's environment, files and secrets.
+/// Command operators that would expose data outside of a policy's scope: Envoy's environment, files and secrets.
 pub const FORBIDDEN: [&str; 3] = ["%ENVIRONMENT(", "%FILE_CONTENT(", "%SECRET("];
 
-/// `SubstitutionFormatString.json_format`.
+/// Field number of `SubstitutionFormatString.json_format`.
 const JSON_FIELD: u32 = 2;
-/// `Struct.fields`.
+/// Field number of `Struct.fields`.
 const FIELDS: u32 = 1;
-/// Fields of `Value`: `null_value`, `number_value`, `string_value`, `bool_value`, `struct_value` and `list_value`.
+/// Field numbers of `Value`: `null_value`, `number_value`, `string_value`, `bool_value`, `struct_value` and
+/// `list_value`.
 const NULL: u32 = 1;
 const NUMBER: u32 = 2;
 const STRING: u32 = 3;
 const BOOL: u32 = 4;
 const STRUCT: u32 = 5;
 const LIST: u32 = 6;
-/// `ListValue.values`.
+/// Field number of `ListValue.values`.
 const VALUES: u32 = 1;
 
-/// What is written.
+/// A format.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Format {
     /// Text.
@@ -44,17 +45,17 @@ pub enum Format {
     Json(Map<String, Value>),
 }
 
-/// A format with the type of the body that it makes.
+/// A format with the content type of the resulting body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BodyFormat {
     /// The format.
     pub format: Format,
-    /// The type; that which is usual where unset.
+    /// The content type; the default for the format where unset.
     pub content_type: Option<Arc<str>>,
 }
 
 impl Format {
-    /// What is wrong with it, as far as it can be known without Envoy.
+    /// Returns what is wrong with the format, as far as this is known without Envoy.
     pub fn check(&self) -> Option<String> {
         let written = match self {
             Format::Text(text) => text.to_string(),
@@ -76,7 +77,7 @@ impl Format {
         known.err().map(|fault| fault.to_string())
     }
 
-    /// Envoy's form, `SubstitutionFormatString`.
+    /// Encodes the format as Envoy's `SubstitutionFormatString`.
     pub(super) fn encode(&self, content_type: Option<&str>, formatters: bool) -> Vec<u8> {
         let formatter = |name: &str, config| TypedExtensionConfig { name: name.into(), typed_config: Some(config) };
         let mut envoy =
@@ -102,14 +103,14 @@ impl Format {
     }
 }
 
-/// A message as a field of another.
+/// Appends an encoded message as a field of another message.
 pub(super) fn message(field: u32, content: &[u8], bytes: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, bytes);
     encode_varint(content.len() as u64, bytes);
     bytes.extend_from_slice(content);
 }
 
-/// A `Struct`, its fields in the order of their names.
+/// Encodes a `Struct`, with its fields in the order of their names.
 fn object(fields: &Map<String, Value>) -> Vec<u8> {
     let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
     sorted.sort_unstable_by_key(|(name, _)| *name);
@@ -120,7 +121,7 @@ fn object(fields: &Map<String, Value>) -> Vec<u8> {
     bytes
 }
 
-/// A `Value`.
+/// Encodes a `Value`.
 fn value(value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     match value {

@@ -1,4 +1,4 @@
-//! What back ends are told of the certificates of clients, in `x-forwarded-client-cert`.
+//! Forwarding of client certificate details to backends, in `x-forwarded-client-cert` (XFCC).
 
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
@@ -8,32 +8,32 @@ use envoy_types::pb::google::protobuf::BoolValue;
 
 use crate::features::client_certificate::Told;
 
-/// What becomes of the header, and what is written into it.
+/// Handling of the XFCC header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardedCertificate {
-    /// What becomes of it.
+    /// Handling of the header of the request.
     pub mode: Mode,
-    /// What is written into it.
+    /// Details that Envoy writes into the header.
     pub told: Option<Told>,
 }
 
-/// What becomes of the header that a client sends.
+/// Handling of the XFCC header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It is taken away.
+    /// The header is removed.
     Sanitize,
-    /// It stays, where clients show certificates.
+    /// The header is kept where clients present certificates.
     ForwardOnly,
-    /// It is added to.
+    /// Details are appended to the header.
     AppendForward,
-    /// It is replaced.
+    /// The header is replaced.
     SanitizeSet,
-    /// It stays, whoever sends it.
+    /// The header is always kept.
     AlwaysForwardOnly,
 }
 
 impl Mode {
-    /// By its name.
+    /// Parses the mode's name.
     pub fn read(name: &str) -> Option<Self> {
         Some(match name {
             "Sanitize" => Self::Sanitize,
@@ -45,7 +45,7 @@ impl Mode {
         })
     }
 
-    /// Is something written into the header?
+    /// Returns whether Envoy writes details into the header.
     pub fn writes(self) -> bool {
         matches!(self, Self::AppendForward | Self::SanitizeSet)
     }

@@ -1,8 +1,9 @@
-//! What protects back ends at a connection, and holds for connections that are older than it.
+//! Connection guards: protection of backends that also applies to connections older than a change of the guards.
 //!
-//! A connection keeps the chain that it came through until it is closed; its routes are always the newest. So a chain
-//! with guards says which they are, and its route configuration demands just these of every chain: whoever comes by
-//! another one is refused (403), and Envoy closes the connection with that answer.
+//! A connection keeps the filter chain that it was accepted with until it is closed, but always uses the newest routes.
+//! Therefore a chain with guards publishes a label of its guards, and its route configuration requires that label of
+//! every chain: a request through a chain with another label is refused (403), and Envoy closes the connection with
+//! that response.
 
 use std::collections::HashMap;
 
@@ -23,11 +24,11 @@ use super::socket::Socket;
 use super::{ListenerSettings, Part};
 use crate::features::filter_state;
 
-/// The filter by which a chain says what guards it, and the key under which it does.
+/// Name of the filter that publishes the label of a chain's guards, and the filter state key of the label.
 pub(crate) const NAMES: &str = "holdfast.connection";
 
 impl ListenerSettings {
-    /// The guards of a chain in a word; `None` where there are none.
+    /// Returns a label derived from the guards of a chain; `None` where there are none.
     pub(crate) fn label(&self) -> Option<String> {
         let mut all = Vec::new();
         for (field, part) in self.parts.iter().filter(|(_, part)| part.guards()) {
@@ -51,12 +52,12 @@ impl ListenerSettings {
     }
 }
 
-/// What says so in a chain.
+/// Returns the filter that publishes the label in a chain.
 pub(crate) fn naming(label: &str) -> SetFilterState {
     filter_state::keeps(NAMES, label.to_owned())
 }
 
-/// What a route configuration demands of the chain.
+/// Returns the settings by which a route configuration requires the label of the chain.
 pub(crate) fn demand(label: &str) -> RbacPerRoute {
     let named = Principal {
         identifier: Some(Identifier::FilterState(FilterStateMatcher {

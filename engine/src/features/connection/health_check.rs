@@ -1,4 +1,4 @@
-//! Envoy itself answers for its health, at one path.
+//! Health check endpoint of Envoy: one path that Envoy answers itself.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use envoy_types::pb::envoy::r#type::matcher::v3::StringMatcher;
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::google::protobuf::BoolValue;
 
-/// The filter.
+/// Name of the health check filter.
 pub(crate) const FILTER: &str = "envoy.filters.http.health_check";
-/// Longest path, in bytes, as in the CRD.
+/// Maximum length of the path in bytes, as in the CRD.
 pub const PATH_BYTES_MAX: usize = 2048;
 
-/// The path.
+/// The health check endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// All of it.
+    /// The exact path.
     pub path: Arc<str>,
 }
 
 impl HealthCheck {
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> Envoy {
         let exact = MatchPattern::Exact(self.path.to_string());
         Envoy {

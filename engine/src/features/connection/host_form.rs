@@ -1,16 +1,16 @@
-//! What becomes of the host that a request names, before a route is looked for.
+//! Normalization of a request's host before route selection.
 
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::StripPortMode;
 
-/// What is left out of it.
+/// The part of the host that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostForm {
-    /// The port, where it is that of the listener.
+    /// The port, if it is the listener's port.
     MatchingPort,
     /// Any port.
     AnyPort,
-    /// The dot at its end, or not.
+    /// The trailing dot, if true.
     TrailingDot(bool),
 }
 

@@ -1,4 +1,4 @@
-//! HTTP/1: its older version, and the case in which names of headers are written.
+//! HTTP/1 options: support of HTTP/1.0, and the case of header names.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use envoy_types::pb::envoy::extensions::http::header_formatters::preserve_case::
 
 use crate::encode::any;
 
-/// Something about HTTP/1.
+/// An HTTP/1 option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Http1 {
-    /// Is HTTP/1.0 taken?
+    /// Whether HTTP/1.0 is accepted.
     Version10(bool),
-    /// The host of requests of HTTP/1.0 that name none.
+    /// The default host of HTTP/1.0 requests without a host.
     DefaultHost(Arc<str>),
-    /// Do names of headers keep their case?
+    /// Whether header names keep their case.
     KeepCase(bool),
 }
 

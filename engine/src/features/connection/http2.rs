@@ -1,22 +1,22 @@
-//! HTTP/2: how much may be under way.
+//! HTTP/2 options: limits of streams and windows.
 
 use envoy_types::pb::envoy::config::core::v3::Http2ProtocolOptions;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::google::protobuf::UInt32Value;
 
-/// The bytes that may be under way; the protocol has no others.
+/// Valid window sizes in bytes, as the protocol defines them.
 pub const WINDOW_BYTES: std::ops::RangeInclusive<u32> = 65_535..=2_147_483_647;
 
-/// How much may be under way; what is usual where unset.
+/// HTTP/2 options; defaults apply where unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Http2 {
-    /// Streams at a time.
+    /// Maximum number of concurrent streams.
     pub streams: Option<u32>,
-    /// Bytes on a stream.
+    /// Initial window size of a stream, in bytes.
     pub stream_window: Option<u32>,
-    /// Bytes on a connection.
+    /// Initial window size of a connection, in bytes.
     pub connection_window: Option<u32>,
-    /// May streams become tunnels?
+    /// Whether CONNECT is allowed.
     pub allow_connect: Option<bool>,
 }
 

@@ -1,19 +1,19 @@
-//! How much there may be of something.
+//! Limits of requests and connections.
 
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::google::protobuf::UInt32Value;
 
-/// Largest headers of a request, in KiB; Envoy takes no more.
+/// Largest limit of request headers that Envoy accepts, in KiB.
 pub const HEADERS_KB_MAX: u32 = 8192;
 
 /// A limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Requests on one connection; as many as come where it is 0.
+    /// Maximum number of requests on one connection; 0 means no limit.
     RequestsPerConnection(u32),
-    /// Headers of a request.
+    /// Maximum number of headers of a request.
     Headers(u32),
-    /// All headers of a request together, in KiB.
+    /// Maximum size of all headers of a request together, in KiB.
     HeadersKb(u32),
 }
 

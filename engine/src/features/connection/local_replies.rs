@@ -1,4 +1,4 @@
-//! What answers look like that Envoy itself gives.
+//! Local replies: the format of responses that Envoy generates itself.
 
 use std::sync::Arc;
 
@@ -12,45 +12,45 @@ use super::format::{BodyFormat, message};
 use super::log_filter::LogFilter;
 use crate::features::headers::HeaderEdits;
 
-/// Mappers of one listener; the CRD allows as many.
+/// Maximum number of mappers of one listener; equal to the limit in the CRD.
 pub const MAPPERS_MAX: usize = 16;
-/// Longest body of an answer, in bytes.
+/// Maximum length of a response body, in bytes.
 pub const BODY_BYTES_MAX: usize = 4096;
 
-/// `HttpConnectionManager.local_reply_config`.
+/// Field number of `HttpConnectionManager.local_reply_config`.
 const LOCAL_REPLY_FIELD: u32 = 38;
-/// `LocalReplyConfig.mappers` and `.body_format`.
+/// Field numbers of `LocalReplyConfig.mappers` and `.body_format`.
 const MAPPERS_FIELD: u32 = 1;
 const BODY_FORMAT_FIELD: u32 = 2;
-/// `ResponseMapper.body_format_override`.
+/// Field number of `ResponseMapper.body_format_override`.
 const OVERRIDE_FIELD: u32 = 4;
 
-/// What answers look like.
+/// The format of local replies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalReplies {
-    /// All of them.
+    /// The body format of all local replies.
     pub format: Option<BodyFormat>,
-    /// Some of them; the first that is meant counts.
+    /// Changes to some local replies; the first matching mapper applies.
     pub mappers: Vec<Mapper>,
 }
 
-/// What some answers look like.
+/// Changes to some local replies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapper {
-    /// Which.
+    /// The responses that the mapper applies to.
     pub filter: LogFilter,
-    /// Their status.
+    /// The new status.
     pub status: Option<u32>,
-    /// Their body.
+    /// The new body.
     pub body: Option<Arc<str>>,
-    /// What it is put into.
+    /// The format of the body.
     pub format: Option<BodyFormat>,
-    /// Headers that they get.
+    /// Headers that are added.
     pub headers: HeaderEdits,
 }
 
 impl LocalReplies {
-    /// Envoy's form, behind the rest of a connection manager.
+    /// Encodes the local replies as a fragment to append to an encoded connection manager.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut config = Vec::new();
         for mapper in &self.mappers {

@@ -1,4 +1,4 @@
-//! Which requests are written down, or which answers are changed.
+//! Filters of access logs and of local replies.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
 
 use crate::encode::any;
 
-/// Filters in a list of them, and other lists within a filter.
+/// Maximum number of filters in a list, and of entries in other lists of a filter.
 pub const ENTRIES_MAX: usize = 32;
-/// Longest text within a filter, in bytes.
+/// Maximum length of a text in a filter, in bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
-/// The statuses of gRPC by name, in the order of their numbers.
+/// The gRPC statuses by name, in the order of their numbers.
 pub const GRPC_STATUSES: [&str; 17] = [
     "OK",
     "CANCELED",
@@ -45,58 +45,58 @@ pub const GRPC_STATUSES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
-/// Which are meant.
+/// A filter of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFilter {
-    /// Those that all of these mean.
+    /// Requests that match all of these filters.
     And(Vec<LogFilter>),
-    /// Those that one of these means.
+    /// Requests that match one of these filters.
     Or(Vec<LogFilter>),
-    /// Those for which a condition in CEL holds.
+    /// Requests for which a CEL condition is true.
     Cel(Arc<str>),
-    /// By how long they took, in milliseconds.
+    /// Requests by duration in milliseconds.
     Duration(Op, u32),
-    /// By the status of HTTP.
+    /// Requests by HTTP status.
     Status(Op, u32),
-    /// By the status of gRPC: these, or all others.
+    /// Requests by gRPC status: these statuses, or where true all others.
     GrpcStatus(Vec<i32>, bool),
-    /// Those with a header of this value.
+    /// Requests with a header of this value.
     Header(Arc<str>, Arc<str>),
-    /// Those with a header whose value matches this expression.
+    /// Requests with a header value that matches this regular expression.
     HeaderRegex(Arc<str>, Arc<str>),
-    /// Those that are no checks of health.
+    /// Requests that are not health checks.
     NotHealthCheck,
-    /// Those that are traced.
+    /// Requests that are traced.
     Traceable,
-    /// By flags of the response.
+    /// Requests by response flags.
     Flags(Vec<Arc<str>>),
-    /// A share of them.
+    /// A share of requests.
     Sampled(Sampled),
 }
 
-/// How numbers are compared.
+/// A comparison of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Equal.
     Equal,
-    /// At least.
+    /// Greater than or equal.
     AtLeast,
-    /// At most.
+    /// Less than or equal.
     AtMost,
 }
 
-/// A share.
+/// A sampled share of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sampled {
-    /// The key in Envoy's runtime that overrides it.
+    /// The key in Envoy's runtime that overrides the share.
     pub key: Arc<str>,
-    /// How many of 100, 10,000 or 1,000,000.
+    /// The numerator and denominator of the share.
     pub share: Option<(u32, Denominator)>,
-    /// Is it decided anew for each log?
+    /// Whether each log decides independently.
     pub independent: bool,
 }
 
-/// Of how many.
+/// The denominator of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denominator {
     /// 100.
@@ -108,7 +108,7 @@ pub enum Denominator {
 }
 
 impl LogFilter {
-    /// Envoy's form.
+    /// Returns the Envoy configuration.
     pub(super) fn encode(&self) -> AccessLogFilter {
         let all = |filters: &[LogFilter]| filters.iter().map(LogFilter::encode).collect();
         let specifier = match self {
@@ -161,7 +161,7 @@ fn header(name: &str, pattern: MatchPattern) -> FilterSpecifier {
 }
 
 impl Op {
-    /// By its name.
+    /// Parses the operator's name.
     pub fn read(name: &str) -> Option<Self> {
         Some(match name {
             "EQ" => Op::Equal,
@@ -182,7 +182,7 @@ impl Op {
 }
 
 impl Denominator {
-    /// By its name.
+    /// Parses the denominator's name.
     pub fn read(name: &str) -> Option<Self> {
         Some(match name {
             "HUNDRED" => Denominator::Hundred,

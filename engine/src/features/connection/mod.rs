@@ -1,9 +1,9 @@
-//! How a listener speaks to its clients: one file for each idea, each with its model and its Envoy form.
+//! Connection settings of a listener towards its clients: one file for each setting, with its model and its Envoy form.
 //!
-//! What Envoy alone can judge (formats, conditions, headers made from templates) are the texts: each is written behind
-//! the rest of a connection manager, as a piece of its own, so that it can be refused, and left out, on its own. What
-//! decides who a client is and what it may claim are the guards: a connection through a chain without them gets no
-//! further, see `guard.rs`.
+//! Settings that only Envoy can validate (formats, conditions, headers from templates) are called texts: each is
+//! appended to the encoded connection manager as a separate fragment, so that it can be refused and left out
+//! separately. Settings that determine the identity of a client and the headers it may set are called guards: requests
+//! on a connection through a chain without them are refused, see `guard.rs`.
 
 pub mod access_log;
 pub mod client_address;
@@ -50,58 +50,58 @@ use self::tracer::Tracer;
 use super::client_certificate::ClientCertificates;
 use super::remote::Remote;
 
-/// Something that is said.
+/// One setting of a listener.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// Where requests are written down.
+    /// Access logs.
     AccessLogs(Vec<AccessLog>),
-    /// Where they are traced.
+    /// Tracing.
     Tracer(Tracer),
-    /// What answers look like that Envoy itself gives.
+    /// Format of local replies.
     LocalReplies(LocalReplies),
-    /// Changes to requests before a route is looked for.
+    /// Header changes before route selection.
     EarlyHeaders(EarlyHeaders),
-    /// Who the client is.
+    /// Detection of the client's address.
     ClientAddress(ClientAddress),
-    /// Which certificates clients show.
+    /// Client certificates.
     Clients(Arc<ClientCertificates>),
-    /// What back ends are told of them.
+    /// Client certificate details that backends receive.
     ForwardedCertificate(ForwardedCertificate),
-    /// What connections may become, beside what they always may.
+    /// Upgrades of connections, in addition to those that are always allowed.
     Upgrades(Vec<Arc<str>>),
-    /// Identities of requests.
+    /// Request IDs.
     RequestId(RequestId),
-    /// The header `server`.
+    /// The response header `server`.
     Server(ServerHeader),
-    /// How long something may take.
+    /// A timeout.
     Time(TimeLimit),
-    /// How much there may be of something.
+    /// A limit.
     Limit(Limit),
     /// HTTP/1.
     Http1(Http1),
     /// HTTP/2.
     Http2(Http2),
-    /// Envoy itself answers for its health.
+    /// Health check endpoint of Envoy.
     Health(HealthCheck),
-    /// What becomes of hosts that requests name.
+    /// Normalization of a request's host.
     Host(HostForm),
-    /// Is `Expect: 100-continue` for back ends to answer?
+    /// Whether `Expect: 100-continue` is forwarded to backends.
     Expect(bool),
-    /// The port, whatever is spoken on it.
+    /// Settings of the port, independent of the protocol.
     Socket(Socket),
 }
 
-/// What is said to a listener.
+/// The settings of a listener.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListenerSettings {
-    /// What its Envoys call themselves, where nothing else is said.
+    /// Default service name of the Envoys in traces and logs.
     pub service: Arc<str>,
-    /// What is said, by field.
+    /// The settings by field.
     pub parts: BTreeMap<&'static str, Part>,
 }
 
 impl Part {
-    /// Is it one of those that protect back ends?
+    /// Returns whether the setting is a guard, which protects backends.
     pub fn guards(&self) -> bool {
         match self {
             Part::EarlyHeaders(_) | Part::ClientAddress(_) | Part::Clients(_) | Part::ForwardedCertificate(_) => true,
@@ -110,7 +110,7 @@ impl Part {
         }
     }
 
-    /// Does it only observe requests? Then it protects none, and one that cannot be used is left out.
+    /// Returns whether the setting only observes requests. It then protects none, and is left out where it is unusable.
     pub fn only_observes(&self) -> bool {
         match self {
             Part::AccessLogs(_) | Part::Tracer(_) => true,
@@ -133,7 +133,7 @@ impl Part {
         }
     }
 
-    /// Does it protect requests or back ends?
+    /// Returns whether the setting protects requests or backends.
     pub fn protects(&self) -> bool {
         match self {
             Part::AccessLogs(_)
@@ -141,7 +141,7 @@ impl Part {
             | Part::LocalReplies(_)
             | Part::RequestId(_)
             | Part::Server(_)
-            // Without it less is taken.
+            // Without upgrades, fewer requests are accepted.
             | Part::Upgrades(_)
             | Part::Expect(_)
             | Part::Health(_) => false,
@@ -158,12 +158,12 @@ impl Part {
         }
     }
 
-    /// Does it hold for all that stands behind a port?
+    /// Returns whether the setting applies to all filter chains of a port.
     pub fn is_of_port(&self) -> bool {
         matches!(self, Part::Socket(Socket::Proxy { .. } | Socket::Keepalive(_) | Socket::Buffer(_)))
     }
 
-    /// Those whom Envoy tells something.
+    /// Returns the services that receive logs or traces.
     pub fn remotes(&self) -> Vec<&Remote> {
         match self {
             Part::AccessLogs(logs) => logs.iter().filter_map(AccessLog::remote).collect(),
@@ -172,7 +172,7 @@ impl Part {
         }
     }
 
-    /// What Envoy alone can judge, as it stands behind the rest of a connection manager.
+    /// Returns the setting as a text: a fragment to append to an encoded connection manager.
     fn text(&self, service: &str) -> Option<Vec<u8>> {
         match self {
             Part::AccessLogs(logs) => Some(access_log::encode(logs, service)),
@@ -185,7 +185,7 @@ impl Part {
 
     fn apply(&self, manager: &mut HttpConnectionManager) {
         match self {
-            // They stand elsewhere: behind the rest, among the filters, at the chain or the listener.
+            // These settings are written elsewhere: as fragments, among the filters, into the chain or the listener.
             Part::AccessLogs(_) | Part::Tracer(_) | Part::LocalReplies(_) | Part::EarlyHeaders(_) => {}
             Part::Health(_) | Part::Clients(_) | Part::Socket(_) => {}
             Part::ClientAddress(address) => address.apply(manager),
@@ -204,33 +204,33 @@ impl Part {
 }
 
 impl ListenerSettings {
-    /// Writes into a connection manager what is said about it, but for the texts.
+    /// Writes the settings into a connection manager, except the texts.
     pub(crate) fn apply(&self, manager: &mut HttpConnectionManager) {
         self.parts.values().for_each(|part| part.apply(manager));
     }
 
-    /// The texts by field, as they stand behind the rest of a connection manager.
+    /// Returns the texts by field, as fragments to append to an encoded connection manager.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         self.parts.iter().filter_map(|(field, part)| Some((*field, part.text(&self.service)?)))
     }
 
-    /// Those whom Envoy tells something.
+    /// Returns the services that receive logs or traces.
     pub fn remotes(&self) -> impl Iterator<Item = &Remote> {
         self.parts.values().flat_map(Part::remotes)
     }
 
-    /// Which certificates clients show.
+    /// Returns the client certificate settings.
     pub fn clients(&self) -> Option<&Arc<ClientCertificates>> {
         self.parts.values().find_map(|part| if let Part::Clients(clients) = part { Some(clients) } else { None })
     }
 
-    /// Where Envoy itself answers for its health.
+    /// Returns the health check endpoint, with its field.
     pub(crate) fn health_check(&self) -> Option<(&'static str, &HealthCheck)> {
         let mut parts = self.parts.iter();
         parts.find_map(|(field, part)| if let Part::Health(check) = part { Some((*field, check)) } else { None })
     }
 
-    /// What is said about sockets.
+    /// Returns the settings of the port.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = &Socket> {
         self.parts.values().filter_map(|part| if let Part::Socket(socket) = part { Some(socket) } else { None })
     }

@@ -1,4 +1,4 @@
-//! A log at a collector of OpenTelemetry.
+//! Access logs to an OpenTelemetry collector.
 
 use std::sync::Arc;
 
@@ -8,44 +8,44 @@ use envoy_types::pb::opentelemetry::proto::common::v1::{AnyValue, ArrayValue, Ke
 
 use super::collector::Collector;
 
-/// Values of one list of a log.
+/// Maximum number of values in one list of a log.
 pub const VALUES_MAX: usize = 64;
-/// How deep values may be nested.
+/// Maximum nesting depth of values.
 pub const DEPTH_MAX: usize = 4;
 
-/// The attribute that says what an Envoy is called.
+/// The resource attribute that contains the service name.
 const SERVICE_NAME: &str = "service.name";
 
-/// A log.
+/// An OpenTelemetry access log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenTelemetryLog {
-    /// What the log is called.
+    /// The name of the log.
     pub name: Arc<str>,
-    /// Who it is.
+    /// The collector.
     pub collector: Collector,
-    /// The line.
+    /// The body of each log record.
     pub body: Option<Arc<str>>,
-    /// Are Envoy's own labels left out?
+    /// Whether Envoy's built-in labels are omitted.
     pub without_labels: bool,
-    /// What is told of each request.
+    /// Attributes of each log record.
     pub attributes: Vec<(Arc<str>, Value)>,
-    /// What is told of this Envoy.
+    /// Attributes of the resource, which is the Envoy.
     pub resource: Vec<(Arc<str>, Value)>,
 }
 
-/// A value.
+/// An attribute value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Text with Envoy's commands.
+    /// Text with Envoy's command operators.
     Text(Arc<str>),
-    /// Several.
+    /// A list of values.
     List(Vec<Value>),
-    /// Several by key.
+    /// Values by key.
     Map(Vec<(Arc<str>, Value)>),
 }
 
 impl OpenTelemetryLog {
-    /// Envoy's form; `service` is what the Envoy is called where nothing is said.
+    /// Returns the Envoy configuration; `service` is the default service name.
     pub(super) fn encode(&self, service: &str) -> OpenTelemetryAccessLogConfig {
         let named = self.resource.iter().any(|(key, _)| &**key == SERVICE_NAME);
         let own = (!named && !service.is_empty()).then(|| (SERVICE_NAME.into(), Value::Text(service.into())));

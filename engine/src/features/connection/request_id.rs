@@ -1,4 +1,4 @@
-//! The identities of requests, in `x-request-id`.
+//! Request IDs in `x-request-id`.
 
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
     HttpConnectionManager, RequestIdExtension,
@@ -8,18 +8,18 @@ use envoy_types::pb::google::protobuf::BoolValue;
 
 use crate::encode::any;
 
-/// Something about them.
+/// A request ID setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestId {
-    /// Do requests get one that have none?
+    /// Whether requests without an ID get one.
     Generate(bool),
-    /// Is the one kept that a client gave?
+    /// Whether the ID of an external request is kept.
     Preserve(bool),
-    /// How they are made.
+    /// Options of UUID generation.
     Uuid {
-        /// Do they say why a request is traced?
+        /// Whether the UUID contains the trace reason.
         pack_reason: bool,
-        /// Do they decide whether it is?
+        /// Whether the UUID decides about trace sampling.
         sampling: bool,
     },
 }

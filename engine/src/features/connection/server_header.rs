@@ -1,20 +1,20 @@
-//! The header `server` of answers.
+//! The response header `server`.
 
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::ServerHeaderTransformation;
 
-/// What becomes of it, or what it says.
+/// Handling of the header, or its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerHeader {
-    /// The back end's is replaced.
+    /// The backend's header is replaced.
     Overwrite,
-    /// It is added where the back end sends none.
+    /// The header is added where the backend sends none.
     AppendIfAbsent,
-    /// The back end's is left as it is.
+    /// The backend's header is unchanged.
     PassThrough,
-    /// What it says.
+    /// The value of the header.
     Name(Arc<str>),
 }
 

@@ -1,4 +1,4 @@
-//! The port itself: the PROXY protocol, how connections are kept open, how much is buffered, how long a handshake takes.
+//! Settings of the port: PROXY protocol, TCP keepalive, buffer limit, handshake timeout.
 
 use std::time::Duration;
 
@@ -11,55 +11,55 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 
 use crate::encode::{any, duration};
 
-/// The filter of the PROXY protocol.
+/// Name of the PROXY protocol filter.
 const PROXY_FILTER: &str = "envoy.filters.listener.proxy_protocol";
-/// `SOL_SOCKET` and `SO_KEEPALIVE` of Linux.
+/// `SOL_SOCKET` and `SO_KEEPALIVE` on Linux.
 const KEEPALIVE: (i64, i64) = (1, 9);
-/// `IPPROTO_TCP`, and `TCP_KEEPIDLE`, `TCP_KEEPINTVL` and `TCP_KEEPCNT` of Linux.
+/// `IPPROTO_TCP`, and `TCP_KEEPIDLE`, `TCP_KEEPINTVL` and `TCP_KEEPCNT` on Linux.
 const TCP: i64 = 6;
 const IDLE: i64 = 4;
 const INTERVAL: i64 = 5;
 const COUNT: i64 = 6;
 
-/// Most probes of one connection; Linux takes no more.
+/// Maximum number of keepalive probes that Linux accepts.
 pub const PROBES_MAX: u32 = 127;
-/// Most seconds before a probe; Linux takes no more.
+/// Maximum number of seconds before a keepalive probe that Linux accepts.
 pub const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
 
-/// Something about a port, or a handshake on it.
+/// A setting of a port, or of the handshake on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Socket {
-    /// Connections begin with the PROXY protocol.
+    /// Connections begin with a PROXY protocol header.
     Proxy {
-        /// Or may they do without?
+        /// Whether connections without the header are accepted.
         optional: bool,
     },
-    /// How connections are kept open.
+    /// TCP keepalive.
     Keepalive(Keepalive),
-    /// How many bytes are buffered for a connection.
+    /// Buffer limit of a connection, in bytes.
     Buffer(u32),
-    /// How long a handshake may take.
+    /// Timeout of the TLS handshake.
     Handshake(Duration),
 }
 
-/// How connections are kept open; what the system does where unset.
+/// TCP keepalive; the operating system's defaults apply where unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keepalive {
     /// Seconds before the first probe.
     pub idle: Option<u32>,
-    /// Seconds between two.
+    /// Seconds between two probes.
     pub interval: Option<u32>,
-    /// Probes.
+    /// Number of probes.
     pub probes: Option<u32>,
 }
 
 impl Socket {
-    /// Does it say who clients are?
+    /// Returns whether the setting determines the identity of clients.
     pub(super) fn guards(&self) -> bool {
         matches!(self, Socket::Proxy { .. })
     }
 
-    /// Writes it into the listener of the port.
+    /// Writes the setting into the port's listener.
     pub(crate) fn apply_to_listener(&self, listener: &mut Listener) {
         match self {
             Socket::Proxy { optional } => {
@@ -70,7 +70,7 @@ impl Socket {
                     config_type: Some(ConfigType::TypedConfig(any(&filter))),
                     ..Default::default()
                 };
-                // It stands before what is encrypted.
+                // The PROXY protocol header precedes the TLS handshake.
                 listener.listener_filters.insert(0, filter);
             }
             Socket::Keepalive(keepalive) => listener.socket_options = keepalive.encode(),
@@ -81,7 +81,7 @@ impl Socket {
         }
     }
 
-    /// Writes it into a chain with TLS.
+    /// Writes the setting into a filter chain with TLS.
     pub(crate) fn apply_to_chain(&self, chain: &mut FilterChain) {
         if let Socket::Handshake(limit) = self {
             chain.transport_socket_connect_timeout = Some(duration(*limit));

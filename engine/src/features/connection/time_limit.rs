@@ -1,4 +1,4 @@
-//! How long connections and streams may be idle.
+//! Idle timeouts of connections and streams.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 
 use crate::encode::duration;
 
-/// A limit; none where it is 0.
+/// An idle timeout; 0 disables it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeLimit {
-    /// Of a connection without requests.
+    /// Timeout of a connection without requests.
     Connection(Duration),
-    /// Of a stream on which nothing happens.
+    /// Timeout of a stream without activity.
     Stream(Duration),
 }
 

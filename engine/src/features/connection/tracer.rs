@@ -1,4 +1,4 @@
-//! Where requests are traced: at a collector of OpenTelemetry.
+//! Tracing with an OpenTelemetry collector.
 
 use std::sync::Arc;
 
@@ -19,29 +19,29 @@ use crate::encode::any;
 use crate::features::percent::Percent;
 use crate::features::tracing::Tracing;
 
-/// Where requests are traced.
+/// A tracer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracer {
-    /// Who is told.
+    /// The collector.
     pub collector: Collector,
-    /// What this Envoy is called.
+    /// The service name.
     pub service: Option<Arc<str>>,
-    /// Do attributes come from Envoy's environment?
+    /// Whether resource attributes are read from Envoy's environment.
     pub environment: bool,
-    /// Are all requests recorded, whatever their callers say?
+    /// Whether all requests are recorded, regardless of the decision of callers.
     pub always: bool,
-    /// What is recorded, and of which requests.
+    /// Sampling and attributes.
     pub tracing: Tracing,
-    /// Is more recorded?
+    /// Whether spans contain verbose annotations.
     pub verbose: bool,
-    /// The longest path that is recorded.
+    /// Maximum length of a recorded path.
     pub path_length: Option<u32>,
-    /// Is each request to a back end recorded apart?
+    /// Whether each request to a backend has a span of its own.
     pub upstream_span: Option<bool>,
 }
 
 impl Tracer {
-    /// Envoy's form, behind the rest of a connection manager.
+    /// Encodes the tracer as a fragment to append to an encoded connection manager.
     pub(super) fn encode(&self, service: &str) -> Vec<u8> {
         let extension = |name: &str, config| TypedExtensionConfig { name: name.into(), typed_config: Some(config) };
         let provider = OpenTelemetryConfig {

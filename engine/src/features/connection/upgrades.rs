@@ -1,14 +1,14 @@
-//! What connections may become.
+//! Upgrades of connections.
 
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::UpgradeConfig;
 
-/// Upgrades of one listener.
+/// Maximum number of upgrades of one listener.
 pub const UPGRADES_MAX: usize = 32;
 
-/// Adds those that are not there yet; Envoy takes none twice.
+/// Adds the upgrades that are not present yet; Envoy refuses duplicates.
 pub(super) fn apply(names: &[Arc<str>], manager: &mut HttpConnectionManager) {
     for name in names {
         if !manager.upgrade_configs.iter().any(|known| known.upgrade_type.eq_ignore_ascii_case(name)) {

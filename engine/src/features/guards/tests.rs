@@ -1,4 +1,4 @@
-//! What is said closer, under what is said further away.
+//! Tests of guards at several levels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,8 @@ fn off(kind: Kind) -> Guards {
     Guards { off: BTreeSet::from([kind]), ..Guards::default() }
 }
 
-/// What Envoy is told: `guard: a b` for what is demanded, `-a` for what is switched off, `a` for what is set.
+/// Returns Envoy's settings: `guard: a b` for required filters, `-a` for a disabled filter, `a` for a filter with
+/// settings.
 fn told(guards: &Guards) -> Vec<String> {
     let one = |(name, config): (String, Any)| {
         if config.type_url == FilterConfig::type_url() {
@@ -70,7 +71,7 @@ fn alone_it_demands_each_of_its_filters() {
     let auth = ExtAuth { server: server("a"), context, body: None };
     let guards = Guards { ext_auth: Some(auth), ..token("t") };
     assert_eq!(told(&guards), ["guard: a t", "a", "t"]);
-    // Equal content is equal bytes, also of maps.
+    // Equal content gives equal bytes, also of maps.
     assert_eq!(guards.encode(), guards.encode());
     assert!(Guards::default().encode().is_empty());
     assert!(off(Kind::ExtAuth).encode().is_empty());
@@ -91,7 +92,7 @@ fn what_stays_in_force_is_demanded_once_more() {
 fn another_one_of_the_kind_replaces() {
     assert_eq!(told(&asks("b").under([&asks("a")])), ["guard: b", "-a", "b"]);
     assert_eq!(told(&asks("b").under([&asks("a"), &token("t")])), ["guard: b t", "-a", "b"]);
-    // The same one with something else to tell it.
+    // The same filter with other settings.
     assert_eq!(told(&asks("a").under([&asks("a")])), ["guard: a", "a"]);
 }
 
@@ -111,6 +112,6 @@ fn of_two_levels_the_closer_one_counts() {
     assert_eq!(told(&host.under([&table])), ["guard: b t", "-a", "b"]);
     assert_eq!(told(&token("u").under([&host, &table])), ["guard: u b", "-a", "-t", "u"]);
     assert_eq!(told(&token("u").under([&off(Kind::ExtAuth), &table])), ["guard: u", "-a", "-t", "u"]);
-    // What the host has again is in force, though the table has it as well.
+    // A filter that the host sets again stays in force, although the table sets it as well.
     assert_eq!(told(&token("u").under([&asks("a"), &table])), ["guard: u a", "-t", "u"]);
 }

@@ -1,4 +1,4 @@
-//! Which endpoint gets a request, where a policy says so, and what of a request is hashed for that.
+//! Load balancing by policy, and the parts of a request that consistent hashing uses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,56 +18,56 @@ use envoy_types::pb::google::protobuf::{UInt32Value, UInt64Value};
 use super::SlowStart;
 use crate::encode::duration;
 
-/// How endpoints are chosen.
+/// Load balancing settings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LoadBalancer {
-    /// Which one.
+    /// The load balancing policy.
     pub choice: Choice,
-    /// The share of healthy endpoints (percent) below which health is not looked at.
+    /// The panic threshold: below this share of healthy endpoints (percent), Envoy ignores health.
     pub panic: Option<u32>,
-    /// How long changes of endpoints are gathered.
+    /// The time window in which endpoint changes are merged.
     pub gathered: Option<Duration>,
-    /// Are connections closed when endpoints come or go?
+    /// Whether connections are closed when the set of endpoints changes.
     pub close: bool,
 }
 
-/// Which endpoint is chosen.
+/// The load balancing policy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Choice {
-    /// One after the other.
+    /// One endpoint after the other.
     RoundRobin(Option<SlowStart>),
-    /// The least busy of so many.
+    /// The least busy of the given number of random endpoints.
     LeastRequest(u32, Option<SlowStart>),
-    /// Any.
+    /// A random endpoint.
     Random,
-    /// The one that the hash of the request says, from a ring.
+    /// The endpoint that the hash of the request selects from a ring.
     RingHash {
-        /// Its smallest and largest size.
+        /// The minimum and maximum size of the ring.
         sizes: (Option<u64>, Option<u64>),
-        /// Are endpoints hashed by their names?
+        /// Whether the hash of an endpoint is that of its host name.
         by_name: bool,
-        /// What of a request is hashed.
+        /// The hash policy.
         hashed: Vec<HashedBy>,
     },
-    /// The one that the hash of the request says, from a table.
+    /// The endpoint that the hash of the request selects from a Maglev table.
     Maglev {
-        /// Are endpoints hashed by their names?
+        /// Whether the hash of an endpoint is that of its host name.
         by_name: bool,
-        /// What of a request is hashed.
+        /// The hash policy.
         hashed: Vec<HashedBy>,
     },
 }
 
-/// A part of a request that is hashed.
+/// One entry of a hash policy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HashedBy {
-    /// Is nothing after it looked at where it gives a hash?
+    /// Whether later entries are skipped once this one has produced a hash.
     pub terminal: bool,
-    /// What is hashed.
+    /// The hashed part of the request.
     pub part: HashedPart,
 }
 
-/// What is hashed.
+/// The hashed part of a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HashedPart {
     /// A header.
@@ -78,20 +78,20 @@ pub enum HashedPart {
     Cookie(Cookie),
 }
 
-/// A cookie that is hashed.
+/// A hashed cookie.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cookie {
-    /// Its name.
+    /// The name.
     pub name: Arc<str>,
-    /// Its path.
+    /// The path.
     pub path: Arc<str>,
-    /// How long it lasts; clients are given none where unset.
+    /// The lifetime; where unset, Envoy sets no cookie.
     pub ttl: Option<Duration>,
-    /// Is it sent over TLS only?
+    /// Whether the cookie is sent over TLS only.
     pub secure: bool,
-    /// Is it hidden from scripts?
+    /// Whether scripts cannot read the cookie.
     pub http_only: bool,
-    /// `Strict`, `Lax` or `None`.
+    /// The `SameSite` attribute: `Strict`, `Lax` or `None`.
     pub same_site: Option<Arc<str>>,
 }
 
@@ -140,7 +140,7 @@ impl LoadBalancer {
         cluster.common_lb_config = (common != CommonLbConfig::default()).then_some(common);
     }
 
-    /// What of a request is hashed.
+    /// Returns the hash policy.
     pub(super) fn hashed(&self) -> Vec<HashPolicy> {
         match &self.choice {
             Choice::RingHash { hashed, .. } | Choice::Maglev { hashed, .. } => {

@@ -1,4 +1,4 @@
-//! What policies say of a back end as a whole, TLS apart: each field is set by one of them, or by none.
+//! Cluster settings of policies for a whole backend, without TLS. Each field comes from at most one policy.
 
 use std::time::Duration;
 
@@ -16,70 +16,70 @@ use super::{Breakers, Checked, CommonHttp, Http1, Http2, LoadBalancer, Outliers}
 use crate::encode::{any, duration};
 use crate::features::wall;
 
-/// What policies say of a back end.
+/// Cluster settings of policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Configured {
     /// The policies, in order.
     pub origins: Vec<ObjectKey>,
-    /// How long connecting may take.
+    /// Connect timeout.
     pub connect_timeout: Option<Duration>,
-    /// Bytes that are buffered for one connection.
+    /// Buffer limit of one connection, in bytes.
     pub buffer: Option<u32>,
-    /// How connections are kept open.
+    /// TCP keepalive.
     pub keepalive: Option<Keepalive>,
-    /// How names are looked up.
+    /// DNS lookups.
     pub lookups: Option<Lookups>,
-    /// HTTP of any version.
+    /// Options of all HTTP versions.
     pub common_http: Option<CommonHttp>,
-    /// HTTP/1.1.
+    /// HTTP/1.1 options.
     pub http1: Option<Http1>,
-    /// HTTP/2.
+    /// HTTP/2 options.
     pub http2: Option<Http2>,
-    /// How endpoints are chosen.
+    /// Load balancing.
     pub balance: Option<LoadBalancer>,
-    /// How endpoints are checked.
+    /// Active health checks.
     pub health: Option<Checked>,
-    /// When endpoints are left out for what they answer.
+    /// Outlier detection.
     pub outliers: Option<Outliers>,
-    /// How much may be under way.
+    /// Circuit breakers.
     pub breakers: Option<Breakers>,
-    /// The PROXY protocol.
+    /// The version of the PROXY protocol towards endpoints.
     pub proxy_protocol: Option<ProxyProtocol>,
 }
 
-/// How connections are kept open by the system; what it does by itself where unset.
+/// TCP keepalive; the operating system's defaults apply where unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Keepalive {
-    /// Questions without an answer.
+    /// Number of unanswered probes before the connection is closed.
     pub probes: Option<u32>,
-    /// Seconds before the first.
+    /// Seconds before the first probe.
     pub time: Option<u32>,
-    /// Seconds between two.
+    /// Seconds between two probes.
     pub interval: Option<u32>,
 }
 
-/// How names are looked up.
+/// DNS lookups of host names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lookups {
-    /// Time between two.
+    /// Refresh interval.
     pub interval: Option<Duration>,
-    /// By how much it varies.
+    /// Jitter of the interval.
     pub jitter: Option<Duration>,
-    /// Does what the answer says come first?
+    /// Whether the TTL of a DNS answer overrides the interval.
     pub as_told: bool,
 }
 
 /// Versions of the PROXY protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProxyProtocol {
-    /// In text.
+    /// Version 1, as text.
     V1,
-    /// In bytes.
+    /// Version 2, binary.
     V2,
 }
 
 impl Configured {
-    /// Fills in what is not said yet.
+    /// Fills in the fields that are not set yet.
     pub fn fill(&mut self, other: Self) {
         let Self {
             origins,
@@ -111,7 +111,7 @@ impl Configured {
         self.proxy_protocol = self.proxy_protocol.or(proxy_protocol);
     }
 
-    /// Writes it into a cluster; HTTP is a matter of the protocol.
+    /// Writes the settings into a cluster, except HTTP options, which depend on the protocol.
     pub(super) fn apply(&self, cluster: &mut envoy::Cluster) {
         let count = |value: u32| Some(UInt32Value { value });
         if let Some(time) = self.connect_timeout {
@@ -149,7 +149,7 @@ impl Lookups {
         if !wall::is_looked_up(cluster) {
             return;
         }
-        // Envoy's other form of it differs in nothing but its place.
+        // Envoy's replacement of these deprecated fields differs only in their position.
         #[allow(deprecated)]
         {
             cluster.dns_refresh_rate = self.interval.map(duration);

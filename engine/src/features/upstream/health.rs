@@ -1,4 +1,4 @@
-//! How policies have the health of endpoints looked after: checks, what they answer, and how much may be under way.
+//! Endpoint health by policy: active health checks, outlier detection and circuit breakers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 
 use crate::encode::duration;
 
-/// How endpoints are checked.
+/// Active health checks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Checked {
-    /// What they are asked.
+    /// The request of a check.
     pub asked: Question,
-    /// Time between two checks.
+    /// Interval between two checks.
     pub interval: Duration,
-    /// Time that an answer may take.
+    /// Timeout of a check.
     pub timeout: Duration,
-    /// So many failures make one unhealthy.
+    /// Number of failures after which an endpoint is unhealthy.
     pub unhealthy: u32,
-    /// So many successes make one healthy again.
+    /// Number of successes after which an endpoint is healthy again.
     pub healthy: u32,
-    /// Are they asked in HTTP/2?
+    /// Whether HTTP checks use HTTP/2.
     pub h2: bool,
 }
 
-/// What endpoints are asked.
+/// The request of a health check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Question {
-    /// Over HTTP.
+    /// An HTTP request.
     Http {
         /// The path.
         path: Arc<str>,
@@ -42,7 +42,7 @@ pub enum Question {
         /// The method; `GET` where empty.
         method: Arc<str>,
     },
-    /// By gRPC's own question.
+    /// A call of the gRPC health checking protocol.
     Grpc {
         /// The service.
         service: Arc<str>,
@@ -51,39 +51,39 @@ pub enum Question {
     },
 }
 
-/// When endpoints are left out for what they answer.
+/// Outlier detection: endpoints are ejected because of failed requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Outliers {
-    /// Time between two looks.
+    /// Interval between two analyses.
     pub interval: Duration,
-    /// How long one is left out, times how often it was.
+    /// Base ejection time, multiplied by the number of ejections of the endpoint.
     pub ejection: Duration,
-    /// The largest share that is left out, in percent.
+    /// Maximum share of ejected endpoints, in percent.
     pub most: u32,
-    /// Answers of 5xx in a row.
+    /// Number of consecutive 5xx responses before ejection.
     pub errors: u32,
-    /// How often that counts, in percent.
+    /// Probability of that ejection, in percent.
     pub enforcing: Option<u32>,
-    /// Are failures to get an answer counted apart?
+    /// Whether local failures, without a response, are counted separately.
     pub split: bool,
-    /// Such failures in a row.
+    /// Number of consecutive local failures before ejection.
     pub local: Option<u32>,
-    /// How often that counts, in percent.
+    /// Probability of that ejection, in percent.
     pub enforcing_local: Option<u32>,
 }
 
-/// How much may be under way; what is usual where unset.
+/// Circuit breakers; Envoy's defaults apply where unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Breakers {
-    /// Connections.
+    /// Maximum number of connections.
     pub connections: Option<u32>,
-    /// Requests that wait for a connection.
+    /// Maximum number of requests that wait for a connection.
     pub pending: Option<u32>,
-    /// Requests.
+    /// Maximum number of active requests.
     pub requests: Option<u32>,
-    /// Requests that are tried again.
+    /// Maximum number of active retries.
     pub retries: Option<u32>,
-    /// Is it counted how much is left?
+    /// Whether the remaining capacity is published as statistics.
     pub track: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What is as usual in HTTP towards a back end and what is not: limits of connections, options of each version, and
-//! which version it is where TLS agrees on one.
+//! HTTP options of a backend that differ from the defaults: connection limits, options of each version, and the version
+//! that TLS negotiates.
 
 use std::time::Duration;
 
@@ -22,57 +22,57 @@ use crate::encode::{any, duration};
 use crate::features::upstream_filters::Special;
 use crate::model::Protocol;
 
-/// HTTP of any version.
+/// Options of all HTTP versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommonHttp {
-    /// How long a connection may be idle.
+    /// Idle timeout of a connection.
     pub idle: Option<Duration>,
-    /// Headers of one answer.
+    /// Maximum number of headers of one response.
     pub headers: Option<u32>,
-    /// How long a request may take, whatever else is said.
+    /// Maximum duration of a request, whatever other timeouts apply.
     pub stream: Option<Duration>,
-    /// Requests of one connection.
+    /// Maximum number of requests of one connection.
     pub requests: Option<u32>,
 }
 
-/// HTTP/1.1.
+/// HTTP/1.1 options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Http1 {
-    /// Are trailers passed on?
+    /// Whether trailers are forwarded.
     pub trailers: bool,
-    /// Is a connection kept after a message that is none?
+    /// Whether a connection stays open after an invalid message.
     pub lenient: Option<bool>,
-    /// Do names of headers keep their case?
+    /// Whether header names keep their case.
     pub keep_case: bool,
 }
 
-/// HTTP/2.
+/// HTTP/2 options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Http2 {
-    /// Bytes that may be under way in a connection.
+    /// Initial window size of a connection, in bytes.
     pub connection_window: Option<u32>,
-    /// Bytes that may be under way in a request.
+    /// Initial window size of a stream, in bytes.
     pub stream_window: Option<u32>,
-    /// Requests at a time in a connection.
+    /// Maximum number of concurrent streams of a connection.
     pub streams: Option<u32>,
-    /// Is a connection kept after a message that is none?
+    /// Whether a connection stays open after an invalid message.
     pub lenient: Option<bool>,
-    /// How connections are kept alive.
+    /// Keepalive pings.
     pub pings: Option<Pings>,
 }
 
-/// How connections of HTTP/2 are kept alive.
+/// Keepalive pings of HTTP/2.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pings {
-    /// Time between two.
+    /// Interval between two pings.
     pub interval: Option<Duration>,
-    /// Time that an answer may take.
+    /// Timeout of a response.
     pub timeout: Duration,
-    /// After how long an idle connection is asked before it is used.
+    /// Idle time after which a connection is probed before it is used.
     pub idle: Option<Duration>,
 }
 
-/// Which version of HTTP is spoken.
+/// The HTTP version towards a backend.
 enum Spoken {
     One,
     Two,
@@ -123,12 +123,12 @@ impl Http2 {
 }
 
 impl Upstream {
-    /// What is not as usual in the protocol; none where all is.
+    /// Returns the options that differ from the protocol's defaults; `None` where none do.
     pub(crate) fn protocol_options(&self, protocol: Protocol) -> Option<Any> {
         self.protocol_options_with(protocol, &Special::default())
     }
 
-    /// The same of a back end about which something is special.
+    /// Returns the options for a backend with upstream HTTP settings of its own.
     pub(crate) fn protocol_options_with(&self, protocol: Protocol, special: &Special) -> Option<Any> {
         let configured = self.configured.as_deref().cloned().unwrap_or_default();
         let common = self.common(&configured);
@@ -176,7 +176,7 @@ impl Upstream {
         })
     }
 
-    /// Where a policy says what TLS agrees on, that is what is spoken.
+    /// Returns the HTTP version. Where a policy sets ALPN, that determines the version.
     fn spoken(&self, protocol: Protocol) -> Spoken {
         let alpn: &[_] = self.tls.as_ref().map_or(&[], |tls| &tls.alpn);
         let offers = |name: &str| alpn.iter().any(|offered| &**offered == name);

@@ -1,4 +1,4 @@
-//! TLS towards a back end: what is asked for, whom it must prove to be, and what it is shown.
+//! TLS towards a backend: SNI, validation of the backend's certificate, client certificate.
 
 use std::sync::Arc;
 
@@ -15,72 +15,72 @@ use holdfast_graph::ObjectKey;
 
 use crate::encode::{any, cluster, names};
 
-/// Where Envoy's images have the authorities of their system.
+/// Path of the system's CA certificates in Envoy's images.
 const SYSTEM_AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// TLS towards a back end.
+/// TLS towards a backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpstreamTls {
-    /// The name that is asked for; none where empty.
+    /// The SNI; none where empty.
     pub sni: Arc<str>,
-    /// Is HTTP/2 agreed on?
+    /// Whether ALPN offers HTTP/2.
     pub h2: bool,
-    /// What the certificate must be; any will do where unset.
+    /// Validation of the backend's certificate; any certificate is accepted where unset.
     pub validation: Option<Validation>,
-    /// What is agreed on instead of what follows from the protocol.
+    /// ALPN protocols that override those derived from the protocol.
     pub alpn: Vec<Arc<str>>,
-    /// The Secret with the certificate that the back end is shown.
+    /// The Secret with the client certificate.
     pub client: Option<ObjectKey>,
-    /// Versions and algorithms, where they are not the usual ones.
+    /// Versions and algorithms, where they are not the defaults.
     pub parameters: Option<Parameters>,
-    /// May the back end ask for a new handshake?
+    /// Whether the backend may request renegotiation.
     pub renegotiation: bool,
 }
 
-/// What a back end's certificate must be.
+/// Validation of a backend's certificate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Validation {
-    /// Who must have signed it.
+    /// The trusted certification authorities.
     pub trust: Trust,
-    /// The names of which one must be in it; any name will do where there are none.
+    /// The accepted names, of which the certificate must contain one; any name is accepted where empty.
     pub names: Vec<AltName>,
 }
 
-/// Authorities.
+/// Trusted certification authorities.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trust {
-    /// Those of objects.
+    /// Authorities from objects.
     Bundle {
         /// The objects.
         from: Vec<ObjectKey>,
         /// The authorities, as PEM.
         authorities: Arc<[u8]>,
     },
-    /// Those that the proxy's system knows.
+    /// The authorities of the proxy's operating system.
     System,
 }
 
-/// A name in a certificate.
+/// A subject alternative name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AltName {
-    /// Of a host.
+    /// A host name.
     Dns(Arc<str>),
-    /// A URI, as SPIFFE has them.
+    /// A URI, as in SPIFFE.
     Uri(Arc<str>),
-    /// An address.
+    /// An IP address.
     Address(Arc<str>),
 }
 
-/// Versions and algorithms of TLS.
+/// TLS versions and algorithms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Parameters {
-    /// The lowest and highest version: 10 to 13, or the usual one.
+    /// The minimum and maximum version: 10 to 13, or the default where unset.
     pub versions: (Option<u8>, Option<u8>),
-    /// Cipher suites up to TLS 1.2.
+    /// Cipher suites of TLS 1.2 and older.
     pub ciphers: Vec<Arc<str>>,
-    /// Curves.
+    /// ECDH curves.
     pub curves: Vec<Arc<str>>,
-    /// Algorithms of signatures.
+    /// Signature algorithms.
     pub signatures: Vec<Arc<str>>,
 }
 
@@ -138,7 +138,7 @@ impl Parameters {
 }
 
 impl UpstreamTls {
-    /// The objects that it comes from.
+    /// Returns the objects that the settings come from.
     pub fn origins(&self) -> impl Iterator<Item = &ObjectKey> {
         let bundle = self.validation.iter().filter_map(|validation| match &validation.trust {
             Trust::Bundle { from, .. } => Some(from),

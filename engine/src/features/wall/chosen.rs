@@ -1,10 +1,10 @@
-//! A filter for every request to hosts that Envoy looks up, those without a connection of a client among them: only a
-//! request with an address that is known and not refused is forwarded.
+//! An address filter for every request to hosts that Envoy resolves by DNS, including requests without a client
+//! connection: only a request with a known address that is not refused is forwarded.
 //!
-//! None of Envoy's filters of addresses holds without a connection of a client: `upstream_rbac` lets such requests pass,
-//! and logs a warning for each. So this is a filter that refuses each
-//! request, and is skipped where the attribute `upstream.address` is what it may be; without an address, or where the
-//! condition has no answer, the request is refused. The filter that refuses asks a processor that never exists.
+//! No other address filter of Envoy applies without a client connection: `upstream_rbac` lets such requests pass, and
+//! logs a warning for each. So this is a filter that refuses every request, and that is skipped where the attribute
+//! `upstream.address` is an allowed address; without an address, or where the condition fails to evaluate, the request
+//! is refused. The refusing filter calls an external processor in a cluster that never exists.
 
 use envoy_types::pb::cel::expr::constant::ConstantKind;
 use envoy_types::pb::cel::expr::expr::{Call, ExprKind, Ident, Select};
@@ -29,13 +29,13 @@ use prost::Message;
 use crate::check::refused_text;
 use crate::encode::{any, names};
 
-/// The filter that has another one skipped.
+/// The filter that skips another filter on a match.
 const FILTER: &str = "envoy.filters.http.match_delegate";
-/// The filter that refuses.
+/// The filter that refuses requests.
 const REFUSING: &str = "envoy.filters.http.ext_proc";
-/// Attributes of a request, for conditions in CEL; it has no fields.
+/// The attributes of a request, as the input of CEL conditions; the message has no fields.
 const ATTRIBUTES: &str = "type.googleapis.com/xds.type.matcher.v3.HttpAttributesCelMatchInput";
-/// A condition in CEL.
+/// A CEL condition.
 const CONDITION: &str = "type.googleapis.com/xds.type.matcher.v3.CelMatcher";
 
 /// `xds.type.matcher.v3.CelMatcher`, which `envoy-types` lacks.
@@ -45,7 +45,7 @@ struct CelMatcher {
     expr_match: Option<CelExpression>,
 }
 
-/// The filter, by its name. Loopback passes where operators allow it.
+/// Returns the filter with its name. It allows loopback where operators allow that.
 pub(super) fn filter(allow_loopback: bool) -> (&'static str, Any) {
     let condition = CelMatcher {
         expr_match: Some(CelExpression {
@@ -80,7 +80,7 @@ fn extension(name: &str, config: Any) -> XdsExtension {
     XdsExtension { name: name.into(), typed_config: Some(config) }
 }
 
-/// Refuses each request at once.
+/// Returns a filter that refuses each request at once.
 fn refusing() -> ExternalProcessor {
     let target = EnvoyGrpc { cluster_name: names::MISSING_BACKEND.into(), ..Default::default() };
     ExternalProcessor {
@@ -93,7 +93,7 @@ fn refusing() -> ExternalProcessor {
     }
 }
 
-/// True for an address that is known and not refused.
+/// Returns an expression that is true for a known address that is not refused.
 fn allowed(allow_loopback: bool) -> Expr {
     let mut steps = Steps::default();
     let mut conditions = vec![steps.matches(refused_text::ANY.to_owned())];
@@ -104,7 +104,7 @@ fn allowed(allow_loopback: bool) -> Expr {
     steps.all(conditions)
 }
 
-/// Steps of a condition, each with a number of its own.
+/// Builds the steps of a condition, each with an ID of its own.
 #[derive(Default)]
 struct Steps {
     last: i64,
@@ -120,7 +120,8 @@ impl Steps {
         self.step(ExprKind::CallExpr(Box::new(Call { target: None, function: function.into(), args })))
     }
 
-    /// True where all are; in pairs, so that the tree stays flat. False where there are none.
+    /// Returns a step that is true where all conditions are, joined in pairs, so that the tree stays flat; false
+    /// without conditions.
     fn all(&mut self, mut conditions: Vec<Expr>) -> Expr {
         while conditions.len() > 1 {
             let mut rest = conditions.into_iter();

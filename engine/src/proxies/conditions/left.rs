@@ -1,4 +1,5 @@
-//! What is left of conditions of which one cannot be used: the others as they are, and of it that it is there.
+//! Narrowed conditions: the usable conditions are kept, and of an unusable one only the presence of its header or
+//! parameter.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use crate::check;
 use crate::check::re2::Regexes;
 use crate::model::{NamedMatch, ValueMatch};
 
-/// Of headers.
+/// Narrows conditions on headers.
 pub(super) fn headers(written: &[HeaderCondition], regexes: &Regexes) -> BTreeSet<NamedMatch> {
     if let Ok(all) = super::headers(written, regexes) {
         return all;
@@ -16,7 +17,7 @@ pub(super) fn headers(written: &[HeaderCondition], regexes: &Regexes) -> BTreeSe
     let mut left = BTreeSet::new();
     for header in written.iter().take(CONDITIONS_MAX) {
         let Ok(name) = check::header::name(&header.name) else { continue };
-        // Of several for one name nobody knows which contradicts which.
+        // Of several conditions on one header, it is unknown which one contradicts the others.
         let is_only = written.iter().filter(|other| other.name.eq_ignore_ascii_case(&header.name)).count() == 1;
         match super::headers(std::slice::from_ref(header), regexes) {
             Ok(read) if is_only => left.extend(read),
@@ -27,7 +28,7 @@ pub(super) fn headers(written: &[HeaderCondition], regexes: &Regexes) -> BTreeSe
     left
 }
 
-/// Of query parameters.
+/// Narrows conditions on query parameters.
 pub(super) fn query(written: &[QueryCondition], regexes: &Regexes) -> BTreeSet<NamedMatch> {
     if let Ok(all) = super::query(written, regexes) {
         return all;
@@ -47,7 +48,7 @@ pub(super) fn query(written: &[QueryCondition], regexes: &Regexes) -> BTreeSet<N
 }
 
 impl HeaderCondition {
-    /// Does it say what must not be?
+    /// Checks whether the condition excludes a header or a value.
     fn is_negative(&self) -> bool {
         self.notpresent == Some(true) || some(self.notcontains.as_ref().or(self.notexact.as_ref())).is_some()
     }

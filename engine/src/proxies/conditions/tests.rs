@@ -1,4 +1,4 @@
-//! Tests of reading and merging conditions.
+//! Tests of parsing and merging conditions.
 
 #![allow(clippy::unwrap_used, reason = "a test's own input")]
 

@@ -1,4 +1,4 @@
-//! Tests of trees, duplicates, rewriting and order: proxies as YAML in, routes and findings as lines out.
+//! Tests of trees, duplicates, rewriting and order: HTTPProxies in YAML as input, routes and findings as text.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's own input")]
 
@@ -11,7 +11,7 @@ use crate::proxies::duplicates;
 use crate::proxies::order::Rank;
 use crate::proxies::rewrite::{self, Selected};
 
-/// The routes that a root leads to, in their order, and what is told.
+/// Returns the routes of a root in their order, and the findings.
 fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
     let documents = crate::testing::documents(yaml);
     let proxies: Vec<(ObjectKey, Arc<HttpProxy>)> = documents

@@ -1,4 +1,4 @@
-//! Services without endpoints: what clients get of the routes that forward to them.
+//! Services without endpoints: effects on the routes that forward to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::health::view::{Detected, Gets};
 use crate::model::{Action, ServicePort, WeightedBackend};
 use crate::translate::route::RoutePlan;
 
-/// What Envoy answers where a cluster has no endpoint.
+/// Envoy's response status for a cluster without endpoints.
 const STATUS: u16 = 503;
 
 impl Engine {
-    /// Each Service that is used and has no endpoint is a finding. Clients get 503 for its share of the requests of a
-    /// rule: Envoy chooses the back end before it looks for an endpoint.
+    /// Adds a finding for each used Service without endpoints. Clients receive 503 for its share of the requests of a
+    /// rule: Envoy selects the backend before it selects an endpoint.
     pub(super) fn services_without_endpoints(&self, found: &mut Vec<Found>, effects: &mut Vec<Effect>) {
         let empty = self.translator.without_endpoints();
         if empty.is_empty() {
@@ -109,11 +109,11 @@ impl Engine {
 /// A unit of a route object that forwards to Services without endpoints.
 struct Unit<'a> {
     services: BTreeSet<&'a ServicePort>,
-    /// Do all of its requests go there?
+    /// All requests of the unit are forwarded to these Services.
     is_whole: bool,
 }
 
-/// The units that forward to Services without endpoints.
+/// Returns the units that forward to Services without endpoints.
 fn units<'a>(plan: &RoutePlan, empty: &'a BTreeSet<ServicePort>) -> BTreeMap<(ObjectKey, Arc<str>), Unit<'a>> {
     let mut units = BTreeMap::new();
     for rendered in &*plan.routes {

@@ -1,5 +1,5 @@
-//! Listeners that are not served as they are desired: closed ones, and those that are served with the last valid version
-//! of a certificate or of something else.
+//! Listeners that differ from their desired state: closed listeners, and listeners that are served with the last valid
+//! version of a certificate or of another object.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,13 +17,13 @@ use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::{ListenerPlan, Standing};
 
 impl Engine {
-    /// What clients get of each listener that is not as it is desired. What is served counts, as the Envoys of every
-    /// build have it.
+    /// Adds the effects on clients of each listener that differs from its desired state. The state that is served to
+    /// the Envoys of every build counts.
     pub(super) fn listener_effects(&self, report: &FallbackReport, effects: &mut Vec<Effect>) {
         let backfilled = report.backfilled_objects.iter().filter(|known| known.section.is_empty());
         let backfilled: BTreeMap<ObjectKey, &BackfilledObject> =
             backfilled.map(|known| (known.object.key(), known)).collect();
-        // What the fallback does with a listener itself says it all.
+        // A step of the fallback for the listener itself is a sufficient report.
         let known = effects.iter().filter(|effect| effect.section.starts_with("listeners["));
         let known: BTreeSet<(ObjectKey, Arc<str>, Arc<str>)> =
             known.map(|effect| (effect.object.key(), effect.gateway.clone(), effect.section.clone())).collect();
@@ -78,8 +78,8 @@ impl Engine {
         }
     }
 
-    /// The roots of HTTPProxies by their hosts in lower case; by the empty name those with the certificate for clients
-    /// that name no host.
+    /// Returns the roots of HTTPProxies by their hosts in lower case; the empty name has the roots with the fallback
+    /// certificate for clients without SNI.
     fn roots(&self) -> Roots {
         let mut roots = Roots::new();
         for object in self.objects().iter() {
@@ -98,13 +98,14 @@ impl Engine {
 /// See [`Engine::roots`].
 type Roots = BTreeMap<String, BTreeSet<ObjectKey>>;
 
-/// The last valid version of a certificate.
+/// Returns the effect of the last valid version of a certificate.
 fn earlier(known: &&BackfilledObject) -> Gets {
     let BackfilledObject { object, served_generation, served_since, .. } = known;
     Gets::LastValidOf { of: object.clone(), generation: *served_generation, since: *served_since }
 }
 
-/// The objects that a listener is written in, each with the part of it. A TLS host of HTTPProxies is written in its roots.
+/// Returns the objects that define a listener, each with its section. A TLS host of HTTPProxies is defined in its
+/// roots.
 fn writers(gateway: &ObjectKey, listener: &ListenerPlan, roots: &Roots) -> Vec<(ObjectKey, Arc<str>)> {
     let host = listener.hostname.as_deref().unwrap_or_default().to_ascii_lowercase();
     match roots.get(&host).filter(|_| listener.proxies && listener.https) {
@@ -113,7 +114,7 @@ fn writers(gateway: &ObjectKey, listener: &ListenerPlan, roots: &Roots) -> Vec<(
     }
 }
 
-/// The part of an object that a listener is, as in `listeners[1]`.
+/// Returns the section of a listener in its object, as in `listeners[1]`.
 pub(super) fn field(listener: &ListenerPlan) -> Arc<str> {
     listener.field.strip_prefix("spec.").unwrap_or(&listener.field).into()
 }

@@ -1,5 +1,5 @@
-//! Health of engines that were driven with events, under each combination of gates: what it says beside what played
-//! Envoys have.
+//! Tests of health after events, for each combination of feature gates: the report is compared with the configuration
+//! of simulated Envoys.
 
 use super::*;
 use crate::engine::Event;
@@ -8,7 +8,7 @@ use crate::health::inputs::Input;
 use crate::health::{Severity, Verdict};
 use crate::settings::Fallback;
 
-/// A reader of everything, with the Envoys of the scene.
+/// Inputs of health that are read, and the Envoys of the scene.
 fn outside() -> Outside {
     let input = Input { name: "manifests".into(), read: true, ..Input::default() };
     Outside { input, connected: [("infra/public".into(), 2)].into(), ..Outside::default() }
@@ -18,7 +18,7 @@ fn health(scene: &Scene) -> Health {
     scene.engine.health(outside())
 }
 
-/// What is said, by severity: the reasons, and what clients get.
+/// Returns the findings by severity: the reasons and the effects on clients.
 fn told(scene: &Scene) -> Vec<(Severity, String, Vec<Gets>)> {
     let health = health(scene);
     let of = |severity| {
@@ -30,7 +30,7 @@ fn told(scene: &Scene) -> Vec<(Severity, String, Vec<Gets>)> {
     Severity::ALL.into_iter().flat_map(of).collect()
 }
 
-/// What Envoys have for a path of the scene: the status of a direct response, 200 where it is forwarded.
+/// Returns the answer of Envoys for a path of the scene: the status of a direct response, or 200 if the route forwards.
 fn answer(scene: &Scene, path: &str) -> Option<u32> {
     let snapshot = scene.engine.fleet("infra/public")?;
     let resource = snapshot.of(ResourceType::Route).values().next()?;
@@ -154,7 +154,7 @@ fn dates_come_from_the_ledger_also_for_what_is_found_again() {
     let since = facts.found[0].since.unwrap();
     let mut ledger = crate::health::Ledger::default();
     ledger.observe(crate::health::judge::present(&facts), since);
-    // A run that begins an hour later, and finds it again.
+    // A process that starts an hour later finds the same problem.
     let mut engine = Engine::new(scene.engine.settings().clone());
     engine.date(Arc::new(ledger));
     let later = u64::try_from(since.0 + 3600).unwrap() * 1000;
@@ -164,10 +164,10 @@ fn dates_come_from_the_ledger_also_for_what_is_found_again() {
     assert_eq!(engine.health(outside()).outages[0].since, Some(since));
 }
 
-/// Secrets with certificates; `infra/shop` and `infra/other` are two.
+/// Secrets with certificates; `infra/shop` and `infra/other` differ.
 const CERTIFICATES: &str = include_str!("../../../../tests/golden/include/certificates.yaml");
 
-/// A Secret with the key of another one.
+/// Returns a Secret with the key of another Secret.
 fn foreign_key(name: &str) -> String {
     let secrets = crate::testing::documents(CERTIFICATES);
     let of = |name: &str| {
@@ -180,8 +180,8 @@ fn foreign_key(name: &str) -> String {
     secret.to_string()
 }
 
-/// A listener with TLS of a Gateway, one of a ListenerSet and a host of HTTPProxies, with the same certificate; the first
-/// with another one beside it.
+/// A TLS listener of a Gateway, a listener of a ListenerSet and a host of HTTPProxies, with the same certificate; the
+/// first has a second certificate.
 fn secured(gates: Fallback) -> Scene {
     let mut scene = Scene::new(gates, envoys());
     scene.apply(CERTIFICATES);
@@ -193,7 +193,7 @@ fn secured(gates: Fallback) -> Scene {
     };
     let own = format!("- {}\n  - {{name: http,", listener("own", ", {name: other}"));
     let sets = "gatewayClassName: holdfast\n  allowedListeners: {namespaces: {from: All}}";
-    // HTTPProxies have 8080 and 8443.
+    // HTTPProxies use 8080 and 8443.
     let base = BASE.replace("port: 8080", "port: 9080").replace("gatewayClassName: holdfast", sets);
     scene.apply(&base.replace("- {name: http,", &own));
     scene.apply(&format!(
@@ -214,7 +214,7 @@ fn secured(gates: Fallback) -> Scene {
     scene
 }
 
-/// The parts of objects for which clients get something else, and what.
+/// Returns the parts of objects with an effect on clients, and the effect.
 fn served(findings: &[crate::health::Finding]) -> BTreeSet<(String, Gets)> {
     let served = findings.iter().flat_map(|finding| &finding.served);
     served
@@ -246,13 +246,13 @@ fn what_is_served_with_the_last_valid_version_of_its_certificate_is_no_outage() 
             expected.insert(("Secret ".to_owned(), Gets::LastValid { generation: 0, since: Moment(0) }));
             assert_eq!(served(&health.degraded), expected);
         } else {
-            // The first listener has another certificate, and goes on with that.
+            // The first listener has a second certificate and is served with it.
             let outages = served(&health.outages);
             for part in &parts[1..] {
                 assert!(outages.contains(&((*part).to_owned(), Gets::Refused)), "{combination:?}: {outages:?}");
             }
         }
-        // One of several certificates.
+        // One of several certificates is broken.
         let mut scene = secured(gates(combination));
         scene.apply(&foreign_key("other"));
         let outages = self::health(&scene).outages.len();

@@ -1,4 +1,4 @@
-//! The pages of diagnostics, as JSON.
+//! Diagnostics pages as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -17,7 +17,7 @@ use crate::run::serve::core::{Core, Places};
 use crate::run::store::persist::Persisted;
 use crate::snapshot::ObjectSnapshot;
 
-/// What is served now, and what it was made from.
+/// The served configuration and the objects that it was made from.
 pub struct Config {
     published: BTreeMap<Arc<str>, Snapshot>,
     objects: ObjectSnapshot,
@@ -25,13 +25,13 @@ pub struct Config {
 }
 
 impl Config {
-    /// What the main loop has now. Costs little: contents are shared.
+    /// Takes the current state of the main loop. Cheap: contents are shared.
     pub fn of(core: &Core) -> Self {
         let (published, objects) = (core.published.clone(), core.engine.objects().clone());
         Self { published, objects, places: core.places.clone() }
     }
 
-    /// Every resource of every Gateway with its origins, and every object. `gateway` and `kind` choose among resources.
+    /// All objects, and the resources of every Gateway with their origins. `gateway` and `kind` filter the resources.
     pub fn page(&self, gateway: Option<&str>, kind: Option<&str>) -> Value {
         let gateways: Vec<Value> = self
             .published
@@ -55,15 +55,14 @@ impl Config {
     }
 }
 
-/// The resources of a Gateway, in the order in which Envoys are sent them; only those of a type such as `RDS`, if one is
-/// wanted.
+/// The resources of a Gateway in the order in which Envoys receive them. `wanted` filters by type, such as `RDS`.
 pub fn resources(snapshot: &Snapshot, wanted: Option<&str>) -> Vec<Value> {
     let wanted = |kind: &ResourceType| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind.short_name()));
     let of = |kind: ResourceType| snapshot.of(kind).values().map(move |resource| describe(kind, resource));
     ResourceType::ALL.into_iter().filter(wanted).flat_map(of).collect()
 }
 
-/// One resource, without secrets.
+/// One resource as JSON, without secrets.
 pub fn describe(kind: ResourceType, resource: &Resource) -> Value {
     json!({
         "type": kind.short_name(),
@@ -80,20 +79,20 @@ fn origins(origins: &Origins) -> Vec<String> {
     origins.iter().map(ToString::to_string).collect()
 }
 
-/// The dependency graph, with who is broken and who is affected.
+/// The dependency graph, with the broken and the affected objects.
 pub fn graph(engine: &Engine) -> Value {
     let (broken, affected) = engine.affected();
     let keys = |keys: BTreeSet<ObjectKey>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({ "edges": engine.graph().view(), "broken": keys(broken), "affected": keys(affected) })
 }
 
-/// The same for Graphviz.
+/// The dependency graph in Graphviz form.
 pub fn dot(engine: &Engine) -> String {
     let (broken, affected) = engine.affected();
     engine.graph().dot(&broken, &affected)
 }
 
-/// What was refused and is not served, each with its content.
+/// The refused configurations that are not served, each with its content.
 pub fn failed(failed: Vec<Failed>) -> Value {
     let entry = |mut failed: Failed| {
         if let Some(fields) = failed.told.as_object_mut() {
@@ -104,7 +103,7 @@ pub fn failed(failed: Vec<Failed>) -> Value {
     json!({ "failed": failed.into_iter().map(entry).collect::<Vec<_>>() })
 }
 
-/// What is remembered, and how storing it goes.
+/// The contents of the store, and the state of its commits.
 pub fn store(persisted: Option<&Persisted>, remembered: &Value) -> Value {
     let Some(Persisted { commits, errors, refused, last_duration, statistics, failing }) = persisted else {
         return json!({ "stored": false, "scopes": remembered });
@@ -126,7 +125,7 @@ pub fn store(persisted: Option<&Persisted>, remembered: &Value) -> Value {
     })
 }
 
-/// The Envoys: those that are connected and where each stands, and those that are managed.
+/// The connected Envoys with the state of each, and the managed Envoys.
 pub fn envoys(state: &State) -> Value {
     let managed: Vec<ManagedEnvoy> = state.envoys.as_ref().map_or_else(Vec::new, |views| {
         views.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
@@ -134,12 +133,13 @@ pub fn envoys(state: &State) -> Value {
     json!({ "connected": state.fleets.envoys(), "managed": managed })
 }
 
-/// The status of every object, with the Gateways as they are served.
+/// The status of every object, and the served Gateways.
 pub fn statuses(core: &Core) -> Value {
     json!({ "gateways": core.engine.gateways(), "objects": core.engine.statuses() })
 }
 
-/// Everything that is wrong: with objects, with what Envoys refused, and with files; and what stands in for it.
+/// All problems (faults of objects, refusals by Envoys, unreadable files), and the replacements that are served
+/// instead.
 pub fn faults(core: &Core) -> Value {
     let refused: Vec<Value> = core
         .engine

@@ -1,7 +1,7 @@
-//! Connections to the pages: how many there may be, from where, and for how long one may keep its place.
+//! Connections to the HTTP pages: limits in number, per client address, and in duration.
 //!
-//! A connection that waits for a request, or for the rest of one, gives way to a new one where there are as many as there
-//! may be: who only holds connections open keeps no health check out.
+//! When the limit is reached, a new connection replaces one that waits for a request or for the rest of one. A client
+//! that only keeps connections open therefore cannot block health checks.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -21,36 +21,36 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt;
 
-/// How long a connection may take to send the headers of a request, and how long it may be idle before them.
+/// Timeout for the headers of a request, and for an idle connection before them.
 pub(crate) const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection lasts; after its answer a client makes another one. One that does not take its answer ends
-/// [`CLOSING_TIMEOUT`] later.
+/// Maximum age of a connection; the client opens another one after its response. If the client does not read the
+/// response, the connection ends [`CLOSING_TIMEOUT`] later.
 pub(crate) const CONNECTION_AGE_MAX: Duration = Duration::from_secs(120);
-/// How long the answer that is being given may take then.
+/// Timeout for the response in progress when a connection is closed.
 pub(crate) const CLOSING_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of the headers of one request.
+/// Maximum size of the headers of one request, in bytes.
 const HEADER_BYTES_MAX: usize = 16 << 10;
-/// The pause where the system gives no more connections.
+/// Pause before the next `accept` after an error of the operating system.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How many connections one listener may have.
+/// Limits in the number of connections of one listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// In all.
+    /// Limit for all clients together.
     pub all: usize,
-    /// From one address (of IPv6, from one network of 64 bits).
+    /// Limit for one client address (for IPv6, one /64 network).
     pub per_peer: usize,
 }
 
-/// A connection that has a place.
+/// An accepted connection.
 struct Held {
     peer: IpAddr,
-    /// Requests that are being answered.
+    /// Number of requests in progress.
     answering: Arc<AtomicUsize>,
     task: AbortHandle,
 }
 
-/// Those that have a place, the oldest first.
+/// The accepted connections, oldest first.
 struct Holders {
     places: Places,
     held: BTreeMap<u64, Held>,
@@ -62,7 +62,8 @@ impl Holders {
         Self { places, held: BTreeMap::new(), next: 0 }
     }
 
-    /// Makes a place for a connection from there; `false` where all that could give way are being answered.
+    /// Makes room for a connection from `peer`; returns `false` if every connection that could be closed has a request
+    /// in progress.
     fn make_place(&mut self, peer: IpAddr) -> bool {
         let from_there = self.held.values().filter(|held| held.peer == peer).count();
         let of_peer = from_there >= self.places.per_peer;
@@ -84,13 +85,13 @@ impl Holders {
         self.next += 1;
     }
 
-    /// Forgets those that have ended.
+    /// Removes connections that have ended.
     fn sweep(&mut self) {
         self.held.retain(|_, held| !held.task.is_finished());
     }
 }
 
-/// Who has one address of IPv6 has all of its network.
+/// The network of an address: the owner of one IPv6 address has the whole /64.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -98,7 +99,7 @@ fn network(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Takes connections until the product ends, and then lets those that are being answered come to their end.
+/// Accepts connections until the product ends, then lets requests in progress finish.
 pub(super) async fn take(listener: TcpListener, pages: Router, places: Places, mut ending: watch::Receiver<bool>) {
     let (mut holders, mut connections) = (Holders::new(places), JoinSet::new());
     let is_ending = ending.clone();
@@ -145,7 +146,7 @@ async fn serve(stream: TcpStream, pages: Router, answering: Arc<AtomicUsize>, mu
     tokio::pin!(connection);
     let over = tokio::time::sleep(CONNECTION_AGE_MAX);
     tokio::select! {
-        // A connection that breaks, or says nothing in time, ends: there is no one to report it to.
+        // A connection that fails or times out just ends: there is no client left to report to.
         _ = connection.as_mut() => return,
         () = over => {}
         () = ended(&mut ending) => {}
@@ -155,11 +156,11 @@ async fn serve(stream: TcpStream, pages: Router, answering: Arc<AtomicUsize>, mu
 }
 
 async fn ended(ending: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, and with it the product.
+    // An error means that the sender is gone, and so is the product.
     let _ = ending.wait_for(|ending| *ending).await;
 }
 
-/// Counts a request until its answer is made.
+/// Counts a request as in progress until its response is made.
 struct Answered(Arc<AtomicUsize>);
 
 impl Answered {
@@ -216,7 +217,7 @@ mod tests {
             held.push(stream);
             assert!(ask(at, "/").await.unwrap().ends_with("ok"), "{}", held.len());
         }
-        // The oldest ones were ended.
+        // The oldest connections were closed.
         let mut byte = [0];
         let read = tokio::time::timeout(Duration::from_secs(2), held[0].read(&mut byte)).await.unwrap();
         assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");

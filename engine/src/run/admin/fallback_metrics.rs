@@ -1,4 +1,4 @@
-//! Metrics of the fallback, of finding out whom to blame, and of the store. Labels are Gateways, steps and kinds.
+//! Metrics of the fallback, of blame attribution and of the store. Labels are Gateways, steps and kinds.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use crate::fallback::attribution::Attributed;
 use crate::fallback::view::{FallbackReport, ServedState};
 use crate::run::store::persist::Persisted;
 
-/// Upper bounds of the histogram of rounds.
+/// Upper bounds of the histogram of attribution rounds.
 const ROUNDS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// See the module.
+/// Metrics of the fallback, of blame attribution and of the store.
 #[derive(Debug)]
 pub struct FallbackMetrics {
     active: IntGaugeVec,
@@ -35,15 +35,15 @@ pub struct FallbackMetrics {
     store_commit_seconds: Histogram,
     store_bytes: IntGauge,
     store_errors: IntCounterVec,
-    /// By Gateway, since when the oldest last valid version that is served is known to be good.
+    /// By Gateway: the time at which the oldest served last valid version was proven good.
     oldest: Mutex<BTreeMap<Arc<str>, i64>>,
 }
 
 impl FallbackMetrics {
-    /// All of them, at zero.
+    /// Registers all metrics with the value zero.
     ///
     /// # Errors
-    /// Never, as long as no two have the same name.
+    /// Returns an error only if two metrics have the same name.
     pub fn new(all: &Registry) -> prometheus::Result<Self> {
         let gauges =
             |name: &str, help: &str, labels: &[&str]| kept(all, IntGaugeVec::new(Opts::new(name, help), labels)?);
@@ -88,10 +88,10 @@ impl FallbackMetrics {
                 "Size of the resources of a fallback that an Envoy answered at once",
                 &BYTES,
             )?,
-            attribution_rounds: histogram("attribution_rounds", "Trials until it was known whom to blame", &ROUNDS)?,
+            attribution_rounds: histogram("attribution_rounds", "Trials until the object to blame was found", &ROUNDS)?,
             attribution_seconds: histogram(
                 "attribution_duration_seconds",
-                "Time from a refusal until it was known whom to blame",
+                "Time from a refusal until the object to blame was found",
                 &SECONDS,
             )?,
             last_valid_age: kept(
@@ -109,7 +109,7 @@ impl FallbackMetrics {
         })
     }
 
-    /// What is not served as it is desired, now.
+    /// Records which objects are currently not served as desired.
     pub fn fallback(&self, report: &FallbackReport) {
         self.active.reset();
         self.held.reset();
@@ -127,13 +127,13 @@ impl FallbackMetrics {
         }
     }
 
-    /// A translation with another fallback ended after so long.
+    /// Records the duration of a translation with another fallback.
     pub fn translated(&self, took: Duration) {
         self.translations.inc();
         self.translation_seconds.observe(took.as_secs_f64());
     }
 
-    /// An Envoy answered to a part of a fallback.
+    /// Records the answer of an Envoy to a part of a fallback.
     pub fn answered(&self, success: bool, bytes: usize, took: Option<Duration>) {
         let labels = [truth(success)];
         self.pushes.with_label_values(&labels).inc();
@@ -143,19 +143,19 @@ impl FallbackMetrics {
         }
     }
 
-    /// It is known whom to blame.
+    /// Records an attribution that found the culprit.
     pub fn attributed(&self, attributed: &Attributed) {
         self.attribution_rounds.observe(f64::from(attributed.rounds));
         self.attribution_seconds.observe(Duration::from_millis(attributed.took_ms).as_secs_f64());
     }
 
-    /// What observes how long commits take.
+    /// Returns a function that observes the duration of commits.
     pub fn commits(&self) -> impl Fn(Duration) + Send + 'static {
         let seconds: Histogram = self.store_commit_seconds.clone();
         move |took| seconds.observe(took.as_secs_f64())
     }
 
-    /// Brings up to date what changes by itself: ages, and what the store counts.
+    /// Updates the values that change with time: ages, and counters of the store.
     pub fn refresh(&self, persisted: Option<&Persisted>) {
         self.last_valid_age.reset();
         for (gateway, since) in &*self.oldest.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -1,4 +1,4 @@
-//! The age of inputs: how long ago files were last read whole, and an API server last answered.
+//! Metrics of input age: time since files were last read completely, and since the API server last answered.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use prometheus::{GaugeVec, Opts, Registry};
 
 use super::metrics::kept;
 
-/// When an input was last known to be current. Copies are one.
+/// The time at which an input was last current. Clones share the value.
 #[derive(Clone, Debug)]
 pub struct Pulse {
     started: Instant,
@@ -24,18 +24,18 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// It is current at this moment.
+    /// Records that the input is current now.
     pub fn beat(&self) {
         self.last.fetch_max(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// How long ago that was; counted from the start where it never was.
+    /// The time since the last beat, or since the start if there was none.
     pub fn age(&self) -> Duration {
         self.started.elapsed().saturating_sub(Duration::from_millis(self.last.load(Relaxed)))
     }
 }
 
-/// See the module.
+/// Metrics of input age.
 #[derive(Debug)]
 pub struct InputMetrics {
     age: GaugeVec,
@@ -43,22 +43,22 @@ pub struct InputMetrics {
 }
 
 impl InputMetrics {
-    /// Without any input.
+    /// Registers the metrics without any input.
     ///
     /// # Errors
-    /// Never, as long as no two metrics have the same name.
+    /// Returns an error only if two metrics have the same name.
     pub fn new(all: &Registry) -> prometheus::Result<Self> {
         let help = "Time since an input was last read whole (input=files) or last answered (input=api_server)";
         let age = GaugeVec::new(Opts::new("input_age_seconds", help), &["input"])?;
         Ok(Self { age: kept(all, age)?, pulses: Mutex::default() })
     }
 
-    /// The pulse of an input: from now on its age is exported.
+    /// The pulse of an input; from now on the age of this input is exported.
     pub fn pulse(&self, input: &'static str) -> Pulse {
         self.pulses.lock().unwrap_or_else(PoisonError::into_inner).entry(input).or_default().clone()
     }
 
-    /// Brings the ages up to date.
+    /// Updates the ages.
     pub fn refresh(&self) {
         for (input, pulse) in &*self.pulses.lock().unwrap_or_else(PoisonError::into_inner) {
             self.age.with_label_values(&[*input]).set(pulse.age().as_secs_f64());

@@ -1,5 +1,5 @@
-//! Metrics in Prometheus' text form. Labels are Gateways, types and kinds: as many as there are of those, never
-//! objects.
+//! Metrics in the Prometheus text format. Labels are Gateways, types and kinds, never objects, so that the number of
+//! series is bounded.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,16 +22,16 @@ use crate::refusal::{self, Class};
 use crate::report::ReplacementView;
 use crate::run::store::persist::Persisted;
 
-/// Upper bounds (seconds) of the histograms of time.
+/// Upper bounds of the duration histograms, in seconds.
 pub(super) const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
-/// Upper bounds of the histogram of bytes.
+/// Upper bounds of the size histograms, in bytes.
 pub(super) const BYTES: [f64; 8] = [1e2, 1e3, 1e4, 1e5, 1e6, 5e6, 2e7, 1e8];
 
-/// Every metric.
+/// All metrics.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// Translations that left everything as it was.
+    /// Translations that changed nothing.
     pub unchanged: IntCounter,
     broken_objects: IntGauge,
     regex_steps: IntCounter,
@@ -45,31 +45,31 @@ pub struct Metrics {
     push_success_at: IntGauge,
     nacks: IntCounterVec,
     refusals: IntCounterVec,
-    /// Does this replica write statuses and Events?
+    /// 1 if this replica writes statuses and Events.
     pub leader: IntGauge,
-    /// What is wrong with watches of an API server, and which rights are missing there.
+    /// Problems with watches of the API server, and missing permissions.
     pub troubles: IntGaugeVec,
     connected: IntGaugeVec,
     sent: Sent,
-    /// Those of the fallback and the store.
+    /// Metrics of the fallback and the store.
     pub fallback: FallbackMetrics,
-    /// Those of what replicas share.
+    /// Metrics of the state that replicas share.
     pub shared: SharedMetrics,
-    /// Those of inputs.
+    /// Metrics of inputs.
     pub inputs: InputMetrics,
-    /// Those by namespace.
+    /// Metrics by namespace.
     pub namespaces: NamespaceMetrics,
-    /// The Gateways of which there are series, whatever happened to them.
+    /// The Gateways that have series.
     gateways: Mutex<BTreeSet<Arc<str>>>,
-    /// When each Gateway's configuration was last handed out.
+    /// The time at which the configuration of each Gateway was last published.
     published: Mutex<HashMap<Arc<str>, Instant>>,
 }
 
 impl Metrics {
-    /// All of them, at zero.
+    /// Registers all metrics with the value zero.
     ///
     /// # Errors
-    /// Never, as long as no two have the same name.
+    /// Returns an error only if two metrics have the same name.
     pub fn new() -> prometheus::Result<Self> {
         let registry = Registry::new_custom(Some("holdfast".into()), None)?;
         let all = &registry;
@@ -98,7 +98,7 @@ impl Metrics {
             )?,
             replacements: gauges(
                 "route_replacements",
-                "Rules that a direct response stands in for",
+                "Rules that a direct response replaces",
                 &["gateway", "scope", "cause"],
             )?,
             translations: by_success("translation_total", "Translations")?,
@@ -139,7 +139,7 @@ impl Metrics {
                 responses: counters("xds_responses_sent_total", "Responses sent to Envoys", &["gateway", "type"])?,
                 resources: counters(
                     "xds_resources_sent_total",
-                    "Resources sent to Envoys (change=update), and names of resources told to be gone (change=removal)",
+                    "Resources sent to Envoys (change=update), and names of removed resources (change=removal)",
                     &["gateway", "type", "change"],
                 )?,
                 bytes: counters("xds_sent_bytes_total", "Bytes of responses sent to Envoys", &["gateway", "type"])?,
@@ -154,7 +154,7 @@ impl Metrics {
         })
     }
 
-    /// A translation ended after so long; without a time, it failed.
+    /// Records the duration of a translation; `None` for a translation that failed.
     pub fn translated(&self, took: Option<Duration>) {
         self.translations.with_label_values(&[truth(took.is_some())]).inc();
         if let Some(took) = took {
@@ -162,12 +162,12 @@ impl Metrics {
         }
     }
 
-    /// So many objects have a fault that keeps something from being served as written.
+    /// Records the number of objects with a fault because of which a part of them is not served as written.
     pub fn broken(&self, objects: usize) {
         self.broken_objects.set(signed(objects));
     }
 
-    /// What stands in the place of rules now.
+    /// Records the replacements of rules that are currently served.
     pub fn replaced(&self, replacements: &[ReplacementView]) {
         self.replacements.reset();
         for ReplacementView { gateway, scope, cause, .. } in replacements {
@@ -181,20 +181,20 @@ impl Metrics {
         }
     }
 
-    /// A configuration was handed to the xDS server.
+    /// Records that a configuration was passed to the xDS server.
     pub fn published(&self, gateway: &Arc<str>, snapshot: &Snapshot) {
         for kind in ResourceType::ALL {
             self.resources.with_label_values(&[gateway, kind.short_name()]).set(signed(snapshot.of(kind).len()));
         }
         for class in Class::ALL {
-            // At zero, so that the first refusal is an increase.
+            // The series starts at zero, so that the first refusal is an increase.
             self.refusals.with_label_values(&[&**gateway, class.name()]);
         }
         self.published.lock().unwrap_or_else(PoisonError::into_inner).insert(gateway.clone(), Instant::now());
     }
 
-    /// These are the Gateways. What is counted by Gateway begins at 0 when one is known, and ends with it: an increase
-    /// from nothing to 1 would be none.
+    /// Records the current Gateways. Counters by Gateway start at 0 when the Gateway appears, because a series that
+    /// starts at 1 shows no increase, and are removed with the Gateway.
     pub fn known<'a>(&self, gateways: impl Iterator<Item = &'a Arc<str>>) {
         let mut known = self.gateways.lock().unwrap_or_else(PoisonError::into_inner);
         let now: BTreeSet<Arc<str>> = gateways.cloned().collect();
@@ -205,22 +205,23 @@ impl Metrics {
         }
         for (gateway, kind) in known.difference(&now).flat_map(|gateway| ResourceType::ALL.map(|kind| (gateway, kind)))
         {
-            // It is there, unless it was removed elsewhere.
+            // The series exists, unless other code removed it.
             let _ = self.nacks.remove_label_values(&[&**gateway, kind.short_name()]);
         }
         *known = now;
     }
 
-    /// A Gateway is gone.
+    /// Removes the series of a Gateway that is gone.
     pub fn withdrawn(&self, gateway: &Arc<str>) {
         for kind in ResourceType::ALL {
-            // It may never have been published.
+            // The Gateway may never have been published.
             let _ = self.resources.remove_label_values(&[gateway, kind.short_name()]);
         }
         self.published.lock().unwrap_or_else(PoisonError::into_inner).remove(gateway);
     }
 
-    /// An Envoy answered; `served` is what its Gateway's Envoys should have, and whether that is a fallback.
+    /// Records the answer of an Envoy. `served` is the snapshot that the Envoys of its Gateway should have, `fallback`
+    /// whether that snapshot is a fallback.
     pub fn answered(&self, answer: &Answer, served: Option<&Snapshot>, fallback: bool) {
         let success = answer.outcome == Outcome::Acknowledged;
         let bytes: usize = answer
@@ -252,10 +253,10 @@ impl Metrics {
         }
     }
 
-    /// All of them as text, with what the xDS server and the store count themselves.
+    /// All metrics as text, including the counters of the xDS server and the store.
     ///
     /// # Errors
-    /// Never, in practice: the text is written to memory.
+    /// Returns no error in practice: the text is written to memory.
     pub fn text(&self, fleets: &Fleets, persisted: Option<&Persisted>) -> prometheus::Result<String> {
         self.fallback.refresh(persisted);
         self.inputs.refresh();
@@ -276,7 +277,7 @@ impl Metrics {
     }
 }
 
-/// What the xDS server counts by Gateway and type.
+/// Counters of the xDS server by Gateway and type.
 #[derive(Debug)]
 struct Sent {
     responses: IntCounterVec,
@@ -302,7 +303,8 @@ impl Sent {
     }
 }
 
-/// Raises a counter to a value. A value below it was counted anew: a Gateway of that name was created again.
+/// Raises a counter to a value. A lower value means that counting restarted, since a Gateway of that name was created
+/// again.
 pub(super) fn raise(counters: &IntCounterVec, labels: &[&str], value: u64) {
     let counter = counters.with_label_values(labels);
     if value < counter.get() {
@@ -324,12 +326,12 @@ pub(super) fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
-/// A counter begins with both outcomes, at 0.
+/// Initializes a counter with both outcomes at 0.
 pub(super) fn both_counts(counters: &IntCounterVec) {
     [true, false].iter().for_each(|success| counters.with_label_values(&[truth(*success)]).inc_by(0));
 }
 
-/// A histogram begins with both outcomes, at 0.
+/// Initializes a histogram with both outcomes at 0.
 pub(super) fn both(histograms: &HistogramVec) {
     [true, false].iter().for_each(|success| drop(histograms.with_label_values(&[truth(*success)])));
 }

@@ -1,6 +1,6 @@
-//! What people and tools ask a running Holdfast over HTTP: diagnostics on one listener, metrics and health on another.
+//! HTTP endpoints of a running Holdfast: diagnostics on one listener, metrics and health on another.
 //!
-//! Reading only: nothing here changes anything, and no secret's content appears anywhere.
+//! All endpoints are read-only, and no content of a Secret appears in them.
 
 pub mod debug;
 mod door;
@@ -27,10 +27,10 @@ use super::serve::core::Asker;
 use super::serve::health::Health;
 use super::store::persist::Persist;
 
-/// What the pages are made from.
+/// The data sources of the pages.
 #[derive(Clone)]
 pub struct State {
-    /// Asks the main loop.
+    /// Sends queries to the main loop.
     pub asker: Asker,
     /// Counters.
     pub metrics: Arc<Metrics>,
@@ -38,9 +38,9 @@ pub struct State {
     pub health: Arc<Health>,
     /// The connected Envoys.
     pub fleets: Fleets,
-    /// The managed Envoys, where there are such.
+    /// The managed Envoys, if there are any.
     pub envoys: Option<Views>,
-    /// What stores, where something can be stored.
+    /// The persistence of the store, if there is a store.
     pub store: Option<Arc<Persist>>,
 }
 

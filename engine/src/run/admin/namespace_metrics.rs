@@ -11,12 +11,12 @@ use crate::fault::Fault;
 use crate::health::{Health, Severity};
 use crate::report::missing_back_ends;
 
-/// Namespaces that have series of their own; what is wrong in others counts under [`OTHER`].
+/// Limit in namespaces with series of their own; problems in all other namespaces are counted under [`OTHER`].
 pub const NAMESPACES_MAX: usize = 100;
-/// The label of all namespaces beyond [`NAMESPACES_MAX`]. No namespace is called so: `_` is not allowed in a name.
+/// The label for all namespaces beyond [`NAMESPACES_MAX`]. No namespace has this name: `_` is not allowed in names.
 pub const OTHER: &str = "_other";
 
-/// See the module.
+/// Metrics by namespace.
 #[derive(Debug)]
 pub struct NamespaceMetrics {
     objects: IntGaugeVec,
@@ -24,15 +24,15 @@ pub struct NamespaceMetrics {
     findings: IntGaugeVec,
     unhealthy: IntGaugeVec,
     input_problems: IntGauge,
-    /// Namespaces in which something was wrong, in the order in which they were known; they keep their series.
+    /// Namespaces that had a problem, up to the limit; they keep their series.
     known: Mutex<BTreeSet<Arc<str>>>,
 }
 
 impl NamespaceMetrics {
-    /// Without any namespace.
+    /// Registers the metrics without any namespace.
     ///
     /// # Errors
-    /// Never, as long as no two metrics have the same name.
+    /// Returns an error only if two metrics have the same name.
     pub fn new(all: &Registry) -> prometheus::Result<Self> {
         let gauges =
             |name: &str, help: &str, labels: &[&str]| kept(all, IntGaugeVec::new(Opts::new(name, help), labels)?);
@@ -44,7 +44,7 @@ impl NamespaceMetrics {
             )?,
             missing: gauges(
                 "missing_backends",
-                "References to back ends that do not exist, or may not be used: their requests are answered with an error",
+                "References to backends that do not exist, or may not be used: their requests are answered with an error",
                 &["namespace"],
             )?,
             findings: gauges(
@@ -67,7 +67,7 @@ impl NamespaceMetrics {
         })
     }
 
-    /// What is not served as it is desired, now.
+    /// Records which objects are currently not served as desired.
     pub fn fallback(&self, report: &FallbackReport) {
         let mut counts: BTreeMap<(Arc<str>, Arc<str>, &str), usize> = BTreeMap::new();
         for (step, object) in report.by_step() {
@@ -79,7 +79,7 @@ impl NamespaceMetrics {
         }
     }
 
-    /// What is at fault, now.
+    /// Records the current faults.
     pub fn faults(&self, faults: &[Fault]) {
         let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for (namespace, count) in missing_back_ends(faults) {
@@ -94,7 +94,7 @@ impl NamespaceMetrics {
         }
     }
 
-    /// How everything is, now.
+    /// Records the current health.
     pub fn health(&self, health: &Health) {
         for severity in Severity::ALL {
             self.findings.with_label_values(&[severity.name()]).set(signed(health.of(severity).len()));
@@ -110,7 +110,7 @@ impl NamespaceMetrics {
         }
     }
 
-    /// The namespace, as far as there is a series for it.
+    /// The label of a namespace: its name, or [`OTHER`] beyond the limit.
     fn label(&self, namespace: &Arc<str>) -> Arc<str> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(namespace) {
@@ -154,11 +154,11 @@ mod tests {
         metrics.faults(&faults);
         let of = |namespace: &str| metrics.missing.with_label_values(&[namespace]).get();
         assert_eq!((of("team-000"), of("team-099"), of(OTHER)), (1, 1, 5));
-        // One that is well again keeps its series, at 0.
+        // A namespace that has recovered keeps its series, at 0.
         metrics.faults(&faults[1..]);
         assert_eq!((of("team-000"), of("team-099"), of(OTHER)), (0, 1, 5));
         let own = Fault { reason: "InvalidCertificateRef", field: "spec.tls".into(), ..missing("team-000") };
         metrics.faults(&[own]);
-        assert_eq!((of("team-000"), of("team-001")), (0, 0), "a missing Secret is no missing back end");
+        assert_eq!((of("team-000"), of("team-001")), (0, 0), "a missing Secret is no missing backend");
     }
 }

@@ -1,4 +1,4 @@
-//! Which path leads to which page.
+//! Routes from URL paths to pages.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::fallback::view::FallbackReport;
 use crate::health::Summary;
 use crate::run::serve::core::Core;
 
-/// How many questions are worked on at once; further ones wait.
+/// Limit in requests that are processed at a time; further requests wait.
 const REQUESTS_MAX: usize = 16;
-/// How long a page may take.
+/// Timeout of a page.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// `/debug/...`.
+/// The pages below `/debug`.
 pub fn debug_pages(state: State) -> Router {
     let index = "/debug/health\n/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n\
                  /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
@@ -47,8 +47,8 @@ pub fn debug_pages(state: State) -> Router {
     limited(pages)
 }
 
-/// A browser can be made to ask this host under another name (DNS rebinding), and would hand the answer to the page that
-/// made it: only questions to an address or to `localhost` are answered.
+/// Accepts only requests to an IP address or to `localhost`. A browser can be made to send requests to this host under
+/// another name (DNS rebinding), and would pass the response to the page that caused them.
 async fn by_address_only(request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
     let name =
@@ -61,7 +61,7 @@ async fn by_address_only(request: Request, next: Next) -> Response {
     }
 }
 
-/// `/metrics`, `/healthz`, `/readyz`.
+/// `/metrics`, `/healthz` and `/readyz`.
 pub fn metrics_pages(state: State) -> Router {
     let pages = Router::new()
         .route("/metrics", get(metrics))
@@ -82,7 +82,7 @@ fn limited(pages: Router) -> Router {
     ))
 }
 
-/// `/debug/config/fallback`: the report, and beside it what all else that is served looks like.
+/// `/debug/config/fallback`: the report of the fallback, with a summary of health.
 #[derive(Serialize)]
 struct FallbackPage {
     #[serde(flatten)]
@@ -98,7 +98,7 @@ struct ConfigQuery {
 
 async fn config(Extract(state): Extract<State>, Query(query): Query<ConfigQuery>) -> Response {
     let Some(config) = state.asker.ask(debug::Config::of).await else { return ending() };
-    // Decoding every resource takes time that the main loop should not spend.
+    // Decoding all resources takes time, so it does not run on the main loop.
     let page = move || config.page(query.gateway.as_deref(), query.r#type.as_deref());
     json(tokio::task::spawn_blocking(page).await.ok())
 }
@@ -136,7 +136,7 @@ async fn fallback(Extract(state): Extract<State>) -> Response {
 
 async fn failed(Extract(state): Extract<State>) -> Response {
     let Some(failed) = state.asker.ask(|core| core.engine.failed()).await else { return ending() };
-    // As for what is served.
+    // Decoded outside of the main loop, as for the served configuration.
     json(tokio::task::spawn_blocking(move || debug::failed(failed)).await.ok())
 }
 
@@ -182,12 +182,12 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// How long `/readyz?verbose` waits for the health of this moment. The checks above it have to be answered in time also
+/// How long `/readyz?verbose` waits for the current health. The checks listed before it must be answered in time even
 /// while the main loop is busy.
 const HEALTH_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Health as a sentence: of this moment, or where the main loop is busy, as it was last reported. Unset before the
-/// first report: nothing is known then.
+/// Health as a sentence: the current health, or the last reported one while the main loop is busy. `None` before the
+/// first report, when nothing is known.
 async fn in_words(state: &State) -> Option<String> {
     let reported = state.health.served()?;
     let now = tokio::time::timeout(HEALTH_TIME_MAX, state.asker.ask(|core| core.health().summary())).await;
@@ -211,7 +211,7 @@ async fn readyz(Extract(state): Extract<State>, Query(query): Query<Vec<(String,
         }
     }
     if query.iter().any(|(name, _)| name == "verbose") {
-        // For people: a Holdfast that serves a fallback is ready all the same.
+        // For people: a Holdfast that serves a fallback is ready nevertheless.
         text.push_str(&in_words(&state).await.map(|words| format!("[i]{words}\n")).unwrap_or_default());
     }
     text.push_str(if ready { "ready\n" } else { "not ready\n" });

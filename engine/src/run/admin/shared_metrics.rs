@@ -1,4 +1,4 @@
-//! Metrics of what replicas share.
+//! Metrics of the state that replicas share.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use prometheus::{IntCounter, IntGauge, Registry};
 
 use super::metrics::kept;
 
-/// See the module. Copies count the same.
+/// Metrics of the state that replicas share. Clones share their values.
 #[derive(Clone, Debug)]
 pub struct SharedMetrics {
     read_at: IntGauge,
@@ -17,10 +17,10 @@ pub struct SharedMetrics {
 }
 
 impl SharedMetrics {
-    /// All of them, at zero.
+    /// Registers all metrics with the value zero.
     ///
     /// # Errors
-    /// Never, as long as no two have the same name.
+    /// Returns an error only if two metrics have the same name.
     pub fn new(all: &Registry) -> prometheus::Result<Self> {
         let gauge = |name: &str, help: &str| kept(all, IntGauge::new(name, help)?);
         let read_at = "When this replica last reached what replicas share";
@@ -37,7 +37,7 @@ impl SharedMetrics {
         })
     }
 
-    /// It was reached, and is known up to this generation; this replica wrote it where `written`.
+    /// Records that the shared store was reached, up to `generation`; `written` if this replica wrote that generation.
     pub fn reached(&self, generation: u64, bytes: u64, written: bool) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -49,7 +49,7 @@ impl SharedMetrics {
         self.generation.set(signed(generation));
     }
 
-    /// It could not be reached.
+    /// Records that the shared store could not be reached.
     pub fn failed(&self) {
         self.errors.inc();
     }

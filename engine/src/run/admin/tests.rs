@@ -1,4 +1,4 @@
-//! The pages of a main loop at work, without Envoys: objects come in, pages are asked.
+//! HTTP pages of a running main loop without Envoys: the tests send objects and request pages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ spec:
   rules: [{backendRefs: [{name: nowhere, port: 80}]}]
 ";
 
-/// A main loop, and what speaks to it.
+/// A main loop, with the channels to it.
 struct Loop {
     state: State,
     readings: mpsc::Sender<Reading>,
@@ -98,7 +98,7 @@ impl Loop {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Asks a page until it has some words.
+    /// Requests a page until it contains the given words.
     async fn comes_to_say(&self, path: &str, words: &str) -> String {
         for _ in 0..6000 {
             let (_, text) = self.metrics(path).await;
@@ -173,7 +173,7 @@ async fn readiness_has_the_health_of_this_moment_and_answers_while_the_loop_is_b
     it.readings.send(read(folder.path())).await.unwrap();
     it.comes_to_say("/readyz?verbose", "[+]translation ok\n").await;
     let sentence = it.state.asker.ask(|core| core.health().summary().sentence()).await.unwrap();
-    // What was last reported may be old: the sentence is of this moment.
+    // The last reported health may be old; the sentence must describe the current health.
     it.state.health.note(crate::health::Summary::default());
     it.comes_to_say("/readyz?verbose", &format!("[i]{sentence}\n")).await;
 
@@ -186,7 +186,7 @@ async fn readiness_has_the_health_of_this_moment_and_answers_while_the_loop_is_b
     it.comes_to_say("/readyz?verbose", &format!("[i]{sentence}\n")).await;
 }
 
-/// A route of which one rule cannot be served.
+/// A route with one rule that cannot be served.
 const BROKEN: &str = r"
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -268,7 +268,7 @@ async fn metrics_count_translations_answers_and_replacements() {
     };
     it.notices.send(Notice::Answered(answer(Outcome::Acknowledged))).await.unwrap();
     it.notices.send(Notice::Answered(answer(Outcome::Refused { message: "no".into() }))).await.unwrap();
-    // A page may be read between two counters of one answer.
+    // A page may be read between the updates of two counters for one answer.
     for line in [
         r#"holdfast_nacks_total{gateway="infra/web",type="RDS"} 1"#,
         r#"holdfast_configuration_push_total{success="true"} 1"#,

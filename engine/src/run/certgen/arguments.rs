@@ -13,49 +13,51 @@ use crate::run::arguments::{GatewayName, SecretName};
 use crate::run::failure::Failure;
 use crate::run::xds::arguments::trust_domain;
 
-/// Shorter lives could not be renewed in time.
+/// Minimum lifetime: a certificate with a shorter one could not be renewed in time.
 const LIFE_MIN: Duration = Duration::from_secs(3600);
 
 /// `holdfast certgen`.
 #[derive(Debug, Args)]
 pub struct CertgenArgs {
-    /// Folder for the certificates: authority/ (keep it to yourself), server/, gateways/NAMESPACE_NAME/
+    /// Folder for the certificates: authority/ (keep it private), server/, gateways/NAMESPACE_NAME/
     #[arg(long, env = "CONTROLLER_OUT", value_name = "DIR", conflicts_with = "secret")]
     #[arg(required_unless_present = "secret")]
     pub out: Option<PathBuf>,
-    /// Secret of an API server for the server's certificate, instead of a folder; that of the authority is called
-    /// NAME-authority beside it (keep it to yourself), that of a Gateway GATEWAY-holdfast-xds in its namespace
+    /// Secret for the server's certificate, written through the API server instead of to a folder. The Secret of the
+    /// authority is called NAME-authority in the same namespace (keep it private), that of a Gateway
+    /// GATEWAY-holdfast-xds in the Gateway's namespace
     #[arg(long, env = "CONTROLLER_SECRET", value_name = "NAMESPACE/NAME")]
     pub secret: Option<SecretName>,
-    /// How the API server is reached [default: the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config]
+    /// Connection to the API server [default: the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config]
     #[arg(long, env = "CONTROLLER_KUBECONFIG", value_name = "FILE", requires = "secret")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: its current context]
     #[arg(long, env = "CONTROLLER_KUBE_CONTEXT", value_name = "NAME", requires = "secret")]
     pub kube_context: Option<String>,
     /// Names or addresses by which Envoys reach the xDS server
     #[arg(long, env = "CONTROLLER_SERVER_NAME", value_name = "NAME", required = true, value_delimiter = ',')]
     pub server_name: Vec<String>,
-    /// Gateways whose Envoys need a certificate
+    /// Gateways with Envoys that need a certificate
     #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME", value_delimiter = ',')]
     pub gateway: Vec<GatewayName>,
-    /// The domain in the URIs of their certificates, as of --xds-trust-domain
+    /// Trust domain in the URIs of the Gateways' certificates, as in --xds-trust-domain
     #[arg(long, env = "CONTROLLER_TRUST_DOMAIN", value_name = "DOMAIN", default_value = names::TRUST_DOMAIN)]
     #[arg(value_parser = trust_domain)]
     pub trust_domain: String,
-    /// Where an Envoy will see its folder, or its Secret [default: where it is written; of a Secret /etc/holdfast/xds]
+    /// Path at which an Envoy sees its folder or its Secret [default: the path of the folder; for a Secret
+    /// /etc/holdfast/xds]
     #[arg(long, env = "CONTROLLER_MOUNT_PATH", value_name = "DIR")]
     pub mount_path: Option<PathBuf>,
-    /// How long certificates live; what has less than a third of it left is renewed
+    /// Lifetime of certificates; a certificate with less than a third of it left is renewed
     #[arg(long, env = "CONTROLLER_LIFETIME", value_name = "DURATION", default_value = "2160h", value_parser = life)]
     pub lifetime: Duration,
-    /// How long the authority lives
+    /// Lifetime of the authority
     #[arg(long, env = "CONTROLLER_AUTHORITY_LIFETIME", value_name = "DURATION", default_value = "87600h")]
     #[arg(value_parser = life)]
     pub authority_lifetime: Duration,
 }
 
-/// What is to be there; lives in seconds.
+/// The desired certificates; lifetimes in seconds.
 #[derive(Debug)]
 pub(super) struct Wish {
     pub(super) server_names: Vec<String>,
@@ -67,10 +69,10 @@ pub(super) struct Wish {
 }
 
 impl CertgenArgs {
-    /// What is to be there, and where.
+    /// Returns the desired certificates, and where to keep them.
     ///
     /// # Errors
-    /// Where the flags contradict each other, or there is no API server to ask.
+    /// Returns an error if the flags contradict each other, or if no API server is configured.
     pub(super) fn wish(self) -> Result<(Wish, Place), Failure> {
         if self.mount_path.as_ref().is_some_and(|path| !path.is_absolute()) {
             return Err(Failure::usage("--mount-path: the path must be absolute, as the Envoy sees it"));
@@ -94,7 +96,7 @@ impl CertgenArgs {
                 let secrets = Box::new(Secrets::of(self.kubeconfig.as_deref(), self.kube_context.as_deref())?);
                 Place::Secrets { secrets, server }
             }
-            (None, None) => return Err(Failure::usage("say where: --out or --secret")),
+            (None, None) => return Err(Failure::usage("name a destination: --out or --secret")),
         };
         Ok((wish, place))
     }

@@ -1,4 +1,4 @@
-//! Who signs: the authorities that are trusted, and which of them signs now.
+//! Certificate authorities: the trusted ones, and the one that signs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,11 +14,10 @@ use super::leaf::{self, DIFFER};
 use super::shelf::Contents;
 use crate::run::xds::credentials::AUTHORITIES;
 
-/// For how long a new authority is only trusted, so that everybody has read of it before something is signed by it; in
-/// seconds.
+/// How long a new authority is only trusted before it signs, in seconds, so that every reader has loaded it by then.
 pub(super) const TRUSTED_FIRST: u64 = 24 * 3600;
 
-/// All authorities, by when each was made (seconds since 1970): this is also its name.
+/// All authorities by creation time (seconds since 1970), which is also the name of an authority.
 #[derive(Debug)]
 pub(super) struct Authorities(BTreeMap<u64, Authority>);
 
@@ -30,7 +29,7 @@ struct Authority {
 }
 
 impl Authorities {
-    /// Those of a shelf. What is no authority there is left alone.
+    /// Reads the authorities on a shelf. Ignores other content.
     pub(super) fn read(contents: &Contents) -> Result<Self> {
         let mut all = BTreeMap::new();
         for (name, pem) in contents {
@@ -43,7 +42,7 @@ impl Authorities {
         Ok(Self(all))
     }
 
-    /// Makes another one where the newest has less than a third of its life left.
+    /// Creates another authority if the newest has less than a third of its lifetime left.
     pub(super) fn renew(&mut self, now: u64, life: u64) -> Result<Option<String>> {
         if self.0.last_key_value().is_some_and(|(made, newest)| !leaf::is_due(*made, newest.not_after, now)) {
             return Ok(None);
@@ -57,7 +56,7 @@ impl Authorities {
         Ok(Some("made an authority\n".to_owned()))
     }
 
-    /// What is kept of them: those that have not expired.
+    /// The shelf content: the authorities that have not expired.
     pub(super) fn contents(&self, now: u64) -> Contents {
         let mut contents = Contents::new();
         for (made, authority) in self.current(now) {
@@ -68,7 +67,7 @@ impl Authorities {
         contents
     }
 
-    /// All that are trusted, the newest first.
+    /// All trusted authorities as PEM, newest first.
     pub(super) fn bundle(&self, now: u64) -> String {
         self.current(now).rev().fold(String::new(), |mut all, (_, authority)| {
             // Writing to a String cannot fail.
@@ -77,12 +76,12 @@ impl Authorities {
         })
     }
 
-    /// Who signs now, its certificate, and until when it lives.
+    /// The authority that signs now, with its certificate and the time at which it expires.
     pub(super) fn signer(&self, now: u64) -> Result<(Issuer<'static, KeyPair>, &[u8], u64)> {
         let is_known = |(made, _): &(&u64, &Authority)| **made + TRUSTED_FIRST <= now;
         let signer = self.current(now).rev().find(is_known).or_else(|| self.current(now).next());
         let (made, authority) = signer.context("there is no authority")?;
-        // What is wrong with its text is not told.
+        // The parse error is dropped, since it could contain parts of the key.
         let key = KeyPair::from_pem(&authority.key_pem).ok().context("the key of an authority cannot be read")?;
         Ok((Issuer::new(params(*made), key), authority.pem.as_bytes(), authority.not_after))
     }

@@ -1,4 +1,4 @@
-//! One certificate of a server or of a Gateway's Envoys: when it is due, and a new one.
+//! Certificates of the xDS server and of a Gateway's Envoys: renewal check and creation.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,28 +17,29 @@ use super::shelf::Contents;
 use crate::check::certificate::check_pair;
 use crate::run::xds::credentials::{CERTIFICATE, KEY};
 
-/// By how much the clocks of those who check may be behind, in seconds.
+/// Backdating of new certificates, in seconds: tolerance for peers with a slow clock.
 pub(super) const DIFFER: u64 = 300;
 
-/// What a certificate is to be.
+/// The desired properties of a certificate.
 #[derive(Debug)]
 pub(super) struct Leaf {
     pub(super) role: Role,
-    /// In seconds.
+    /// Lifetime, in seconds.
     pub(super) life: u64,
 }
 
-/// Whose it is.
+/// The owner of a certificate.
 #[derive(Debug)]
 pub(super) enum Role {
-    /// The xDS server's, with its names.
+    /// The xDS server, with its names.
     Server(Vec<String>),
-    /// That of a Gateway's Envoys, with the Gateway's URI.
+    /// The Envoys of a Gateway, with the Gateway's URI.
     Gateway(String),
 }
 
 impl Leaf {
-    /// Puts a new one in the place of one that is due, or that is not as it is to be; says so where it did.
+    /// Replaces the certificate if it is due or differs from the desired properties. Returns a line for the report if
+    /// it was replaced.
     pub(super) fn renew(&self, contents: &mut Contents, authorities: &Authorities, now: u64) -> Result<Option<String>> {
         let (issuer, signer, signer_ends) = authorities.signer(now)?;
         if self.is_fine(contents, signer, now) == Some(true) {
@@ -75,7 +76,7 @@ impl Leaf {
         let found = pem.parse_x509().ok()?;
         let (_, signer) = parse_x509_pem(signer).ok()?;
         let signer = signer.parse_x509().ok()?;
-        // By its key: two that were made in the same second have one name.
+        // Compared by key: two authorities that were made in the same second have the same name.
         let by_signer = signed_by(&found)? == key_of(&signer)?;
         let (from, until) = validity(certificate)?;
         let names = found.subject_alternative_name().ok()??;
@@ -118,7 +119,7 @@ impl Leaf {
     }
 }
 
-/// Which key a certificate says that it was signed with.
+/// The identifier of the key that signed a certificate, as the certificate states it.
 fn signed_by<'a>(certificate: &'a X509Certificate<'_>) -> Option<&'a [u8]> {
     certificate.extensions().iter().find_map(|extension| match extension.parsed_extension() {
         ParsedExtension::AuthorityKeyIdentifier(found) => Some(found.key_identifier.as_ref()?.0),
@@ -126,7 +127,7 @@ fn signed_by<'a>(certificate: &'a X509Certificate<'_>) -> Option<&'a [u8]> {
     })
 }
 
-/// How certificates name the key of an authority.
+/// The identifier of an authority's key, by which certificates refer to it.
 fn key_of<'a>(authority: &'a X509Certificate<'_>) -> Option<&'a [u8]> {
     authority.extensions().iter().find_map(|extension| match extension.parsed_extension() {
         ParsedExtension::SubjectKeyIdentifier(found) => Some(found.0),
@@ -134,13 +135,13 @@ fn key_of<'a>(authority: &'a X509Certificate<'_>) -> Option<&'a [u8]> {
     })
 }
 
-/// Is less than a third of its life left?
+/// Returns whether less than a third of the lifetime is left.
 pub(super) fn is_due(from: u64, until: u64, now: u64) -> bool {
     let life = until.saturating_sub(from);
     until.saturating_sub(now).saturating_mul(3) < life
 }
 
-/// Begin and end of a certificate in PEM, in seconds since 1970.
+/// Start and end of the validity of a PEM certificate, in seconds since 1970.
 pub(super) fn validity(pem: &[u8]) -> Option<(u64, u64)> {
     let (_, pem) = parse_x509_pem(pem).ok()?;
     let certificate = pem.parse_x509().ok()?;

@@ -1,8 +1,8 @@
-//! `holdfast certgen`: the certificates of the xDS server and of the Envoys that read from it, made and renewed.
+//! `holdfast certgen`: creates and renews the certificates of the xDS server and of its Envoys.
 //!
-//! Run again and again, it renews what has less than a third of its life left, and leaves alone what has not. Whoever
-//! reads the files, Holdfast and Envoys, picks up new ones by itself. A new authority is trusted for a day before
-//! anything is signed by it, and an old one until it expires: nobody meets a certificate that he cannot check yet.
+//! The command is run periodically: it renews certificates with less than a third of their lifetime left, and leaves
+//! the others unchanged. Holdfast and Envoy reload new files by themselves. A new authority is trusted for a day before
+//! it signs, and an old one until it expires, so that no peer receives a certificate that it cannot verify yet.
 
 mod arguments;
 mod authority;
@@ -26,10 +26,11 @@ use super::output;
 use super::xds::credentials::{AUTHORITIES, Credentials, SDS_AUTHORITIES, SDS_CERTIFICATE};
 use crate::identity::names;
 
-/// Makes and renews.
+/// Creates and renews certificates.
 ///
 /// # Errors
-/// Where something cannot be made or written. What was written before that is whole.
+/// Returns an error if a certificate cannot be made or written. Certificates that were written before the error are
+/// complete.
 pub fn run(args: CertgenArgs) -> Result<ExitCode, Failure> {
     let (wish, place) = args.wish()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -38,7 +39,7 @@ pub fn run(args: CertgenArgs) -> Result<ExitCode, Failure> {
     output::print(&text)
 }
 
-/// What was done, one line each.
+/// Renews everything that is due; returns a line for each renewal.
 fn renew(wish: &Wish, place: &Place, now: u64) -> anyhow::Result<Vec<String>> {
     let mut told = Vec::new();
     let shelf = place.authority();
@@ -68,7 +69,7 @@ fn renew(wish: &Wish, place: &Place, now: u64) -> anyhow::Result<Vec<String>> {
     Ok(told)
 }
 
-/// A certificate in its place, with whom its owner is to trust and how Envoy is told of both.
+/// Writes a certificate with the authorities that its owner trusts and, for an Envoy, the SDS files that refer to both.
 fn put(
     shelf: &dyn Shelf,
     leaf: &Leaf,

@@ -1,4 +1,4 @@
-//! Where all of it stands: in a folder, or in Secrets of an API server.
+//! Storage of certificates: a folder, or Secrets of an API server.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,20 @@ use super::secrets::{Secrets, TLS};
 use super::shelf::{Folder, Shelf};
 use crate::run::failure::Failure;
 
-/// What the Secret of the authority has after the name of the server's.
+/// Suffix of the Secret of the authority, after the name of the server's Secret.
 const AUTHORITY: &str = "-authority";
-/// What the Secret of a Gateway's certificate has after the name of the Gateway.
+/// Suffix of the Secret of a Gateway's certificate, after the name of the Gateway.
 const GATEWAY: &str = "-holdfast-xds";
-/// Where an Envoy sees what is in its Secret, where nothing else is said.
+/// Default path at which an Envoy mounts its Secret.
 const MOUNT_PATH: &str = "/etc/holdfast/xds";
-/// Bytes of a Secret's name.
+/// Maximum length of a Secret's name, in bytes.
 const NAME_BYTES_MAX: usize = 253;
 
-/// See the module.
+/// Storage of certificates.
 pub(super) enum Place {
-    /// Below this folder.
+    /// Folders below this folder.
     Folder(PathBuf),
-    /// In Secrets; the server's is named.
+    /// Secrets; `server` is the Secret of the xDS server.
     Secrets { secrets: Box<Secrets>, server: ObjectKey },
 }
 
@@ -37,7 +37,7 @@ impl Place {
         }
     }
 
-    /// The server's certificate.
+    /// The certificate of the server.
     pub(super) fn server(&self) -> Box<dyn Shelf + '_> {
         match self {
             Place::Folder(folder) => Box::new(Folder(folder.join("server"))),
@@ -53,7 +53,7 @@ impl Place {
         }
     }
 
-    /// Where an Envoy sees it, where nothing else is said.
+    /// The default path at which an Envoy sees its certificate.
     pub(super) fn seen_at(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         match self {
             Place::Folder(folder) => Ok(std::path::absolute(gateway_folder(folder, namespace, name))?),
@@ -62,10 +62,10 @@ impl Place {
     }
 }
 
-/// Can Secrets be named so?
+/// Checks that the names of all Secrets have a valid length.
 ///
 /// # Errors
-/// Where one cannot.
+/// Returns an error if a name is too long.
 pub(super) fn check_names(server: &ObjectKey, gateways: &[String]) -> Result<(), Failure> {
     let too_long = |flag: &str, name: &str| {
         Failure::usage(format!(
@@ -91,6 +91,6 @@ fn gateway_secret(name: &str) -> String {
 }
 
 fn gateway_folder(folder: &Path, namespace: &str, name: &str) -> PathBuf {
-    // No name has an underscore.
+    // No Kubernetes name contains an underscore.
     folder.join(format!("gateways/{namespace}_{name}"))
 }

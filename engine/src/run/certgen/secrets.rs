@@ -1,7 +1,7 @@
 //! Certificates in Secrets: each shelf is one Secret, read and applied through the API server.
 //!
-//! A Secret is applied only as it was read: of two that renew at the same time, one is refused and begins anew with its
-//! next run.
+//! A Secret is applied only at the resource version at which it was read: of two concurrent renewals the API server
+//! rejects one, which succeeds in its next run.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,29 +21,29 @@ use crate::run::kubernetes::leader::within;
 
 /// The type of Secrets with a certificate and its key.
 pub(super) const TLS: &str = "kubernetes.io/tls";
-/// As whom they are applied.
+/// The field manager.
 const AS: &str = "holdfast-certgen";
-/// Keys of a Secret that are read.
+/// Limit in keys of a Secret that are read.
 const KEYS_MAX: usize = 64;
 
-/// An API server.
+/// A connection to an API server.
 pub(super) struct Secrets {
     runtime: Runtime,
     client: Client,
 }
 
 impl Secrets {
-    /// The API server that the command line names; nothing is asked yet.
+    /// The API server that the command line names. Sends no request yet.
     ///
     /// # Errors
-    /// Where there is none.
+    /// Returns an error if no API server is configured.
     pub(super) fn of(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         let client = runtime.block_on(client::client(kubeconfig, context))?;
         Ok(Self { runtime, client })
     }
 
-    /// One Secret, of a type.
+    /// A Secret of the given type.
     pub(super) fn shelf(&self, namespace: &str, name: &str, kind: &'static str) -> SecretShelf<'_> {
         let api = Api::namespaced(self.client.clone(), namespace);
         let named = format!("Secret {namespace}/{name}");
@@ -51,15 +51,15 @@ impl Secrets {
     }
 }
 
-/// One Secret.
+/// A Secret.
 pub(super) struct SecretShelf<'a> {
     runtime: &'a Runtime,
     api: Api<Secret>,
     name: String,
-    /// How it is called where people are told of it.
+    /// The name for messages.
     named: String,
     kind: &'static str,
-    /// As which it was read.
+    /// The resource version at which the Secret was read.
     revision: RefCell<Option<String>>,
 }
 
@@ -70,7 +70,7 @@ impl Shelf for SecretShelf<'_> {
         if secret.type_.as_deref() != Some(self.kind) {
             let kind = secret.type_.unwrap_or_default();
             bail!(
-                "{} is of type {kind} instead of {}: it is somebody else's, or to be deleted first",
+                "{} is of type {kind} instead of {}: Holdfast did not create it; delete it first, or use another name",
                 self.named,
                 self.kind
             );
@@ -100,9 +100,9 @@ impl Shelf for SecretShelf<'_> {
                 Ok(())
             }
             Err(Error::Api(status)) if status.code == 409 => {
-                bail!("{}: somebody else has changed it meanwhile; run this again", self.named)
+                bail!("{}: another client has changed it meanwhile; run this command again", self.named)
             }
-            // What was sent is not told.
+            // The content is not part of the message.
             Err(error) => Err(error).with_context(|| format!("{} cannot be written", self.named)),
         }
     }

@@ -1,4 +1,4 @@
-//! Where certificates are kept: named contents that belong together.
+//! Shelf of certificates: named contents that belong together.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,24 +11,24 @@ use anyhow::{Context, Result};
 use crate::run::data;
 use crate::run::xds::credentials::KEY;
 
-/// What a shelf holds, by name.
+/// The contents of a shelf, by name.
 pub(super) type Contents = BTreeMap<String, Vec<u8>>;
 
-/// Files of a folder that are read.
+/// Limit in files of a folder that are read.
 const FILES_MAX: usize = 64;
-/// Bytes of a file that is read.
+/// Maximum size of a file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A place for contents that belong together.
 pub(super) trait Shelf {
-    /// All of it; nothing where it is not there yet.
+    /// Reads all contents; empty if the place does not exist yet.
     fn read(&self) -> Result<Contents>;
 
-    /// Makes it be exactly this; what is already so is not touched.
+    /// Replaces the contents; entries that are already equal are not written.
     fn write(&self, contents: &Contents) -> Result<()>;
 }
 
-/// A folder that only this user may look into.
+/// A folder that only this user can read.
 #[derive(Debug)]
 pub(super) struct Folder(pub(super) PathBuf);
 
@@ -54,7 +54,7 @@ impl Shelf for Folder {
     fn write(&self, contents: &Contents) -> Result<()> {
         let before = self.read()?;
         data::create_private(&self.0).with_context(|| format!("{}", self.0.display()))?;
-        // Keys first: whoever looks in between finds an old certificate, and later both.
+        // Keys are written first: a reader in between finds the old certificate, and later both new files.
         let (keys, others): (Vec<_>, Vec<_>) = contents.iter().partition(|(name, _)| name.ends_with(".key"));
         for (name, bytes) in keys.into_iter().chain(others) {
             if before.get(name) == Some(bytes) {

@@ -1,4 +1,4 @@
-//! Years of renewals in a moment: nobody ever meets a certificate that he cannot check.
+//! Tests of renewals over several years: every peer can verify every certificate at any time.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -38,7 +38,7 @@ fn certificates(path: &Path) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_file_iter(path).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-/// Does whoever has this bundle take this client, and whoever has this bundle take the server, at a time?
+/// Returns whether a server with this bundle accepts the client at the given time.
 fn is_taken(bundle: &Path, folder: &Path, now: u64) -> bool {
     let verifier = holdfast_xds::tls::verifier(certificates(bundle), false).unwrap();
     let chain = certificates(&folder.join("tls.crt"));
@@ -78,7 +78,7 @@ fn what_is_made_is_what_the_server_and_envoys_take() {
         assert!(server_is_taken(&public.join("ca.crt"), &server, name, START));
     }
     assert!(!server_is_taken(&public.join("ca.crt"), &server, "other", START));
-    // A Gateway's certificate makes no server, and the server's is no Gateway's.
+    // The certificate of a Gateway is not accepted from a server, nor that of the server from a Gateway.
     assert!(!is_taken(&server.join("ca.crt"), &server, START));
     assert!(!server_is_taken(&public.join("ca.crt"), &public, "holdfast.infra.svc", START));
     let own = certificates(&public.join("tls.crt"));
@@ -90,7 +90,7 @@ fn what_is_made_is_what_the_server_and_envoys_take() {
         assert_eq!(std::fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
-    // Other names, a damaged key, a Gateway more: what is concerned is made anew, and nothing else.
+    // Other names, a damaged key or an additional Gateway: only the affected certificates are made again.
     let other = Wish { server_names: vec!["holdfast.infra.svc".into()], ..wished() };
     let other = (other, Place::Folder(folder.path().to_owned()));
     assert_eq!(renew(&other, START).unwrap().len(), 1);
@@ -124,7 +124,7 @@ fn nobody_meets_a_certificate_that_he_cannot_check() {
         let [server, public] = places(folder.path());
         let mut pairs = vec![(server.clone(), public.clone())];
         if half_day > 0 {
-            // One of the two has not read yet what is new.
+            // One of the two has not loaded the new files yet.
             let [old_server, old_public] = places(before.path());
             pairs.extend([(old_server, public), (server, old_public)]);
         }
@@ -135,7 +135,7 @@ fn nobody_meets_a_certificate_that_he_cannot_check() {
         names.iter().for_each(|name| copy(name));
     }
     assert!(authorities >= 5 && renewals >= 60, "{authorities} {renewals}");
-    // Those that expired are gone.
+    // Expired authorities have been removed.
     assert!(std::fs::read_dir(folder.path().join("authority")).unwrap().count() <= 5);
 }
 
@@ -145,7 +145,7 @@ fn an_authority_that_is_lost_signs_nothing_any_more() {
     let wish = wish(folder.path());
     renew(&wish, START).unwrap();
     std::fs::remove_dir_all(folder.path().join("authority")).unwrap();
-    // In the same second, so that the new one has the name of the old one.
+    // In the same second, so that the new authority has the name of the old one.
     assert_eq!(renew(&wish, START).unwrap().len(), 4);
     let (server, public) = (folder.path().join("server"), folder.path().join("gateways/infra_public"));
     assert!(is_taken(&server.join("ca.crt"), &public, START));

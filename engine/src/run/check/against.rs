@@ -1,7 +1,7 @@
-//! What would be served in the place of what is broken, given what a Holdfast has stored.
+//! `holdfast check --against`: what would be served instead of broken objects, given a store.
 //!
-//! The engine decides, as it would at a start with this store and these manifests; here it is only told. What an Envoy
-//! has refused before is known; whether it takes what it has never seen is not.
+//! The engine decides as it would when starting with this store and these manifests; this module only reports. The
+//! refusals that the store holds are known; whether Envoy would accept new content is not.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,50 +22,51 @@ use crate::settings::Fallback;
 /// The flag that names the data folder.
 const FLAG: &str = "--against";
 
-/// What is told of it.
+/// The part of the report about the store.
 #[derive(Debug, Serialize)]
 pub(super) struct Against {
-    /// What is stored.
+    /// The stored state.
     pub(super) store: Store,
-    /// What is set about the fallback, which decides what would be done.
+    /// The settings of the fallback, which determine the result.
     pub(super) settings: Gates,
-    /// What would not be served as it is written, and what instead; as `/debug/config/fallback` has it.
+    /// The objects that would not be served as written, and their replacements, in the form of
+    /// `/debug/config/fallback`.
     pub(super) fallback: FallbackReport,
-    /// Routes that would be served in a version that no Envoy is known to have taken.
+    /// Routes that would be served in a version that no Envoy is known to have accepted.
     pub(super) untried: Vec<String>,
-    /// What is stored and not among the manifests: it would be deleted.
+    /// Stored objects that are not among the manifests: they would be deleted.
     pub(super) gone: Vec<String>,
 }
 
-/// What is stored.
+/// The stored state.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Store {
-    /// Where.
+    /// The path of the store.
     pub(super) path: String,
-    /// How often was committed to it.
+    /// The number of commits.
     pub(super) generation: u64,
-    /// Of which Gateways and builds of Envoy.
+    /// The stored Gateways and builds of Envoy.
     pub(super) scopes: Vec<Stored>,
-    /// What is wrong with it.
+    /// Problems with the store.
     pub(super) notices: Vec<String>,
 }
 
-/// What is stored of one Gateway and build.
+/// The stored state of one Gateway and build.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Stored {
     /// `namespace/name`.
     pub(super) gateway: String,
-    /// The Envoys' build.
+    /// The build of the Envoys.
     pub(super) build: String,
-    /// Objects of which a version was proven good.
+    /// Number of objects with a version that was proven good.
     pub(super) objects: usize,
-    /// Contents that were refused.
+    /// Number of contents that were refused.
     pub(super) refused: usize,
 }
 
-/// What is set about the fallback.
+/// The settings of the fallback.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Gates {
@@ -76,14 +77,14 @@ pub(super) struct Gates {
     pub(super) invalid_route_replacement: bool,
 }
 
-/// What is stored, before the manifests are looked at.
+/// The stored state, before the manifests are read.
 pub(super) struct Before {
     store: Store,
     stored: BTreeSet<holdfast_graph::ObjectKey>,
 }
 
 impl Before {
-    /// Reads what is stored; gives back what the engine and the manifests are to know of it.
+    /// Reads the store; returns also the incarnations for the manifests and the events for the engine.
     pub(super) fn read(data: &Path, key: Option<Key>) -> Result<(Self, Incarnations, Vec<Event>), Failure> {
         let past = Past::read(FLAG, data, key)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -108,7 +109,7 @@ impl Before {
 }
 
 impl Against {
-    /// What the engine would do with the manifests that it has been given by now.
+    /// The decisions of the engine about the manifests that it has received.
     pub(super) fn new(before: Before, engine: &Engine) -> Self {
         let fallback = engine.fallback();
         let served_otherwise: BTreeSet<_> = fallback
@@ -128,12 +129,12 @@ impl Against {
         }
     }
 
-    /// Objects that an Envoy has refused before as they are: translation has nothing to say against them.
+    /// Objects that an Envoy has refused before in this version; translation found no fault in them.
     pub(super) fn refused(&self) -> impl Iterator<Item = &BrokenObject> {
         self.fallback.broken_objects.iter().filter(|broken| broken.detected_by != Detected::Translation)
     }
 
-    /// Is this what would stand in the place of a rule, or would an earlier version of the route be served?
+    /// Returns whether a replacement would be served, rather than an earlier version of the whole route.
     pub(super) fn stands(&self, replacement: &ReplacementView) -> bool {
         let backfilled = self.fallback.backfilled_objects.iter().any(|it| it.object.key() == replacement.object);
         let same = |section: &str| *section == *replacement.section;

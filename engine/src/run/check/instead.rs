@@ -1,4 +1,4 @@
-//! What would be served instead, for people.
+//! Text form of what would be served instead.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::against::Against;
 use super::lines::Lines;
 use crate::fallback::view::Identity;
 
-/// Names that are listed; of more, how many.
+/// Limit in names that are listed; of more names only the number is shown.
 const NAMES_SHOWN_MAX: usize = 10;
 
-/// Writes what the store holds, what would be done, and to whom.
+/// Writes the contents of the store, the decisions and the affected objects.
 pub(super) fn write(against: &Against, text: &mut Lines) {
     store(against, text);
     let report = &against.fallback;
@@ -29,7 +29,7 @@ pub(super) fn write(against: &Against, text: &mut Lines) {
     }
     for backfilled in &report.backfilled_objects {
         let desired = backfilled.desired_generation;
-        let desired = desired.map_or_else(String::new, |desired| format!(" in the place of {desired}"));
+        let desired = desired.map_or_else(String::new, |desired| format!(" instead of {desired}"));
         let (generation, since) = (backfilled.served_generation, backfilled.served_since);
         let because = because(&backfilled.object, &backfilled.causing_objects);
         let key = backfilled.object.key();
@@ -51,7 +51,7 @@ pub(super) fn write(against: &Against, text: &mut Lines) {
     names("an Envoy has yet to take it in this version", &against.untried, text);
 }
 
-/// What of an object something is said of.
+/// The section of an object, followed by a space, or nothing.
 fn part(section: &str) -> String {
     if section.is_empty() { String::new() } else { format!("{section} ") }
 }

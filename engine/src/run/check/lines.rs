@@ -1,4 +1,4 @@
-//! Lines of a report: whatever is shown in one stays in it.
+//! Lines of a report: text in a line cannot break out of it.
 
 use std::fmt::Arguments;
 
@@ -15,7 +15,7 @@ impl Lines {
         self.0.push('\n');
     }
 
-    /// Adds an empty line, where there is one before it.
+    /// Adds an empty line, unless the text is empty.
     pub(super) fn part(&mut self) {
         if !self.0.is_empty() {
             self.0.push('\n');

@@ -1,6 +1,6 @@
-//! `holdfast check`: what is wrong with manifests, and what would be served, without serving it.
+//! `holdfast check`: faults of manifests and what would be served, without serving.
 //!
-//! A finding is anything that would not be served as written. One report, in three forms: [`text`] for people, JSON for
+//! A finding is anything that would not be served as written. The report has three forms: [`text`] for people, JSON for
 //! programs, [`sarif`] for code scanning. [`against`] adds what would be served instead, given a store.
 
 mod against;
@@ -18,10 +18,10 @@ use super::cli::{CheckArgs, DataFormat, ReportFormat};
 use super::failure::Failure;
 use super::{offline, output};
 
-/// Prints the report. Exit code 1 where there are findings.
+/// Prints the report. The exit code is 1 if there are findings.
 ///
 /// # Errors
-/// Where there is nothing to check, or nothing to check it against.
+/// Returns an error if a path or the store cannot be used.
 pub fn run(args: CheckArgs) -> Result<ExitCode, Failure> {
     let report = report(&args)?;
     let text = match args.output {
@@ -36,7 +36,7 @@ pub fn run(args: CheckArgs) -> Result<ExitCode, Failure> {
     Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// What there is to tell.
+/// The report.
 fn report(args: &CheckArgs) -> Result<Report, Failure> {
     let settings = args.translation.settings()?;
     let Some(data) = &args.against else { return Ok(Report::new(&offline::translate(&args.paths, settings)?, None)) };

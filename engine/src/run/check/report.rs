@@ -1,4 +1,4 @@
-//! The report itself: findings with their places, and what would be served.
+//! Report of `holdfast check`: findings with their places, and what would be served.
 
 use std::path::Path;
 
@@ -14,61 +14,61 @@ use crate::run::manifests::{Manifests, Problem, Root};
 use crate::run::offline::Offline;
 use crate::status::ObjectStatus;
 
-/// Everything that a check tells.
+/// All contents of the report.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// How many files were read.
+    /// The number of files that were read.
     pub(super) files: usize,
-    /// How many objects are used.
+    /// The number of objects that are used.
     pub(super) objects: usize,
-    /// What would not be served as written, by file and line.
+    /// Everything that would not be served as written, by file and line.
     pub(super) findings: Vec<Finding>,
-    /// What would stand in the place of rules.
+    /// The replacements of rules that would be served.
     pub(super) replacements: Vec<ReplacementView>,
-    /// The Gateways, and their listeners.
+    /// The Gateways with their listeners.
     pub(super) gateways: Vec<Served>,
     /// The status of every object that has one.
     pub(super) statuses: Vec<ObjectStatus>,
     /// Objects of kinds that are not read.
     pub(super) foreign: Vec<Problem>,
-    /// What would be served instead, given what is stored.
+    /// What would be served instead, given a store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) against: Option<Against>,
 }
 
-/// A Gateway, and how much is served for it.
+/// A Gateway, and the number of its resources.
 #[derive(Debug, Serialize)]
 pub(super) struct Served {
     #[serde(flatten)]
     pub(super) gateway: GatewayView,
-    /// How many resources its Envoys would have.
+    /// The number of resources that its Envoys would have.
     pub(super) resources: usize,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
-    /// Something is not served as written.
+    /// A part of an object is not served as written.
     Error,
-    /// A field, or another definition of the same object, is left aside.
+    /// A field, or another definition of the same object, is ignored.
     Warning,
 }
 
-/// One finding. Ordered by place.
+/// A finding. Findings are ordered by place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct Finding {
-    /// The file; empty where the object is in none.
+    /// The file; empty if the object is in none.
     pub(super) file: String,
-    /// Line, from 1; 0 where the file as a whole is meant.
+    /// The line, from 1; 0 for the file as a whole.
     pub(super) line: u32,
-    /// Column, from 1; 0 where the line as a whole is meant.
+    /// The column, from 1; 0 for the line as a whole.
     pub(super) column: u32,
-    /// How bad it is.
+    /// The severity.
     pub(super) severity: Severity,
-    /// The object, `group/Kind:namespace/name`; empty where it cannot be told.
+    /// The object, `group/Kind:namespace/name`; empty if it is unknown.
     pub(super) object: String,
-    /// The field; empty where the object as a whole is meant.
+    /// The field; empty for the object as a whole.
     pub(super) field: String,
     /// One word in CamelCase.
     pub(super) reason: &'static str,
@@ -80,7 +80,7 @@ impl Report {
     pub(super) fn new(offline: &Offline, against: Option<Against>) -> Self {
         let Offline { manifests, reading, engine, actions } = offline;
         let mut findings: Vec<Finding> = reading.problems.iter().map(Finding::of_problem).collect();
-        // A root that cannot be read is a problem already.
+        // A root that cannot be read has a problem already.
         let is_told =
             |root: &Root| reading.problems.iter().any(|problem| Path::new(&*problem.file).starts_with(&root.path));
         findings.extend(manifests.empty_roots().into_iter().filter(|root| !is_told(root)).map(Finding::of_empty));
@@ -118,7 +118,7 @@ impl Finding {
         Self { file: file.to_string(), line, column, severity, object, field, reason, message }
     }
 
-    /// Of nothing it cannot be said that nothing is wrong with it.
+    /// The finding for a root without objects: an empty check must not pass.
     fn of_empty(root: &Root) -> Self {
         let message = "there is no object in it: is it the right path?".to_owned();
         let (object, field, file) = (String::new(), String::new(), root.path.display().to_string());
@@ -130,7 +130,7 @@ impl Finding {
         Self { severity, ..Self::of(&fault.object, &fault.field, fault.reason, fault.message.clone(), manifests) }
     }
 
-    /// What an Envoy has refused before.
+    /// The finding for an object that an Envoy has refused before.
     fn of_refused(broken: &BrokenObject, manifests: &Manifests) -> Self {
         let message = format!("refused before, since {}: {}", broken.since, broken.message);
         Self::of(&broken.object.key(), &broken.field, "Refused", message, manifests)

@@ -1,4 +1,4 @@
-//! The report as SARIF 2.1.0. <https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>
+//! The report in SARIF 2.1.0. <https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::report::{Finding, Report, Severity};
 
-/// The schema that the output keeps to.
+/// The schema of the output.
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
 /// The findings as a SARIF log with one run.
@@ -70,7 +70,7 @@ fn locations(finding: &Finding) -> Vec<Value> {
     if location.is_empty() { Vec::new() } else { vec![Value::Object(location)] }
 }
 
-/// A path as a URI reference: relative ones stay relative to where the check was made.
+/// A path as a URI reference. Relative paths stay relative to the working directory of the check.
 fn uri(path: &str) -> String {
     let mut uri = String::from(if path.starts_with('/') { "file://" } else { "" });
     for byte in path.strip_prefix("./").unwrap_or(path).bytes() {

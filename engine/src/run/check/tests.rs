@@ -1,4 +1,4 @@
-//! Checks against stores that an engine and a played Envoy have filled.
+//! Checks against stores that an engine and a simulated Envoy have filled.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -40,7 +40,7 @@ fn service(ports: &str) -> String {
     format!("apiVersion: v1\nkind: Service\nmetadata: {{name: cart, namespace: shop}}\nspec: {{ports: {ports}}}\n")
 }
 
-/// A route with a header that its requests get, and a path in its second rule.
+/// A route with a request header, and a path in its second rule.
 fn route(name: &str, word: &str, path: &str) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1
@@ -59,7 +59,7 @@ spec:
     )
 }
 
-/// A data folder in which an Envoy has taken `shop/cart` in generation 1, and manifests.
+/// A data folder in which an Envoy has accepted `shop/cart` in generation 1, and manifests.
 struct Scene {
     folder: TempDir,
 }
@@ -87,7 +87,7 @@ impl Scene {
         fs::write(self.manifests().join(name), text).unwrap();
     }
 
-    /// Serves the manifests as they are to an Envoy that refuses a word, and stores what comes of it.
+    /// Serves the current manifests to an Envoy that refuses a certain word, and stores the result.
     fn serve(&self) {
         let data = DataDir::open(&self.data()).unwrap();
         let roots = vec![Root { path: self.manifests() }];
@@ -132,7 +132,7 @@ impl Scene {
         }
     }
 
-    /// The report as text; it must have findings or none, and hold all these.
+    /// The report as text. Checks the number of findings, and that the text contains the expected strings.
     fn told(&self, flags: &str, findings: usize, expected: &[&str]) -> String {
         let report = self.check(flags).unwrap();
         let text = text::format(&report);
@@ -159,7 +159,7 @@ fn what_was_proven_good_is_nothing_to_object_to() {
     let text =
         scene.told(GATES, 0, &["Gateway infra/public, Envoy 1.40.0: ", " objects proven good, 0 contents refused"]);
     assert!(!text.contains("backfilled with") && !text.contains("yet to take"), "{text}");
-    // A good edit is nothing either, but no Envoy has seen it.
+    // A good edit is no finding either, but no Envoy has accepted it yet.
     scene.write("cart.yaml", &route("cart", "two", "/a+"));
     scene.told(GATES, 0, &[&format!("{CART}: an Envoy has yet to take it")]);
 }
@@ -211,7 +211,7 @@ fn what_an_envoy_refused_before_is_a_finding() {
     scene.told(GATES, 1, &refused);
     let sarif = sarif::format(&scene.check(GATES).unwrap()).to_string();
     assert!(sarif.contains("\"ruleId\":\"Refused\""), "{sarif}");
-    // Another content is not refused.
+    // Other content is not refused.
     scene.write("cart.yaml", &route("cart", "three", "/a+"));
     scene.told(GATES, 0, &[]);
 }

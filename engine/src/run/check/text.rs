@@ -1,4 +1,4 @@
-//! The report for people.
+//! Text form of the report.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use crate::fault::Class;
 use crate::report::{ListenerView, ReplacementView};
 use crate::status::ObjectStatus;
 
-/// The report as lines. Findings come last, where a terminal shows them.
+/// The report as lines. Findings are last, where a terminal shows them.
 pub(super) fn format(report: &Report) -> String {
     let mut text = Lines::default();
     write(report, &mut text);
@@ -59,10 +59,10 @@ fn write(report: &Report, text: &mut Lines) {
     text.add(format_args!("{files} files, {objects} objects: {findings}"));
 }
 
-/// `name: PROTOCOL address:port`, with the port as it is written, and the one that is bound where that is another.
+/// `name: PROTOCOL address:port` with the declared port, and with the bound port if it differs.
 fn socket(listener: &ListenerView) -> String {
     let ListenerView { name, protocol, address, port, declared_port, .. } = listener;
-    // One that could not be read has none, and is in a finding.
+    // A listener with an unreadable protocol has none; a finding reports it.
     let protocol = if protocol.is_empty() { "no protocol" } else { protocol };
     let written = format!("{name}: {protocol} {}", SocketAddress(*address, *declared_port));
     match (i32::from(*port) == *declared_port, *port) {
@@ -71,7 +71,7 @@ fn socket(listener: &ListenerView) -> String {
     }
 }
 
-/// An address with a port as it is written, which may be none that there is.
+/// An address with the declared port, which may be outside of the valid range.
 struct SocketAddress(IpAddr, i32);
 
 impl fmt::Display for SocketAddress {
@@ -83,7 +83,7 @@ impl fmt::Display for SocketAddress {
     }
 }
 
-/// Of what is broken it is told below, with causes, where there is something to check against.
+/// Returns whether the replacement is listed here. With `--against`, broken objects are listed there, with causes.
 fn told_here(replaced: &ReplacementView, report: &Report) -> bool {
     report.against.is_none() || replaced.cause == Class::Referential
 }

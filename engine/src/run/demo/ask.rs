@@ -1,4 +1,4 @@
-//! Real HTTP requests, as a client of the Gateway sends them.
+//! HTTP requests of the demo, as a client of the Gateway sends them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use tokio::net::TcpStream;
 use super::manifests::VERSION_HEADER;
 use crate::run::echo::EchoAnswer;
 
-/// How long one request may take.
+/// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of an answer that are read.
+/// Limit in bytes of a response that are read.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     /// HTTP status.
     pub(super) status: u16,
-    /// Who answered: the pod of a back end, or the Gateway itself.
+    /// The sender of the response: the pod of a backend, or the Gateway itself.
     pub(super) by: String,
-    /// The version of the route that led to the back end, as it says itself.
+    /// The version of the route that led to the backend, from its header.
     pub(super) version: Option<u32>,
     /// The body.
     pub(super) body: String,
@@ -39,7 +39,7 @@ pub(super) async fn get(to: SocketAddr, host: &str, path: &str) -> anyhow::Resul
 async fn request(to: SocketAddr, host: &str, path: &str) -> anyhow::Result<Answer> {
     let stream = TcpStream::connect(to).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    // The connection ends with its sender; its error shows in the answer.
+    // The connection ends with its sender; an error of it shows in the response.
     tokio::spawn(async move { connection.await.ok() });
     let request = Request::get(path).header(header::HOST, host).body(Empty::<Bytes>::new())?;
     let answer = sender.send_request(request).await?;

@@ -1,23 +1,23 @@
-//! The sample manifests: a Gateway that two teams share. Each version of a route marks its requests with its number, so
-//! that answers tell which version served them.
+//! Sample manifests: a Gateway that two teams share. Each version of a route adds its number to requests, so that
+//! responses show which version served them.
 
 use std::net::SocketAddr;
 
-/// The header in which a route says which version of it served a request.
+/// The request header with the version of the route that served the request.
 pub(super) const VERSION_HEADER: &str = "x-route-version";
 
-/// The host that both teams have.
+/// The host that both teams use.
 pub(super) const HOST: &str = "shop.example.com";
-/// A host that only the checkout team has.
+/// A host that only the checkout team uses.
 pub(super) const PAY_HOST: &str = "pay.example.com";
 
-/// A path expression that Holdfast and a current Envoy compile, and that is too large for an Envoy whose bootstrap does
-/// not raise the limit of its regex engine (RE2, 100 instructions).
+/// A path regex that Holdfast and a current Envoy compile, but that is too large for an Envoy with the default limit of
+/// its regex engine (RE2, 100 instructions), which a bootstrap can raise.
 pub(super) const LARGE_REGEX: &str = "/checkout/v2/([a-z0-9]{1,40}-[a-z0-9]{1,40})";
-/// A path expression that does not compile anywhere.
+/// A path regex that never compiles.
 pub(super) const BAD_REGEX: &str = "/checkout/refunds/[0-9+";
 
-/// The platform team's objects.
+/// The objects of the platform team.
 pub(super) fn platform(port: u16) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1
@@ -39,13 +39,13 @@ spec:
     )
 }
 
-/// The shop team's objects: everything below `/`.
+/// The objects of the shop team: everything below `/`.
 pub(super) fn shop(backend: SocketAddr, version: u32) -> String {
     let rule = rule("everything", "PathPrefix", "/", "shop", version);
     format!("{}{}", service("shop", "shop", backend), route("shop", "shop", HOST, &rule))
 }
 
-/// The checkout team's objects: `/checkout`, and an expression below it.
+/// The objects of the checkout team: `/checkout`, and a regex below it.
 pub(super) fn checkout(backend: SocketAddr, version: u32, regex: &str) -> String {
     let pay = rule("pay", "PathPrefix", "/checkout", "checkout", version);
     let orders = rule("orders", "RegularExpression", regex, "checkout", version);
@@ -54,7 +54,7 @@ pub(super) fn checkout(backend: SocketAddr, version: u32, regex: &str) -> String
     format!("{}{}", service("checkout", "checkout", backend), route("checkout", "checkout", &hosts, &rules))
 }
 
-/// One more route of the checkout team, with a mistake in it.
+/// Another route of the checkout team, with a mistake in it.
 pub(super) fn refunds() -> String {
     route("checkout", "refunds", HOST, &rule("refunds", "RegularExpression", BAD_REGEX, "checkout", 1))
 }

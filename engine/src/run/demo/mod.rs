@@ -1,11 +1,12 @@
-//! `holdfast demo`: the product shown in a minute. It starts Holdfast, an Envoy and a few echo back ends, serves sample
-//! manifests, breaks a route in a way that only Envoy notices and another in a way that Holdfast sees at once, shows that
-//! everybody is served all the while, also across a restart, repairs it, and says what happened at each step.
+//! `holdfast demo`: the product shown in a minute. The demo starts Holdfast, an Envoy and a few echo backends, and
+//! serves sample manifests. It breaks one route in a way that only Envoy detects and another in a way that Holdfast
+//! detects at once, shows that all clients are served throughout, also across a restart, repairs the route, and
+//! explains each step.
 //!
-//! Everything is real: `holdfast run` as a process of its own, a real Envoy, real requests. What a step expects is
-//! checked; the demo fails where the product does.
+//! Everything is real: `holdfast run` as a separate process, a real Envoy, real requests. The expected result of each
+//! step is checked; the demo fails if the product fails.
 
-/// Prints a line. A reader that has gone away is no reason to leave processes behind.
+/// Prints a line. A closed standard output must not end the demo, which would leave processes behind.
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write;
@@ -29,7 +30,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::failure::Failure;
 use stage::Stage;
 
-/// Not every step was seen.
+/// The message for an incomplete demo.
 const INTERRUPTED: &str = "interrupted before its end";
 
 /// `holdfast demo`.
@@ -40,14 +41,14 @@ pub struct DemoArgs {
     pub keep: bool,
 }
 
-/// Tells the story; exit code 0 where everything happened as it says.
+/// Runs the demo; the exit code is 0 if every step had the expected result.
 ///
 /// # Errors
-/// Where the demo cannot start, or a step did not happen as expected.
+/// Returns an error if the demo cannot start, or a step did not have the expected result.
 pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let shown = runtime.block_on(show(args));
-    // Envoy may still be being fetched.
+    // Envoy may still be downloading.
     runtime.shutdown_background();
     shown?;
     Ok(ExitCode::SUCCESS)
@@ -56,7 +57,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
 async fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let mut interrupts = Interrupts::new()?;
     say!("Holdfast demo: two teams share one Gateway; one of them makes mistakes.\n");
-    say!("1. Starting Holdfast, an Envoy and two back ends (the first time Envoy is fetched, which takes a while).");
+    say!("1. Starting Holdfast, an Envoy and two backends (the first time Envoy is fetched, which takes a while).");
     let mut stage = tokio::select! {
         stage = Stage::build() => stage?,
         () = interrupts.next() => bail!(INTERRUPTED),
@@ -67,7 +68,10 @@ async fn show(args: &DemoArgs) -> anyhow::Result<()> {
     };
     match &told {
         Ok(()) if args.keep => {
-            say!("Everything is left running: edit the manifests in {} and ask again.", stage.manifests().display());
+            say!(
+                "Everything keeps running: edit the manifests in {} and send requests again.",
+                stage.manifests().display()
+            );
             say!("Ctrl-C ends it.");
             interrupts.next().await;
         }
@@ -78,7 +82,7 @@ async fn show(args: &DemoArgs) -> anyhow::Result<()> {
     told
 }
 
-/// Whoever ends the demo: it then ends what it started.
+/// The signals that end the demo, which then ends all processes that it started.
 struct Interrupts {
     interrupt: Signal,
     terminate: Signal,

@@ -1,4 +1,4 @@
-//! What Holdfast's diagnostics and Envoy's statistics say.
+//! Pages that the demo reads: Holdfast's diagnostics and Envoy's statistics.
 
 use anyhow::Context;
 use serde_json::Value;
@@ -7,22 +7,22 @@ use super::ask;
 use super::stage::Stage;
 use crate::fallback::view::FallbackReport;
 
-/// The page of the fallback.
+/// The path of the fallback page.
 pub(super) const FALLBACK: &str = "/debug/config/fallback";
 
-/// How many configurations Envoy has refused since it started, in its own words.
+/// The number of configurations that Envoy has refused since it started, from its own statistics.
 pub(super) async fn refused_by_envoy(stage: &Stage) -> anyhow::Result<u64> {
     let page = ask::get(stage.admin, "localhost", "/stats?filter=update_rejected").await.context("Envoy's admin")?;
     let counts = page.body.lines().filter_map(|line| line.split_once(": "));
     Ok(counts.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum())
 }
 
-/// What Holdfast says of its fallback: `/debug/config/fallback`.
+/// The report of the fallback: `/debug/config/fallback`.
 pub(super) async fn fallback(stage: &Stage) -> anyhow::Result<FallbackReport> {
     serde_json::from_value(page(stage, FALLBACK).await?).context(FALLBACK)
 }
 
-/// What the status of the route `refunds` says of its broken rule.
+/// The condition of the route `refunds` about its broken rule.
 pub(super) async fn status_of_refunds(stage: &Stage) -> anyhow::Result<String> {
     let page = page(stage, "/debug/statuses").await?;
     let objects = page.get("objects").and_then(Value::as_array).into_iter().flatten();
@@ -37,7 +37,7 @@ async fn page(stage: &Stage, path: &str) -> anyhow::Result<Value> {
     serde_json::from_str(&page.body).context("diagnostics")
 }
 
-/// The first condition of a type, wherever it stands.
+/// The first condition of a type anywhere in a JSON value.
 fn condition(value: &Value, kind: &str) -> Option<String> {
     match value {
         Value::Object(fields) if fields.get("type").is_some_and(|found| found == kind) => {

@@ -1,4 +1,4 @@
-//! What the demo starts beside itself: `holdfast run`, and an Envoy of its own.
+//! Processes of the demo: `holdfast run`, and an Envoy.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -18,22 +18,22 @@ use crate::run::output;
 
 /// How long a process may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
-/// Envoy's own limit of RE2 programs, where no bootstrap raises it.
+/// Envoy's default limit of RE2 programs.
 const RE2_OF_ENVOY: u32 = 100;
 
-/// How `holdfast run` is started, each time alike.
+/// The arguments of `holdfast run`, equal for each start.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
     /// The folder of the demo: data, manifests and logs are below it.
     pub(super) folder: PathBuf,
-    /// Where diagnostics are served.
+    /// The listen address of diagnostics.
     pub(super) diagnostics: SocketAddr,
-    /// Where metrics are served.
+    /// The listen address of metrics.
     pub(super) metrics: SocketAddr,
 }
 
 impl Start {
-    /// What follows `holdfast`.
+    /// The arguments after `holdfast`.
     fn arguments(&self) -> Vec<String> {
         let path = |name: &str| self.folder.join(name).display().to_string();
         let settings = [
@@ -53,7 +53,7 @@ impl Start {
             .collect()
     }
 
-    /// Starts it.
+    /// Starts `holdfast run`.
     pub(super) fn holdfast(&self) -> anyhow::Result<Child> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let log = fs::File::options().append(true).create(true).open(self.folder.join("log"))?;
@@ -63,8 +63,8 @@ impl Start {
     }
 }
 
-/// Starts an Envoy that joins the Gateway. Its bootstrap is the generated one without what raises the limit of its regex
-/// engine, as that of somebody who wrote his own.
+/// Starts an Envoy that joins the Gateway. Its bootstrap is the generated one without the raised limit of the regex
+/// engine, like a bootstrap that a user wrote.
 pub(super) fn envoy(binary: &Path, folder: &Path, admin: SocketAddr) -> anyhow::Result<Child> {
     let bootstrap = Bootstrap {
         gateway: "infra/public".into(),
@@ -98,15 +98,15 @@ fn with_limits_of_envoy(mut bootstrap: Value) -> anyhow::Result<Value> {
 }
 
 fn start(mut command: Command) -> std::io::Result<Child> {
-    // Ctrl-C is for the demo, which ends what it started.
+    // Ctrl-C must reach only the demo, which ends the processes that it started.
     command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).kill_on_drop(true).spawn()
 }
 
-/// Ends a process, and waits until it has.
+/// Ends a process, and waits for its end.
 pub(super) async fn end(process: &mut Child) {
     let pid = process.id().and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
     if let Some(pid) = pid {
-        // Where it has ended already there is nothing to do.
+        // If the process has already ended, there is nothing to do.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
     if tokio::time::timeout(END_TIMEOUT, process.wait()).await.is_err() {

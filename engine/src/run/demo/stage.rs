@@ -1,4 +1,4 @@
-//! The stage of the demo: back ends, a folder of manifests, an Envoy, and `holdfast run`.
+//! Stage of the demo: backends, a folder of manifests, an Envoy, and `holdfast run`.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -13,10 +13,10 @@ use super::processes::{self, Start};
 use crate::run::echo::{Echo, EchoOptions};
 use crate::run::envoy::find;
 
-/// The port of the Gateway, where it is free.
+/// The port of the Gateway, if it is free.
 const PORT: u16 = 8080;
 
-/// Everything that runs.
+/// All processes and servers of the demo.
 pub(super) struct Stage {
     folder: TempDir,
     shop: Echo,
@@ -24,9 +24,9 @@ pub(super) struct Stage {
     start: Start,
     holdfast: Child,
     envoy: Child,
-    /// Where the Gateway listens.
+    /// The listen address of the Gateway.
     pub(super) gateway: SocketAddr,
-    /// Envoy's admin interface.
+    /// The address of Envoy's admin interface.
     pub(super) admin: SocketAddr,
 }
 
@@ -52,7 +52,7 @@ impl Stage {
         Ok(Self { folder, shop, checkout, start, holdfast, envoy, gateway, admin })
     }
 
-    /// Where diagnostics are served.
+    /// The address of diagnostics.
     pub(super) fn diagnostics(&self) -> SocketAddr {
         self.start.diagnostics
     }
@@ -62,32 +62,32 @@ impl Stage {
         self.folder.path().join("manifests")
     }
 
-    /// How many requests the shop's back end has received.
+    /// The number of requests that the shop's backend has received.
     pub(super) fn received_by_shop(&self) -> u64 {
         self.shop.received()
     }
 
-    /// Edits the shop team's route.
+    /// Edits the route of the shop team.
     pub(super) fn edit_shop(&self, version: u32) -> anyhow::Result<()> {
         self.apply("shop.yaml", &manifests::shop(self.shop.address(), version))
     }
 
-    /// Edits the checkout team's route.
+    /// Edits the route of the checkout team.
     pub(super) fn edit_checkout(&self, version: u32, regex: &str) -> anyhow::Result<()> {
         self.apply("checkout.yaml", &manifests::checkout(self.checkout.address(), version, regex))
     }
 
-    /// The checkout team applies one more route.
+    /// Adds another route of the checkout team.
     pub(super) fn add_refunds(&self) -> anyhow::Result<()> {
         self.apply("refunds.yaml", &manifests::refunds())
     }
 
-    /// It deletes a manifest.
+    /// Deletes a manifest.
     pub(super) fn delete(&self, name: &str) -> anyhow::Result<()> {
         fs::remove_file(self.manifests().join(name)).context("cannot delete the manifest")
     }
 
-    /// As `kubectl apply` would: at once.
+    /// Writes a manifest atomically, as `kubectl apply` would.
     fn apply(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let written = self.manifests().join(format!("{name}.new"));
         fs::write(&written, text)?;
@@ -96,29 +96,29 @@ impl Stage {
 
     /// Kills `holdfast run`.
     pub(super) async fn kill_holdfast(&mut self) {
-        // Where it has ended already there is nothing to do.
+        // If the process has already ended, there is nothing to do.
         let _ = self.holdfast.kill().await;
     }
 
-    /// Starts it again, with the same data folder.
+    /// Starts `holdfast run` again, with the same data folder.
     pub(super) fn start_holdfast(&mut self) -> anyhow::Result<()> {
         self.holdfast = self.start.holdfast()?;
         Ok(())
     }
 
-    /// What `holdfast run` has logged.
+    /// The log of `holdfast run`.
     pub(super) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Ends everything.
+    /// Ends all processes.
     pub(super) async fn clear(&mut self) {
         processes::end(&mut self.envoy).await;
         processes::end(&mut self.holdfast).await;
     }
 }
 
-/// The wanted port where it is free, else any.
+/// The wanted port if it is free, else any free port.
 fn free(wanted: u16) -> anyhow::Result<SocketAddr> {
     let bound =
         TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).or_else(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));

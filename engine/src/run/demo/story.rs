@@ -1,4 +1,4 @@
-//! The story: what is done, what is asked, what is expected, and what came.
+//! Steps of the demo: each with its action, requests, and expected and actual responses.
 
 use std::time::{Duration, Instant};
 
@@ -12,25 +12,25 @@ use super::stage::Stage;
 use crate::fallback::view::{FallbackReport, Status};
 use crate::settings::INVALID_ROUTE_RESPONSE_BODY;
 
-/// How long a step may take until it shows.
+/// How long a step may take to have its effect.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often is asked meanwhile.
+/// Polling interval while waiting for the effect.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How much of a message is shown.
+/// Limit in characters of a message that are shown.
 const MESSAGE_CHARS_MAX: usize = 100;
 
-/// A request with what it should be answered.
+/// A request with its expected response.
 #[derive(Clone, Copy)]
 struct Expected {
     host: &'static str,
     path: &'static str,
     status: u16,
     by: &'static str,
-    /// The version of the route that serves it.
+    /// The version of the route that serves the request.
     version: Option<u32>,
 }
 
-/// Tells the story to its end.
+/// Runs all steps.
 pub(super) async fn tell(stage: &mut Stage) -> anyhow::Result<()> {
     serves(stage).await?;
     only_envoy_notices(stage).await?;
@@ -58,7 +58,7 @@ async fn only_envoy_notices(stage: &Stage) -> anyhow::Result<()> {
     stage.edit_checkout(2, LARGE_REGEX)?;
     wait_for_refusal(stage).await?;
     show(stage, &[pay(1), orders(1)]).await?;
-    say!("   Version 1, which worked, is served meanwhile. Holdfast says so:");
+    say!("   Version 1, which worked, is served meanwhile. Holdfast reports it:");
     told(stage, "backfilled", went_back).await?;
     say!("   The shop's team is not held up; it applies its own version 2:");
     stage.edit_shop(2)?;
@@ -79,7 +79,7 @@ async fn restarted(stage: &mut Stage) -> anyhow::Result<()> {
 }
 
 async fn repaired(stage: &Stage) -> anyhow::Result<()> {
-    say!("\n4. The checkout team applies version 3, which is right. Nobody restarts or releases anything:");
+    say!("\n4. The checkout team applies version 3, which is right. No restart and no release is needed:");
     stage.edit_checkout(3, "/checkout/(orders|v2)/[a-z0-9-]+")?;
     wait(stage, &pay(3)).await?;
     show(stage, &[shop(3), pay(3), orders(3)]).await?;
@@ -96,15 +96,15 @@ async fn nothing_to_go_back_to(stage: &Stage) -> anyhow::Result<()> {
     ensure!(answer.body == INVALID_ROUTE_RESPONSE_BODY, "the replaced rule answers another body than expected");
     show(stage, &[refunds, pay(3), shop(3)]).await?;
     let received = stage.received_by_shop() - before;
-    ensure!(received == 1, "the shop's back end received {received} requests, and should have received its own only");
+    ensure!(received == 1, "the shop's backend received {received} requests, and should have received its own only");
     told(stage, "replaced", |report| report.replaced_objects.len() == 1).await?;
-    say!("   Its owner is told in the route's status:");
+    say!("   The route's status reports it to its owner:");
     say!("   {}", pages::status_of_refunds(stage).await?);
     stage.delete("refunds.yaml")
 }
 
 async fn deleted(stage: &Stage) -> anyhow::Result<()> {
-    say!("\n6. The checkout team applies version 2 again. Envoy is not asked a second time:");
+    say!("\n6. The checkout team applies version 2 again. It is not sent to Envoy a second time:");
     let before = pages::refused_by_envoy(stage).await?;
     stage.edit_checkout(2, LARGE_REGEX)?;
     told(stage, "backfilled", went_back).await?;
@@ -117,7 +117,7 @@ async fn deleted(stage: &Stage) -> anyhow::Result<()> {
     stage.delete("checkout.yaml")?;
     let gone = Expected { status: 404, by: "the Gateway", version: None, ..paid };
     let answer = wait(stage, &gone).await?;
-    ensure!(answer.body.is_empty(), "something stands in the place of a deleted route");
+    ensure!(answer.body.is_empty(), "something is served instead of a deleted route");
     show(stage, &[gone, shop(3)]).await?;
     told(stage, "healed", all_is_current).await
 }
@@ -140,7 +140,7 @@ impl Expected {
     }
 }
 
-/// Asks until the answer is as expected.
+/// Sends a request until the response is as expected.
 async fn wait(stage: &Stage, expected: &Expected) -> anyhow::Result<Answer> {
     let started = Instant::now();
     loop {
@@ -160,7 +160,7 @@ async fn wait(stage: &Stage, expected: &Expected) -> anyhow::Result<Answer> {
     }
 }
 
-/// Asks, prints the answers, and fails where one is not as expected.
+/// Sends requests, prints the responses, and fails if one is not as expected.
 async fn show(stage: &Stage, requests: &[Expected]) -> anyhow::Result<()> {
     for expected in requests {
         let answer = ask::get(stage.gateway, expected.host, expected.path).await.context(expected.path)?;
@@ -185,13 +185,13 @@ async fn wait_for_refusal(stage: &Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Is an object that Envoy was seen to refuse served in an earlier version?
+/// Returns whether an object that Envoy refused is served in an earlier version.
 fn went_back(report: &FallbackReport) -> bool {
     let refused = report.broken_objects.iter().any(|broken| broken.detected_by == Detected::Nack);
     refused && report.backfilled_objects.len() == 1
 }
 
-/// The beginning of a message: Envoy's can be long.
+/// The beginning of a message, since messages of Envoy can be long.
 fn excerpt(message: &str) -> String {
     match message.char_indices().nth(MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}...", message.get(..end).unwrap_or(message)),
@@ -203,13 +203,15 @@ fn all_is_current(report: &FallbackReport) -> bool {
     report.status == Status::NotTriggered
 }
 
-/// Waits until diagnostics say what they should, and prints it in a few lines.
+/// Waits until diagnostics have the expected content, and prints a summary.
 async fn told(stage: &Stage, what: &str, expected: impl Fn(&FallbackReport) -> bool) -> anyhow::Result<()> {
     let started = Instant::now();
     let report = loop {
         match pages::fallback(stage).await {
             Ok(report) if expected(&report) => break report,
-            report if started.elapsed() > STEP_TIMEOUT => bail!("{} does not say {what}: {report:?}", pages::FALLBACK),
+            report if started.elapsed() > STEP_TIMEOUT => {
+                bail!("{} does not report {what}: {report:?}", pages::FALLBACK)
+            }
             _ => tokio::time::sleep(PAUSE).await,
         }
     };
@@ -226,7 +228,7 @@ async fn told(stage: &Stage, what: &str, expected: impl Fn(&FallbackReport) -> b
     for backfilled in &report.backfilled_objects {
         let desired = backfilled.desired_generation.unwrap_or_default();
         let served = backfilled.served_generation;
-        say!("     backfilled: generation {served} is served in the place of {desired}");
+        say!("     backfilled: generation {served} is served instead of {desired}");
     }
     for replaced in &report.replaced_objects {
         say!("     replaced:   {} answers {}", replaced.section, replaced.response);

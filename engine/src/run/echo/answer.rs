@@ -1,4 +1,4 @@
-//! What an echo server answers: the request as it arrived, in the field names of the Gateway API conformance suite.
+//! Response of an echo server: the request as it arrived, in the field names of the Gateway API conformance suite.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Version, header};
 use serde::{Deserialize, Serialize};
 
-/// Who an echo server says it is. All four are free text that is repeated in each answer.
+/// The identity that an echo server reports. All four fields are free text that each response repeats.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EchoIdentity {
-    /// Namespace of the pretended pod.
+    /// Namespace of the simulated pod.
     #[serde(default)]
     pub namespace: String,
-    /// Name of the pretended ingress; empty in all uses of today, kept because the conformance suite has it.
+    /// Name of the simulated ingress; empty in all current uses, kept because the conformance suite has it.
     #[serde(default)]
     pub ingress: String,
-    /// Name of the Service the pod stands behind.
+    /// Name of the Service of the pod.
     #[serde(default)]
     pub service: String,
-    /// Name of the pretended pod: what tells two back ends of one Service apart.
+    /// Name of the simulated pod, which distinguishes two backends of one Service.
     #[serde(default)]
     pub pod: String,
 }
 
-/// One request as the echo server saw it; the body of its answer, as JSON.
+/// A request as the echo server received it; the JSON body of its response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EchoAnswer {
     /// Path with query, as received.
@@ -38,22 +38,22 @@ pub struct EchoAnswer {
     /// All headers by canonical name (`X-Header-Set`), with the values in the order of their arrival. Bytes outside of
     /// UTF-8 are replaced.
     pub headers: BTreeMap<String, Vec<String>>,
-    /// Number of bytes of the request's body.
+    /// Number of bytes of the request body.
     #[serde(default)]
     pub body_bytes: u64,
-    /// Who answers.
+    /// The identity of the server.
     #[serde(flatten)]
     pub identity: EchoIdentity,
 }
 
 impl EchoAnswer {
-    /// Values of a header, by its name in any case; empty where the request had none.
+    /// Values of a header, by its name in any case; empty if the request had none.
     pub fn header(&self, name: &str) -> &[String] {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(&[], |(_, values)| values)
     }
 }
 
-/// The answer to a request whose body had `body_bytes` bytes.
+/// The response to a request with a body of `body_bytes` bytes.
 pub(super) fn answer(identity: &EchoIdentity, request: &Parts, body_bytes: u64) -> EchoAnswer {
     EchoAnswer {
         path: request.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
@@ -92,7 +92,7 @@ fn canonical(name: &str) -> String {
     name.chars().map(letter).collect()
 }
 
-/// Reads a body to its end and counts its bytes, up to `limit`; the rest is not read.
+/// Reads a body up to `limit` bytes; the rest is not read.
 pub(super) async fn read_body<B>(mut body: B, limit: usize) -> Vec<u8>
 where
     B: hyper::body::Body<Data = bytes::Bytes> + Unpin,

@@ -1,21 +1,21 @@
-//! The gRPC side of an echo server: any method of any service is answered with one message.
+//! gRPC side of an echo server: a call of any method of any service returns one message.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 
-/// Response header of a gRPC answer that names the method called, as `package.Service/Method`.
+/// Response header of a gRPC call with the called method, as `package.Service/Method`.
 pub const GRPC_METHOD_HEADER: &str = "x-echo-method";
-/// A gRPC frame begins with one byte (compressed or not) and the length of the message in four.
+/// Length of the head of a gRPC frame: one byte (compressed or not) and the length of the message in four.
 const FRAME_HEAD_BYTES: usize = 5;
 
-/// The message that answers a gRPC call: its protobuf form is
+/// The message that a gRPC call returns. Its protobuf form is
 /// `message GrpcEcho { string method = 1; string answer = 2; bytes request = 3; }`.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct GrpcEcho {
-    /// The method called, as `package.Service/Method`.
+    /// The called method, as `package.Service/Method`.
     #[prost(string, tag = "1")]
     pub method: String,
-    /// The request as the echo server saw it: an [`EchoAnswer`](super::EchoAnswer) as JSON.
+    /// The request as the echo server received it: an [`EchoAnswer`](super::EchoAnswer) as JSON.
     #[prost(string, tag = "2")]
     pub answer: String,
     /// The bytes of the first message of the call, without its frame.
@@ -35,7 +35,7 @@ impl GrpcEcho {
     }
 }
 
-/// The bytes of the first message of a call; empty where the body is cut short.
+/// The bytes of the first message of a call; empty if the body is truncated.
 pub(super) fn first_message(body: &[u8]) -> &[u8] {
     let Some((head, rest)) = body.split_first_chunk::<FRAME_HEAD_BYTES>() else { return &[] };
     let [_, length @ ..] = head;

@@ -1,11 +1,12 @@
-//! Echo back ends: small HTTP servers on loopback that answer each request with what they received, as JSON.
+//! Echo backends: small HTTP servers on loopback that return each request that they receive as JSON.
 //!
-//! The demo serves them behind Envoy, and the stories of the scenario tests ask them what really arrived: the answer has
-//! the fields of the echo server of the Gateway API conformance suite, each server records its requests, and one port
-//! speaks HTTP/1.1, HTTP/2 without TLS (h2c) and gRPC. A request can ask for a delay, a status and response headers.
+//! The demo serves them behind Envoy, and the scenario tests check with them which requests really arrived: the
+//! response has the fields of the echo server of the Gateway API conformance suite, each server records its requests,
+//! and one port accepts HTTP/1.1, HTTP/2 without TLS (h2c) and gRPC. A request can set a delay, a status and response
+//! headers.
 //!
-//! This room must not know Gateways, routes or Envoy, and it is not a back end for production: it answers anyone who
-//! reaches its port.
+//! This module must not depend on Gateways, routes or Envoy. It is not a backend for production: it responds to every
+//! client that reaches its port.
 
 mod answer;
 mod grpc;

@@ -1,4 +1,4 @@
-//! What an echo server remembers of the requests it received.
+//! Requests that an echo server has recorded.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,21 +6,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::answer::EchoAnswer;
 
-/// How many requests an echo server remembers where its options do not say.
+/// Default limit in recorded requests.
 pub const RECORDED_DEFAULT: usize = 1_000;
 
-/// One request that reached an echo server, recorded before it was answered.
+/// A request that reached an echo server, recorded before the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// Number of the request on this server, from 1.
     pub number: u64,
-    /// Whether it was a gRPC call.
+    /// Whether the request was a gRPC call.
     pub grpc: bool,
-    /// The request, as it is echoed.
+    /// The request, as in the response.
     pub request: EchoAnswer,
 }
 
-/// The newest requests of one server, and how many there were in all.
+/// The newest requests of a server, and the number of all requests.
 #[derive(Debug)]
 pub(super) struct Records {
     limit: usize,
@@ -61,7 +61,7 @@ impl Records {
         self.lock().clear();
     }
 
-    /// A panic elsewhere leaves the list as it is, which is still a list of requests.
+    /// After a panic elsewhere the list is still a valid list of requests.
     fn lock(&self) -> MutexGuard<'_, VecDeque<Recorded>> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The server of one echo back end: accepts on a loopback port and answers until it is dropped.
+//! Server of an echo backend: accepts connections on a loopback port until it is dropped.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,28 +25,28 @@ use super::grpc::{GRPC_METHOD_HEADER, GrpcEcho, first_message};
 use super::record::{RECORDED_DEFAULT, Recorded, Records};
 use super::wish::Wish;
 
-/// The most bytes of a request's body that are read; the answer comes without the rest.
+/// Limit in bytes of a request body that are read; the response does not wait for the rest.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// The most connections that are open at once; further ones wait to be accepted.
+/// Limit in open connections; further connections wait to be accepted.
 pub const CONNECTIONS_MAX: usize = 4096;
-/// How long accepting rests after an error such as too many open files.
+/// Pause before the next `accept` after an error such as too many open files.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 type Body = BoxBody<Bytes, Infallible>;
 
-/// How an echo server is started.
+/// The options of an echo server.
 #[derive(Clone, Debug)]
 pub struct EchoOptions {
-    /// Who the server says it is.
+    /// The identity that the server reports.
     pub identity: EchoIdentity,
-    /// Where it listens; port 0 takes a free one.
+    /// The listen address; port 0 selects a free port.
     pub address: SocketAddr,
-    /// How many of the newest requests are remembered; 0 remembers none and only counts.
+    /// Limit in recorded requests; with 0 requests are only counted.
     pub recorded_max: usize,
 }
 
 impl EchoOptions {
-    /// A server on a free loopback port, known as the pod `pod` of the Service `namespace/service`.
+    /// A server on a free loopback port, with the identity of pod `pod` of the Service `namespace/service`.
     pub fn new(namespace: &str, service: &str, pod: &str) -> Self {
         let identity = EchoIdentity {
             namespace: namespace.to_owned(),
@@ -73,10 +73,10 @@ struct Shared {
 }
 
 impl Echo {
-    /// Binds the address and starts to answer. Must be called within a tokio runtime.
+    /// Binds the address and starts to serve. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// Where the address cannot be bound.
+    /// Returns an error if the address cannot be bound.
     pub async fn start(options: EchoOptions) -> io::Result<Self> {
         let listener = TcpListener::bind(options.address).await?;
         let address = listener.local_addr()?;
@@ -85,32 +85,32 @@ impl Echo {
         Ok(Self { address, shared, accepting })
     }
 
-    /// Where it listens, with the real port.
+    /// The listen address with the real port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Who it says it is.
+    /// The identity that the server reports.
     pub fn identity(&self) -> &EchoIdentity {
         &self.shared.identity
     }
 
-    /// How many requests have arrived since the start, remembered or not.
+    /// The number of requests since the start, recorded or not.
     pub fn received(&self) -> u64 {
         self.shared.records.received()
     }
 
-    /// The newest requests, oldest first, as many as the options allow.
+    /// The recorded requests, oldest first.
     pub fn recorded(&self) -> Vec<Recorded> {
         self.shared.records.newest()
     }
 
-    /// How many of the remembered requests are `wanted`.
+    /// The number of recorded requests for which `wanted` is true.
     pub fn count(&self, wanted: impl Fn(&Recorded) -> bool) -> usize {
         self.shared.records.count(wanted)
     }
 
-    /// Forgets the remembered requests; [`received`](Self::received) goes on counting.
+    /// Removes the recorded requests; [`received`](Self::received) keeps counting.
     pub fn forget(&self) {
         self.shared.records.clear();
     }
@@ -122,7 +122,7 @@ impl Drop for Echo {
     }
 }
 
-/// Accepts until the task is aborted; the connections live in its set and end with it.
+/// Accepts until the task is aborted; the connections are in its set and end with it.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
@@ -142,7 +142,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// A connection that breaks is the client's own affair: there is nothing to answer it with.
+/// An error of a connection is ignored: no response can be sent on it.
 async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let _ = stream.set_nodelay(true);
     let respond = service_fn(move |request| {
@@ -182,8 +182,8 @@ fn http_response(json: String, wish: &Wish) -> Response<Body> {
     response
 }
 
-/// gRPC answers 200 with one message and its status in the trailers; an HTTP status that was wished for stands in the
-/// place of 200, as a broken proxy on the way would answer.
+/// The gRPC response: status 200 with one message and the gRPC status in the trailers. A requested HTTP status replaces
+/// 200, as a broken proxy between would respond.
 fn grpc_response(path: &str, answer: String, body: &[u8], wish: &Wish) -> Response<Body> {
     let method = path.trim_start_matches('/').to_owned();
     let method_header = HeaderValue::try_from(method.as_str()).ok();

@@ -1,5 +1,5 @@
-//! What a request may wish for: a delay, a status, response headers. Wishes that cannot be read are ignored, since an
-//! echo server must answer whatever arrives.
+//! Options of a request to an echo server: a delay, a status, response headers. Invalid options are ignored, since an
+//! echo server must respond to any request.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, StatusCode};
 
-/// Header that delays the answer, in milliseconds. The query parameter `delay` does the same: `?delay=250` counts
-/// milliseconds, `?delay=250ms` and `?delay=2s` name their unit.
+/// Header that delays the response, in milliseconds. The query parameter `delay` has the same effect: `?delay=250` is
+/// in milliseconds, `?delay=250ms` and `?delay=2s` have a unit.
 pub const DELAY_HEADER: &str = "x-echo-delay-ms";
-/// Header that sets the status of the answer, 200 to 599. Without it the answer is 200.
+/// Header that sets the status of the response, 200 to 599. The default is 200.
 pub const STATUS_HEADER: &str = "x-echo-status";
-/// Header that sets headers of the answer: `Name:value` pairs separated by commas.
+/// Header that sets headers of the response: `Name:value` pairs separated by commas.
 pub const SET_HEADER_HEADER: &str = "x-echo-set-header";
-/// Header that sets the `grpc-status` of a gRPC answer, 0 to 16. Without it the answer is 0.
+/// Header that sets the `grpc-status` of a gRPC response, 0 to 16. The default is 0.
 pub const GRPC_STATUS_HEADER: &str = "x-echo-grpc-status";
-/// The longest delay; longer wishes are cut to it.
+/// Maximum delay; a longer delay is reduced to it.
 pub const DELAY_MAX: Duration = Duration::from_secs(60);
 /// The highest status of gRPC (`UNAUTHENTICATED`).
 const GRPC_STATUS_MAX: u16 = 16;
 
-/// The wishes of one request.
+/// The options of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wish {
     pub(super) delay: Duration,
@@ -47,7 +47,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Informational statuses are not answers, so they cannot be wished for.
+/// Informational statuses are not final responses, so they are not accepted.
 fn status(number: u16) -> Option<StatusCode> {
     StatusCode::from_u16(number).ok().filter(|status| (200..600).contains(&status.as_u16()))
 }

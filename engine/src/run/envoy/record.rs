@@ -1,4 +1,4 @@
-//! What is written down of a running Envoy, so that the next start of Holdfast knows it again.
+//! Record of a running Envoy on disk, by which the next start of Holdfast recognizes it.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 
 use super::process::Identity;
 
-/// The file's name in the Envoy's folder.
+/// The name of the file in the Envoy's folder.
 const FILE: &str = "process.json";
 
-/// A running Envoy, and with what it was started.
+/// A running Envoy, and the inputs of its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::run) struct Record {
-    /// Which process.
+    /// The process.
     pub(in crate::run) process: Identity,
-    /// With what it was started.
+    /// The inputs of its start.
     pub(in crate::run) start: Start,
 }
 
-/// Everything that makes a difference to an Envoy that is started.
+/// All inputs that affect a started Envoy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::run) struct Start {
     /// The binary.
     pub(in crate::run) binary: PathBuf,
-    /// Its size and time of change: another binary may have taken its place.
+    /// Size and modification time of the binary, which may have been replaced.
     pub(in crate::run) binary_signature: (u64, u64),
-    /// Its arguments.
+    /// The arguments.
     pub(in crate::run) arguments: Vec<String>,
     /// BLAKE3 of the bootstrap.
     pub(in crate::run) bootstrap: String,
 }
 
 impl Start {
-    /// What a binary is started with.
+    /// The inputs of a start.
     pub(in crate::run) fn new(binary: &Path, arguments: Vec<String>, bootstrap: &str) -> io::Result<Self> {
         let metadata = fs::metadata(binary)?;
         let modified = metadata.modified()?.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -49,7 +49,7 @@ impl Start {
 }
 
 impl Record {
-    /// The record in an Envoy's folder, where there is one that can be read and its process still runs.
+    /// The record in an Envoy's folder, if it is readable and its process still runs.
     pub(in crate::run) fn of_running(folder: &Path) -> Option<Self> {
         let record: Self = serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()?;
         let names =
@@ -57,7 +57,7 @@ impl Record {
         (names(folder) && record.process.is_running()).then_some(record)
     }
 
-    /// Writes it down.
+    /// Writes the record.
     pub(in crate::run) fn write(&self, folder: &Path) -> io::Result<()> {
         let mut new = tempfile::NamedTempFile::new_in(folder)?;
         new.write_all(&serde_json::to_vec_pretty(self).map_err(io::Error::other)?)?;
@@ -66,9 +66,9 @@ impl Record {
         Ok(())
     }
 
-    /// Forgets it.
+    /// Removes the record.
     pub(in crate::run) fn remove(folder: &Path) {
-        // A record of a process that is gone does no harm.
+        // A leftover record of a process that is gone is harmless.
         let _ = fs::remove_file(folder.join(FILE));
     }
 }

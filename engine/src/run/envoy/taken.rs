@@ -1,7 +1,7 @@
-//! Ports of this host that other processes listen at: an Envoy shares ports (SO_REUSEPORT), so that without this look
-//! two Holdfasts, or an Envoy that another one left behind, would each get a part of the connections.
+//! Ports of this host on which other processes listen. Envoy shares ports (SO_REUSEPORT), so without this check two
+//! Holdfasts, or a leftover Envoy of another one, would each receive a part of the connections.
 //!
-//! Linux only (`/proc`); elsewhere no port counts as taken.
+//! Linux only (`/proc`); on other systems no port counts as taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,19 +15,19 @@ use tokio::sync::mpsc;
 use super::record::Record;
 use crate::engine::Event;
 
-/// How often the ports are looked at.
+/// Interval between two checks of the ports.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Sockets that are read; a host with more of them has its later ones left out.
+/// Limit in sockets that are read; on a host with more of them the later ones are ignored.
 const SOCKETS_MAX: usize = 65_536;
-/// Characters of a command line that are shown.
+/// Limit in characters of a command line that are shown.
 const COMMAND_CHARS_MAX: usize = 120;
-/// The state of a socket that listens, in `/proc/net/tcp`.
+/// The state of a listening socket in `/proc/net/tcp`.
 const LISTENS: &str = "0A";
 
-/// Sockets that processes of others listen at, each with a description of the process.
+/// Sockets on which processes of others listen, each with a description of the process.
 pub(crate) type Taken = BTreeMap<SocketAddr, Arc<str>>;
 
-/// Looks from now on, and reports each change, until `taken` is closed. `now` is what was reported before.
+/// Checks the ports periodically and reports each change, until `events` is closed. `now` is the last reported state.
 pub(crate) fn watch(data: PathBuf, mut now: Taken, events: mpsc::Sender<Vec<Event>>) {
     tokio::spawn(async move {
         loop {
@@ -47,8 +47,7 @@ pub(crate) fn watch(data: PathBuf, mut now: Taken, events: mpsc::Sender<Vec<Even
     });
 }
 
-/// Sockets that processes listen at which are older than this data folder's Envoy at the same port, or where it has
-/// none.
+/// Sockets of foreign processes on ports where this data folder has no Envoy, or only a younger one.
 pub(crate) fn look(data: &Path) -> Taken {
     let listening = listening();
     let own = own(data);
@@ -71,7 +70,7 @@ pub(crate) fn look(data: &Path) -> Taken {
     let mut taken = Taken::new();
     for (address, inode) in foreign {
         let owner = owners.get(&inode);
-        // Of two that have a port the younger gives way.
+        // If two processes share a port, only the younger one counts as the conflict.
         let own = own_sockets.iter().filter(|(own, _)| meets(**own, address)).map(|(_, started)| *started).min();
         if own.is_some_and(|own| owner.is_none_or(|owner| own <= owner.started)) {
             continue;
@@ -82,7 +81,7 @@ pub(crate) fn look(data: &Path) -> Taken {
     taken
 }
 
-/// Is a connection to one of them perhaps one to the other?
+/// Returns whether a connection to one address may also reach the other.
 pub(crate) fn meets(one: SocketAddr, other: SocketAddr) -> bool {
     let any = |address: IpAddr| address.is_unspecified();
     one.port() == other.port() && (one.ip() == other.ip() || any(one.ip()) || any(other.ip()))
@@ -95,7 +94,7 @@ fn listening() -> Vec<(SocketAddr, u64)> {
     texts.flat_map(|text| text.lines().filter_map(line).collect::<Vec<_>>()).take(SOCKETS_MAX).collect()
 }
 
-/// A line of `/proc/net/tcp`: number, local address, remote address, state, … and the inode as the tenth field.
+/// Parses a line of `/proc/net/tcp`: number, local address, remote address, state, … and the inode as the tenth field.
 fn line(line: &str) -> Option<(SocketAddr, u64)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
@@ -106,7 +105,7 @@ fn line(line: &str) -> Option<(SocketAddr, u64)> {
     Some((SocketAddr::new(ip(address)?, u16::from_str_radix(port, 16).ok()?), inode.parse().ok()?))
 }
 
-/// An address as the kernel writes it: words of 32 bits in the byte order of the host.
+/// Parses an address in the kernel's form: words of 32 bits in the byte order of the host.
 fn ip(hex: &str) -> Option<IpAddr> {
     let word = |at: usize| Some(u32::from_str_radix(hex.get(at * 8..at * 8 + 8)?, 16).ok()?.to_ne_bytes());
     match hex.len() {
@@ -123,8 +122,8 @@ fn ip(hex: &str) -> Option<IpAddr> {
     }
 }
 
-/// The sockets of this Holdfast and of its Envoys, each with the time at which its process was started. An Envoy is its
-/// child, or is recorded in the data folder by an earlier run. An Envoy of a run with a removed data folder is neither:
+/// The sockets of this Holdfast and of its Envoys, each with the start time of its process. An Envoy is a child of this
+/// process, or an earlier run recorded it in the data folder. An Envoy of a run with a removed data folder is neither:
 /// this run does not end it.
 fn own(data: &Path) -> BTreeMap<u64, u64> {
     let folders = fs::read_dir(data.join("envoys")).into_iter().flatten().flatten();
@@ -135,13 +134,13 @@ fn own(data: &Path) -> BTreeMap<u64, u64> {
     pids().filter(is_own).flat_map(|pid| sockets(pid).into_iter().map(move |inode| (inode, started(pid)))).collect()
 }
 
-/// A process that has a socket.
+/// A process that owns a socket.
 struct Owner {
     started: u64,
     description: Arc<str>,
 }
 
-/// Which processes have these sockets, as far as that can be read.
+/// The processes that own these sockets, as far as they can be read.
 fn owners(wanted: &BTreeSet<u64>) -> BTreeMap<u64, Owner> {
     let mut owners = BTreeMap::new();
     for pid in pids() {
@@ -166,14 +165,14 @@ fn sockets(pid: u32) -> Vec<u64> {
     links.filter_map(inode).collect()
 }
 
-/// When a process was started, in ticks since the host was.
+/// The start time of a process, in ticks since the start of the host.
 fn started(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19));
     field.and_then(|field| field.parse().ok()).unwrap_or(u64::MAX)
 }
 
-/// The process that started a process, or that it was handed to since.
+/// The parent of a process: the one that started it, or that adopted it since.
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()

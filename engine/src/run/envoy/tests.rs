@@ -1,4 +1,5 @@
-//! Keeping Envoys, with a script in the place of one: it runs until it is ended, and notes each start and end.
+//! Tests of managed Envoys, with a script instead of an Envoy: it runs until it is ended, and records each start and
+//! end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +15,7 @@ use crate::run::arguments::Target;
 
 const GATEWAY: &str = "infra/web";
 
-/// A data folder, and a script that plays an Envoy.
+/// A data folder, and a script that replaces Envoy.
 struct World {
     folder: TempDir,
 }
@@ -28,7 +29,7 @@ impl World {
 
     fn write_script(&self, name: &str, script: &str) -> PathBuf {
         let path = self.path(name);
-        // Moved into place: a file that is open for writing cannot be run.
+        // Moved into place: a file that is open for writing cannot be executed.
         let new = self.path("new");
         fs::write(&new, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
@@ -55,7 +56,7 @@ impl World {
     }
 }
 
-/// Waits until the Envoy of the Gateway is in a state.
+/// Waits until the Envoy of the Gateway is in the wanted state.
 async fn comes_to_be(keeper: &Keeper, wanted: impl Fn(Option<&ManagedEnvoy>) -> bool) -> Option<ManagedEnvoy> {
     for _ in 0..6000 {
         let views = keeper.views();
@@ -72,7 +73,7 @@ async fn runs(keeper: &Keeper) -> ManagedEnvoy {
     comes_to_be(keeper, |view| view.is_some_and(|view| view.state == "running")).await.unwrap()
 }
 
-/// An Envoy whose keeper is gone without having ended it, as after a crash.
+/// An Envoy that outlived its controller, as after a crash.
 fn left_behind(world: &World) -> ManagedEnvoy {
     let outlive = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -162,7 +163,7 @@ async fn a_record_of_another_process_is_not_believed() {
     let record = fs::read_to_string(view.folder.join("process.json")).unwrap();
     keeper.end_all().await;
 
-    // The number of the process belongs to another one now: to this test.
+    // The process id now belongs to another process: this test.
     let ours = record.replace(&view.pid.unwrap().to_string(), &std::process::id().to_string());
     fs::write(view.folder.join("process.json"), ours).unwrap();
     let mut keeper = world.keeper();

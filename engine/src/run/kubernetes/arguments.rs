@@ -1,4 +1,4 @@
-//! Flags about the API server.
+//! Flags of the API server.
 
 use std::path::PathBuf;
 
@@ -9,43 +9,44 @@ use super::client;
 use crate::apis::decode::NAME_BYTES_MAX;
 use crate::run::failure::Failure;
 
-/// Whom to ask, and about what.
+/// The API server, and the objects to read from it.
 #[derive(Clone, Debug, Args)]
 pub struct KubernetesArgs {
-    /// How the API server is reached [default: the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config]
+    /// Connection to the API server [default: the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config]
     #[arg(long, env = "CONTROLLER_KUBECONFIG", value_name = "FILE", conflicts_with = "manifests")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: its current context]
     #[arg(long, env = "CONTROLLER_KUBE_CONTEXT", value_name = "NAME", conflicts_with = "manifests")]
     pub kube_context: Option<String>,
-    /// Read objects of these namespaces only, beside those that belong to no namespace
+    /// Read namespaced objects only in these namespaces; cluster-scoped objects are always read
     #[arg(long, env = "CONTROLLER_WATCH_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',')]
     #[arg(num_args = 1.., conflicts_with = "manifests", value_parser = label)]
     pub watch_namespaces: Vec<String>,
-    /// Doubt a list that lacks more than half of the objects of a kind (and more than 10): they stay for a minute, and
-    /// until a second list confirms it. Objects whose CRD is removed stay until it is back. With --manifests: doubt files
-    /// that lack more than half of all objects (and more than 10) for 10 seconds
+    /// Distrust a list that lacks more than half of the objects of a kind (and more than 10): the missing objects stay
+    /// for a minute, and until a second list confirms their absence. If a CRD is removed, its objects stay until the
+    /// CRD is back. With --manifests: distrust files that lack more than half of all objects (and more than 10) for 10
+    /// seconds
     #[arg(long, env = "CONTROLLER_MASS_DELETE_GUARD", value_enum, default_value_t = Switch::On)]
     pub mass_delete_guard: Switch,
-    /// The Lease by which replicas agree on who writes statuses and Events
+    /// Lease for the leader election of replicas; only the leader writes statuses and Events
     #[arg(long, env = "CONTROLLER_LEASE_NAME", value_name = "NAME", default_value = "holdfast", value_parser = label)]
     pub lease_name: String,
-    /// Its namespace [default: that of the Pod's ServiceAccount, or of the kubeconfig's context]
+    /// Namespace of the Lease [default: that of the Pod's ServiceAccount, or of the kubeconfig's context]
     #[arg(long, env = "CONTROLLER_LEASE_NAMESPACE", value_name = "NAMESPACE", conflicts_with = "manifests")]
     #[arg(value_parser = label)]
     pub lease_namespace: Option<String>,
-    /// Share what the leading replica has proven with the others, and with those to come, in Secrets beside the Lease,
-    /// named after it
+    /// Share what the leader has proven good with present and future replicas, in Secrets in the namespace of the
+    /// Lease, named after it
     #[arg(long, env = "CONTROLLER_SHARED_SECRETS", value_enum, default_value_t = Switch::Off)]
     #[arg(conflicts_with_all = ["manifests", "shared_store"])]
     pub shared_secrets: Switch,
 }
 
 impl KubernetesArgs {
-    /// A client of the API server; nothing is asked yet.
+    /// A client of the API server; sends no request yet.
     ///
     /// # Errors
-    /// Where there is no such configuration, or it cannot be used.
+    /// Returns an error if there is no configuration, or it cannot be used.
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
         client::client(self.kubeconfig.as_deref(), self.kube_context.as_deref()).await
     }
@@ -66,7 +67,7 @@ pub enum Switch {
 }
 
 impl Switch {
-    /// Is it on?
+    /// Returns whether the switch is on.
     pub fn is_on(self) -> bool {
         self == Switch::On
     }

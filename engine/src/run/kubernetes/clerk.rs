@@ -1,4 +1,4 @@
-//! Passes on what is believed: nothing before every kind was listed, then whatever changes, a burst at once.
+//! Queue of watch events: forwards nothing before every kind was listed, then every change, a burst as one reading.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::run::manifests::{Problem, Reading};
 use crate::run::serve::sources::Sources;
 use crate::watching::{Trouble, Watching, Word};
 
-/// How often the time is told, and lists are asked for that are due.
+/// Interval of clock ticks, on which due confirmation lists are requested.
 const TICK: Duration = Duration::from_secs(1);
-/// Words that are taken in at once.
+/// Limit in watch events that are processed at once.
 const WORDS_AT_ONCE: usize = 4096;
-/// How long a burst is waited out.
+/// Pause after each reading, in which a burst of events collects.
 const GAP: Duration = Duration::from_millis(5);
-/// How long the first lists may take before it is told which are awaited.
+/// How long the first lists may take before a warning names the missing ones.
 const LISTED_WITHIN: Duration = Duration::from_secs(15);
 
-/// Between what is heard and who is told of it.
+/// The step between the watches and the main loop.
 pub(super) struct Clerk {
     watching: Watching,
     asks: Vec<Ask>,
@@ -48,7 +48,7 @@ impl Clerk {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Runs until nobody takes the readings.
+    /// Runs until the receiver of readings is closed.
     pub(super) async fn run(mut self, mut words: mpsc::Receiver<(usize, Word)>, readings: mpsc::Sender<Reading>) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -69,7 +69,7 @@ impl Clerk {
                     let now_ms = self.now_ms();
                     events.extend(self.watching.tick(now_ms));
                     for watch in self.watching.to_confirm(now_ms) {
-                        // One that is asked already is not asked twice.
+                        // A request that is pending already is not repeated.
                         let _ = self.asks.get(watch).map(|ask| ask.try_send(()));
                     }
                 }
@@ -121,7 +121,7 @@ impl Clerk {
     fn count(&self, troubles: &[Trouble]) {
         self.gauge.reset();
         for Trouble { of, why, .. } in troubles {
-            // Not by namespace: there may be many.
+            // The label has no namespace, since there may be many.
             let about = of.split(' ').next().unwrap_or_default();
             self.gauge.with_label_values(&[about, why.name()]).inc();
         }

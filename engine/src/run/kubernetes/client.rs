@@ -1,4 +1,4 @@
-//! The way to the API server.
+//! Client of the API server.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use kube::{Client, Config};
 
 use crate::run::failure::Failure;
 
-/// A client by what the command line says; nothing is asked yet, so that an API server that is away is no error.
+/// A client with the configuration of the command line. Sends no request yet, so an unavailable API server is no error.
 ///
 /// # Errors
-/// Where there is no such configuration, or it cannot be used.
+/// Returns an error if there is no configuration, or it cannot be used.
 pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, Failure> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match kubeconfig {
@@ -26,7 +26,7 @@ pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<
         }
         None => Config::infer().await.map_err(|error| {
             Failure::usage(format!(
-                "there is no API server to ask, and no --manifests to read instead (name a folder there, or a \
+                "there is no API server, and no --manifests to read instead (name a folder there, or a \
                  --kubeconfig): {error}"
             ))
         })?,

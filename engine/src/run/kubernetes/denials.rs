@@ -1,19 +1,19 @@
-//! Rights that are missing: told once each, until they are there.
+//! Missing permissions: each is reported once, until it is granted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::watching::{Trouble, Why};
 
-/// How many are told of at a time.
+/// Limit in missing permissions that are reported at a time.
 const DENIALS_MAX: usize = 100;
 
-/// What may not be done; copies are the same list.
+/// The missing permissions; clones share one list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Denials(Arc<Mutex<BTreeMap<Arc<str>, String>>>);
 
 impl Denials {
-    /// Something was refused: what it is about, and a sentence that is the same each time.
+    /// Records a denied request: its subject, and a message that is equal each time.
     pub(super) fn denied(&self, of: &str, message: &str) {
         let mut denials = self.lock();
         if denials.len() < DENIALS_MAX || denials.contains_key(of) {
@@ -21,12 +21,12 @@ impl Denials {
         }
     }
 
-    /// It was done.
+    /// Records an allowed request.
     pub(super) fn allowed(&self, of: &str) {
         self.lock().remove(of);
     }
 
-    /// All of them, in order.
+    /// All missing permissions, in order.
     pub(super) fn troubles(&self) -> Vec<Trouble> {
         let trouble = |(of, message): (&Arc<str>, &String)| Trouble {
             of: of.clone(),

@@ -1,4 +1,4 @@
-//! The Lease: read, taken and renewed, so that of several replicas one writes statuses and Events.
+//! Leader election with a Lease: reads, acquires and renews it, so that only one replica writes statuses and Events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,52 +17,51 @@ use super::denials::Denials;
 use crate::leadership::{Election, HELD_MS, LEADS_MS, Next, RENEW_MS, Record};
 use crate::run::admin::input_metrics::Pulse;
 
-/// How long one request may take; with [`LEADS_MS`] it is shorter than a record holds.
+/// Timeout of a request; together with [`LEADS_MS`] it is shorter than the lease duration.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(4);
-/// Seconds that the record says that it holds.
+/// The lease duration in the record, in seconds.
 const HELD_SECONDS: i32 = 15;
 
-/// What is told where the record may not be kept.
-const NO_LEASE: &str = "the right to get, create and update leases of the API group coordination.k8s.io is missing: nobody \
-                        is known to lead, and no statuses and Events are written; the chart's roles give it";
+/// The message if the Lease must not be read or written.
+const NO_LEASE: &str = "the right to get, create and update leases of the API group coordination.k8s.io is missing: no leader is known, and no statuses and Events are written; the roles of the chart grant it";
 
 const _: () = assert!(HELD_SECONDS as u64 * 1000 == HELD_MS && LEADS_MS + 4_000 < HELD_MS);
 
-/// Who leads, as far as this replica knows.
+/// The leader, as far as this replica knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Not known.
+    /// Unknown.
     Unknown,
-    /// Another; it was seen to renew so many times.
+    /// Another replica; with the number of its renewals that were seen.
     Follows(u64),
-    /// This one, until then.
+    /// This replica, until then.
     Leads(Instant),
 }
 
-/// Does this replica lead? Copies are asked alike.
+/// Whether this replica leads. Clones share the state.
 #[derive(Clone, Debug)]
 pub(crate) struct Leadership(watch::Receiver<Standing>);
 
 impl Leadership {
-    /// At this moment.
+    /// Returns whether this replica leads at this moment.
     pub(crate) fn leads(&self) -> bool {
         matches!(*self.0.borrow(), Standing::Leads(until) if Instant::now() < until)
     }
 
-    /// Waits until something about it changes; for ever where nothing will.
+    /// Waits until the leadership changes; forever if it no longer can.
     pub(super) async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
-    /// Is there another that leads, and was alive when this changed last?
+    /// Returns whether another replica led, and was alive, at the last change.
     pub(super) fn follows(&self) -> bool {
         matches!(*self.0.borrow(), Standing::Follows(_))
     }
 }
 
-/// Keeps the record.
+/// The leader election of this replica.
 pub(crate) struct Leader {
     api: Api<Lease>,
     name: String,
@@ -78,7 +77,7 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
-    /// One that keeps the Lease of a name, and where it says whether it leads.
+    /// The election for a Lease, and the handle that shows whether this replica leads.
     pub(crate) fn new(
         client: Client,
         namespace: &str,
@@ -105,7 +104,7 @@ impl Leader {
         (leader, Leadership(leadership))
     }
 
-    /// Runs until the product is to end; then the lead is given up.
+    /// Runs until the product ends, then releases the Lease.
     pub(crate) fn start(mut self, mut ending: watch::Receiver<bool>) -> JoinHandle<()> {
         tokio::spawn(async move {
             loop {
@@ -126,10 +125,10 @@ impl Leader {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Looks, and writes where it is to be written; how long to wait then.
+    /// Reads the Lease, and writes it if due; returns the time to wait before the next round.
     async fn round(&mut self) -> Duration {
         let outcome = self.look().await;
-        // A refusal is an answer too.
+        // A rejected request is an answer too.
         if matches!(outcome, Ok(()) | Err(Error::Api(_))) {
             self.pulse.beat();
         }
@@ -144,7 +143,7 @@ impl Leader {
                 self.denials.denied("leases", NO_LEASE);
                 Duration::from_millis(RENEW_MS)
             }
-            // Somebody else wrote: it is looked at once more, at once.
+            // Another client wrote the Lease: the next round starts at once.
             Err(Error::Api(status)) if status.code == 409 => {
                 self.election.lost();
                 self.tell();
@@ -152,7 +151,7 @@ impl Leader {
             }
             Err(error) => {
                 if !self.trouble {
-                    tracing::warn!(lease = self.name, %error, "who leads is not known: no statuses and Events are written");
+                    tracing::warn!(lease = self.name, %error, "cannot read the Lease: no leader is known, and no statuses and Events are written");
                 }
                 self.trouble = true;
                 Duration::from_millis(RENEW_MS)
@@ -187,7 +186,7 @@ impl Leader {
         }
     }
 
-    /// Is it another's record, and one that was not seen before?
+    /// Returns whether the record is of another replica and was not seen before.
     fn is_renewed(&self, record: Option<&Record>) -> bool {
         record.is_some_and(|record| record.holder != self.me && !self.election.knows(record))
     }
@@ -227,7 +226,7 @@ impl Leader {
             ..before
         });
         let params = PostParams::default();
-        // The resource version that was read goes with it: of two that write, one is refused.
+        // The request includes the resource version that was read: of two concurrent writes the API server rejects one.
         if is_new {
             within(self.api.create(&params, &lease)).await.map(drop)
         } else {
@@ -235,7 +234,7 @@ impl Leader {
         }
     }
 
-    /// Whoever comes next need not wait.
+    /// Releases the Lease, so that the next leader need not wait.
     async fn give_up(&mut self) {
         let led = self.election.leads(self.now_ms());
         self.election.lost();
@@ -251,7 +250,7 @@ impl Leader {
     }
 }
 
-/// An answer, within the time that one may take.
+/// The result of a request, with a timeout.
 pub(crate) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     timeout(REQUEST_MAX, request)
         .await

@@ -1,7 +1,8 @@
-//! Kubernetes mode's input: the objects of an API server, listed, watched, and turned into events.
+//! Input in Kubernetes mode: the objects of an API server, listed, watched, and converted to events.
 //!
-//! The way of an object: [`watch`] lists and watches its kind and decodes it on arrival, [`crate::watching`] decides
-//! what is believed, and [`clerk`] passes that on once everything was listed. Nothing here decides what is served.
+//! The path of an object: [`watch`] lists and watches its kind and decodes it on arrival, [`crate::watching`] decides
+//! whether the change is plausible, and [`clerk`] forwards it once everything was listed. Nothing here decides what is
+//! served.
 
 pub mod arguments;
 pub mod clerk;
@@ -37,22 +38,22 @@ use super::serve::sources::Sources;
 use crate::apis::{KINDS, Scope};
 use crate::watching::{Guard, Watching};
 
-/// How many words of watches may wait; a watch whose word finds no place waits too.
+/// Limit in watch events that wait; beyond it the watches wait too.
 const WORDS_MAX: usize = 4096;
 
-/// What watching is done with, beside the API server.
+/// The inputs and outputs of watching, beside the API server.
 pub(crate) struct Means {
     /// Objects that an earlier run knew.
     pub(crate) remembered: BTreeSet<ObjectKey>,
-    /// Rights that are missing, for others than watches.
+    /// Missing permissions of other components than watches.
     pub(crate) denials: Denials,
-    /// Where it is counted what is wrong, by kind and reason.
+    /// The metric of problems, by kind and reason.
     pub(crate) gauge: IntGaugeVec,
-    /// Where it is kept what is wrong.
+    /// The state of the inputs.
     pub(crate) sources: Arc<Sources>,
 }
 
-/// Watches every kind, until nobody takes the readings any longer.
+/// Watches every kind, until the receiver of readings is closed.
 pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readings: mpsc::Sender<Reading>) {
     let watches = watches(&args.watch_namespaces);
     let guard = Guard::new(args.mass_delete_guard.is_on());
@@ -69,7 +70,7 @@ pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readin
     tokio::spawn(Clerk::new(watching, asks, denials, gauge, sources.clone()).run(words, readings));
 }
 
-/// Every kind; namespaced ones in each of the namespaces, where some are named.
+/// A watch for every kind; for namespaced kinds one for each named namespace, if any are named.
 fn watches(namespaces: &[String]) -> Vec<Watch> {
     let mut watches = Vec::new();
     for kind in KINDS {

@@ -1,7 +1,7 @@
-//! Events of Kubernetes (`events.k8s.io`): on each object concerned, and on the Pod of the controller.
+//! Kubernetes Events (`events.k8s.io`), on each object concerned and on the Pod of the controller.
 //!
-//! Only the leader writes them. What others have to tell waits until the leader is seen to be alive after it, and is told
-//! by who leads next otherwise: nothing is lost between two leaders, though a few may be told twice.
+//! Only the leader writes Events. Those of a follower wait until the leader is seen alive after them, and are written
+//! by the next leader otherwise: no Event is lost between two leaders, though a few may be written twice.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,19 +22,19 @@ use super::series::{Form, Same, Series};
 use crate::fallback::events::{FallbackEvent, Reason, Regarding};
 use crate::run::events::{EventRecorder, LogRecorder};
 
-/// How many events may wait to be written; those that find no place are in the log only.
+/// Limit in events that wait to be written; further events are only in the log.
 const EVENTS_MAX: usize = 1024;
-/// The least time between two writes.
+/// Minimum time between two writes.
 const PACE: Duration = Duration::from_millis(50);
-/// How long to wait after an error of the API server.
+/// Pause after an error of the API server.
 const AFTER_ERROR: Duration = Duration::from_secs(2);
-/// Characters of a note that the API server takes, less a little.
+/// Limit in characters of a note; slightly below the limit of the API server.
 const NOTE_CHARS_MAX: usize = 1000;
-/// Characters of a note that say how much more there is.
+/// Characters reserved in a note for the number of omitted findings.
 const MORE_CHARS_MAX: usize = 60;
-/// Characters of a reporting instance that the API server takes.
+/// Limit in characters of a reporting instance, set by the API server.
 const INSTANCE_CHARS_MAX: usize = 128;
-/// Who tells.
+/// The reporting controller.
 const CONTROLLER: &str = "holdfast.dev/gateway-controller";
 
 /// Writes events to the API server, and to the log.
@@ -44,7 +44,7 @@ pub(crate) struct KubernetesRecorder {
     pod: Option<ObjectReference>,
 }
 
-/// One event, with what it is about.
+/// An event, with the object that it regards.
 struct Told {
     reason: Reason,
     note: String,
@@ -52,7 +52,8 @@ struct Told {
 }
 
 impl KubernetesRecorder {
-    /// Starts to write. The Pod is the one that `POD_NAME`, `POD_NAMESPACE` and `POD_UID` name; `me` is who tells.
+    /// Starts to write. The Pod is the one that `POD_NAME`, `POD_NAMESPACE` and `POD_UID` name; `me` is the reporting
+    /// instance.
     pub(crate) fn start(client: Client, leadership: Leadership, me: &str, denials: Denials) -> Self {
         let (events, waiting) = mpsc::channel(EVENTS_MAX);
         let clerk = Writer {
@@ -76,13 +77,14 @@ impl EventRecorder for KubernetesRecorder {
         for event in events {
             let Some(regarding) = self.reference(&event.regarding) else { continue };
             let note = shortened(&event.note);
-            // The log has it.
+            // If the queue is full, the event is only in the log.
             let _ = self.events.try_send(Told { reason: event.reason, note, regarding });
         }
     }
 }
 
-/// A note as the API server takes it: findings as far as there is room, and how many there are more, and where.
+/// Shortens a note to the limit: findings as far as there is room, then the number of omitted ones and where to find
+/// them.
 fn shortened(note: &str) -> String {
     if note.chars().count() <= NOTE_CHARS_MAX {
         return note.to_owned();
@@ -155,7 +157,7 @@ impl Writer {
             {
                 let rest = self.tell(told).await;
                 sleep(rest).await;
-                // What came meanwhile is told in its order.
+                // Events that arrived meanwhile are written in their order.
                 while let Ok(told) = waiting.try_recv() {
                     self.push(told);
                 }
@@ -182,7 +184,7 @@ impl Writer {
         self.queue.push_back(told);
     }
 
-    /// Writes one; how long to wait then.
+    /// Writes an event; returns the time to wait afterwards.
     async fn tell(&mut self, told: Told) -> Duration {
         match self.write(&told).await {
             Ok(()) => {
@@ -196,7 +198,7 @@ impl Writer {
                 self.denials.denied(&right(&told), message);
                 PACE
             }
-            // It will not be taken another time either, as where the namespace is about to go.
+            // A repetition would be rejected too, for example because the namespace is being deleted.
             Err(Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429 => {
                 let reason = told.reason;
                 tracing::debug!(%reason, error = status.message, "an Event is not taken");
@@ -256,12 +258,12 @@ impl Writer {
     }
 }
 
-/// Of objects without a namespace Events stand in `default`.
+/// Events about objects without a namespace belong to the namespace `default`.
 fn namespace(told: &Told) -> String {
     told.regarding.namespace.clone().unwrap_or_else(|| "default".into())
 }
 
-/// What is told of a right that is missing.
+/// The subject of a missing permission.
 fn right(told: &Told) -> String {
     format!("events in {}", namespace(told))
 }

@@ -1,14 +1,14 @@
-//! How long a watch waits before its next try.
+//! Backoff of watches.
 
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
-/// The longest wait: an API server that is back is heard again within it.
+/// Maximum wait: within this time a watch reconnects to an API server that is available again.
 pub(super) const REST_MAX: Duration = Duration::from_secs(5);
 
-/// Longer and longer, up to [`REST_MAX`].
+/// Increasing waits, up to [`REST_MAX`].
 #[derive(Default)]
 pub(super) struct Rest(DefaultBackoff);
 

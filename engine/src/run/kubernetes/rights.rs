@@ -1,38 +1,37 @@
-//! What Holdfast does at an API server, as rights: the chart's roles are made of this list, and whoever adds a request
-//! adds its right here.
+//! Permissions (RBAC) that Holdfast needs: the roles of the chart are made from this list. A change that adds a request
+//! must add its permission here.
 //!
-//! Rights are asked for where they are used and nowhere else: what is said of the objects of a cluster is cluster-wide,
-//! what is said of objects in namespaces holds in the namespaces that are watched, and what is Holdfast's own in its own
-//! namespace.
+//! Each permission is granted only where it is used: permissions for cluster-scoped objects are cluster-wide, those for
+//! namespaced objects apply in the watched namespaces, and those for Holdfast's own objects in its own namespace.
 
 use super::{planes, served, token_keys};
 use crate::apis::{KINDS, Scope};
 
-/// Where a right holds.
+/// The place in which a permission applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// For objects that belong to no namespace.
+    /// Cluster-scoped objects.
     Cluster,
-    /// In each namespace that is watched.
+    /// Each watched namespace.
     Watched,
-    /// In the namespace that Holdfast's Pod is in.
+    /// The namespace of Holdfast's Pod.
     Own,
-    /// In the namespace that Holdfast's Pod is in, where replicas share what is proven.
+    /// The namespace of Holdfast's Pod, if replicas share proven configuration.
     Shared,
-    /// In each namespace that is watched, where Envoys are made for Gateways.
+    /// Each watched namespace, if Envoys are deployed for Gateways.
     Planes,
-    /// Of no object: a path of the API server, where it is asked for the keys of tokens.
+    /// No object: a path of the API server, if the keys of tokens are fetched.
     Keys,
-    /// In the namespace `default`, which Events on objects without a namespace are written to.
+    /// The namespace `default`, for Events about objects without a namespace.
     Default,
 }
 
 impl Place {
-    /// Every place, in order.
+    /// All places, in order.
     pub const ALL: [Place; 7] =
         [Place::Cluster, Place::Watched, Place::Own, Place::Shared, Place::Planes, Place::Keys, Place::Default];
 
-    /// Its name.
+    /// The name of a place.
     pub fn name(self) -> &'static str {
         match self {
             Place::Cluster => "cluster",
@@ -46,36 +45,36 @@ impl Place {
     }
 }
 
-/// One resource, and what is done with it.
+/// A resource, and the permitted verbs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Right {
-    /// Where.
+    /// The place.
     pub place: Place,
     /// API group, empty for the core group.
     pub group: &'static str,
-    /// Plural name, with its subresource; a path where it begins with a slash.
+    /// Plural name, with its subresource; a path if it begins with a slash.
     pub resource: String,
-    /// What is done.
+    /// The verbs.
     pub verbs: &'static [&'static str],
 }
 
 /// Objects are listed and watched.
 const READ: &[&str] = &["list", "watch"];
-/// Definitions of kinds are looked at where objects go: whether they go with it.
+/// CRDs are read when objects disappear, to see whether the CRD is being removed too.
 const LOOK: &[&str] = &["get"];
-/// Statuses are looked at, and applied where they differ.
+/// Statuses are read, and applied if they differ.
 const TELL: &[&str] = &["get", "patch"];
-/// Events are made, and counted on while they repeat.
+/// Events are created, and patched while they repeat.
 const EVENTS: &[&str] = &["create", "patch"];
 
-/// What is made for Gateways is kept as it should be, and deleted when it is not wanted any more.
+/// Objects of data planes are maintained, and deleted when they are no longer desired.
 const KEEP: &[&str] = &["create", "delete", "get", "list", "patch", "watch"];
-/// What is shared is written, and removed when nothing refers to it any more. Names are not known before.
+/// Shared Secrets are written, and removed when no other refers to them. Their names are not known in advance.
 const SHARE: &[&str] = &["create", "delete", "get", "list", "update"];
 /// One replica holds the Lease.
 const LEAD: &[&str] = &["create", "get", "update"];
 
-/// Every right, in the order of places, kinds and resources.
+/// All permissions, ordered by place, kind and resource.
 pub fn rights() -> Vec<Right> {
     let mut rights = Vec::new();
     for kind in KINDS {

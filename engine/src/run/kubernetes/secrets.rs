@@ -1,8 +1,9 @@
-//! A bucket of Secrets in one namespace: what several replicas share.
+//! Bucket of Secrets in one namespace, which several replicas share.
 //!
-//! Each blob is a Secret of its own, found by a label and known by its type. Its revision is that of the API server, so
-//! that of two writers one is refused. It is asked from the thread that shares, which may wait. What is under such a name
-//! and is not such a Secret, or has more than a blob may have, is an empty blob: whoever reads it finds it damaged.
+//! Each blob is a Secret, found by a label and recognized by its type. Its revision is the resource version, so that
+//! the API server rejects one of two concurrent writes. The bucket is used from the thread that shares, which may
+//! block. A Secret with such a name that has another type or exceeds the size limit is read as an empty blob, which the
+//! reader treats as damaged.
 
 use std::collections::BTreeMap;
 
@@ -17,28 +18,28 @@ use tokio::runtime::Handle;
 
 use super::leader::within;
 
-/// The type of the Secrets. Watches leave them out by it.
+/// The type of the Secrets, by which watches exclude them.
 pub(crate) const TYPE: &str = "holdfast.dev/shared-store";
-/// The label that all of them carry; its value says whose they are.
+/// The label of all these Secrets; its value is the owner.
 const LABEL: &str = "holdfast.dev/shared-store";
-/// The key under which the blob stands.
+/// The key of the blob in the data.
 const KEY: &str = "blob";
-/// Bytes of the name that says whose they are: a label has no more, and with a blob's name it is the name of a Secret.
+/// Maximum length of the owner, in bytes: the limit of a label value. Owner and blob name form the name of a Secret.
 pub(crate) const OWNER_BYTES_MAX: usize = 63;
-/// How many names are read at once, and how often.
+/// Names per page of a list, and limit in pages.
 const PAGE: u32 = 500;
 const PAGES_MAX: usize = 4 * LEAVES_MAX / PAGE as usize;
-/// How often a write is begun anew that others come between.
+/// Limit in attempts of a write that conflicts with other writers.
 const TRIES_MAX: usize = 3;
 
 const _: () = assert!(OWNER_BYTES_MAX + SEPARATOR.len() + NAME_BYTES_MAX <= 253);
-// An API server takes 1 MiB.
+// The API server accepts at most 1 MiB.
 const _: () = assert!(BLOB_BYTES_MAX <= 1024 * 1024);
 
-/// What stands between whose it is and the blob's name.
+/// Separator between the owner and the name of a blob.
 const SEPARATOR: &str = "-shared-";
 
-/// See the module.
+/// A bucket of Secrets.
 pub(crate) struct SecretBucket {
     api: Api<Secret>,
     owner: String,
@@ -46,7 +47,7 @@ pub(crate) struct SecretBucket {
 }
 
 impl SecretBucket {
-    /// Secrets of a namespace that belong to an owner. To be made in the runtime, and used where one may wait.
+    /// The Secrets of an owner in a namespace. Must be created in the runtime, and used from a thread that may block.
     pub(crate) fn new(client: Client, namespace: &str, owner: &str) -> Self {
         Self { api: Api::namespaced(client, namespace), owner: owner.to_owned(), runtime: Handle::current() }
     }
@@ -83,7 +84,7 @@ impl SecretBucket {
         written(self.ask(self.api.create(&PostParams::default(), &self.secret(name, bytes, None))))
     }
 
-    /// Puts a blob in the place of what is there. What is of another type cannot become a blob: it goes first.
+    /// Replaces a blob. A Secret of another type cannot become a blob, so it is deleted first.
     fn replace(&self, name: &str, bytes: &Bytes, revision: Option<&Revision>) -> Result<Put, Error> {
         let (secret, params) = (self.secret(name, bytes, revision), PostParams::default());
         match written(self.ask(self.api.replace(&self.name(name), &params, &secret))) {
@@ -105,7 +106,7 @@ impl SecretBucket {
         }
     }
 
-    /// Whatever is there. Others may make or remove it meanwhile.
+    /// Writes a blob whatever exists. Other writers may create or remove it meanwhile.
     fn overwrite(&self, name: &str, bytes: &Bytes) -> Result<Put, Error> {
         for _ in 0..TRIES_MAX {
             let outcome = match self.create(name, bytes)? {
@@ -120,7 +121,7 @@ impl SecretBucket {
     }
 }
 
-/// A write that was refused since it is not as it was expected to be is no trouble.
+/// A write that was rejected because of an unexpected state is a conflict, not an error.
 fn written(outcome: Result<Secret, Error>) -> Result<Put, Error> {
     match outcome {
         Ok(secret) => Ok(Put::Written(secret.metadata.resource_version.unwrap_or_default().into())),
@@ -129,14 +130,14 @@ fn written(outcome: Result<Secret, Error>) -> Result<Put, Error> {
     }
 }
 
-/// The blob of a Secret; an empty one where it is none.
+/// The blob of a Secret; empty if the Secret is not a valid blob.
 fn blob(secret: Secret) -> Bytes {
     let is_ours = secret.type_.as_deref() == Some(TYPE);
     let blob = secret.data.filter(|_| is_ours).and_then(|mut data| data.remove(KEY)).unwrap_or_default().0;
     if blob.len() <= BLOB_BYTES_MAX { blob.into() } else { Bytes::new() }
 }
 
-/// Never shows what was sent.
+/// The error never contains the content of a request.
 fn trouble(error: &Error) -> StoreError {
     StoreError::Unavailable(format!("the API server does not give or take Secrets: {error}"))
 }

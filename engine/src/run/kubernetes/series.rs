@@ -1,13 +1,13 @@
-//! Which Events repeat one that was told: they are counted in it, and no new one is made.
+//! Series of Events: a repetition is counted in the first Event instead of a new one.
 
 use std::collections::BTreeMap;
 
-/// How long after it was told last an Event is repeated and not told anew (milliseconds).
+/// How long after its last occurrence an Event counts as repeated, in milliseconds.
 const REPEATED_WITHIN_MS: u64 = 6 * 60 * 1000;
-/// How many Events are remembered; beyond that the oldest are told anew.
+/// Limit in remembered Events; beyond it a repetition of the oldest one becomes a new Event.
 const REMEMBERED_MAX: usize = 1024;
 
-/// What makes two Events the same: the words too, since those of the first would stand for both.
+/// The key of equal Events. It includes the note, since the note of the first Event is kept for all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Same {
     pub(super) reason: String,
@@ -15,16 +15,16 @@ pub(super) struct Same {
     pub(super) note: String,
 }
 
-/// How an Event is written.
+/// The form in which an Event is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A new one.
+    /// A new Event.
     New,
-    /// The one of this name was told so many times by now.
+    /// A repetition of the Event with this name, with the number of occurrences.
     Again { name: String, count: i32 },
 }
 
-/// Those that were told.
+/// The Events that were written.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     told: BTreeMap<Same, Told>,
@@ -38,7 +38,7 @@ struct Told {
 }
 
 impl Series {
-    /// How this one is to be written.
+    /// The form in which an Event has to be written.
     pub(super) fn form(&mut self, same: &Same, now_ms: u64) -> Form {
         self.told.retain(|_, told| now_ms.saturating_sub(told.last_ms) <= REPEATED_WITHIN_MS);
         match self.told.get(same) {
@@ -47,7 +47,7 @@ impl Series {
         }
     }
 
-    /// It was written.
+    /// Records a written Event.
     pub(super) fn told(&mut self, same: Same, name: String, count: i32, now_ms: u64) {
         if self.told.len() >= REMEMBERED_MAX {
             let oldest = self.told.iter().min_by_key(|(_, told)| told.last_ms).map(|(same, _)| same.clone());
@@ -56,7 +56,7 @@ impl Series {
         self.told.insert(same, Told { name, count, last_ms: now_ms });
     }
 
-    /// It is not there any more.
+    /// Removes an Event that no longer exists.
     pub(super) fn forget(&mut self, same: &Same) {
         self.told.remove(same);
     }

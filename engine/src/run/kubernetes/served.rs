@@ -1,4 +1,4 @@
-//! Which version of a kind the API server has, and whether its definition is about to go.
+//! API discovery: the served version of a kind, and whether its CRD is being removed.
 
 use std::sync::Arc;
 
@@ -8,36 +8,36 @@ use kube::{Client, Error};
 
 use crate::apis::Kind;
 
-/// Groups whose kinds every API server has.
+/// API groups that every API server has.
 const BUILT_IN: [&str; 2] = ["", "discovery.k8s.io"];
-/// Where definitions of kinds are.
+/// The resource of CRDs.
 pub(super) const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
 
-/// The definition of a kind.
+/// The state of a kind's CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Definition {
-    /// It is there, with this identity across deletion and creation; an empty one where that is not known.
+    /// The CRD exists, with this UID; empty if the UID is unknown.
     There(Arc<str>),
-    /// It is being removed, or is not there.
+    /// The CRD is being removed, or does not exist.
     Leaving,
 }
 
 impl Definition {
-    /// Were this definition's objects removed because it is, if that is how it stands now?
+    /// Returns whether the objects of this CRD were removed together with the CRD, given its current state.
     pub(super) fn has_left(&self, now: &Definition) -> bool {
         match (self, now) {
             (_, Definition::Leaving) => true,
             (Definition::There(then), Definition::There(now)) => !then.is_empty() && !now.is_empty() && then != now,
-            // As it was when its objects were listed.
+            // The CRD was already being removed when its objects were listed.
             (Definition::Leaving, Definition::There(_)) => true,
         }
     }
 }
 
-/// How the definition of a kind stands. Asked of the store of the API server: it is marked before its first object goes.
+/// The state of a kind's CRD, from the storage of the API server: the CRD is marked before its first object is deleted.
 ///
 /// # Errors
-/// Where it cannot be asked.
+/// Returns an error if the request fails.
 pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Definition, Error> {
     if BUILT_IN.contains(&kind.group) {
         return Ok(Definition::There("".into()));
@@ -55,7 +55,8 @@ pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Definitio
     }
 }
 
-/// The same by what everybody may ask, and a moment later: of a kind that is about to go nothing can be created.
+/// The state of a kind's CRD by API discovery, which needs no permission and is updated slightly later: for a kind that
+/// is being removed the verb `create` is missing.
 async fn by_verbs(client: &Client, kind: &Kind) -> Result<Definition, Error> {
     for version in kind.versions {
         let listed = match client.list_api_group_resources(&format!("{}/{version}", kind.group)).await {
@@ -71,10 +72,10 @@ async fn by_verbs(client: &Client, kind: &Kind) -> Result<Definition, Error> {
     Ok(Definition::Leaving)
 }
 
-/// The first version of a kind that both know; `None` where the API server does not have the kind.
+/// The first version of a kind that both sides know; `None` if the API server does not serve the kind.
 ///
 /// # Errors
-/// Where it cannot be asked.
+/// Returns an error if the request fails.
 pub(super) async fn version(client: &Client, kind: &Kind) -> Result<Option<ApiResource>, Error> {
     for version in kind.versions {
         if !kind.group.is_empty() {

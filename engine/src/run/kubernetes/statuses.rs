@@ -1,7 +1,7 @@
-//! Writes statuses: one after the other, what stands there already is not written, and nothing is written too often.
+//! Writer of statuses: sequential, skips unchanged statuses, and limits the rate.
 //!
-//! Only the leader writes. What stands there is looked at anew when a replica takes the lead, and one after the other in
-//! quiet times, so that what somebody else wrote over it does not stay.
+//! Only the leader writes. Current statuses are read again when a replica becomes leader, and one after the other when
+//! there is nothing to write, so that changes by other clients are corrected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -22,28 +22,27 @@ use super::served;
 use crate::apis::scheme;
 use crate::status::{ObjectStatus, withdrawn, written};
 
-/// The least time between two writes: ten a second.
+/// Minimum time between two writes: ten per second.
 const PACE: Duration = Duration::from_millis(100);
-/// How long to wait after an error of the API server.
+/// Pause after an error of the API server.
 const AFTER_ERROR: Duration = Duration::from_secs(2);
-/// How long no status of a kind is written after it was found out that it may not be; twice as long each time, up to the
-/// second.
+/// Pause in writing statuses of a kind after a denied request; it doubles with each denial up to the second value.
 const AFTER_DENIAL: Duration = Duration::from_secs(5);
 const AFTER_DENIAL_MAX: Duration = Duration::from_secs(60);
-/// How often the status of one object is looked at that nothing was heard of.
+/// Interval at which the status of one object without events is checked.
 const LOOK_OVER: Duration = Duration::from_secs(1);
-/// How long the time between two looks at all statuses is at least.
+/// Minimum interval between two collections of all statuses.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Who owns what is written.
+/// The field manager of written statuses.
 const FIELD_OWNER: &str = "holdfast.dev/gateway-controller";
 
-/// Takes statuses as they are to be; only the newest count.
+/// Receives the desired statuses; only the newest count.
 #[derive(Clone, Debug)]
 pub(crate) struct Statuses(watch::Sender<Vec<ObjectStatus>>);
 
 impl Statuses {
-    /// Starts to write. `controller` is the name under which entries are ours.
+    /// Starts to write. `controller` is the name that marks our entries.
     pub(crate) fn start(client: Client, controller: String, leadership: Leadership, denials: Denials) -> Self {
         let (sender, receiver) = watch::channel(Vec::new());
         let writer = Writer {
@@ -62,7 +61,7 @@ impl Statuses {
         Self(sender)
     }
 
-    /// These are the statuses of all objects.
+    /// Sets the statuses of all objects.
     pub(crate) fn tell(&self, statuses: Vec<ObjectStatus>) {
         self.0.send_replace(statuses);
     }
@@ -72,15 +71,15 @@ struct Writer {
     client: Client,
     controller: String,
     leadership: Leadership,
-    /// What was written last, or stood there; nothing where that is to be looked at.
+    /// The status that was last written or read; `None` if it has to be read.
     written: BTreeMap<ObjectKey, Option<Value>>,
     kinds: BTreeMap<(String, String), ApiResource>,
     denials: Denials,
-    /// Statuses that may not be written, by kind and namespace.
+    /// Statuses with a missing permission, by kind and namespace.
     denied: BTreeMap<Place, Denied>,
-    /// Is there something left to write?
+    /// Whether statuses are left to write.
     behind: bool,
-    /// The object that was looked over last.
+    /// The object that was last checked.
     looked_at: Option<ObjectKey>,
     trouble: bool,
 }
@@ -88,17 +87,17 @@ struct Writer {
 /// Kind and namespace of objects.
 type Place = (String, String);
 
-/// When it is tried again, and how long that was put off.
+/// The time of the next attempt, and the length of the current pause.
 struct Denied {
     until: Instant,
     rest: Duration,
 }
 
-/// Why a status was not written.
+/// The reason why a status was not written.
 enum Refusal {
-    /// A right is missing: the verb.
+    /// A missing permission, with the verb.
     Denied(&'static str),
-    /// Anything else.
+    /// Any other error.
     Error(Error),
 }
 
@@ -111,15 +110,15 @@ impl Refusal {
     }
 }
 
-/// What came of one object.
+/// The result for one object.
 enum Outcome {
-    /// It says what it is to say; or the API server will not take it, and asking again changes nothing.
+    /// The status is as desired, or the API server rejects it, which a repetition would not change.
     Done,
-    /// It is not there.
+    /// The object does not exist.
     Gone,
-    /// It is to be looked at once more.
+    /// The object has to be read again.
     Again,
-    /// The API server cannot be asked now.
+    /// The API server is unavailable.
     Trouble,
 }
 
@@ -142,12 +141,12 @@ impl Writer {
             let leads = self.leadership.leads();
             if leads != led {
                 led = leads;
-                // What another wrote meanwhile is not known.
+                // Another replica may have written meanwhile.
                 self.written.values_mut().for_each(|written| *written = None);
                 self.behind = true;
             }
             if !leads {
-                // So that entries of objects that have no status by the time it leads are taken away.
+                // Entries of objects that no longer have a status are removed once this replica leads.
                 for status in &wanted {
                     self.written.entry(status.object.clone()).or_default();
                 }
@@ -157,7 +156,7 @@ impl Writer {
         }
     }
 
-    /// The status of the next object is to be looked at.
+    /// Marks the next object for a check of its status.
     fn look_over(&mut self) {
         let after = self.looked_at.take().map_or(Bound::Unbounded, Bound::Excluded);
         if let Some((key, written)) = self.written.range_mut((after, Bound::Unbounded)).next() {
@@ -166,7 +165,7 @@ impl Writer {
         }
     }
 
-    /// Writes what differs; true where nothing is left to write. Gives up where newer statuses came meanwhile.
+    /// Writes the statuses that differ; returns true if nothing is left to write. Stops if newer statuses arrive.
     async fn write(&mut self, wanted: &[ObjectStatus], statuses: &watch::Receiver<Vec<ObjectStatus>>) -> bool {
         let present: BTreeSet<&ObjectKey> = wanted.iter().map(|status| &status.object).collect();
         let gone: Vec<ObjectKey> = self.written.keys().filter(|key| !present.contains(key)).cloned().collect();
@@ -189,7 +188,7 @@ impl Writer {
                     Some(status) => drop(self.written.insert(key, Some(status))),
                     None => drop(self.written.remove(&key)),
                 },
-                // Of an object that is held though nobody has it there is nothing to write to.
+                // An object that does not exist, but is still kept by Holdfast, has no status to write.
                 Outcome::Gone => match status {
                     Some(status) => drop(self.written.insert(key, Some(status))),
                     None => drop(self.written.remove(&key)),
@@ -204,7 +203,7 @@ impl Writer {
         all
     }
 
-    /// May statuses of this kind not be written, as far as was found out lately?
+    /// Returns whether writing statuses of this kind was denied recently.
     fn is_denied(&self, key: &ObjectKey) -> bool {
         self.denied.get(&place(key)).is_some_and(|denied| Instant::now() < denied.until)
     }
@@ -249,7 +248,7 @@ impl Writer {
                 if done { Outcome::Done } else { Outcome::Again }
             }
             Err(Error::Api(answer)) if answer.code == 404 => Outcome::Gone,
-            // Somebody wrote meanwhile.
+            // Another client wrote meanwhile.
             Err(Error::Api(answer)) if answer.code == 409 => Outcome::Again,
             Err(Error::Api(answer)) if (400..500).contains(&answer.code) && answer.code != 429 => {
                 tracing::warn!(object = %key, error = answer.message, "its status is not taken");
@@ -265,7 +264,7 @@ impl Writer {
         }
     }
 
-    /// False where it was not written because this replica does not lead any more.
+    /// Writes the status of one object; returns false if this replica no longer leads.
     async fn write_one(&mut self, key: &ObjectKey, status: Option<&Value>) -> Result<bool, Refusal> {
         let Some(resource) = self.resource(key).await.map_err(Refusal::Error)? else { return Ok(true) };
         let api: Api<DynamicObject> = match key.namespace.is_empty() {
@@ -283,7 +282,7 @@ impl Writer {
         let patch = json!({
             "apiVersion": resource.api_version,
             "kind": resource.kind,
-            // Neither a successor of the object nor what somebody else writes at the same time is written over.
+            // Neither a successor of the object nor a concurrent change of another client is overwritten.
             "metadata": {"uid": object.metadata.uid, "resourceVersion": object.metadata.resource_version},
             "status": new,
         });
@@ -315,7 +314,7 @@ fn place(key: &ObjectKey) -> Place {
     (key.kind.to_string(), key.namespace.to_string())
 }
 
-/// What is told of a right that is missing.
+/// The subject of a missing permission.
 fn right(key: &ObjectKey, plural: &str) -> String {
     let place = if key.namespace.is_empty() { String::new() } else { format!(" in {}", key.namespace) };
     format!("{plural}/status{place}")

@@ -1,4 +1,4 @@
-//! The keys that the API server signs tokens of ServiceAccounts with.
+//! Keys with which the API server signs tokens of ServiceAccounts.
 
 use anyhow::{Context, Result};
 use futures::future::BoxFuture;
@@ -7,10 +7,10 @@ use tonic::codegen::http::Request;
 
 use crate::run::xds::keys::KeySource;
 
-/// Where the API server tells them; every ServiceAccount may ask by default.
+/// The path of the keys; by default every ServiceAccount may read it.
 pub(super) const PATH: &str = "/openid/v1/jwks";
 
-/// Asks an API server.
+/// A source of keys: the API server.
 pub struct ServerKeys(pub Client);
 
 impl KeySource for ServerKeys {
@@ -18,7 +18,7 @@ impl KeySource for ServerKeys {
         Box::pin(async move {
             let request = Request::get(PATH).body(Vec::new()).context(PATH)?;
             let text = self.0.request_text(request).await;
-            Ok(text.with_context(|| format!("the API server does not tell its keys ({PATH})"))?.into_bytes())
+            Ok(text.with_context(|| format!("the API server does not return its keys ({PATH})"))?.into_bytes())
         })
     }
 }

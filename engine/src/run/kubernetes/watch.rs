@@ -1,4 +1,4 @@
-//! The watch of one kind, in one namespace or in all: lists, watches, begins anew, and says what it hears.
+//! Watch of one kind, in one namespace or in all: lists, watches, restarts, and forwards watch events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,33 +18,33 @@ use crate::apis::{Decoded, Kind, Scope, decode};
 use crate::engine::Event;
 use crate::watching::{Item, Present, Word};
 
-/// How often an API server is asked for a kind that it does not know, or that cannot be asked for.
+/// Interval of requests for a kind that the API server does not serve, or for which the request failed.
 const ASK_AGAIN: Duration = REST_MAX;
-/// How many events are taken at once: whether the definition of their kind is going is asked once for all of them.
+/// Limit in events that are processed at once; the CRD of their kind is checked once for all of them.
 const EVENTS_AT_ONCE: usize = 256;
-/// How many objects a page of a list has.
+/// Page size of a list, in objects.
 const PAGE: u32 = 500;
-/// How long a list by way of the watch may say nothing before it is made page by page: some servers begin it and never
-/// say where it ends.
+/// How long a streaming list may be silent before the list is read page by page: some servers begin a streaming list
+/// and never mark its end.
 const STREAMED_LIST_MAX: Duration = Duration::from_secs(20);
-/// How often all objects are listed anew, since events may be lost.
+/// Interval of complete lists, since watch events may be lost.
 const LIST_AGAIN: Duration = Duration::from_secs(30 * 60);
-/// Releases of a packager are Secrets too, large ones, and nobody refers to them; nor to what replicas share.
+/// Excludes the Secrets of Helm releases, which are large and never referenced, and the Secrets that replicas share.
 const SECRETS_READ: &str = "type!=helm.sh/release.v1,type!=holdfast.dev/shared-store";
-/// Characters of an error that are told.
+/// Limit in characters of an error that are reported.
 const ERROR_CHARS_MAX: usize = 300;
 
-/// What is watched.
+/// The kind and namespace to watch.
 pub(super) struct Watch {
     pub(super) kind: &'static Kind,
     pub(super) namespace: Option<Arc<str>>,
 }
 
-/// Where a second list is asked for.
+/// The channel on which a confirmation list is requested.
 pub(super) type Ask = mpsc::Sender<()>;
 
 impl Watch {
-    /// `gateway.networking.k8s.io/HTTPRoute`, with the namespace where it is of one.
+    /// `gateway.networking.k8s.io/HTTPRoute`, followed by the namespace if the watch is for one.
     pub(super) fn name(&self) -> Arc<str> {
         let Kind { group, kind, .. } = self.kind;
         let name = if group.is_empty() { (*kind).to_owned() } else { format!("{group}/{kind}") };
@@ -53,13 +53,13 @@ impl Watch {
             .map_or_else(|| name.as_str().into(), |namespace| format!("{name} in {namespace}").into())
     }
 
-    /// Is it about an object of this identity?
+    /// Returns whether the watch covers this object.
     pub(super) fn is_of(&self, key: &ObjectKey) -> bool {
         let is_there = self.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
         *key.group == *self.kind.group && *key.kind == *self.kind.kind && is_there
     }
 
-    /// Watches until nobody takes the words any longer.
+    /// Watches until the receiver of watch events is closed.
     pub(super) fn start(self, index: usize, client: Client, words: mpsc::Sender<(usize, Word)>) -> Ask {
         let (ask, asked) = mpsc::channel(1);
         let definition = Definition::There("".into());
@@ -70,14 +70,14 @@ impl Watch {
     }
 }
 
-/// Nobody takes the words any longer.
+/// The receiver of watch events is closed.
 struct Ended;
 
-/// A watch has ended; another is to begin.
+/// The watch has ended, and another one begins.
 enum Next {
     /// At once.
     AtOnce,
-    /// After a moment: whatever ended it ends the next one just as fast.
+    /// After a pause: the cause of the end would probably end the next watch as fast.
     Soon,
 }
 
@@ -87,21 +87,21 @@ struct Running {
     client: Client,
     words: mpsc::Sender<(usize, Word)>,
     asked: mpsc::Receiver<()>,
-    /// Does the server list by way of the watch, as far as is known?
+    /// Whether the server supports streaming lists, as far as is known.
     streams: bool,
-    /// The definition of the kind when it was listed last.
+    /// The state of the kind's CRD at the last list.
     definition: Definition,
     was_listed: bool,
 }
 
-/// The definition of a kind, when objects of it go.
+/// The state of a kind's CRD when objects of the kind disappear.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// It stays: they were deleted.
+    /// The CRD stays: the objects were deleted.
     Stays,
-    /// It goes, and they with it.
+    /// The CRD is being removed, and the objects with it.
     Goes,
-    /// It cannot be found out, or there is another by now: nothing of what was heard is to be told.
+    /// The state is unknown, or there is another CRD by now: the events must not be forwarded.
     Unclear,
 }
 
@@ -114,10 +114,10 @@ impl Running {
         self.words.send((self.index, word)).await.map_err(|_| Ended)
     }
 
-    /// Finds out under which version the kind is served, and watches it until that may have changed.
+    /// Finds the version under which the kind is served, and watches the kind until the version may have changed.
     async fn round(&mut self) -> Result<(), Ended> {
         match self.served().await {
-            // A watch of it would be left open for minutes, and hear nothing more.
+            // A watch of this kind would stay open for minutes without any event.
             Ok(Some(_)) if self.was_listed && self.definition == Definition::Leaving => self.say(Word::Leaving).await?,
             Ok(Some(resource)) => {
                 if let Next::Soon = self.watch(&resource).await? {
@@ -140,7 +140,7 @@ impl Running {
         Ok(resource)
     }
 
-    /// Is the definition of the kind going? Then its objects are deleted, and nobody has asked for that.
+    /// Checks whether the kind's CRD is being removed. If so, the deletions of its objects were not requested by users.
     async fn look_at_definition(&self) -> Result<Look, Ended> {
         match served::definition(&self.client, self.watch.kind).await {
             Ok(now) if self.definition.has_left(&now) => {
@@ -173,7 +173,7 @@ impl Running {
             config = config.fields(fields);
         }
         if self.streams {
-            // What is listed by way of the watch has no pages.
+            // Streaming lists have no pages.
             config = config.streaming_lists();
         }
         let events = watcher(api.clone(), config).backoff(Rest::default());
@@ -185,12 +185,12 @@ impl Running {
                 () = sleep_until(end), if progress.listed => return Ok(Next::Soon),
                 Some(()) = self.asked.recv() => {
                     self.confirm(&api).await?;
-                    // What was confirmed is what is there: so it is listed.
+                    // The list confirmed the state of the server, so a complete list follows.
                     return Ok(Next::Soon);
                 }
                 events = next(&mut events, self.streams && !progress.listed) => events,
             };
-            // It neither goes on nor ends.
+            // The streaming list neither continues nor ends.
             let Some(events) = events else {
                 self.streams = false;
                 return Ok(Next::Soon);
@@ -211,7 +211,7 @@ impl Running {
         }
     }
 
-    /// May something be gone by this?
+    /// Returns whether the event may remove an object.
     fn removes(&self, event: &watcher::Result<watcher::Event<DynamicObject>>) -> bool {
         match event {
             Ok(watcher::Event::Delete(_)) => true,
@@ -220,7 +220,7 @@ impl Running {
         }
     }
 
-    /// Takes in one event; `Some` where the watch is over.
+    /// Processes an event; returns `Some` if the watch is over.
     async fn hear(
         &mut self,
         event: watcher::Result<watcher::Event<DynamicObject>>,
@@ -231,7 +231,7 @@ impl Running {
             Ok(event) => event,
             Err(error) => return self.hear_error(&error, progress).await,
         };
-        // A list by way of the watch does not say that it begins.
+        // A streaming list has no event for its beginning.
         let begins = match event {
             watcher::Event::Init => true,
             watcher::Event::InitApply(_) | watcher::Event::InitDone => !progress.listing,
@@ -265,7 +265,7 @@ impl Running {
         let code = code(error);
         self.streams &= progress.listed || !is_refusal(error, code);
         if code == Some(410) {
-            tracing::info!(kind = &*self.watch.name(), "the API server does not remember as far back; lists anew");
+            tracing::info!(kind = &*self.watch.name(), "the watch has expired at the API server; lists again");
             return Ok(Some(if progress.listed { Next::AtOnce } else { Next::Soon }));
         }
         self.say(word_of(error)).await?;
@@ -284,7 +284,7 @@ impl Running {
         Present { key, uid: metadata.uid.unwrap_or_default().into(), version }
     }
 
-    /// Lists once more, what the store of the API server has and not what some copy of it remembers.
+    /// Lists again, from the storage of the API server rather than from its watch cache.
     async fn confirm(&mut self, api: &Api<DynamicObject>) -> Result<(), Ended> {
         let mut params = ListParams { limit: Some(PAGE), ..ListParams::default() };
         if let Some(fields) = self.fields() {
@@ -301,7 +301,7 @@ impl Running {
                         None => return self.say(Word::Confirmed(present)).await,
                     }
                 }
-                // It is asked again.
+                // The list will be requested again.
                 Err(error) => return self.say(trouble(&error)).await,
             }
         }
@@ -310,16 +310,16 @@ impl Running {
 
 type Events = Vec<watcher::Result<watcher::Event<DynamicObject>>>;
 
-/// How far a watch is.
+/// The progress of a watch.
 #[derive(Default)]
 struct Progress {
-    /// Is a list being read?
+    /// Whether a list is being read.
     listing: bool,
-    /// Was one read to its end?
+    /// Whether a list was read completely.
     listed: bool,
 }
 
-/// The next events; `None` where a list by way of the watch says nothing for too long.
+/// The next events; `None` if a streaming list was silent for too long.
 async fn next(events: &mut futures::stream::BoxStream<'_, Events>, streaming: bool) -> Option<Events> {
     if !streaming {
         return events.next().await;
@@ -327,7 +327,7 @@ async fn next(events: &mut futures::stream::BoxStream<'_, Events>, streaming: bo
     timeout(STREAMED_LIST_MAX, events.next()).await.ok().flatten()
 }
 
-/// An object as it is believed; `None` for what is no object of the kind.
+/// Decodes an object; `None` if it is not an object of the kind.
 fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<Item> {
     object.metadata.managed_fields = None;
     let uid = Arc::from(object.metadata.uid.as_deref().unwrap_or_default());
@@ -337,7 +337,7 @@ fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<Item> {
         Decoded::Object(object, faults) => (object.key.clone(), Event::Applied(object, faults)),
         Decoded::Unusable(key, faults) => (key.clone(), Event::Unusable(key, faults)),
         Decoded::Foreign(why) | Decoded::Nameless(why) => {
-            tracing::warn!(why, "the API server told of an object that is none");
+            tracing::warn!(why, "the API server sent a watch event without an object");
             return None;
         }
     };
@@ -369,7 +369,7 @@ fn code(error: &watcher::Error) -> Option<u16> {
     }
 }
 
-/// Does the server say that it cannot list by way of the watch?
+/// Returns whether the error means that the server does not support streaming lists.
 fn is_refusal(error: &watcher::Error, code: Option<u16>) -> bool {
     let refused = code.is_some_and(|code| (400..500).contains(&code) && ![403, 404, 410, 429].contains(&code));
     refused || matches!(error, watcher::Error::WatchError(_))

@@ -1,4 +1,4 @@
-//! From the documents of a file to its objects.
+//! Decoding: from the documents of a file to its objects.
 
 use std::sync::Arc;
 
@@ -12,56 +12,57 @@ use crate::apis::{Decoded, KINDS, decode, decode_defective};
 use crate::fault::{Class, Fault};
 use crate::object::{Object, Source};
 
-/// The size of an object (bytes of its JSON form) above which it is not used: what the API server's store takes.
+/// Maximum size of an object (bytes of its JSON form), which is the limit of the API server's storage.
 pub const OBJECT_BYTES_MAX: usize = 1536 * 1024;
-/// How deep lists of objects may stand in lists of objects.
+/// Limit in nesting of lists of objects.
 const LIST_DEPTH_MAX: usize = 4;
 
-/// One object of a file.
+/// An object of a file.
 #[derive(Debug, PartialEq)]
 pub struct Entry {
-    /// Its identity.
+    /// The key of the object.
     pub key: ObjectKey,
-    /// The object; `None` where its content cannot be used at all.
+    /// The object; `None` if its content is unusable.
     pub object: Option<Object>,
-    /// What decoding found.
+    /// The faults that decoding found.
     pub faults: Vec<Fault>,
-    /// Hash of what the API server would count a new generation for: all but metadata and status.
+    /// Hash of everything but metadata and status, that is, of the content that determines the generation in an API
+    /// server.
     pub content: [u8; 16],
-    /// Where it is written.
+    /// The position of the object.
     pub source: Source,
-    /// Where its fields are written, where that is kept.
+    /// The positions of its fields, if they are kept.
     pub marks: Option<Marks>,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// Its objects, in order.
+    /// The objects, in order.
     pub entries: Vec<Arc<Entry>>,
-    /// What does not parse, or is no object.
+    /// Documents that do not parse, or are no objects.
     pub problems: Vec<Problem>,
-    /// Objects of kinds that are not read, with their places.
+    /// Objects of kinds that are not read, with their positions.
     pub foreign: Vec<Problem>,
-    /// Did all of it parse? If not, nothing is known of the objects that are missing here.
+    /// Whether the whole file parsed. If not, missing objects are not known to be deleted.
     pub complete: bool,
-    /// Is there a document of which it cannot be told which object it is meant to be?
+    /// Whether a document with an unidentifiable object exists.
     pub nameless: bool,
 }
 
 impl Contents {
-    /// Is there nothing at all, not even something that is wrong?
+    /// Returns whether the file contains nothing, not even a problem.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.problems.is_empty() && self.foreign.is_empty()
     }
 
-    /// Is it certain that an object that is not here is gone?
+    /// Returns whether an object that is missing here is certainly deleted.
     pub fn certain(&self) -> bool {
         self.complete && !self.nameless
     }
 }
 
-/// The objects of a file's text. `keep_marks` keeps the places of all fields, for reports.
+/// The objects in the text of a file. `keep_marks` keeps the positions of all fields, for reports.
 pub fn contents(file: &Arc<str>, bytes: &[u8], keep_marks: bool) -> Contents {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.trim_start_matches('\u{feff}'),
@@ -113,7 +114,7 @@ impl Reader<'_> {
         self.problem(&marks, problem);
     }
 
-    /// `kind: List`, as `kubectl get -o yaml` writes it.
+    /// Reads `kind: List`, as `kubectl get -o yaml` writes it.
     fn list(&mut self, mut list: Value, marks: &Marks, defects: &[Defect], depth: usize) {
         let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) else { return };
         for (index, item) in items.into_iter().enumerate() {
@@ -152,7 +153,7 @@ impl Reader<'_> {
             Decoded::Unusable(key, faults) => (key, None, faults),
             Decoded::Foreign(message) => return self.foreign(&marks, message),
             Decoded::Nameless(message) => {
-                // What is wrong with the text itself tells more than the sentence that follows from it.
+                // A defect of the text explains more than the error that follows from it.
                 let message = defects.first().map_or(message, |defect| format!("{}: {}", defect.field, defect.message));
                 return self.problem(&marks, message);
             }
@@ -167,7 +168,8 @@ impl Reader<'_> {
         self.contents.problems.push(problem);
     }
 
-    /// A kind that is not read is nothing wrong, but for one that looks like a misspelt one of ours.
+    /// Records an object of a kind that is not read. This is no problem, unless the kind looks like a misspelt one of
+    /// ours.
     fn foreign(&mut self, marks: &Marks, message: String) {
         let mut words = message.split(' ');
         let (group, kind) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -185,13 +187,13 @@ impl Reader<'_> {
     }
 }
 
-/// The group that was probably meant, where a kind of ours is written with a group that is close to ours.
+/// The group that was probably intended, if a kind of ours has a group similar to ours.
 fn misspelt(group: &str, kind: &str) -> Option<&'static str> {
     let known = KINDS.iter().find(|known| known.kind == kind && known.group != group)?;
     (group.contains("k8s") || group.contains("gateway") || !group.contains('.')).then_some(known.group)
 }
 
-/// What a document that cannot be used is, from its identity alone.
+/// The result for an unusable document, from its identity alone.
 fn unusable(value: &Value, source: &Source, faults: impl FnOnce(&ObjectKey) -> Vec<Fault>) -> Decoded {
     let mut identity = Map::new();
     for field in ["apiVersion", "kind"] {
@@ -213,7 +215,7 @@ fn unusable(value: &Value, source: &Source, faults: impl FnOnce(&ObjectKey) -> V
     }
 }
 
-/// About the bytes of a value's JSON form.
+/// The approximate size of a value's JSON form, in bytes.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
@@ -229,7 +231,7 @@ fn content_hash(value: &Value) -> [u8; 16] {
     if let Value::Object(fields) = value {
         for (key, value) in fields.iter().filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status")) {
             hasher.update(key.as_bytes());
-            // A JSON value always writes, and a hasher always takes it.
+            // Writing a JSON value to a hasher cannot fail.
             let _ = serde_json::to_writer(&mut hasher, value);
         }
     }

@@ -1,4 +1,4 @@
-//! Finds the manifest files below folders, in an order that is always the same.
+//! Search for manifest files below folders, in a deterministic order.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
@@ -9,51 +9,51 @@ use std::time::SystemTime;
 
 use super::Problem;
 
-/// How many files are read; those beyond, in the order of their paths, are not.
+/// Limit in files that are read; further files, in the order of their paths, are not read.
 pub const FILES_MAX: usize = 20_000;
-/// How deep folders may nest.
+/// Limit in nesting of folders.
 pub const FOLDER_DEPTH_MAX: usize = 32;
-/// What the names of manifest files end with.
+/// The extensions of manifest files.
 pub const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// A file or folder that was named on the command line.
+/// A file or folder of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// As it was named.
+    /// The path as in the command line.
     pub path: PathBuf,
 }
 
 /// A file that was found.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The place of its root on the command line: definitions in earlier roots win.
+    /// The index of its root on the command line: definitions in earlier roots take precedence.
     pub root: usize,
-    /// Its path, beginning as the root was named.
+    /// Its path, which begins with the path of the root.
     pub path: PathBuf,
-    /// The path as messages show it.
+    /// The path in messages.
     pub name: Arc<str>,
-    /// What changes when its content does.
+    /// A signature that changes with the content.
     pub signature: Signature,
 }
 
-/// What the file system tells of a file's version without reading it.
+/// The version of a file according to the file system, without reading the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// Size in bytes.
     pub bytes: u64,
     /// Time of the last change of its content.
     pub modified: Option<SystemTime>,
-    /// Device, inode and change time, where there are such: another file under the same name is another version.
+    /// Device, inode and change time, on systems that have them: another file under the same name is another version.
     identity: (u64, u64, i64, i64),
 }
 
 impl Signature {
-    /// The signature of a file now.
+    /// The current signature of a file.
     pub fn of(metadata: &Metadata) -> Self {
         Self { bytes: metadata.len(), modified: metadata.modified().ok(), identity: identity(metadata) }
     }
 
-    /// Is it the same file, perhaps with another content, and not another one that took its name?
+    /// Returns whether it is the same file, possibly with other content, and not another file with the same name.
     pub fn is_same_file(&self, other: &Self) -> bool {
         (self.identity.0, self.identity.1) == (other.identity.0, other.identity.1)
     }
@@ -70,57 +70,57 @@ fn identity(_: &Metadata) -> (u64, u64, i64, i64) {
     (0, 0, 0, 0)
 }
 
-/// What was found below the roots.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// The files, roots in their order, paths in theirs.
+    /// The files, ordered by root and path.
     pub files: Vec<Found>,
-    /// What is there and cannot be read, in the order in which it was found.
+    /// Paths that exist and cannot be read, in the order in which they were found.
     pub lost: Vec<Lost>,
-    /// What else went wrong.
+    /// Other problems.
     pub problems: Vec<Problem>,
 }
 
-/// A path that exists and that cannot be read as what it was before, or at all. Nothing is known of its objects now, which
-/// is not the same as none: what was read there before stays for as long as the path exists.
+/// A path that exists but cannot be read as what it was before, or at all. The current objects of the path are unknown,
+/// which does not mean that they are deleted: the objects read before stay for as long as the path exists.
 #[derive(Clone, Debug)]
 pub struct Lost {
-    /// The path, beginning as the root was named.
+    /// The path, which begins with the path of the root.
     pub path: PathBuf,
     reach: Reach,
-    /// Is it a problem although nothing was read there before?
+    /// Whether the path is a problem even if nothing was read from it before.
     pub certain: bool,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// Which of the files that were read before belong to a path that is lost.
+/// The files read before that are affected by a lost path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     /// The file of this path.
     File,
-    /// The files below.
+    /// The files below it.
     Below,
-    /// All of them.
+    /// Both.
     All,
 }
 
-/// What is lost, by path.
+/// Lost paths, by path.
 #[derive(Debug, Default)]
 pub struct LostPaths(HashMap<PathBuf, (usize, Reach)>);
 
 impl LostPaths {
-    /// Of what is lost.
+    /// Indexes the lost paths.
     pub fn new(lost: &[Lost]) -> Self {
         Self(lost.iter().enumerate().map(|(index, lost)| (lost.path.clone(), (index, lost.reach))).collect())
     }
 
-    /// Is nothing lost?
+    /// Returns whether no path is lost.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Which of what is lost a file that was read before belongs to.
+    /// The index of the lost path that affects a file read before.
     pub fn of(&self, file: &Path) -> Option<usize> {
         let excluded = |path: &Path| if path == file { Reach::Below } else { Reach::File };
         let found = |path: &Path| self.0.get(path).filter(|(_, reach)| *reach != excluded(path));
@@ -128,7 +128,7 @@ impl LostPaths {
     }
 }
 
-/// Finds all manifest files below the roots. Symbolic links are followed, names that begin with a dot are not (a mounted
+/// Finds all manifest files below the roots. Follows symbolic links, and skips names that begin with a dot (a mounted
 /// ConfigMap keeps its versions under such names and links to the current one).
 pub fn find(roots: &[Root]) -> Findings {
     let mut search = Search { findings: Findings::default(), seen: HashSet::new(), truncated: false };
@@ -151,7 +151,7 @@ pub fn find(roots: &[Root]) -> Findings {
 
 struct Search {
     findings: Findings,
-    /// Real paths of what was visited: nothing is read twice, and circles of links end.
+    /// Real paths of visited files and folders: nothing is read twice, and cycles of links end.
     seen: HashSet<PathBuf>,
     truncated: bool,
 }
@@ -179,7 +179,7 @@ impl Search {
         Ok(())
     }
 
-    /// An entry of a folder.
+    /// Processes an entry of a folder.
     fn entry(&mut self, root: usize, path: &Path, depth: usize) {
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
@@ -195,9 +195,9 @@ impl Search {
             }
             Ok(metadata) if is_manifest(path) => self.file(root, path, &metadata),
             Ok(_) => self.no_folder(path),
-            // It was deleted since the folder was listed.
+            // The entry was deleted after the folder was listed.
             Err(error) if is_deleted(path, &error) => {}
-            // A name with another extension is hardly that of a folder, unless something was read there before.
+            // A name with another extension is probably not a folder, unless something was read there before.
             Err(error) => self.unreadable(path, &error, is_manifest(path) || path.extension().is_none()),
         }
     }
@@ -226,7 +226,7 @@ impl Search {
         });
     }
 
-    /// Something that is neither a folder nor a manifest. Where it was a folder, it is one that cannot be looked into.
+    /// Records a path that is neither a folder nor a manifest. If it was a folder before, its files are unreadable now.
     fn no_folder(&mut self, path: &Path) {
         let message = "not a folder any more; what was read below it before stays. Restore the folder, or delete this \
                        to delete the objects";
@@ -256,7 +256,7 @@ impl Search {
     }
 }
 
-/// Is the name itself gone? A symbolic link to nowhere is there.
+/// Returns whether the name itself is gone. A broken symbolic link still exists.
 fn is_deleted(path: &Path, error: &io::Error) -> bool {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     gone(error) && fs::symlink_metadata(path).is_err_and(|error| gone(&error))

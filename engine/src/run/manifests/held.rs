@@ -1,7 +1,7 @@
-//! Objects that are missing from a file that was changed in place: their deletion waits.
+//! Delayed deletion of objects that are missing from a file that was changed in place.
 //!
 //! A program that writes a file from its beginning, and pauses, leaves a text that parses and lacks objects. An edit
-//! that deletes objects looks the same, but for the pause: the file rests after it.
+//! that deletes objects looks equal, except that the file stays unchanged afterwards.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use super::Problem;
 use super::entry::{Contents, Entry};
 use super::files::Signature;
 
-/// How long a file that was changed in place must be unchanged before the objects that are missing from it are deleted.
+/// How long a file that was changed in place must be unchanged before its missing objects are deleted.
 pub const SHORTENED_HELD: Duration = Duration::from_secs(5);
 
-/// What a file held that was changed in place and now lacks objects.
+/// The former objects of a file that was changed in place and now lacks some of them.
 #[derive(Debug)]
 pub struct Held {
-    /// The objects that are missing.
+    /// The missing objects.
     missing: Vec<Arc<Entry>>,
-    /// The last object of the file as it was before: its text may be cut.
+    /// The previous version of the file's last object; the text of the new version may be truncated.
     last: Option<Arc<Entry>>,
     since: Instant,
 }
 
 impl Held {
-    /// What stays of `before`, where `new` lacks some of it and the file changed a short time ago.
+    /// Holds the objects of `before` that `new` lacks, if the file changed recently.
     pub fn of(before: Vec<Arc<Entry>>, new: &Contents, signature: &Signature) -> Option<Self> {
         let is_old = |modified: SystemTime| modified.elapsed().is_ok_and(|age| age >= SHORTENED_HELD);
         if !new.certain() || signature.modified.is_none_or(is_old) {
@@ -37,22 +37,22 @@ impl Held {
         (!missing.is_empty()).then(|| Self { missing, last, since: Instant::now() })
     }
 
-    /// Has the file been unchanged for long enough?
+    /// Returns whether the file has been unchanged for long enough.
     pub fn is_over(&self) -> bool {
         self.since.elapsed() >= SHORTENED_HELD
     }
 
-    /// The objects that are missing.
+    /// The missing objects.
     pub fn missing(&self) -> &[Arc<Entry>] {
         &self.missing
     }
 
-    /// What is used of an object that the file has now.
+    /// The version to use of an object that the file has now.
     pub fn instead<'a>(&'a self, entry: &'a Arc<Entry>) -> &'a Arc<Entry> {
         self.last.as_ref().filter(|last| last.key == entry.key).unwrap_or(entry)
     }
 
-    /// The problem that is reported meanwhile.
+    /// The problem to report meanwhile.
     pub fn problem(&self, file: &Arc<str>) -> Problem {
         let message = format!(
             "the file was changed in place and lacks {} object(s) that it held; they stay until the file has not changed \
@@ -63,7 +63,7 @@ impl Held {
         Problem::of_file(file.clone(), message)
     }
 
-    /// As if it had begun long ago.
+    /// Simulates that the hold began long ago.
     #[cfg(test)]
     pub(super) fn rest(&mut self) {
         self.since = self.since.checked_sub(SHORTENED_HELD).unwrap_or(self.since);

@@ -1,8 +1,8 @@
-//! Identity of objects that no API server has given a UID: which life of a name this is, kept across restarts.
+//! Identity of objects without a UID from an API server: the incarnation of each name, kept across restarts.
 //!
-//! A name that is deleted and created again is another object, and a restart of Holdfast makes no difference. All objects
-//! that one reading finds new take the next number of one counter: nothing has to be remembered of deleted objects, and
-//! the number is the age of an object that carries no creation time.
+//! A name that is deleted and created again is another object; a restart of Holdfast changes nothing. All objects that
+//! one reading finds new take the next number of one counter. So deleted objects need not be stored, and the number
+//! serves as the age of an object without a creation time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,25 +17,25 @@ use serde::{Deserialize, Serialize};
 use super::entry::Entry;
 use crate::object::Metadata;
 
-/// The file's name in the data folder.
+/// The name of the file in the data folder.
 pub const FILE: &str = "incarnations.json";
-/// The form of the file that is written and read.
+/// The format version of the file.
 const FORMAT: u32 = 1;
 
-/// What is remembered of the objects that exist.
+/// The stored identities of existing objects.
 #[derive(Debug)]
 pub struct Incarnations {
     file: Option<PathBuf>,
     kept: Kept,
     changed: bool,
-    /// The number of the objects that this reading finds new.
+    /// The number for objects that the current reading finds new.
     reading: u64,
 }
 
-/// Identity of an object that carries none itself.
+/// The identity of an object that has none itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Unique for each life of a name.
+    /// Unique for each incarnation of a name.
     pub uid: Arc<str>,
     /// The number of the reading that found the object new.
     pub incarnation: u64,
@@ -46,7 +46,7 @@ pub struct Identity {
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     format: u32,
-    /// The number that the objects take which the next reading finds new.
+    /// The number for objects that the next reading finds new.
     next: u64,
     objects: BTreeMap<String, Life>,
 }
@@ -56,13 +56,13 @@ struct Life {
     incarnation: u64,
     generation: i64,
     content: String,
-    /// The file that it was read from; empty where an earlier version of Holdfast wrote this.
+    /// The file that the object was read from; empty if an earlier version of Holdfast wrote the record.
     #[serde(default)]
     file: String,
 }
 
 impl Incarnations {
-    /// For a single reading: nothing is kept.
+    /// Identities for a single reading, which are not stored.
     pub fn in_memory() -> Self {
         Self::of(None, Kept::nothing())
     }
@@ -71,10 +71,10 @@ impl Incarnations {
         Self { file, reading: kept.next, kept, changed: false }
     }
 
-    /// Those kept in a data folder. A file that cannot be understood is set aside, and told.
+    /// The identities of a data folder. A file that cannot be parsed is set aside with a warning.
     ///
     /// # Errors
-    /// Where the file is there and cannot be read.
+    /// Returns an error if the file exists and cannot be read.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let file = folder.join(FILE);
         let kept = match read(&file)? {
@@ -85,10 +85,10 @@ impl Incarnations {
         Ok(Self::of(Some(file), kept))
     }
 
-    /// Those kept in a data folder, for a single reading: nothing is written there.
+    /// The identities of a data folder for a single reading, which writes nothing.
     ///
     /// # Errors
-    /// Where the file is there and cannot be read or understood.
+    /// Returns an error if the file exists and cannot be read or parsed.
     pub fn look(folder: &Path) -> io::Result<Self> {
         let kept = match read(&folder.join(FILE))? {
             None => Kept::nothing(),
@@ -97,12 +97,12 @@ impl Incarnations {
         Ok(Self::of(None, kept))
     }
 
-    /// Begins a reading: objects that are new from here on are younger than all others, and equally old.
+    /// Begins a reading: objects that are new from here on are younger than all others, and of equal age.
     pub fn begin(&mut self) {
         self.reading = self.kept.next;
     }
 
-    /// Identity of an object that carries none itself.
+    /// The identity of an object that has none itself.
     pub fn meet(&mut self, entry: &Entry) -> Identity {
         let name = entry.key.to_string();
         let content: String = entry.content.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -124,28 +124,28 @@ impl Incarnations {
         Identity { uid: Metadata::own_uid(&entry.key, incarnation), incarnation, generation }
     }
 
-    /// The objects that were read last from files of which this holds, each with its file.
+    /// The objects that were last read from the matching files, each with its file.
     pub fn read_from<'a>(&'a self, is_meant: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = (ObjectKey, &'a str)> {
         let meant = self.kept.objects.iter().filter(move |(_, life)| !life.file.is_empty() && is_meant(&life.file));
         meant.filter_map(|(name, life)| Some((name.parse().ok()?, &*life.file)))
     }
 
-    /// Forgets the objects that are no longer there: the next of that name is another one.
+    /// Removes objects that no longer exist: a later object of the same name is another one.
     pub fn keep_only(&mut self, exists: impl Fn(&str) -> bool) {
         let before = self.kept.objects.len();
         self.kept.objects.retain(|name, _| exists(name));
         self.changed |= self.kept.objects.len() != before;
     }
 
-    /// Forgets one object.
+    /// Removes an object.
     pub fn forget(&mut self, key: &ObjectKey) {
         self.changed |= self.kept.objects.remove(&key.to_string()).is_some();
     }
 
-    /// Writes down what changed: to another file first, which then takes the name.
+    /// Saves changes: writes another file first, and renames it.
     ///
     /// # Errors
-    /// Those of the file system; what was written before is intact then.
+    /// Returns an error of the file system; the previous file is intact then.
     pub fn save(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.changed) else { return Ok(()) };
         let folder = file.parent().unwrap_or(Path::new("."));
@@ -165,7 +165,7 @@ impl Kept {
     }
 }
 
-/// What is in the file; `None` where there is none, and a reason where it cannot be understood.
+/// The content of the file; `None` if there is none, and a reason if it cannot be parsed.
 fn read(file: &Path) -> io::Result<Option<Result<Kept, String>>> {
     let bytes = match fs::read(file) {
         Ok(bytes) => bytes,
@@ -176,7 +176,7 @@ fn read(file: &Path) -> io::Result<Option<Result<Kept, String>>> {
     Ok(Some(kept.and_then(|kept| if kept.format == FORMAT { Ok(kept) } else { Err("of another version".into()) })))
 }
 
-/// Numbers that were given out are lost with the file, so that the new ones start where no old one can be.
+/// Sets the file aside. The assigned numbers are lost with it, so the counter continues above all possible old ones.
 fn set_aside(file: &Path, why: &str) -> io::Result<Kept> {
     let aside = file.with_extension("json.unreadable");
     fs::rename(file, &aside)?;

@@ -1,11 +1,11 @@
-//! Where each field of a document stands in its file.
+//! Positions of the fields of a document in its file.
 
-/// The position of a node, and of what is in it.
+/// The position of a node, and of its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// Line, from 1: that of the key for an entry of a mapping, else that of the node itself.
+    /// Line, from 1: of the key for an entry of a mapping, else of the node itself.
     pub line: u32,
-    /// Column, from 1, of the same place.
+    /// Column, from 1, of the same position.
     pub column: u32,
     pub(super) inner: Inner,
 }
@@ -18,7 +18,7 @@ pub(super) enum Inner {
 }
 
 impl Marks {
-    /// The marks of a place that holds nothing else.
+    /// The marks of a node without children.
     pub(super) fn leaf(line: u32, column: u32) -> Self {
         Self { line, column, inner: Inner::Leaf }
     }
@@ -39,9 +39,9 @@ impl Marks {
         }
     }
 
-    /// Where a field such as `spec.rules[2].matches[0].path` stands, as line and column.
+    /// The position of a field such as `spec.rules[2].matches[0].path`, as line and column.
     ///
-    /// Where the field is not written, the place of the innermost node that is.
+    /// If the field is missing, returns the position of the innermost existing node.
     pub fn find(&self, field: &str) -> (u32, u32) {
         let mut here = self;
         let mut rest = field;
@@ -52,7 +52,7 @@ impl Marks {
         (here.line, here.column)
     }
 
-    /// One step along a path: the next node, and what is left of the path.
+    /// One step along a path: the next node, and the rest of the path.
     fn step<'a>(&self, path: &'a str) -> Option<(&Marks, &'a str)> {
         match &self.inner {
             Inner::Leaf => None,
@@ -60,7 +60,7 @@ impl Marks {
                 let (index, rest) = path.strip_prefix('[')?.split_once(']')?;
                 Some((items.get(index.parse::<usize>().ok()?)?, rest))
             }
-            // A key may hold dots itself (`metadata.labels.example.com/team`), so that keys are tried, the longest first.
+            // A key may contain dots itself (`metadata.labels.example.com/team`), so the longest matching key is used.
             Inner::Map(entries) => entries
                 .iter()
                 .filter_map(|(key, marks)| {

@@ -1,10 +1,11 @@
-//! Standalone mode's input: folders of YAML and JSON, read whole, watched, and turned into events.
+//! Input in standalone mode: folders of YAML and JSON files, read completely, watched, and converted to events.
 //!
-//! Whatever is wrong with a file or a document stays there: it is told with file and line, and the other files and
-//! documents go on. A file that does not parse keeps what it last held. This room decides nothing about what is served.
+//! An error in a file or document affects only that file or document: it is reported with file and line, and the other
+//! files and documents are used. A file that does not parse keeps its previous objects. This module decides nothing
+//! about what is served.
 //!
-//! The way of a file: [`files`] finds it, [`yaml`] parses it, [`entry`] makes objects of its documents, [`Manifests`]
-//! compares all objects with those of the last reading, and [`watch`] does it again when something changed.
+//! The path of a file: [`files`] finds it, [`yaml`] parses it, [`entry`] makes objects of its documents, [`Manifests`]
+//! compares all objects with those of the last reading, and [`watch`] repeats this after each change.
 
 pub mod entry;
 pub mod files;
@@ -26,14 +27,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-/// Something that is wrong with a file, or with a document that cannot be told to be an object.
+/// A problem of a file, or of a document that cannot be identified as an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {
     /// The file or folder, as the user named it.
     pub file: Arc<str>,
-    /// Line, from 1; 0 where the file as a whole is meant.
+    /// The line, from 1; 0 for the file as a whole.
     pub line: u32,
-    /// Column, from 1; 0 where the line as a whole is meant.
+    /// The column, from 1; 0 for the line as a whole.
     pub column: u32,
     /// A sentence.
     pub message: String,

@@ -1,4 +1,4 @@
-//! Reads all files and says what changed since the last time.
+//! Reading of all files, and the changes since the last reading.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -20,31 +20,31 @@ use crate::fault::{Class, Fault};
 use crate::object::Source;
 use crate::watching::Guard;
 
-/// The size of a file above which it is not read (bytes).
+/// Maximum size of a file that is read, in bytes.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// How many objects are used; those beyond, in the order of files, are not.
+/// Limit in objects that are used; further objects, in the order of files, are not used.
 pub const OBJECTS_MAX: usize = 200_000;
-/// A file that changed less than this ago may still be being written: what it last held stays until it has rested.
+/// How long a file must be unchanged before it is read, since a younger file may still be being written.
 pub const REST: Duration = Duration::from_millis(40);
-/// A file that never rests is read after this time all the same.
+/// After this time a file that keeps changing is read in any case.
 pub const REST_MAX: Duration = Duration::from_millis(500);
-/// How long objects are kept that are missing from the files, where more than half of all objects (and more than 10) are
-/// missing at once: a tool may be writing the files again.
+/// How long missing objects are kept if more than half of all objects (and more than 10) are missing at once: a tool
+/// may be rewriting the files.
 pub const MISSING_HELD: Duration = Duration::from_secs(10);
 
-/// The manifests below some roots, as they were last read.
+/// The manifests below the roots, as they were last read.
 #[derive(Debug)]
 pub struct Manifests {
     roots: Vec<Root>,
     keep_marks: bool,
     guard: Guard,
     incarnations: Incarnations,
-    /// By place of the root and path: the order in which definitions take precedence.
+    /// By root index and path, which is the order of precedence of definitions.
     files: BTreeMap<(usize, PathBuf), File>,
     told: HashMap<ObjectKey, Told>,
-    /// Objects that an earlier run had from files that could not be read since, with the file.
+    /// Objects of an earlier run from files that could not be read since, with the file.
     unread: BTreeMap<ObjectKey, Arc<str>>,
-    /// Since when so many objects are missing that their deletion is doubted.
+    /// Since when too many objects are missing for an immediate deletion.
     pub(super) missing_since: Option<Instant>,
     first: bool,
 }
@@ -55,52 +55,52 @@ struct File {
     signature: Signature,
     hash: blake3::Hash,
     contents: Contents,
-    /// What is missing since it was changed in place.
+    /// The objects missing since an in-place change of the file.
     held: Option<Held>,
     restless_since: Option<Instant>,
 }
 
-/// What was last said about an object.
+/// The last reported state of an object.
 #[derive(Debug, PartialEq)]
 struct Told {
     entry: Arc<Entry>,
     duplicate: Option<Source>,
 }
 
-/// What a reading found.
+/// The result of a reading.
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// What changed, deletions first.
+    /// The changes, deletions first.
     pub events: Vec<Event>,
-    /// Where the objects of the events stand now; `None` for those that are deleted.
+    /// The current positions of the objects in the events; `None` for deleted objects.
     pub places: Vec<(ObjectKey, Option<Source>)>,
-    /// What is wrong with files and documents, in order.
+    /// Problems of files and documents, in order.
     pub problems: Vec<Problem>,
     /// Objects of kinds that are not read.
     pub foreign: Vec<Problem>,
     /// The roots, as they were named.
     pub roots: String,
-    /// How many files there are.
+    /// The number of files.
     pub files: usize,
-    /// How many objects are used.
+    /// The number of objects that are used.
     pub objects: usize,
-    /// True where some file is still being written: another reading should follow soon.
+    /// True if a file is still being written: another reading should follow soon.
     pub restless: bool,
-    /// True where something waits for a file to rest for longer: another reading should follow, though less soon.
+    /// True if a file has to stay unchanged for longer: another reading should follow, though less soon.
     pub waiting: bool,
-    /// True where something was read anew, or problems may be others than before.
+    /// True if a file was read again, or problems may have changed.
     pub changed: bool,
 }
 
 impl Manifests {
-    /// Nothing is read yet. `keep_marks` keeps the places of all fields, for reports.
+    /// Creates the manifests without reading them. `keep_marks` keeps the positions of all fields, for reports.
     pub fn new(roots: Vec<Root>, incarnations: Incarnations, keep_marks: bool) -> Self {
         let (files, told, unread) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
         let (guard, missing_since) = (Guard::new(true), None);
         Self { roots, keep_marks, guard, incarnations, files, told, unread, missing_since, first: true }
     }
 
-    /// With another guard against the deletion of many objects at once.
+    /// Replaces the guard against mass deletion.
     pub fn guarded(self, guard: Guard) -> Self {
         Self { guard, ..self }
     }
@@ -110,7 +110,7 @@ impl Manifests {
         &self.roots
     }
 
-    /// The roots at which there is no object at all, not even one of a kind that is not read, and nothing else to report.
+    /// The roots without any object (not even of a kind that is not read) and without any other problem.
     pub fn empty_roots(&self) -> Vec<&Root> {
         let holds = |file: &File| !file.contents.is_empty();
         let full: HashSet<usize> =
@@ -124,7 +124,7 @@ impl Manifests {
         self.told.get(key).map(|told| &told.entry)
     }
 
-    /// Reads what changed in the file system.
+    /// Reads the changes in the file system.
     pub fn read(&mut self) -> Reading {
         self.incarnations.begin();
         let findings = files::find(&self.roots);
@@ -155,14 +155,14 @@ impl Manifests {
         reading
     }
 
-    /// As if a file had not changed for long.
+    /// Simulates that a file has not changed for long.
     #[cfg(test)]
     pub(super) fn rest(&mut self, name: &str) {
         let files = self.files.iter_mut().filter(|((_, path), _)| path.ends_with(name));
         files.filter_map(|(_, file)| file.held.as_mut()).for_each(Held::rest);
     }
 
-    /// Which of what is lost an earlier run had objects from that could not be read since.
+    /// The lost paths with objects of an earlier run that could not be read since.
     fn earlier_at(&self, lost: &LostPaths) -> HashSet<usize> {
         if lost.is_empty() {
             return HashSet::new();
@@ -176,7 +176,7 @@ impl Manifests {
         }
     }
 
-    /// The new state of a file; `None` where there is nothing to say about it yet.
+    /// The new state of a file; `None` if the state is still unknown.
     fn file(&self, found: &Found, last: Option<File>, reading: &mut Reading) -> Option<File> {
         let restless_since = last.as_ref().and_then(|last| last.restless_since);
         let changed = last.as_ref().is_none_or(|last| last.signature != found.signature);
@@ -218,7 +218,7 @@ impl Manifests {
                     restless_since: young.then(Instant::now),
                 })
             }
-            // The next search finds out whether it was deleted, or is a link with no target.
+            // The next search shows whether the file was deleted, or is a link without a target.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 reading.waiting = true;
                 last
@@ -235,8 +235,8 @@ impl Manifests {
         }
     }
 
-    /// An empty file that held objects is incomplete: a shell empties the file of a redirection before the program that
-    /// writes it starts. Who wants the objects deleted deletes the file.
+    /// Treats an empty file that contained objects as incomplete: with a redirection a shell empties the file before
+    /// the program that writes it starts. To delete the objects, users delete the file.
     fn doubt_emptied(&self, name: &Arc<str>, last: Option<&File>, new: Contents) -> Contents {
         if !new.is_empty() {
             return new;
@@ -256,8 +256,8 @@ impl Manifests {
         Contents { problems: vec![Problem::of_file(name.clone(), message)], complete: false, ..new }
     }
 
-    /// The objects that are deleted, in order. Where so many are missing that a tool may be at work, they are kept for
-    /// [`MISSING_HELD`].
+    /// The deleted objects, in order. If too many objects are missing, they are kept for [`MISSING_HELD`], since a tool
+    /// may be rewriting the files.
     fn deleted(&mut self, now: &BTreeMap<ObjectKey, Told>, reading: &mut Reading) -> Vec<ObjectKey> {
         let mut gone: Vec<_> = self.told.keys().filter(|key| !now.contains_key(*key)).cloned().collect();
         gone.sort_unstable();
@@ -312,14 +312,14 @@ impl Manifests {
         }
         if self.first {
             let names: HashSet<_> = self.told.keys().map(ToString::to_string).collect();
-            // A file that does not parse says nothing about which objects are gone.
+            // A file that does not parse gives no information about deleted objects.
             if self.unread.is_empty() && self.files.values().all(|file| file.contents.certain()) {
                 self.incarnations.keep_only(|name| names.contains(name));
             }
         }
     }
 
-    /// A file that cannot be read at the start is no deletion of what an earlier run had from it.
+    /// Keeps the objects that an earlier run read from a file that is unreadable at the start; they are not deleted.
     fn note_unread(&mut self, now: &BTreeMap<ObjectKey, Told>, lost: &LostPaths, reading: &mut Reading) {
         let uncertain: HashSet<&str> =
             self.files.values().filter(|file| !file.contents.certain()).map(|file| &*file.name).collect();
@@ -346,8 +346,8 @@ impl Manifests {
         }
     }
 
-    /// Writes down which objects exist. To be called when what was read has been passed on: whatever is not written
-    /// down when the process ends is found out again by the next reading.
+    /// Saves which objects exist. To be called after the reading was forwarded: changes that are not saved when the
+    /// process ends are found again by the next reading.
     pub fn save(&mut self) {
         if let Err(error) = self.incarnations.save() {
             tracing::warn!(%error, "cannot write down which objects exist; after a restart some may count as new");
@@ -369,7 +369,7 @@ impl Manifests {
                 break;
             }
         }
-        // Another file may define what is missing from one.
+        // An object that is missing from one file may be defined in another.
         for entry in self.files.values().flat_map(File::missing) {
             if objects.len() < OBJECTS_MAX {
                 let told = || Told { entry: entry.clone(), duplicate: None };
@@ -409,7 +409,7 @@ impl Manifests {
 }
 
 impl File {
-    /// A file of which nothing is known yet.
+    /// A file with unknown content.
     fn empty(found: &Found) -> Self {
         Self {
             name: found.name.clone(),
@@ -421,23 +421,23 @@ impl File {
         }
     }
 
-    /// The objects that the file has, and what is used of them.
+    /// The objects in the file, in the version to use.
     fn own(&self) -> impl Iterator<Item = &Arc<Entry>> {
         let used = |entry| self.held.as_ref().map_or(entry, |held| held.instead(entry));
         self.contents.entries.iter().map(used)
     }
 
-    /// The objects that are missing from it and stay for a time.
+    /// The objects that are missing from the file and are kept for a time.
     fn missing(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.held.iter().flat_map(Held::missing)
     }
 
-    /// All objects that are used of it.
+    /// All objects of the file that are used.
     fn everything(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.own().chain(self.missing())
     }
 
-    /// The same, where the file did not change: what is missing from it is so for good after a time.
+    /// The state of an unchanged file: missing objects are dropped when their hold is over.
     fn settle(self, reading: &mut Reading) -> Self {
         let Some(held) = &self.held else { return self };
         if held.is_over() && self.contents.certain() {
@@ -449,8 +449,9 @@ impl File {
     }
 }
 
-/// A file that does not parse keeps what it last held; one that never parsed has what can be read of it. Where only a
-/// document has lost its name, the objects that were there before stay beside the others: one of them is meant.
+/// Merges the previous and the new objects of a file. A file that does not parse keeps its previous objects; a file
+/// that never parsed has its readable objects. If only a document has lost its name, the previous objects are kept with
+/// the new ones, since the document is probably one of them.
 fn merge(last: Vec<Arc<Entry>>, new: Contents) -> Contents {
     if last.is_empty() || new.certain() {
         return new;
@@ -479,7 +480,7 @@ fn load(found: &Found) -> io::Result<(Vec<u8>, blake3::Hash)> {
     Ok((bytes, hash))
 }
 
-/// Opens a file. What has become a pipe since it was found must not be waited for.
+/// Opens a file without blocking, since it may have become a pipe after it was found.
 #[cfg(unix)]
 fn open(path: &Path) -> io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;

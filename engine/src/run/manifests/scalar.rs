@@ -1,11 +1,11 @@
-//! What a plain YAML scalar means: resolved as the YAML library of the Kubernetes tools does it.
+//! Values of plain YAML scalars, resolved as by the YAML library of the Kubernetes tools.
 //!
-//! `on`, `yes` and the like are booleans and `0o17` and `017` are octal there, so that a manifest means the same here
-//! as in a cluster. <https://yaml.org/type/>
+//! In that library `on`, `yes` and similar words are booleans, and `0o17` and `017` are octal, so a manifest means the
+//! same here as in a cluster. <https://yaml.org/type/>
 
 use serde_json::{Number, Value};
 
-/// The value of a plain (unquoted) scalar; an error where JSON has no such value.
+/// The value of a plain (unquoted) scalar; an error if JSON has no such value.
 pub(super) fn plain(text: &str) -> Result<Value, String> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
@@ -13,7 +13,7 @@ pub(super) fn plain(text: &str) -> Result<Value, String> {
         "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => return Ok(Value::Bool(false)),
         _ => {}
     }
-    // Almost everything is text: only what begins like a number is looked at further.
+    // Most scalars are text: only those that begin like a number are examined further.
     if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
         return Ok(Value::String(text.to_owned()));
     }

@@ -1,4 +1,4 @@
-//! Folders as people and ConfigMap mounts make them: read, read again, and broken in every way.
+//! Tests of folders as users and ConfigMap mounts make them: read, read again, and broken in many ways.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl Folder {
         self.manifests.path().join(name)
     }
 
-    /// Writes a file that has rested since.
+    /// Writes a file with an old modification time.
     fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -43,7 +43,7 @@ impl Folder {
     }
 }
 
-/// Lets a file look as if it had not changed for a while.
+/// Sets the modification time of a file to a minute ago.
 fn rest(path: &Path) {
     let then = SystemTime::now() - Duration::from_secs(60);
     fs::File::options().append(true).open(path).unwrap().set_modified(then).unwrap();
@@ -53,7 +53,7 @@ fn class(name: &str) -> String {
     described(name, "one")
 }
 
-/// A GatewayClass whose spec differs with the description.
+/// A GatewayClass with this description in its spec.
 fn described(name: &str, description: &str) -> String {
     format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {{name: {name}}}\n\
@@ -247,7 +247,7 @@ fn of_two_definitions_the_first_by_path_counts_and_both_places_are_told() {
     assert!(applied(&reading, "x").source.as_ref().unwrap().file.ends_with("a.yaml"));
     let messages = fault_messages(&reading);
     assert!(messages[0].contains("a.yaml:6") && messages[0].contains("b.yaml:1"), "{messages:?}");
-    // The other one takes its place as the same object.
+    // The other definition replaces it as the same object.
     let uid = applied(&reading, "x").metadata.uid.clone();
     fs::remove_file(folder.path("a.yaml")).unwrap();
     let reading = manifests.read();
@@ -256,7 +256,7 @@ fn of_two_definitions_the_first_by_path_counts_and_both_places_are_told() {
     assert_eq!(fault_messages(&reading), [""; 0]);
 }
 
-/// Reads, and writes down which objects there are.
+/// Reads, and saves which objects exist.
 fn read_and_save(manifests: &mut Manifests) -> Reading {
     let reading = manifests.read();
     manifests.save();
@@ -284,7 +284,7 @@ fn created_again_is_another_object_and_a_restart_is_not() {
     assert_ne!(created_again.uid, first.uid);
     assert_eq!(created_again.generation, 1);
 
-    // Deleted while nobody looked.
+    // The object is deleted while Holdfast does not run.
     fs::remove_file(folder.path("a.yaml")).unwrap();
     read_and_save(&mut folder.open());
     folder.write("a.yaml", class("a"));
@@ -307,7 +307,7 @@ fn age_without_a_creation_time_is_the_order_of_first_reading() {
     assert_eq!(applied(&again, "victim").age(), victim.age());
     assert_eq!(applied(&again, "aaa").age(), a.age());
 
-    // A written time always counts, and equal times leave the decision to names, as the specification says.
+    // An explicit time always takes precedence, and equal times are ordered by name, as the specification requires.
     let timed = |name: &str| class(name).replace("{name:", "{creationTimestamp: '2026-01-01T00:00:00Z', name:");
     let mut later = folder.open();
     read_and_save(&mut later);
@@ -332,7 +332,7 @@ fn a_file_that_is_emptied_keeps_its_objects_until_it_is_deleted() {
         assert!(problem.message.contains("held 2 object(s)"), "{problem}");
     }
 
-    // The same at a start, from what the data folder keeps.
+    // At a start the result is equal, from the data folder.
     let mut started = folder.open();
     let reading = read_and_save(&mut started);
     assert_eq!(events(&reading), ["?a", "?b"]);
@@ -360,19 +360,19 @@ fn many_objects_that_are_missing_at_once_are_kept_for_a_while() {
     assert_eq!(deletions(&held), 0);
     assert!(only(&held.problems).message.starts_with("11 of 20 objects are missing"), "{:?}", held.problems);
 
-    // They come back: nothing happened.
+    // The objects come back: no event.
     folder.write("all.yaml", many(0));
     let back = read_and_save(&mut manifests);
     assert_eq!((deletions(&back), back.problems.len()), (0, 0));
 
-    // They stay away: they are deleted.
+    // The objects stay missing: they are deleted.
     folder.write("all.yaml", many(11));
     read_and_save(&mut manifests);
     manifests.missing_since = manifests.missing_since.and_then(|since| since.checked_sub(MISSING_HELD));
     let gone = read_and_save(&mut manifests);
     assert_eq!((deletions(&gone), gone.problems.len()), (11, 0));
 
-    // Without the guard at once.
+    // Without the guard they are deleted at once.
     let mut unguarded = folder.open().guarded(Guard::new(false));
     read_and_save(&mut unguarded);
     fs::remove_file(folder.path("all.yaml")).unwrap();
@@ -420,7 +420,7 @@ fn a_mounted_config_map_changes_as_a_whole() {
     assert_eq!(events(&manifests.read()), ["+a", "+b"]);
 }
 
-/// A folder with links to a file and to a folder outside of it, and with a file.
+/// A folder with a file, and with links to a file and a folder outside of it.
 #[cfg(unix)]
 fn linked() -> (Folder, TempDir) {
     use std::os::unix::fs::symlink;
@@ -456,7 +456,7 @@ fn a_link_to_nowhere_keeps_what_was_read_through_it_until_it_is_deleted() {
     }
     assert_eq!(read_and_save(&mut manifests).problems.len(), 2, "for as long as they are there");
 
-    // The same after a start.
+    // After a start the result is equal.
     let mut started = folder.open();
     let reading = read_and_save(&mut started);
     assert_eq!(
@@ -465,7 +465,7 @@ fn a_link_to_nowhere_keeps_what_was_read_through_it_until_it_is_deleted() {
     );
     assert_eq!(read_and_save(&mut started).problems.len(), 2);
 
-    // A file that is gone from the folder when it is back, and a link that is deleted.
+    // A file that was deleted from the folder while the link was broken, and a link that is deleted.
     fs::remove_file(gone.join("sub/c.yaml")).unwrap();
     fs::remove_file(folder.path("a.yaml")).unwrap();
     for (manifests, left) in [(&mut manifests, 1), (&mut started, 1)] {
@@ -546,7 +546,7 @@ fn what_is_missing_from_a_file_changed_in_place_is_deleted_when_the_file_rests()
     folder.write("other.yaml", class("d"));
     let mut manifests = folder.open();
     manifests.read();
-    // Written in place so that it has rested for as long as any file must, and not for long.
+    // Written in place, with an age that suffices for reading but not for deletion.
     let shorten = |text: &str| {
         fs::write(folder.path("all.yaml"), text).unwrap();
         let then = SystemTime::now() - Duration::from_secs(1);
@@ -559,7 +559,7 @@ fn what_is_missing_from_a_file_changed_in_place_is_deleted_when_the_file_rests()
     shorten(&format!("{}---\n{b}", described("a", "other")));
     let reading = manifests.read();
     assert_eq!((events(&reading), reading.problems.len()), (vec!["+a".to_owned()], 1));
-    // A cut that does not parse, and an empty file, keep the same.
+    // A truncation that does not parse, and an empty file, keep the objects too.
     for text in ["a: [", ""] {
         shorten(text);
         let reading = manifests.read();
@@ -572,7 +572,7 @@ fn what_is_missing_from_a_file_changed_in_place_is_deleted_when_the_file_rests()
     let reading = manifests.read();
     assert_eq!((events(&reading), reading.problems, reading.waiting), (vec!["-c".to_owned()], vec![], false));
 
-    // What another file defines is not missing, another file under the same name is whole, and so is one without guard.
+    // Objects that another file defines are not missing; a replaced file is complete, and so is one without the guard.
     folder.write("later.yaml", described("b", "later"));
     manifests.read();
     shorten(&a);
@@ -584,7 +584,7 @@ fn what_is_missing_from_a_file_changed_in_place_is_deleted_when_the_file_rests()
     unguarded.read();
     shorten(&class("f"));
     assert_eq!(events(&unguarded.read()), ["-e", "+f"]);
-    // A file that is deleted takes all with it.
+    // The deletion of the file deletes all its objects.
     shorten(&class("g"));
     manifests.read();
     fs::remove_file(folder.path("all.yaml")).unwrap();
@@ -651,7 +651,7 @@ fn a_root_that_is_gone_for_a_while_takes_nothing_with_it() {
 
 #[test]
 fn a_file_that_is_still_being_written_is_waited_for() {
-    // Where this machine stands still for longer than a file needs to rest, nothing was shown: once more.
+    // If the machine stalls for longer than a file must rest, the attempt shows nothing, and is repeated.
     assert!((0..100).any(|_| half_written_is_waited_for()));
 }
 
@@ -684,7 +684,7 @@ async fn changes_are_seen_as_they_come() {
     fs::create_dir(folder.path("new")).unwrap();
     fs::write(folder.path("new/b.yaml"), class("b")).unwrap();
     assert_eq!(events(&next().await), ["+b"]);
-    // As editors save: another file takes the name.
+    // Editors save this way: another file takes the name.
     fs::write(folder.path("new/.b.tmp"), described("b", "other")).unwrap();
     fs::rename(folder.path("new/.b.tmp"), folder.path("new/b.yaml")).unwrap();
     assert_eq!(events(&next().await), ["+b"]);

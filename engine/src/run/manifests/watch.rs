@@ -1,4 +1,4 @@
-//! Reads again when something changed: told by the operating system, and by looking from time to time.
+//! Watch of the manifests: reads again after notifications of the operating system, and periodically.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,20 +12,20 @@ use tokio::sync::mpsc::Sender;
 use super::{Manifests, Reading};
 use crate::run::admin::input_metrics::Pulse;
 
-/// How often the files are looked at where the operating system tells of changes: it may miss some (network file
-/// systems, links whose target moved, an overflowing queue).
+/// Interval of readings with notifications of the operating system, which may miss changes (network file systems,
+/// changed link targets, queue overflow).
 pub const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How often they are looked at where it does not.
+/// Interval of readings without notifications.
 pub const LOOK_EVERY_UNTOLD: Duration = Duration::from_secs(1);
-/// How long to wait before a file is read again that was being written.
+/// Pause before a file that was being written is read again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// The least time between two readings: a burst of changes is read once.
+/// Minimum time between two readings: a burst of changes is read once.
 const GAP: Duration = Duration::from_millis(10);
 
-/// Reads now, and then whenever something changed, until nobody takes the readings any longer.
+/// Reads now, and then after each change, until the receiver of readings is closed.
 ///
 /// # Errors
-/// Where no thread can be started.
+/// Returns an error if no thread can be started.
 pub fn start(manifests: Manifests, readings: Sender<Reading>, pulse: Pulse) -> io::Result<()> {
     thread::Builder::new().name("manifests".into()).spawn(move || run(manifests, &readings, &pulse)).map(drop)
 }
@@ -40,7 +40,7 @@ fn run(mut manifests: Manifests, readings: &Sender<Reading>, pulse: &Pulse) {
         let (restless, waiting) = (reading.restless, reading.waiting);
         let news = !reading.events.is_empty() || last_problems.as_ref() != Some(&reading.problems);
         last_problems = Some(reading.problems.clone());
-        // What cannot be read, or does not parse, is as old as when it last could.
+        // The age of unreadable or unparsable input counts from its last successful reading.
         if reading.problems.is_empty() {
             pulse.beat();
         }
@@ -72,26 +72,26 @@ fn run(mut manifests: Manifests, readings: &Sender<Reading>, pulse: &Pulse) {
     }
 }
 
-/// The operating system's watch over the roots.
+/// The operating system's watch of the roots.
 struct Eyes {
     roots: Vec<PathBuf>,
     watcher: Option<RecommendedWatcher>,
-    /// What is watched, by real path: where a link is turned to another folder, that one has to be watched instead.
+    /// The watched real paths: when a link moves to another folder, that folder has to be watched instead.
     watched: BTreeSet<(PathBuf, bool)>,
 }
 
 impl Eyes {
     fn new(manifests: &Manifests, wake: mpsc::Sender<()>) -> Self {
-        // Every event, an error such as an overflow too, means the same: look again. Reading also makes events
-        // (opened, closed), which must not cause another reading.
+        // Every event, including an error such as an overflow, triggers a reading. Reading also causes events (opened,
+        // closed), which must not trigger another one.
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if event.map_or(true, |event| !event.kind.is_access()) {
-                // The other end is gone only when the thread ends.
+                // The receiver is gone only when the thread ends.
                 let _ = wake.send(());
             }
         });
         let watcher = watcher
-            .map_err(|error| tracing::warn!(%error, "changes of files are not told by the system; looking each second"))
+            .map_err(|error| tracing::warn!(%error, "the system sends no events for changed files; files are checked each second"))
             .ok();
         let roots = manifests.roots().iter().map(|root| root.path.clone()).collect();
         Self { roots, watcher, watched: BTreeSet::new() }
@@ -101,12 +101,12 @@ impl Eyes {
         self.watcher.is_some() && !self.watched.is_empty()
     }
 
-    /// Watches what the roots are now.
+    /// Watches the current targets of the roots.
     fn follow(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
         let mut wanted = BTreeSet::new();
         for root in &self.roots {
-            // A root that is a link, or a file, changes in the folder that holds it.
+            // A root that is a link, or a file, changes in its parent folder.
             let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(".".as_ref());
             if (root.is_symlink() || !root.is_dir())
                 && let Ok(parent) = fs::canonicalize(parent)
@@ -119,7 +119,7 @@ impl Eyes {
             }
         }
         for (path, _) in self.watched.difference(&wanted) {
-            // It may be gone already.
+            // The path may already be gone.
             let _ = watcher.unwatch(path);
         }
         self.watched.retain(|watch| wanted.contains(watch));

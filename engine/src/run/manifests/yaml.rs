@@ -1,7 +1,8 @@
-//! From text to documents: JSON values with the place of each field, within limits.
+//! YAML parser: from text to documents (JSON values with the position of each field), within limits.
 //!
-//! The parser only splits the text into events; what they mean is decided here. A syntax error costs its own document;
-//! what is well formed but not an object's content (a key given twice) becomes a [`Defect`] of its document.
+//! The parser library only splits the text into events; this module interprets them. A syntax error invalidates only
+//! its own document. Well-formed text that cannot be the content of an object (a duplicate key) becomes a [`Defect`] of
+//! its document.
 
 use std::collections::HashMap;
 
@@ -11,29 +12,29 @@ use serde_json::{Map, Value};
 use super::marks::{Inner, Marks};
 use super::scalar;
 
-/// How deep mappings and lists may nest in each other.
+/// Limit in nesting of mappings and lists.
 pub const DEPTH_MAX: usize = 64;
-/// How many documents a file may hold.
+/// Limit in documents of a file.
 pub const DOCUMENTS_MAX: usize = 100_000;
-/// How many nodes (scalars, lists, mappings) a file may hold, aliases expanded.
+/// Limit in nodes (scalars, lists, mappings) of a file, with aliases expanded.
 pub const NODES_MAX: usize = 5_000_000;
-/// How many nodes the aliases of one document may stand for: a few lines can be made to mean billions.
+/// Limit in nodes from aliases of one document: a few lines can expand to billions.
 pub const ALIAS_NODES_MAX: usize = 10_000;
-/// After how many syntax errors the rest of a file is not looked at.
+/// Limit in syntax errors, after which the rest of a file is not read.
 pub const ERRORS_MAX: usize = 20;
 
-/// One document of a file.
+/// A document of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Its content.
+    /// The content.
     pub value: Value,
-    /// Where each of its fields stands.
+    /// The positions of its fields.
     pub marks: Marks,
-    /// What is wrong with it, although it could be parsed.
+    /// Defects of the content, although it parses.
     pub defects: Vec<Defect>,
 }
 
-/// Something that parses, and yet cannot be an object's content.
+/// Well-formed text that cannot be the content of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
     /// The field, as in `spec.rules[2].matches`.
@@ -42,7 +43,7 @@ pub struct Defect {
     pub message: String,
 }
 
-/// Why a document does not parse.
+/// The reason why a document does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
     /// Line, from 1.
@@ -67,7 +68,7 @@ impl From<ScanError> for SyntaxError {
     }
 }
 
-/// The documents of a text, in order, without the empty ones; and the syntax errors of the others.
+/// The documents of a text, in order, without empty ones, and the syntax errors of the other documents.
 pub fn parse(text: &str) -> (Vec<Document>, Vec<SyntaxError>) {
     let options = granit_parser::options! {
         emit_comments: false,
@@ -110,7 +111,7 @@ pub fn parse(text: &str) -> (Vec<Document>, Vec<SyntaxError>) {
     (documents, errors)
 }
 
-/// A node that an alias can stand for.
+/// A node with an anchor, to which an alias can refer.
 struct Anchored {
     value: Value,
     marks: Marks,
@@ -121,15 +122,15 @@ struct Composer<'t> {
     parser: Parser<'t, StrInput<'t>>,
     /// Nodes of the file so far.
     nodes: usize,
-    /// Nodes of the current document that came from aliases.
+    /// Nodes of the current document from aliases.
     alias_nodes: usize,
     anchors: HashMap<usize, Anchored>,
     defects: Vec<Defect>,
-    /// The field that is being read.
+    /// The path of the current field.
     path: Vec<Step>,
 }
 
-/// The places of a mapping's entries.
+/// The positions of a mapping's entries.
 type Entries = Vec<(String, Marks)>;
 
 enum Step {
@@ -262,7 +263,7 @@ impl<'t> Composer<'t> {
         Ok((values, marks))
     }
 
-    /// A key as text: numbers and booleans as they are written.
+    /// A key as text: numbers and booleans keep their written form.
     fn key(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<(String, Marks), SyntaxError> {
         if let Event::Scalar(text, _, 0, _) = &event {
             self.count(1, span)?;
@@ -278,7 +279,7 @@ impl<'t> Composer<'t> {
         }
     }
 
-    /// `<<: *defaults`: entries that are not given here come from there. <https://yaml.org/type/merge.html>
+    /// Merges `<<: *defaults`: entries that are missing here are taken from there. <https://yaml.org/type/merge.html>
     fn merge(&mut self, value: Value, mark: Marks, values: &mut Map<String, Value>, marks: &mut Entries) {
         match (value, mark.inner) {
             (Value::Object(from), Inner::Map(from_marks)) => {
@@ -300,12 +301,12 @@ impl<'t> Composer<'t> {
 
     fn alias(&mut self, id: usize, span: &Span) -> Result<(Value, Marks), SyntaxError> {
         let Some(anchored) = self.anchors.get(&id) else {
-            return Err(SyntaxError::at(span, "an alias cannot stand inside of what it names"));
+            return Err(SyntaxError::at(span, "an alias cannot be inside its own anchor"));
         };
         let nodes = anchored.nodes;
         self.alias_nodes += nodes;
         if self.alias_nodes > ALIAS_NODES_MAX {
-            let message = format!("aliases of this document stand for more than {ALIAS_NODES_MAX} values");
+            let message = format!("aliases of this document expand to more than {ALIAS_NODES_MAX} values");
             return Err(SyntaxError::at(span, message));
         }
         let found = (anchored.value.clone(), anchored.marks.clone());
@@ -416,7 +417,7 @@ mod tests {
             assert!(documents.is_empty());
             assert_eq!(errors.len(), 1, "{errors:?}");
         }
-        // Blocks and flows together, each within the parser's own limit.
+        // Blocks and flows together, each within the limit of the parser library.
         let (_, errors) = parse(&format!("{}{}", "- ".repeat(60), "[".repeat(60) + &"]".repeat(60)));
         assert!(errors[0].message.contains("nested deeper"), "{errors:?}");
     }

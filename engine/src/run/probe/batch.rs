@@ -1,16 +1,16 @@
-//! The trials of one order: which are tried together, which alone, and when silence becomes a verdict.
+//! Trials of one order: which are tried together, which separately, and when silence becomes a verdict.
 //!
-//! No I/O and no clock. The probe that was lost with trials under way is replaced; then each of them is tried alone.
-//! One with which a probe is lost again, twice, is `Silent`: each of these probes had answered to good content, in the
-//! same time, just before.
+//! No I/O and no clock. A probe that is lost with trials in progress is replaced, and then each of these trials is
+//! repeated separately. A trial with which a probe is lost again, twice, is `Silent`: each of these probes had answered
+//! to good content, within the same timeout, just before.
 
 use std::collections::VecDeque;
 
 use crate::trial::{Outcome, Trial, Tried};
 
-/// How often the probe may be lost over one order; then the rest has no verdict.
+/// Limit in lost probes for one order; after that the remaining trials have no verdict.
 const LOSSES_MAX: usize = 64;
-/// With how many probes lost over it alone a content is silent.
+/// Number of probes that must be lost over a separate trial before its content counts as silent.
 const STRIKES: usize = 2;
 
 /// An order.
@@ -22,21 +22,21 @@ pub(super) struct Batch {
     answered: Vec<Tried>,
 }
 
-/// What is to be tried next.
+/// The next trials.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// All of these.
+    /// Try all of these together.
     Together(Vec<Trial>),
-    /// This one alone.
+    /// Try this one separately.
     Alone(Trial),
 }
 
 /// How the probe was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// It died, or answered to nothing any longer.
+    /// The probe died, or no longer answered at all.
     Probe,
-    /// It answered to other content meanwhile: it waits for something.
+    /// The probe answered to other content meanwhile: the answer to this trial is delayed by a dependency.
     Held,
 }
 
@@ -45,7 +45,7 @@ impl Batch {
         Self { fresh: trials, ..Self::default() }
     }
 
-    /// What to try next; nothing where all are answered.
+    /// The next step; `None` if all trials have a result.
     pub(super) fn step(&mut self) -> Option<Step> {
         match self.suspects.front() {
             Some((trial, _)) => Some(Step::Alone(trial.clone())),
@@ -54,7 +54,7 @@ impl Batch {
         }
     }
 
-    /// Trials that were answered, also where the probe was lost after that.
+    /// Records results, also of trials that were answered before the probe was lost.
     pub(super) fn answer(&mut self, tried: impl IntoIterator<Item = Tried>) {
         for tried in tried {
             self.suspects.retain(|(trial, _)| trial.id != tried.id);
@@ -62,14 +62,14 @@ impl Batch {
         }
     }
 
-    /// The probe was lost while these were tried together: some were under way, some had not begun.
+    /// Records that the probe was lost during a common run: some trials were in progress, some had not begun.
     pub(super) fn lost_together(&mut self, under_way: Vec<Trial>, not_begun: Vec<Trial>) {
         self.suspects.extend(under_way.into_iter().map(|trial| (trial, 0)));
         self.fresh.extend(not_begun);
         self.lost();
     }
 
-    /// The probe was lost while one was tried alone.
+    /// Records that the probe was lost during a separate trial.
     pub(super) fn lost_alone(&mut self, loss: Loss) {
         if let Some((trial, strikes)) = self.suspects.pop_front() {
             match loss {
@@ -83,19 +83,19 @@ impl Batch {
         self.lost();
     }
 
-    /// The probe was lost before what was to be tried alone: that is nobody's fault.
+    /// Records that the probe was lost before a separate trial began, which counts against no trial.
     pub(super) fn lost_between(&mut self) {
         self.lost();
     }
 
-    /// There is no probe to be had: what is left has no verdict.
+    /// Ends the order without a probe: the remaining trials have no verdict.
     pub(super) fn give_up(&mut self) {
         let suspects = std::mem::take(&mut self.suspects).into_iter().map(|(trial, _)| trial);
         let rest = suspects.chain(std::mem::take(&mut self.fresh));
         self.answered.extend(rest.map(|trial| Tried { id: trial.id, outcome: Outcome::Unavailable }));
     }
 
-    /// What was answered since this was asked last.
+    /// Takes the results since the last call.
     pub(super) fn take_answered(&mut self) -> Vec<Tried> {
         std::mem::take(&mut self.answered)
     }
@@ -129,7 +129,7 @@ mod tests {
         Tried { id, outcome: Outcome::Accepted }
     }
 
-    /// Three trials, of which the first two were under way when the probe was lost.
+    /// Three trials, of which the first two were in progress when the probe was lost.
     fn after_a_loss() -> Batch {
         let mut batch = Batch::new((0..3).map(trial).collect());
         let Some(Step::Together(trials)) = batch.step() else { panic!() };

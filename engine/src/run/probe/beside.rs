@@ -1,6 +1,6 @@
-//! A probe in a container beside this one, started and killed by its keeper, `holdfast probe`.
+//! Probe in a separate container, started and killed there by `holdfast probe`.
 //!
-//! What it does to memory and processors there is no trouble of Holdfast's.
+//! The use of memory and CPU by this probe does not affect Holdfast.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio::time::timeout;
 
 use super::words::{Word, Words, keeper_socket};
 
-/// How long the keeper may take to start a probe.
+/// How long `holdfast probe` may take to start a probe.
 const START_MAX: Duration = Duration::from_secs(10);
-/// How long it may take to kill one.
+/// How long `holdfast probe` may take to kill a probe.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// A probe that runs beside.
+/// A probe that runs in a separate container.
 #[derive(Debug)]
 pub(super) struct Beside {
     words: Words,
@@ -26,21 +26,21 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Has one started.
+    /// Requests the start of a probe.
     pub(super) async fn start(folder: &Path, node: &str) -> Result<Self> {
         let socket = keeper_socket(folder)?;
         let stream = UnixStream::connect(&socket);
-        let stream = stream.await.with_context(|| format!("nobody keeps a probe at {}", socket.display()))?;
+        let stream = stream.await.with_context(|| format!("no sidecar runs a probe at {}", socket.display()))?;
         let mut words = Words::new(stream);
         words.say(node).await?;
-        let heard = timeout(START_MAX, words.hear()).await.context("the keeper of the probe says nothing")?;
-        match serde_json::from_str(&heard.context("the keeper of the probe is gone")?)? {
+        let heard = timeout(START_MAX, words.hear()).await.context("the sidecar of the probe does not answer")?;
+        match serde_json::from_str(&heard.context("the sidecar of the probe has ended")?)? {
             Word::Started { pid, version } => Ok(Self { words, pid, version: version.into() }),
             Word::Failed(why) | Word::Ended(why) => bail!("{why}"),
         }
     }
 
-    /// Its process id, in its container.
+    /// The process id in its container.
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }
@@ -50,20 +50,20 @@ impl Beside {
         self.version.clone()
     }
 
-    /// Waits until it has ended; says how.
+    /// Waits until the probe has ended; returns how it ended.
     pub(super) async fn ended(&mut self) -> String {
         let heard = self.words.hear().await;
         match heard.and_then(|line| serde_json::from_str(&line).ok()) {
             Some(Word::Ended(how)) => how,
-            _ => "its keeper is gone".into(),
+            _ => "its sidecar has ended".into(),
         }
     }
 
-    /// Has it killed.
+    /// Requests the end of the probe.
     pub(super) async fn end(mut self) {
         self.words.fall_silent().await;
         if timeout(END_MAX, self.ended()).await.is_err() {
-            tracing::warn!("the keeper of the probe does not say that it has ended");
+            tracing::warn!("the sidecar of the probe does not report that the probe has ended");
         }
     }
 }

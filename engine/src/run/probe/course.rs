@@ -1,7 +1,7 @@
-//! One run of trials over the probe's places: what goes where and when, and which trial an answer is of.
+//! One run of trials over the slots of the probe: assigns trials to slots, and answers to trials.
 //!
-//! No I/O and no clock. Trials of one sort are under way at a time: clusters may have their answers held, and must not
-//! make others look silent.
+//! No I/O and no clock. Only trials of one kind are in progress at a time: answers for clusters may be delayed, which
+//! must not make other trials look silent.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,18 +13,18 @@ use super::setup::{self, ROUTE_SLOTS, SECRET_SLOTS};
 use crate::encode::slots;
 use crate::trial::{Outcome, Trial, Tried};
 
-/// Clusters, and listeners, that are under way at a time.
+/// Limit in clusters, or listeners, in progress at a time.
 const OTHERS_MAX: usize = 32;
-/// Bytes of all contents under way; a single larger one goes alone. The probe grows by some fifty times what is under
-/// way.
+/// Limit in bytes of all contents in progress; a single larger one is tried separately. The memory of the probe grows
+/// by about fifty times the contents in progress.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Bytes of one content; a larger one is not tried.
+/// Maximum size of a content, in bytes; a larger one is not tried.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// A larger table (bytes) is taken out of its place after its trial, so that the probe does not grow with what it was
-/// told.
+/// A larger route table (bytes) is removed from its slot after its trial, so that the memory of the probe does not grow
+/// with all tried contents.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 
-/// In what sort of place a trial goes.
+/// The kind of slot of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lane {
     Route,
@@ -35,7 +35,7 @@ pub(super) enum Lane {
 }
 
 impl Lane {
-    /// The lane of a trial; none where the probe has no place for such content.
+    /// The lane of a trial; `None` if the probe has no slot for its content.
     pub(super) fn of(trial: &Trial) -> Option<Self> {
         if trial.body.len() > BODY_BYTES_MAX {
             return None;
@@ -67,7 +67,7 @@ impl Lane {
             Lane::Certificate => setup::certificate_slot(slot),
             Lane::Authorities => setup::authorities_slot(slot),
             Lane::Cluster => format!("probe/cluster/{slot}"),
-            // One after the other under one name: two at a time may want the same address.
+            // One after the other under one name: two at a time may use the same address.
             Lane::Listener => "probe/listener".into(),
         }
     }
@@ -79,13 +79,13 @@ pub(super) struct Course {
     waiting: BTreeMap<Lane, VecDeque<Trial>>,
     flights: BTreeMap<u64, Flight>,
     free: Vec<usize>,
-    /// The lane whose places are free in `free` and taken in `flights`.
+    /// The lane of the slots in `free` and `flights`.
     lane: Option<Lane>,
     outbox: VecDeque<Push>,
     bytes: usize,
 }
 
-/// A trial under way.
+/// A trial in progress.
 #[derive(Debug)]
 struct Flight {
     trial: Trial,
@@ -93,7 +93,7 @@ struct Flight {
 }
 
 impl Course {
-    /// A run of these; those that cannot be tried come back.
+    /// A run of these trials, and the trials that cannot be tried.
     pub(super) fn new(trials: impl IntoIterator<Item = Trial>) -> (Self, Vec<Trial>) {
         let (mut course, mut left) = (Self::default(), Vec::new());
         for trial in trials {
@@ -105,12 +105,12 @@ impl Course {
         (course, left)
     }
 
-    /// Are all answered, and is all said?
+    /// Returns whether all trials are answered, and all responses sent.
     pub(super) fn is_done(&self) -> bool {
         self.is_answered() && self.outbox.is_empty()
     }
 
-    /// Are all answered?
+    /// Returns whether all trials are answered.
     pub(super) fn is_answered(&self) -> bool {
         self.waiting.is_empty() && self.flights.is_empty()
     }
@@ -123,7 +123,7 @@ impl Course {
         self.outbox.pop_front()
     }
 
-    /// An answer to a response; the trial that ended with it, if it is one's.
+    /// Processes an answer to a response; returns the result of the trial that it ends, if any.
     pub(super) fn answer(&mut self, nonce: u64, error: Option<&str>, nonces: &mut Nonces) -> Option<Tried> {
         let Flight { trial, slot } = self.flights.remove(&nonce)?;
         let lane = self.lane?;
@@ -136,22 +136,22 @@ impl Course {
                 let body = slots::no_routes(&name);
                 self.outbox.push_back(nonces.resource(trial.kind, name.clone(), body));
             }
-            // A certificate's place is given another content before it is used again.
+            // The slot of a certificate gets other content before it is used again.
             Lane::Route | Lane::Certificate | Lane::Authorities | Lane::Listener => {}
         }
-        // Nobody knows the place by its name.
+        // The name of the slot means nothing to readers of the message, so the resource name replaces it.
         let refused = |error| Outcome::Refused { message: scrub(error).replace(&name, &trial.name) };
         let outcome = error.map_or(Outcome::Accepted, refused);
         Some(Tried { id: trial.id, outcome })
     }
 
-    /// The trials under way, and those that have not begun.
+    /// The trials in progress, and those that have not begun.
     pub(super) fn into_unanswered(self) -> (Vec<Trial>, Vec<Trial>) {
         let under_way = self.flights.into_values().map(|flight| flight.trial).collect();
         (under_way, self.waiting.into_values().flatten().collect())
     }
 
-    /// Puts the next trial on its way where there is room.
+    /// Starts the next trial if there is room.
     fn depart(&mut self, nonces: &mut Nonces) {
         if self.flights.is_empty() {
             self.lane = self.waiting.keys().next().copied();
@@ -181,7 +181,7 @@ impl Course {
         self.flights.insert(push.nonce, Flight { trial, slot });
         self.outbox.push_back(push);
         if lane == Lane::Listener {
-            // In a response of its own: a refusal of the next listener may take all that is with it down.
+            // In a separate response: a refusal of the next listener may reject everything in its response.
             self.outbox.push_back(nonces.push(ResourceType::Listener, Content::Gone(name)));
         }
     }

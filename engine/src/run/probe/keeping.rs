@@ -1,6 +1,6 @@
-//! `holdfast probe`: starts and kills probes for the Holdfast of another container, with which it shares a folder.
+//! `holdfast probe`: starts and kills probes for the Holdfast of another container, over a shared folder.
 //!
-//! It knows nothing of what is tried: the Envoys that it starts ask Holdfast themselves.
+//! This command does not see the contents of trials: the Envoys that it starts connect to Holdfast themselves.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ use crate::run::envoy::{EnvoyBinary, find};
 use crate::run::failure::Failure;
 use crate::run::log;
 
-/// Where probes are wanted.
+/// The folder for probes, and the log.
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
-    /// The folder that is shared with `holdfast run --probe-folder`; nobody else may reach it
+    /// Folder that is shared with `holdfast run --probe-folder`; no other process may have access to it
     #[arg(long, env = "CONTROLLER_PROBE_FOLDER", value_name = "DIR")]
     pub probe_folder: PathBuf,
     /// off, error, warn, info, debug, trace, or directives such as info,holdfast_xds=debug
@@ -32,30 +32,30 @@ pub struct ProbeArgs {
     pub log_format: LogFormat,
 }
 
-/// Keeps probes until it is asked to end.
+/// Runs probes until SIGTERM.
 ///
 /// # Errors
-/// Where there is no Envoy, or the folder cannot be written to.
+/// Returns an error if no Envoy is available, or the folder is not writable.
 pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
     log::start(args.log_format, &args.log_level)?;
     let binary = find::find()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {
         let socket = keeper_socket(&args.probe_folder)?;
-        // What is there was left behind: only one keeper has the folder.
+        // An existing socket was left behind: only one process uses the folder.
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
         let mut asked = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
         tracing::info!(version = binary.version, "keeps probes");
         tokio::select! {
             _ = asked.recv() => Ok(()),
-            // A probe whose keeping is given up is killed with its child.
+            // Dropping this future drops the child, which kills the probe.
             failed = keep(&listener, &args.probe_folder, &binary) => failed,
         }
     })
 }
 
-/// One probe after the other: each connection is one.
+/// Runs one probe after the other: each connection is one probe.
 async fn keep(listener: &UnixListener, folder: &Path, binary: &EnvoyBinary) -> Result<(), Failure> {
     loop {
         let (stream, _) = listener.accept().await.context("cannot listen any longer")?;
@@ -79,7 +79,7 @@ async fn keep_one(stream: UnixStream, folder: &Path, binary: &EnvoyBinary) {
     tell(&mut words, &Word::Started { pid: process.pid(), version: binary.version.clone() }).await;
     let how = tokio::select! {
         how = process.ended() => how,
-        // It is not wanted any longer. Nothing more is said on that side.
+        // The connection was closed: the probe is no longer needed. No further line arrives on it.
         _ = words.hear() => "it was killed".into(),
     };
     tracing::info!(how, "a probe has ended");

@@ -1,10 +1,10 @@
-//! The probe: a disposable Envoy of production's build, in which contents are tried before production sees them.
+//! Probe: a disposable Envoy of production's build, on which contents are tried before production receives them.
 //!
-//! It serves nobody: none of its listeners is bound, its admin interface is off, and only this process can reach it.
-//! It is told one content at a time in each response, so that each refusal is exactly one content's. What may hang or
-//! kill it is tried again alone; trouble of the probe's own never convicts anybody.
+//! The probe serves no traffic: its listeners are not bound, its admin interface is off, and only this process can
+//! reach it. Each response contains one content, so that each refusal concerns exactly one content. Contents that may
+//! have hung or killed the probe are tried again separately; problems of the probe itself never convict an object.
 //!
-//! This room decides nothing about what is served; it answers [`Trial`](crate::trial::Trial)s.
+//! This module decides nothing about what is served; it returns the results of [`Trial`](crate::trial::Trial)s.
 
 mod batch;
 mod beside;

@@ -1,4 +1,4 @@
-//! Where the probe comes from: a process that Holdfast starts itself, or one in a container beside it.
+//! Origin of the probe: a process that Holdfast starts itself, or one in a separate container.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::process::{self, Process};
 use crate::run::data;
 use crate::run::envoy::EnvoyBinary;
 
-/// Who starts the probe.
+/// The starter of the probe.
 #[derive(Clone, Debug)]
 pub enum Origin {
     /// Holdfast, from production's binary.
@@ -20,7 +20,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The folder of the probe's sockets, which is made where it is ours.
+    /// The folder of the probe's sockets, which is created unless another container shares it.
     pub(super) fn folder(&self, data: &Path) -> Result<PathBuf> {
         match self {
             Origin::Here(_) => {
@@ -32,14 +32,14 @@ impl Origin {
         }
     }
 
-    /// Ends what an earlier run left behind. A probe beside ends by itself when nobody wants it.
+    /// Ends the probe of an earlier run. A probe in a separate container ends by itself when its connection closes.
     pub(super) async fn end_left_behind(&self, folder: &Path) {
         if let Origin::Here(_) = self {
             process::end_left_behind(folder).await;
         }
     }
 
-    /// Starts one. `node` is its `node.id`.
+    /// Starts a probe. `node` is its `node.id`.
     pub(super) async fn start(&self, folder: &Path, socket: &Path, node: &str) -> Result<Running> {
         match self {
             Origin::Here(binary) => Ok(Running::Here(Process::start(binary, folder, socket, node)?)),
@@ -48,7 +48,7 @@ impl Origin {
     }
 }
 
-/// A probe that runs.
+/// A running probe.
 #[derive(Debug)]
 pub(super) enum Running {
     Here(Process),
@@ -56,7 +56,7 @@ pub(super) enum Running {
 }
 
 impl Running {
-    /// Its process id; one of a container's own where it is beside.
+    /// The process id, for a separate container within that container.
     pub(super) fn pid(&self) -> u32 {
         match self {
             Running::Here(process) => process.pid(),
@@ -72,7 +72,7 @@ impl Running {
         }
     }
 
-    /// Waits until it has ended; says how.
+    /// Waits until the probe has ended; returns how it ended.
     pub(super) async fn ended(&mut self) -> String {
         match self {
             Running::Here(process) => process.ended().await,
@@ -80,7 +80,7 @@ impl Running {
         }
     }
 
-    /// Ends it in order.
+    /// Ends the probe in order.
     pub(super) async fn end(self, folder: &Path) {
         match self {
             Running::Here(process) => process.end(folder).await,
@@ -88,7 +88,7 @@ impl Running {
         }
     }
 
-    /// Ends it at once: it may be in a state in which it hears nothing.
+    /// Kills the probe, which may be in a state in which it ignores signals.
     pub(super) async fn kill(self, folder: &Path) {
         match self {
             Running::Here(process) => process.kill(folder).await,

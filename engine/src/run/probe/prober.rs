@@ -1,4 +1,4 @@
-//! Keeps the probe alive and gives it the orders that come, one after the other.
+//! Controller of the probe: keeps it running and processes orders one after the other.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,36 +17,36 @@ use super::words::xds_socket;
 use super::{Origin, server};
 use crate::trial::{Outcome, Trial, Tried};
 
-/// Orders that may wait.
+/// Limit in orders that wait.
 const ORDERS_MAX: usize = 64;
-/// Trials of one order.
+/// Limit in trials of one order.
 const TRIALS_MAX: usize = 200_000;
-/// Answers that may wait to be taken; the probe waits for a place.
+/// Limit in results that wait to be received; beyond it the probe waits.
 const ANSWERS_MAX: usize = 64;
-/// How long the proof may take that a probe holds one answer back, and gives others.
+/// Timeout of the check whether a probe that delays one answer still gives others.
 const PULSE_MAX: Duration = Duration::from_secs(2);
-/// The pause before a probe that was lost is started again; it doubles while it cannot be started.
+/// Pause before a lost probe is started again; it doubles while the probe cannot be started.
 const RESTART_AFTER: Duration = Duration::from_millis(100);
-/// The longest such pause.
+/// Maximum of this pause.
 const RESTART_AFTER_MAX: Duration = Duration::from_secs(10);
 
-/// With what the probe is started.
+/// The options of the probe.
 #[derive(Clone, Debug)]
 pub struct ProberOptions {
-    /// Who starts it.
+    /// The starter of the probe.
     pub origin: Origin,
-    /// The data folder, held by this process; a probe that is started here gets a folder in it.
+    /// The data folder, locked by this process; a probe that Holdfast starts itself has a folder in it.
     pub data: PathBuf,
-    /// How long the probe may answer nothing while it has something to answer.
+    /// How long the probe may be silent while answers are pending.
     pub timeout: Duration,
 }
 
-/// An order that was not taken: too many wait, it is too large, or the prober has ended.
+/// An order that was not accepted: too many orders wait, it is too large, or the prober has ended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{} trials were not taken", .0.len())]
 pub struct NotTaken(pub Vec<Trial>);
 
-/// The way to the probe. Dropping it kills the probe; [`Prober::end`] ends it in order.
+/// The handle of the probe. Dropping it kills the probe; [`Prober::end`] ends it in order.
 #[derive(Debug)]
 pub struct Prober {
     orders: mpsc::Sender<Vec<Trial>>,
@@ -57,12 +57,12 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Starts to keep a probe. Every trial that is submitted is answered once, in the channel that is returned; the
-    /// answers of one order may come in several parts. Needs a running tokio runtime.
+    /// Starts the probe and keeps it running. Every submitted trial gets one result on the returned channel; the
+    /// results of one order may arrive in several parts. Needs a running tokio runtime.
     ///
     /// # Errors
-    /// Where the data folder cannot be written to, or its path is too long for sockets. That no probe can be started is
-    /// no error: see [`Prober::available`].
+    /// Returns an error if the data folder is not writable, or its path is too long for sockets. A probe that cannot be
+    /// started is no error: see [`Prober::available`].
     pub fn start(options: ProberOptions) -> Result<(Self, mpsc::Receiver<Vec<Tried>>)> {
         let folder = options.origin.folder(&options.data)?;
         let socket = xds_socket(&folder)?;
@@ -91,10 +91,10 @@ impl Prober {
         Ok((Self { orders: orders_in, available, view, end, task }, answers_out))
     }
 
-    /// Hands an order over, to be tried after those before it. Never waits.
+    /// Submits an order, to be tried after the earlier ones. Never blocks.
     ///
     /// # Errors
-    /// Where it is not taken; the trials come back.
+    /// Returns the trials if the order is not accepted.
     pub fn submit(&self, trials: Vec<Trial>) -> Result<(), NotTaken> {
         if trials.len() > TRIALS_MAX {
             return Err(NotTaken(trials));
@@ -102,33 +102,33 @@ impl Prober {
         self.orders.try_send(trials).map_err(|error| NotTaken(error.into_inner()))
     }
 
-    /// How many orders wait for those before them.
+    /// The number of waiting orders.
     pub fn waiting(&self) -> usize {
         self.orders.max_capacity() - self.orders.capacity()
     }
 
-    /// Is there a probe? Its version, as in `1.40.0`: verdicts are those of that Envoy. While there is none, trials come
-    /// back as [`Outcome::Unavailable`].
+    /// The version of the probe, as in `1.40.0`, to which verdicts apply; `None` without a probe, when trials have the
+    /// result [`Outcome::Unavailable`].
     pub fn available(&self) -> watch::Receiver<Option<Arc<str>>> {
         self.available.clone()
     }
 
-    /// Where the probe stands.
+    /// The state of the probe for diagnostics.
     pub fn view(&self) -> watch::Receiver<ProbeView> {
         self.view.clone()
     }
 
-    /// Ends the probe, and returns when it has ended. Trials that are not answered yet are not.
+    /// Ends the probe, and returns when it has ended. Pending trials get no result.
     pub async fn end(mut self) {
         self.end.send_replace(true);
-        // A task that panicked has said so.
+        // A panic of the task has already been reported.
         let _ = (&mut self.task).await;
     }
 }
 
 impl Drop for Prober {
     fn drop(&mut self) {
-        // With the task goes the child, which is killed when it is dropped.
+        // Aborting the task drops the child process, which kills it.
         self.task.abort();
     }
 }
@@ -143,7 +143,7 @@ struct Keeper {
     available: watch::Sender<Option<Arc<str>>>,
     view: watch::Sender<ProbeView>,
     session: Option<Session>,
-    /// How many probes were started.
+    /// The number of probes that were started.
     started: u64,
 }
 
@@ -151,7 +151,7 @@ impl Keeper {
     async fn keep(mut self, mut ending: watch::Receiver<bool>) {
         self.options.origin.end_left_behind(&self.folder).await;
         tokio::select! {
-            // Who could say so may be gone, too.
+            // The sender may also be gone.
             _ = ending.wait_for(|ending| *ending) => {}
             () = self.work() => {}
         }
@@ -161,7 +161,7 @@ impl Keeper {
         }
     }
 
-    /// Until nobody can order anything any longer.
+    /// Runs until no more orders can arrive.
     async fn work(&mut self) {
         let mut batch = Batch::default();
         let mut pause = RESTART_AFTER;
@@ -209,7 +209,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Takes orders until the probe is lost; false where there will be none any longer.
+    /// Processes orders until the probe is lost; returns false if no more orders can arrive.
     async fn serve(&mut self, batch: &mut Batch) -> bool {
         loop {
             let Some(session) = &mut self.session else { return true };
@@ -251,7 +251,7 @@ impl Keeper {
                 continue;
             };
             if is_alone && course.is_answered() {
-                // It died after its answer, which counts.
+                // The probe died after its answer, which counts.
             } else if is_alone {
                 let is_held = lost == Lost::Silent && session.has_pulse(PULSE_MAX).await;
                 batch.lost_alone(if is_held { Loss::Held } else { Loss::Probe });
@@ -265,7 +265,7 @@ impl Keeper {
         }
     }
 
-    /// What is left of the probe is ended.
+    /// Kills a lost probe.
     async fn lose(&mut self, lost: &Lost) {
         tracing::warn!(?lost, "a probe was lost");
         self.show(ProbeState::Starting, None);
@@ -274,7 +274,7 @@ impl Keeper {
         }
     }
 
-    /// Answers all orders that come meanwhile: there is no probe. False where there will be none any longer.
+    /// Answers all orders that arrive meanwhile without a probe. Returns false if no more orders can arrive.
     async fn decline_for(&mut self, pause: Duration) -> bool {
         let until = tokio::time::Instant::now() + pause;
         while let Ok(order) = tokio::time::timeout_at(until, self.orders.recv()).await {
@@ -290,7 +290,7 @@ impl Keeper {
         let tried = batch.take_answered();
         if !tried.is_empty() {
             self.view.send_modify(|view| view.count(&tried));
-            // Where nobody wants to know it, it is no matter.
+            // A closed receiver means that the results are no longer needed.
             let _ = self.answers.send(tried).await;
         }
     }

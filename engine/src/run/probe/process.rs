@@ -1,4 +1,4 @@
-//! The probe's process: started from the bootstrap that production has, known by its record, ended by its id.
+//! Process of the probe: started with production's bootstrap, recorded on disk, ended by its process id.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,12 +18,12 @@ use crate::run::envoy::process::Identity;
 use crate::run::envoy::record::{Record, Start};
 use crate::run::{data, output};
 
-/// How long the probe may take to end before it is killed. It has nothing to bring to an end.
+/// How long the probe may take to end before it is killed. It serves no requests that it would have to finish.
 const GRACE: Duration = Duration::from_secs(1);
-/// The probe's fleet and the name it goes by in logs.
+/// The probe's fleet, and its name in logs.
 const NAME: &str = "holdfast/probe";
 
-/// A probe that runs.
+/// A running probe.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
@@ -32,7 +32,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts one. `node` is its `node.id`.
+    /// Starts a probe. `node` is its `node.id`.
     pub(super) fn start(binary: &EnvoyBinary, folder: &Path, socket: &Path, node: &str) -> Result<Self> {
         data::create_private(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
         let path = folder.join("bootstrap.yaml");
@@ -45,10 +45,10 @@ impl Process {
         let mut command = Command::new(&start.binary);
         command.args(&start.arguments).current_dir(folder).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A terminal's Ctrl-C is for Holdfast.
+        // Ctrl-C in a terminal must reach only Holdfast.
         command.process_group(0);
         let mut child = command.spawn().with_context(|| format!("{} cannot be run", start.binary.display()))?;
-        // What it has to say of contents is told by its answers.
+        // Its warnings about contents are also in its answers, so they are not logged as warnings.
         let teller = Teller { gateway: NAME.into(), ending: Arc::new(true.into()) };
         if let Some(stdout) = child.stdout.take() {
             tokio::spawn(log_lines::pass_on(teller.clone(), stdout));
@@ -65,7 +65,7 @@ impl Process {
         Ok(Self { child, identity, version: binary.version.as_str().into() })
     }
 
-    /// Its process id.
+    /// The process id.
     pub(super) fn pid(&self) -> u32 {
         self.identity.pid
     }
@@ -75,7 +75,7 @@ impl Process {
         self.version.clone()
     }
 
-    /// Waits until it has ended; says how.
+    /// Waits until the probe has ended; returns how it ended.
     pub(super) async fn ended(&mut self) -> String {
         match self.child.wait().await {
             Ok(status) => status.to_string(),
@@ -83,7 +83,7 @@ impl Process {
         }
     }
 
-    /// Ends it in order.
+    /// Ends the probe in order.
     pub(super) async fn end(mut self, folder: &Path) {
         self.identity.terminate();
         if tokio::time::timeout(GRACE, self.ended()).await.is_err() {
@@ -93,7 +93,7 @@ impl Process {
         }
     }
 
-    /// Ends it at once: it may be in a state in which it hears nothing.
+    /// Kills the probe, which may be in a state in which it ignores signals.
     pub(super) async fn kill(mut self, folder: &Path) {
         self.identity.kill();
         self.ended().await;
@@ -101,7 +101,7 @@ impl Process {
     }
 }
 
-/// Ends the probe of an earlier run that was not ended in order.
+/// Kills the probe of an earlier run that was not ended in order.
 pub(super) async fn end_left_behind(folder: &Path) {
     if let Some(record) = Record::of_running(folder) {
         tracing::info!(pid = record.process.pid, "ending the probe of an earlier run");
@@ -128,7 +128,7 @@ fn arguments(bootstrap: &Path) -> Vec<String> {
     let bootstrap = bootstrap.to_string_lossy();
     ["--config-path", &*bootstrap, "--concurrency", "1", "--disable-hot-restart"]
         .into_iter()
-        // What was tried leaves nothing behind: without this memory grows with every listener.
+        // Removed listeners are released at once: otherwise memory would grow with every listener.
         .chain(["--drain-time-s", "1", "--drain-strategy", "immediate"])
         .chain(["--log-level", "error", "--log-format", log_lines::FORMAT, "--log-format-escaped"])
         .map(str::to_owned)
@@ -143,12 +143,12 @@ mod tests {
 
     use super::*;
 
-    /// A probe whose binary is a script.
+    /// A probe with a script as its binary.
     fn start(folder: &Path, script: &str) -> Process {
         let path = folder.join("envoy");
         fs::write(folder.join("new"), format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(folder.join("new"), fs::Permissions::from_mode(0o755)).unwrap();
-        // Moved into place: a file that is open for writing cannot be run.
+        // Moved into place: a file that is open for writing cannot be executed.
         fs::rename(folder.join("new"), &path).unwrap();
         let binary = EnvoyBinary { path, version: "0.0.0".into() };
         Process::start(&binary, &folder.join("probe"), &folder.join("xds.sock"), "node").unwrap()
@@ -179,7 +179,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let process = start(folder.path(), "exec sleep 600");
         let identity = process.identity.clone();
-        // As after a crash: nobody ends it.
+        // As after a crash: the process is not ended.
         std::mem::forget(process);
         end_left_behind(&folder.path().join("probe")).await;
         assert!(!identity.is_running());

@@ -1,11 +1,11 @@
-//! What the probe is sent: one response of the delta protocol, with one resource or with names that are gone.
+//! Responses to the probe: delta xDS responses with one resource, or with removed names.
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryResponse, Resource};
 use envoy_types::pb::google::protobuf::Any;
 use holdfast_xds::ResourceType;
 
-/// A response, to be answered by its nonce.
+/// A response; its answer has the same nonce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Push {
     pub(super) kind: ResourceType,
@@ -13,16 +13,16 @@ pub(super) struct Push {
     pub(super) content: Content,
 }
 
-/// What is in it.
+/// The content of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// Resources by name.
     Resources(Vec<(String, Bytes)>),
-    /// A name that is gone.
+    /// A removed name.
     Gone(String),
 }
 
-/// Numbers responses; no number is used twice.
+/// Generator of nonces; no number is used twice.
 #[derive(Debug, Default)]
 pub(super) struct Nonces(u64);
 
@@ -42,7 +42,7 @@ impl From<Push> for DeltaDiscoveryResponse {
         let version = push.nonce.to_string();
         let resource = |(name, body): (String, Bytes)| Resource {
             name,
-            // Another one each time: what is sent again is new.
+            // Each version is new, so that a repeated resource counts as changed.
             version: version.clone(),
             resource: Some(Any { type_url: push.kind.url().to_owned(), value: body.into() }),
             ..Default::default()

@@ -1,7 +1,7 @@
-//! Gives an encoded content the name and place in which it is tried, by appending fields to its bytes.
+//! Rewriting of encoded contents for a trial: changes name and slot by appending fields to the bytes.
 //!
-//! Of a field that is there twice the later counts, and the fields of a message that is there twice are merged, so that
-//! nothing has to be decoded: a large table is copied once, and bytes that are no message stay what they are.
+//! Of a repeated scalar field the last one counts, and repeated messages are merged. So nothing has to be decoded: a
+//! large table is copied once, and bytes that are no valid message stay unchanged.
 //!
 //! <https://protobuf.dev/programming-guides/encoding/#last-one-wins>
 
@@ -24,7 +24,7 @@ const TLS_CERTIFICATE: u32 = 2;
 /// `Secret.validation_context`.
 const VALIDATION_CONTEXT: u32 = 4;
 
-/// A `BoolValue` that is false and says so: without a field it would be merged into what is there.
+/// A `BoolValue` with an explicit false: without a field, merging would keep the existing value.
 const FALSE: &[u8] = &[0x08, 0x00];
 
 /// A route configuration or a Secret under another name.
@@ -34,7 +34,7 @@ pub(super) fn renamed(body: &Bytes, name: &str) -> Bytes {
     bytes.into()
 }
 
-/// A listener under another name that binds nothing.
+/// A listener under another name that does not bind its address.
 pub(super) fn unbound(body: &Bytes, name: &str) -> Bytes {
     let mut bytes = copied(body);
     put(&mut bytes, NAME, name.as_bytes());
@@ -42,12 +42,13 @@ pub(super) fn unbound(body: &Bytes, name: &str) -> Bytes {
     bytes.into()
 }
 
-/// A cluster under another name, with endpoints of its own, for which nobody waits.
+/// A cluster under another name, with separate endpoints, for which initialization does not wait.
 pub(super) fn alone(body: &Bytes, name: &str) -> Bytes {
     let mut bytes = copied(body);
     put(&mut bytes, NAME, name.as_bytes());
     if fields(body).any(|field| field == EDS_CLUSTER_CONFIG) {
-        // On its own, so that its endpoints are asked for whoever else asks for those of the same service.
+        // Under its own name, so that Envoy subscribes to its endpoints whether or not another cluster uses the
+        // service.
         let mut config = Vec::new();
         put(&mut config, SERVICE_NAME, name.as_bytes());
         put(&mut bytes, EDS_CLUSTER_CONFIG, &config);
@@ -56,16 +57,16 @@ pub(super) fn alone(body: &Bytes, name: &str) -> Bytes {
     bytes.into()
 }
 
-/// What sort of Secret it is.
+/// The sort of a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SecretSort {
     Certificate,
     Authorities,
-    /// One that there is no place for.
+    /// A Secret for which there is no slot.
     Other,
 }
 
-/// Reads off the sort of a Secret; what is no Secret at all counts as a certificate, and is refused as one.
+/// Reads the sort of a Secret. Bytes that are no Secret count as a certificate, and are refused as one.
 pub(super) fn secret_sort(body: &Bytes) -> SecretSort {
     match fields(body).filter(|field| SECRET_TYPES.contains(field)).last() {
         None | Some(TLS_CERTIFICATE) => SecretSort::Certificate,
@@ -74,7 +75,7 @@ pub(super) fn secret_sort(body: &Bytes) -> SecretSort {
     }
 }
 
-/// The numbers of a message's fields, up to where it can be read.
+/// The field numbers of a message, up to the first unreadable field.
 fn fields(body: &Bytes) -> impl Iterator<Item = u32> + '_ {
     let mut rest: &[u8] = body;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! The probe's own xDS server: one incremental stream over a unix socket that only this user can reach.
+//! xDS server of the probe: one delta stream over a unix socket that only this user can access.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -18,21 +18,21 @@ use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
-/// Responses that may wait for the stream to take them.
+/// Limit in responses that wait for the stream.
 const WAITING_MAX: usize = 64;
-/// Bytes of one request; the longest is a refusal, whose text Envoy cuts.
+/// Maximum size of a request, in bytes; the longest is a refusal, with a message that Envoy truncates.
 const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 
-/// A stream that was opened.
+/// An open stream.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) requests: Streaming<DeltaDiscoveryRequest>,
     pub(super) responses: mpsc::Sender<Result<DeltaDiscoveryResponse, Status>>,
 }
 
-/// Serves until what is returned is dropped. Of streams that nobody takes one waits; others are turned away.
+/// Serves until the returned set is dropped. One stream may wait to be received; others are rejected.
 pub(super) fn start(socket: &Path) -> Result<(JoinSet<()>, mpsc::Receiver<Link>)> {
-    // Its folder is this user's alone, and held by this process: what is there was left behind.
+    // Only this user can access the folder, and this process has locked it, so an existing socket was left behind.
     let _ = std::fs::remove_file(socket);
     let listener = UnixListener::bind(socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
     let (sender, links) = mpsc::channel(1);

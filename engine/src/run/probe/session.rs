@@ -1,4 +1,4 @@
-//! One probe from its start to its end: set up, then given trials.
+//! Session of one probe from its start to its end: set up, then used for trials.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::trial::{Trial, Tried};
 
 /// How long a probe may take from its start to its first stream.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
-/// How long a probe that is set up may answer nothing, however little patience there is later.
+/// Minimum timeout for answers during the setup, for configurations with a shorter timeout.
 const SET_UP_MAX: Duration = Duration::from_secs(20);
 
 /// A probe with its stream.
@@ -35,17 +35,17 @@ pub(super) struct Session {
     outbox: VecDeque<Push>,
 }
 
-/// Why a probe answers no longer.
+/// The reason why a probe no longer answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// It died, or closed its stream.
+    /// The probe died, or closed its stream.
     Died(String),
-    /// It answered nothing for as long as was waited.
+    /// The probe did not answer within the timeout.
     Silent,
 }
 
 impl Session {
-    /// Starts a probe and sets it up: it has answered to good content when this returns.
+    /// Starts a probe and sets it up: when this returns, the probe has answered to good content.
     pub(super) async fn open(
         options: &ProberOptions,
         (folder, socket): (&Path, &Path),
@@ -80,7 +80,7 @@ impl Session {
         let first = async {
             loop {
                 let mut link = links.recv().await.context("the probe's xDS server is gone")?;
-                // One of another name is the stream of a probe that is gone.
+                // A stream with another node id is of an earlier probe.
                 if let Ok(Some(first)) = link.requests.message().await
                     && first.node.as_ref().is_some_and(|claimed| claimed.id == node)
                 {
@@ -104,7 +104,7 @@ impl Session {
         }
     }
 
-    /// Its process id.
+    /// The process id.
     pub(super) fn pid(&self) -> u32 {
         self.process.pid()
     }
@@ -114,9 +114,9 @@ impl Session {
         self.process.version()
     }
 
-    /// Lets a course run until all its trials are answered. `patience` is how long no answer at all may come.
+    /// Runs a course until all its trials are answered. `patience` is the maximum time without any answer.
     ///
-    /// Trials go to `tried` as they are answered, also where the probe is lost after that.
+    /// Results are added to `tried` as they arrive, also if the probe is lost afterwards.
     pub(super) async fn converse(
         &mut self,
         course: &mut Course,
@@ -133,7 +133,7 @@ impl Session {
                 return Ok(());
             }
             tokio::select! {
-                // What was answered counts, also where it is late or was the last word.
+                // Answers that have arrived are processed first, also late ones and those before an end of the stream.
                 biased;
                 request = self.link.requests.message() => match request {
                     Ok(Some(request)) => {
@@ -158,7 +158,7 @@ impl Session {
         }
     }
 
-    /// Waits until it is lost; nobody wants anything of it meanwhile.
+    /// Waits until the probe is lost, while there is no order.
     pub(super) async fn rest(&mut self) -> Lost {
         loop {
             let request = tokio::select! {
@@ -176,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Does it answer to good content in this time?
+    /// Returns whether the probe answers to good content within this time.
     pub(super) async fn has_pulse(&mut self, patience: Duration) -> bool {
         let body = slots::no_routes("pulse");
         let (mut course, _) = Course::new([Trial { id: 0, kind: ResourceType::Route, name: "pulse".into(), body }]);
@@ -188,12 +188,12 @@ impl Session {
         self.process.end(folder).await;
     }
 
-    /// Ends the probe at once.
+    /// Kills the probe.
     pub(super) async fn kill(self, folder: &Path) {
         self.process.kill(folder).await;
     }
 
-    /// Takes in a request; true where it answers something that was waited for.
+    /// Processes a request; returns true if it answers a pending response.
     fn take_in(
         &mut self,
         request: &DeltaDiscoveryRequest,

@@ -1,6 +1,6 @@
-//! Answers what the probe asks for: the places in which contents are tried, and whatever a content names.
+//! Setup of the probe: responses with the slots for contents, and with the resources to which contents refer.
 //!
-//! What a content names is answered with nothing of use, so that the probe waits for nothing.
+//! References of contents are answered with minimal resources, so that the probe waits for nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use holdfast_xds::ResourceType;
 use super::push::{Content, Nonces, Push};
 use crate::encode::slots;
 
-/// Route configurations that are tried at a time.
+/// Limit in route configurations that are tried at a time.
 pub(super) const ROUTE_SLOTS: usize = 128;
-/// Certificates that are tried at a time, and as many bundles of authorities.
+/// Limit in certificates that are tried at a time, and in bundles of authorities.
 pub(super) const SECRET_SLOTS: usize = 16;
-/// Names that one request of the probe may ask for; further ones are passed over.
+/// Limit in names of one request of the probe; further names are ignored.
 const NAMES_MAX: usize = 4096;
 
 pub(super) fn route_slot(number: usize) -> String {
@@ -28,13 +28,13 @@ pub(super) fn authorities_slot(number: usize) -> String {
     format!("probe/authorities/{number}")
 }
 
-/// What was set up so far.
+/// The state of the setup.
 #[derive(Debug, Default)]
 pub(super) struct Setup {
     asked: BTreeSet<ResourceType>,
-    /// Places that were not asked for yet.
+    /// Slots to which the probe has not subscribed yet.
     unasked: BTreeSet<String>,
-    /// Responses without an answer; true where it has to be an ACK.
+    /// Responses without an answer; true if the answer must be an ACK.
     unanswered: BTreeMap<u64, bool>,
 }
 
@@ -45,12 +45,12 @@ impl Setup {
         Self { unasked: routes.chain(secrets).collect(), ..Self::default() }
     }
 
-    /// Has every place been asked for, and taken?
+    /// Returns whether the probe has subscribed to every slot, and accepted it.
     pub(super) fn is_done(&self) -> bool {
         self.unasked.is_empty() && self.unanswered.is_empty()
     }
 
-    /// The probe asks for these names of a type; its first request for clusters and listeners is for all there are.
+    /// Responds to a subscription to names of a type; the first request for clusters or listeners is a wildcard.
     pub(super) fn ask(&mut self, kind: ResourceType, names: &[String], nonces: &mut Nonces) -> Vec<Push> {
         let is_first = self.asked.insert(kind);
         let names = names.iter().take(NAMES_MAX);
@@ -87,7 +87,7 @@ impl Setup {
         }
     }
 
-    /// Takes in an answer. `None` where it is to nothing of the setup; false where a place was refused.
+    /// Processes an answer. `None` if it does not belong to the setup; false if a slot was refused.
     pub(super) fn answer(&mut self, nonce: u64, refused: bool) -> Option<bool> {
         self.unanswered.remove(&nonce).map(|must_be_taken| !(must_be_taken && refused))
     }
@@ -98,10 +98,10 @@ impl Setup {
     }
 }
 
-/// What stands in a Secret's place while nothing is tried there: refused, and different each time.
+/// The placeholder of a Secret's slot while no trial uses it: refused by Envoy, and different each time.
 ///
-/// Envoy acknowledges a Secret that it has just refused when it is sent the same once more, unless there was another in
-/// between. A refusal also ends the wait for the Secret.
+/// Envoy acknowledges a Secret that it has just refused if it receives the same content again, unless it received
+/// another one in between. A refusal also ends the wait for the Secret.
 pub(super) fn placeholder(name: &str, nonces: &mut Nonces) -> Push {
     let mut push = nonces.push(ResourceType::Secret, Content::Resources(Vec::new()));
     let authorities = name.starts_with("probe/authorities/");

@@ -1,40 +1,40 @@
-//! The probe as diagnostics show it.
+//! State of the probe in diagnostics.
 
 use serde::Serialize;
 
 use crate::trial::{Outcome, Tried};
 
-/// Where the probe stands, and what it said since the start.
+/// The state of the probe, and its results since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProbeView {
-    /// Can it be had?
+    /// Whether the probe is available.
     pub state: ProbeState,
-    /// The version of its Envoy; verdicts are that build's.
+    /// The version of its Envoy; verdicts apply to that build.
     pub build: String,
     /// Its process id, while it runs.
     pub pid: Option<u32>,
-    /// How often it was lost and started again.
+    /// The number of restarts after a loss.
     pub restarts: u64,
-    /// Contents it took.
+    /// Number of accepted contents.
     pub accepted: u64,
-    /// Contents it refused.
+    /// Number of refused contents.
     pub refused: u64,
-    /// Contents on which it died or fell silent.
+    /// Number of contents on which the probe died or hung.
     pub silent: u64,
-    /// Contents without a verdict.
+    /// Number of contents without a verdict.
     pub unavailable: u64,
 }
 
-/// Can the probe be had?
+/// The availability of the probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeState {
-    /// It is being started, for the first time or again.
+    /// The probe is starting, for the first time or again.
     #[default]
     Starting,
-    /// It answers.
+    /// The probe answers.
     Ready,
-    /// It cannot be started; that is tried again.
+    /// The probe cannot be started; the start is repeated.
     Unavailable,
 }
 

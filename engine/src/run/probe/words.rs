@@ -1,7 +1,7 @@
-//! What Holdfast and the keeper of a probe beside it say to each other, over a unix socket in a folder that both have.
+//! Protocol between Holdfast and `holdfast probe`, over a unix socket in a shared folder.
 //!
-//! A connection is a probe: the first line names its node, the keeper starts it and says so, and says when it has ended.
-//! Where the connection ends, however it does, the probe is killed.
+//! Each connection is one probe: the first line is its node id, `holdfast probe` starts the probe and reports the
+//! start, and reports its end. When the connection ends, in whatever way, the probe is killed.
 
 use std::path::{Path, PathBuf};
 
@@ -13,22 +13,22 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::run::arguments::socket_path;
 
-/// Bytes that one may say in a connection: a few lines.
+/// Limit in bytes that one side may send on a connection: a few lines.
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// What a keeper says.
+/// A message of `holdfast probe`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Word {
     /// The probe runs.
     Started { pid: u32, version: String },
-    /// It cannot be started, for this reason.
+    /// The probe cannot be started, for this reason.
     Failed(String),
-    /// It has ended, like this.
+    /// The probe has ended, in this way.
     Ended(String),
 }
 
-/// A connection. Dropping it ends it.
+/// A connection. Dropping it closes it.
 #[derive(Debug)]
 pub(super) struct Words {
     heard: Lines<BufReader<Take<OwnedReadHalf>>>,
@@ -41,23 +41,23 @@ impl Words {
         Self { heard: BufReader::new(read.take(BYTES_MAX)).lines(), said }
     }
 
-    /// The next line; none where the other one has gone. May be asked anew after it was not waited for to the end.
+    /// The next line; `None` if the peer is gone. Cancel-safe.
     pub(super) async fn hear(&mut self) -> Option<String> {
         self.heard.next_line().await.ok().flatten()
     }
 
     pub(super) async fn say(&mut self, line: &str) -> Result<()> {
-        self.said.write_all(format!("{line}\n").as_bytes()).await.context("nobody listens")
+        self.said.write_all(format!("{line}\n").as_bytes()).await.context("the peer is gone")
     }
 
-    /// Says no more; what is said to us is heard still.
+    /// Closes the sending direction; lines can still be received.
     pub(super) async fn fall_silent(&mut self) {
-        // Where it cannot be shut down it is down.
+        // An error means that it is already closed.
         let _ = self.said.shutdown().await;
     }
 }
 
-/// The socket of the keeper.
+/// The socket of `holdfast probe`.
 pub(super) fn keeper_socket(folder: &Path) -> Result<PathBuf> {
     in_folder(folder, "keeper.sock")
 }

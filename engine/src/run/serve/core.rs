@@ -1,7 +1,6 @@
-//! The main loop: one task owns the engine, feeds it what happened, and does what it says.
+//! Main loop: one task owns the engine, sends events to it, and executes its actions.
 //!
-//! Nobody else touches the engine. Whoever wants to know something sends a question, which is answered between two
-//! translations.
+//! No other task uses the engine. Other tasks send queries, which the loop answers between two translations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,35 +38,35 @@ use crate::run::shared::task::Outbox;
 use crate::time::Moment;
 use crate::trial::Tried;
 
-/// How many readings, and how many questions, may wait; who sends more waits too.
+/// Limit in waiting readings, and in waiting queries; beyond it the senders wait.
 pub const QUEUE_MAX: usize = 64;
-/// How many notices of Envoys are taken in at once.
+/// Limit in notices of Envoys that are processed at once.
 const NOTICES_AT_ONCE: usize = 1024;
-/// How long after a change what is wrong is looked through, which costs more than most changes do.
+/// Delay after a change before problems are collected, which costs more than most changes.
 const TELL_AFTER: Duration = Duration::from_millis(50);
 
-/// How often the engine is told the time where nothing happens.
+/// Interval of clock events while nothing happens.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A question to the loop.
+/// A query to the loop.
 pub type Question = Box<dyn FnOnce(&Core) + Send>;
 
-/// Asks the loop.
+/// The sender of queries to the loop.
 #[derive(Clone, Debug)]
 pub struct Asker(mpsc::Sender<Question>);
 
 impl Asker {
-    /// Where questions are sent, and where the loop takes them.
+    /// The sender of queries, and the receiver for the loop.
     pub fn new() -> (Self, mpsc::Receiver<Question>) {
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         (Self(sender), receiver)
     }
 
-    /// What the loop says; `None` where it has ended.
+    /// Sends a query and returns the answer; `None` if the loop has ended.
     pub async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&Core) -> T + Send + 'static) -> Option<T> {
         let (answer, answered) = oneshot::channel();
         let question: Question = Box::new(move |core| {
-            // Whoever asked may be gone.
+            // The sender of the query may be gone.
             let _ = answer.send(question(core));
         });
         self.0.send(question).await.ok()?;
@@ -75,67 +74,67 @@ impl Asker {
     }
 }
 
-/// Where objects are written.
+/// The positions of objects in manifests.
 pub type Places = imbl::HashMap<ObjectKey, Source>;
 
-/// What the loop owns.
+/// The state of the loop.
 pub struct Core {
     /// The deciding part.
     pub engine: Engine,
-    /// What is served now, by Gateway.
+    /// The served configuration, by Gateway.
     pub published: BTreeMap<Arc<str>, Snapshot>,
-    /// What is wrong with files.
+    /// Problems of files.
     pub problems: Vec<Problem>,
-    /// Where each object is written.
+    /// The position of each object.
     pub places: Places,
     outputs: Outputs,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     news: News,
-    /// What was told last of the fallback.
+    /// The last recorded report of the fallback.
     report: FallbackReport,
     recorder: Box<dyn EventRecorder>,
-    /// Where statuses are written; `None` in standalone mode. With the time at which they were looked at last.
+    /// The writer of statuses, with the time of the last update; `None` in standalone mode.
     statuses: Option<Statuses>,
     told: Option<Instant>,
-    /// Who makes Envoys for Gateways; `None` where somebody else does.
+    /// The controller of data planes; `None` if Holdfast deploys no Envoys.
     planes: Option<DataPlanes>,
-    /// What health needs of the world outside the engine.
+    /// The inputs of health from outside the engine.
     watched: Watched,
-    /// Changes of the sources that health has taken in, and why no Envoy could connect then.
+    /// The last processed change count of the sources, and the last reason why no Envoy could connect.
     surroundings_seen: (u64, Option<String>),
     responses: Responses,
-    /// Envoys that are connected and do not answer.
+    /// Connected Envoys that do not answer.
     not_answering: NotAnswering,
     /// Since when files, kinds and sources cannot be read.
     inputs_since: BTreeMap<Arc<str>, Moment>,
-    /// The last reading: how many objects there are, and where they come from.
+    /// The last reading: the number of objects, and their source.
     objects: (usize, Arc<str>),
 }
 
-/// What comes into the loop.
+/// The inputs of the loop.
 pub struct Inputs {
-    /// From the manifests.
+    /// Readings of the manifests or the API server.
     pub readings: mpsc::Receiver<Reading>,
-    /// Of Envoys.
+    /// Notices of Envoys.
     pub notices: mpsc::Receiver<Notice>,
-    /// From the probe; the sender is gone where there is none.
+    /// Results of the probe; closed if there is no probe.
     pub tried: mpsc::Receiver<Vec<Tried>>,
-    /// Is the probe there? With its build.
+    /// The build of the probe, while it is available.
     pub probe: watch::Receiver<Option<Arc<str>>>,
-    /// How data planes stand; the sender is gone where none are made.
+    /// The state of data planes; closed if none are deployed.
     pub provisioned: mpsc::Receiver<Vec<Event>>,
-    /// Which ports of the host other processes have; the sender is gone where no Envoy is managed.
+    /// Ports of the host that other processes use; closed if no Envoy is managed.
     pub ports: mpsc::Receiver<Vec<Event>>,
-    /// From the other replicas; the sender is gone where there are none.
+    /// Events from other replicas; closed if there are none.
     pub replicas: mpsc::Receiver<Vec<Event>>,
-    /// From whoever wants to know.
+    /// Queries.
     pub questions: mpsc::Receiver<Question>,
-    /// True when the product is to end.
+    /// True when the product has to end.
     pub ending: watch::Receiver<bool>,
 }
 
-/// What is to be done, and when.
+/// Pending work with its deadlines.
 #[derive(Default)]
 struct Due {
     events: Vec<Event>,
@@ -145,7 +144,7 @@ struct Due {
 }
 
 impl Core {
-    /// An engine, and what is done with its actions.
+    /// Creates the loop with an engine and the outputs of its actions.
     pub fn new(engine: Engine, outputs: Outputs, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
         let (published, problems, places, news) = (BTreeMap::new(), Vec::new(), Places::new(), News::default());
         let (report, recorder) = (FallbackReport::default(), Box::new(LogRecorder));
@@ -172,24 +171,24 @@ impl Core {
         }
     }
 
-    /// From now on statuses and Events go to an API server.
+    /// Sends statuses and Events to an API server from now on.
     pub(super) fn tell_kubernetes(&mut self, statuses: Statuses, recorder: KubernetesRecorder) {
         self.statuses = Some(statuses);
         self.recorder = Box::new(recorder);
     }
 
-    /// From now on what data planes are wanted is said there.
+    /// Sets the controller of data planes.
     pub(super) fn keep_data_planes(&mut self, planes: Option<DataPlanes>) {
         self.planes = planes;
     }
 
-    /// From now on health takes this in too.
+    /// Adds inputs of health.
     pub(super) fn watch(&mut self, watched: Watched) {
         self.engine.date(watched.ledger.clone());
         self.watched = watched;
     }
 
-    /// Runs until the product is to end; then everything that was started for the Gateways has ended too.
+    /// Runs until the product has to end; then ends everything that was started for the Gateways.
     pub async fn run(mut self, mut inputs: Inputs) {
         let mut hold_off = HoldOff::default();
         let mut due = Due::default();
@@ -302,18 +301,18 @@ impl Core {
         self.hear_events(events);
     }
 
-    /// From now on there is a probe, where one is given; the build where it is ready.
+    /// Uses a probe from now on, if there is one; `build` is set if the probe is ready.
     pub fn use_probe(&mut self, prober: Option<Prober>, build: Option<Arc<str>>) {
         self.outputs.use_probe(prober);
         self.hear_events(vec![Event::Probe(build)]);
     }
 
-    /// From now on what is proven and refused is shared with other replicas.
+    /// Shares proven and refused configuration with other replicas from now on.
     pub fn share(&mut self, outbox: Outbox) {
         self.outputs.share(outbox);
     }
 
-    /// Something happened that is no change of objects; true where something was done about it.
+    /// Processes events other than changes of objects; returns true if the engine had actions.
     pub fn hear_events(&mut self, events: Vec<Event>) -> bool {
         let Some((actions, _)) = self.handle(events) else { return false };
         let acted = !actions.is_empty();
@@ -335,7 +334,7 @@ impl Core {
         Health::pass(&self.health.translation);
     }
 
-    /// What the engine says, and how long it took; `None` where it panicked: what is served stays, then.
+    /// The actions of the engine, and the duration; `None` if the engine panicked, in which case nothing changes.
     fn handle(&mut self, mut events: Vec<Event>) -> Option<(Vec<Action>, Duration)> {
         let (count, started) = (events.len(), Instant::now());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -374,7 +373,7 @@ impl Core {
         }
     }
 
-    /// Tells what became wrong or right, and stores what was proven.
+    /// Reports changes of problems, and stores what was proven good.
     fn tell(&mut self) {
         self.outputs.store(self.engine.take_records());
         let (faults, replacements) = (self.engine.faults(), self.engine.replacements());
@@ -393,7 +392,7 @@ impl Core {
 }
 
 impl Core {
-    /// Health of everything that is served, as it is known now.
+    /// The current health of everything that is served.
     pub fn health(&self) -> crate::health::Health {
         self.engine.health(self.outside())
     }
@@ -407,7 +406,7 @@ impl Core {
             self.inputs_since.entry(of).or_insert(now);
         }
         let facts = self.engine.facts(outside);
-        // Before everything was read faults come and go.
+        // Before the first complete reading faults are not stable.
         if self.health.translation.load(Relaxed) {
             if Arc::make_mut(&mut self.watched.ledger).observe(crate::health::judge::present(&facts), now) {
                 self.watched.save();
@@ -419,7 +418,7 @@ impl Core {
         self.health.note(health.summary());
     }
 
-    /// Has anything changed about the sources, or about whether Envoys can connect and answer, since this was last asked?
+    /// Returns whether the sources, or the ability of Envoys to connect and answer, changed since the last call.
     fn surroundings_changed(&mut self) -> bool {
         let changes = (self.watched.sources.changes(), self.watched.reachable.failure());
         let not_answering = self.responses.look(self.outputs.unanswered(), Instant::now());
@@ -469,14 +468,14 @@ impl Core {
 }
 
 impl Core {
-    /// When statuses are looked at next: all of them are, so that it is not done after each change.
+    /// The time of the next status update. Statuses are computed for all objects, so not after each change.
     fn next_look(&self) -> Deadline {
         let now = Instant::now();
         Deadline::from_std(self.told.map_or(now, |told| (told + statuses::LOOK_EVERY).max(now)))
     }
 
     fn tell_statuses(&mut self) {
-        // Before the objects were read nothing can be said of them.
+        // Before the objects were read their statuses are unknown.
         if !self.health.translation.load(Relaxed) {
             return;
         }

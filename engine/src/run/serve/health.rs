@@ -1,4 +1,4 @@
-//! Is the product alive, and is it ready? Each check has a name and a line.
+//! Liveness and readiness: named checks.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -10,18 +10,18 @@ use crate::health::Summary;
 pub struct Health {
     /// All objects were read once.
     pub objects: AtomicBool,
-    /// They were translated once, and what came of it is published.
+    /// All objects were translated once, and the result is published.
     pub translation: AtomicBool,
     /// The xDS server listens.
     pub xds: AtomicBool,
-    /// The product is about to end.
+    /// The product is ending.
     pub ending: AtomicBool,
-    /// What of everything is served as it is desired, as it was known last.
+    /// The last reported summary of health.
     served: Mutex<Option<Summary>>,
 }
 
 impl Health {
-    /// Every check by name, and whether it is passed.
+    /// Every check by name, and whether it passes.
     pub fn checks(&self) -> [(&'static str, bool); 4] {
         [
             ("objects", self.objects.load(Relaxed)),
@@ -31,12 +31,12 @@ impl Health {
         ]
     }
 
-    /// Takes in what is served as it is desired.
+    /// Stores the summary of health.
     pub fn note(&self, summary: Summary) {
         *self.served.lock().unwrap_or_else(PoisonError::into_inner) = Some(summary);
     }
 
-    /// What is served as it is desired, as it was reported last; unset before the first report.
+    /// The last reported summary of health; `None` before the first report.
     pub fn served(&self) -> Option<Summary> {
         *self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }

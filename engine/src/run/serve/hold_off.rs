@@ -1,15 +1,15 @@
-//! How long to wait for more events before the next translation: not at all when it is quiet, longer under churn.
+//! Debouncing of translations: no delay after a quiet time, longer delays under churn.
 
 use std::time::{Duration, Instant};
 
-/// The longest wait after an event.
+/// Maximum delay after an event.
 pub const HOLD_OFF_MAX: Duration = Duration::from_millis(100);
-/// The wait after the second translation in a row; it doubles from there.
+/// Delay after the second translation in a row; it doubles from there.
 const FIRST: Duration = Duration::from_millis(5);
-/// Without events for this long, it is quiet.
+/// Time without events after which there is no delay.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Decides how long to wait. Time comes in.
+/// The current delay. The caller passes the time.
 #[derive(Debug, Default)]
 pub struct HoldOff {
     last: Option<Instant>,
@@ -17,14 +17,14 @@ pub struct HoldOff {
 }
 
 impl HoldOff {
-    /// How long events that come at `now` wait for more of them.
+    /// The delay of events that arrive at `now`.
     pub fn wait(&mut self, now: Instant) -> Duration {
         let quiet = self.last.is_none_or(|last| now.saturating_duration_since(last) >= QUIET);
         self.current = if quiet { Duration::ZERO } else { (self.current * 2).clamp(FIRST, HOLD_OFF_MAX) };
         self.current
     }
 
-    /// A translation ended at `now`.
+    /// Records that a translation ended at `now`.
     pub fn translated(&mut self, now: Instant) {
         self.last = Some(now);
     }

@@ -1,4 +1,4 @@
-//! The store and the probe of a run: opened where they can be had, and run without where not.
+//! Store and probe of a run: opened if available; the product also runs without them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,25 +22,25 @@ use crate::run::store::{FOLDER, identity, restore};
 use crate::settings::RE2_PROGRAM_SIZE_MAX;
 use crate::trial::Tried;
 
-/// How long the start waits for the probe: what is published before it is there goes to Envoys untried.
+/// How long the start waits for the probe: configuration that is published earlier is sent to Envoys untried.
 const PROBE_START_MAX: Duration = Duration::from_secs(5);
 
-/// The store of a run, and what is known at its begin.
+/// The store of a run, and the state at its start.
 pub struct Memory {
-    /// Where it is kept; none where it cannot be.
+    /// The persistence; `None` if the store cannot be opened.
     pub persist: Option<Arc<Persist>>,
-    /// Why it cannot be kept.
+    /// The reason why the store cannot be opened.
     pub failure: Option<String>,
-    /// What an earlier run left, or other replicas where that is newer.
+    /// The state of an earlier run, or of other replicas if that is newer.
     pub restored: Restored,
-    /// What replicas share.
+    /// The state that replicas share.
     pub learned: Option<Restored>,
 }
 
-/// Opens the store. Without one everything is served all the same.
+/// Opens the store. Without a store everything is served nevertheless.
 ///
 /// # Errors
-/// Where the key file is none.
+/// Returns an error if the key file is invalid.
 pub fn open_store(
     args: &RunArgs,
     data: &DataDir,
@@ -70,26 +70,26 @@ pub fn open_store(
     Ok(Memory { persist: Some(Arc::new(persist)), failure: None, restored, learned })
 }
 
-/// The probe as the main loop sees it.
+/// The probe from the main loop's view.
 pub struct Probe {
-    /// Where trials go; none where there is no probe.
+    /// The handle for trials; `None` without a probe.
     pub prober: Option<Prober>,
-    /// What came of them.
+    /// The results of trials.
     pub tried: mpsc::Receiver<Vec<Tried>>,
-    /// Is it there? With its build.
+    /// The build of the probe, while it is available.
     pub available: watch::Receiver<Option<Arc<str>>>,
 }
 
-/// Starts the probe where there is to be one, and waits a moment for it. `binary` is that of the managed Envoys.
+/// Starts the probe if one is configured, and waits a short time for it. `binary` is that of the managed Envoys.
 ///
 /// # Errors
-/// Where there must be one, and cannot.
+/// Returns an error if a probe is required and cannot be started.
 pub async fn start_probe(args: &RunArgs, data: &DataDir, binary: Option<EnvoyBinary>) -> Result<Probe, Failure> {
     let found = match (args.probe, &args.probe_folder, binary) {
         (ProbeMode::Off, ..) => None,
         (_, Some(folder), _) => Some(Origin::Beside(folder.clone())),
         (_, None, Some(binary)) => Some(Origin::Here(binary)),
-        // Others start the Envoys: one is not fetched for the probe alone, unless it is asked for.
+        // Holdfast starts no Envoys: a binary is downloaded for the probe only if the probe is requested explicitly.
         (ProbeMode::Auto, None, None) => envoy::find::find_installed().map(Origin::Here),
         (ProbeMode::On, None, None) => {
             let found = tokio::task::spawn_blocking(envoy::find::find).await.context("cannot look for an Envoy")??;
@@ -110,7 +110,7 @@ pub async fn start_probe(args: &RunArgs, data: &DataDir, binary: Option<EnvoyBin
     tokio::spawn(async move {
         loop {
             let there = is_there.borrow_and_update().clone();
-            // As the generated bootstrap, which the probe has too, says of itself.
+            // In the form of the generated bootstrap's node metadata, which the probe has too.
             build_in.send_replace(there.map(|version| format!("{version}+re2={RE2_PROGRAM_SIZE_MAX}").into()));
             if is_there.changed().await.is_err() {
                 return;

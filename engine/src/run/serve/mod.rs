@@ -1,4 +1,4 @@
-//! `holdfast run`: opens everything, lets the main loop run, and ends everything in order.
+//! `holdfast run`: opens everything, runs the main loop, and ends everything in order.
 
 pub mod core;
 pub mod health;
@@ -40,19 +40,19 @@ use super::kubernetes::Means;
 use crate::engine::{Engine, Event, Role};
 use crate::settings::Settings;
 
-/// How many notices of Envoys may wait; a stream whose notice finds no place waits too.
+/// Limit in waiting notices of Envoys; beyond it the streams wait.
 const NOTICES_MAX: usize = 4096;
 /// The file of the store that sled keeps open.
 const STORE_FILE: &str = "db";
 /// How long streams may take to end.
 const STREAMS_END_MAX: Duration = Duration::from_secs(2);
-/// How long it may take to give up the lead; where it takes longer another replica waits until the Lease is over.
+/// How long the release of the Lease may take; after that another replica has to wait until the Lease expires.
 const LEAD_ENDS_MAX: Duration = Duration::from_secs(2);
 
-/// Serves until it is asked to end (SIGTERM, SIGINT).
+/// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// Where it cannot start, or fails while running.
+/// Returns an error if the product cannot start, or fails while running.
 pub fn run(args: RunArgs) -> Result<(), Failure> {
     super::log::start(args.log_format, &args.log_level)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
@@ -137,7 +137,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
         not_stored: failure,
     };
     core.watch(Watched::open(folder, sources, leadership.clone(), reachable));
-    // What is stored is served before anything else is waited for.
+    // The stored configuration is served before anything else is awaited.
     let follows = replicas.is_some().then_some(Event::Role(Role::Follower));
     let learned = learned.map(|learned| Event::Learned(Box::new(learned)));
     let ports = taken.clone().map(Event::PortsTaken);
@@ -185,7 +185,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
         }
     };
     health.ending.store(true, std::sync::atomic::Ordering::Relaxed);
-    // Nobody may listen any longer. The Envoys end first: until then their configuration stays.
+    // An error means that no receiver is left. The Envoys end first: until then their configuration stays.
     let _ = end.send(true);
     if !core.is_finished() {
         tokio::select! {
@@ -205,7 +205,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Who keeps Envoys, where they are to be managed. Finding the binary can take minutes the first time.
+/// The controller of managed Envoys, if they are to be managed. Finding the binary can take minutes the first time.
 async fn keeper(args: &RunArgs, data: &DataDir, xds: &Address) -> Result<Option<Keeper>, Failure> {
     if args.envoys() == EnvoyMode::None {
         return Ok(None);
@@ -221,7 +221,7 @@ async fn keeper(args: &RunArgs, data: &DataDir, xds: &Address) -> Result<Option<
 }
 
 async fn ended(mut ending: watch::Receiver<bool>) {
-    // An error means that the sender is gone, and with it the product.
+    // An error means that the sender is gone, and so is the product.
     let _ = ending.wait_for(|ending| *ending).await;
 }
 
@@ -231,14 +231,14 @@ fn settings(args: &RunArgs) -> Result<Settings, Failure> {
         return Err(Failure::usage("--provision: Envoys are made in a cluster, or managed here (--envoy), not both"));
     }
     let provision = in_cluster && args.provision.provision.unwrap_or(args.listen_address.is_none());
-    // Envoys in Pods have a host of their own, where they may bind any port.
+    // Envoys in Pods have their own host, on which they may bind any port.
     let shared = args.listen_address.or((!in_cluster).then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
     let low_port_shift = shared.map_or(0, ports::low_port_shift);
     if low_port_shift != 0 {
         tracing::info!("this process may not bind ports below 1024: they are shifted by {low_port_shift}");
     }
     let mut settings = args.translation.settings()?;
-    // Whoever may write EndpointSlices must not reach what listens on the hosts of Envoys.
+    // Users with write access to EndpointSlices must not reach services on the loopback addresses of Envoy hosts.
     settings.allow_loopback_backends &=
         !args.manifests.is_empty() || args.translation.allow_loopback_backends.is_some();
     if args.translation.allow_health_checks_by_name.is_none() {
@@ -258,14 +258,14 @@ async fn bind(flag: &str, address: Option<std::net::SocketAddr>) -> anyhow::Resu
     Ok(Some(listener))
 }
 
-/// The signals that ask the product to end. Those that ask for something else are answered in the log.
+/// The signals that end the product. Other signals are answered with a log entry.
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
     _others: tokio::task::JoinSet<()>,
 }
 
-/// What is meant by signals that would end a process that says nothing of them.
+/// Signals that would end the process if they were not handled, with their log entries.
 const IGNORED: [(&str, tokio::signal::unix::SignalKind, &str); 3] = [
     (
         "SIGHUP",

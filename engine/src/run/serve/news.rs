@@ -1,4 +1,4 @@
-//! The log of what is wrong: one line when it begins, one when it is over, none in between.
+//! Log of problems: one line when a problem begins, one when it ends, none in between.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use crate::report::{GatewayView, ReplacementView};
 use crate::run::manifests::Problem;
 use crate::run::serve::core::Places;
 
-/// Lines of one sort that are logged at once; the rest is counted.
+/// Limit in lines of one sort that are logged at once; further ones are only counted.
 const LINES_MAX: usize = 50;
 
-/// What was last told.
+/// The last logged state.
 #[derive(Debug, Default)]
 pub struct News {
     faults: BTreeSet<Fault>,
@@ -24,7 +24,7 @@ pub struct News {
 }
 
 impl News {
-    /// Tells the faults that are new, and those that are gone.
+    /// Logs new faults, and faults that ended.
     pub fn faults(&mut self, faults: &[Fault], places: &Places) {
         let now: BTreeSet<Fault> = faults.iter().cloned().collect();
         begun(&now, &self.faults, "faults", |Fault { object, field, reason, message, .. }| {
@@ -37,7 +37,7 @@ impl News {
         self.faults = now;
     }
 
-    /// Tells the problems of files that are new, and those that are gone.
+    /// Logs new problems of files, and problems that ended.
     pub fn problems(&mut self, problems: &[Problem]) {
         let now: BTreeSet<Problem> = problems.iter().cloned().collect();
         begun(&now, &self.problems, "problems of files", |problem| tracing::warn!("{problem}"));
@@ -45,11 +45,11 @@ impl News {
         self.problems = now;
     }
 
-    /// Tells the replacements that are new, and those that are gone: those for what is named and not there. Those for
-    /// what is broken are told with the fallback.
+    /// Logs new and ended replacements for references to missing objects. Replacements of broken objects are logged
+    /// with the fallback.
     pub fn replacements(&mut self, replacements: &[ReplacementView]) {
         let missing = replacements.iter().filter(|replacement| replacement.cause == Class::Referential);
-        // Policies are told with the fallback, whatever keeps them from being enforced.
+        // Policies that cannot be enforced, for whatever reason, are logged with the fallback.
         let missing = missing.filter(|replacement| replacement.policy.is_none());
         let now: BTreeSet<ReplacementView> = missing.cloned().collect();
         begun(&now, &self.replacements, "replacements", |replacement| {
@@ -67,7 +67,8 @@ impl News {
         self.replacements = now;
     }
 
-    /// Tells what Envoys refuse anew, and what is over. The version makes one of many equal refusals.
+    /// Logs new refusals by Envoys, and refusals that ended. The version makes equal refusals by several Envoys one
+    /// entry.
     pub fn refusals(&mut self, refusals: &[(&str, &Refusal)]) {
         let mut now = BTreeSet::new();
         for (gateway, refusal) in refusals {
@@ -83,7 +84,7 @@ impl News {
         self.refusals = now;
     }
 
-    /// Tells what the checker of fallbacks closed, and what is over.
+    /// Logs what the checker of fallbacks closed, and closures that ended.
     pub fn objections(&mut self, objections: &[(&str, &Objection)]) {
         let now: BTreeSet<String> =
             objections.iter().map(|(gateway, objection)| format!("{gateway}: {objection}")).collect();
@@ -94,7 +95,7 @@ impl News {
         self.objections = now;
     }
 
-    /// Tells which Gateways are programmed, and where they listen.
+    /// Logs the programmed Gateways, with the addresses of their listeners.
     pub fn gateways(&mut self, gateways: &[GatewayView]) {
         let describe = |gateway: &GatewayView| {
             let listeners = gateway.listeners.iter().filter(|listener| listener.serving).map(|listener| {

@@ -1,4 +1,4 @@
-//! Where objects come from: folders of manifests, or an API server.
+//! Source of objects: folders of manifests, or an API server.
 
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ use crate::run::{kubernetes, manifest_roots};
 use crate::settings::Settings;
 use crate::watching::Guard;
 
-/// Characters of the name of a Pod or host that stand in the Lease and in Events.
+/// Limit in characters of the Pod's or host's name in the Lease and in Events.
 const NAME_CHARS_MAX: usize = 100;
 
-/// The inputs, as metrics name them.
+/// The names of inputs in metrics.
 const API_SERVER: &str = "api_server";
 const FILES: &str = "files";
 
-/// Where objects come from.
+/// The source of objects.
 pub(super) enum Objects {
     /// Folders and files.
     Manifests(Vec<Root>),
@@ -40,7 +40,7 @@ pub(super) enum Objects {
     Kubernetes(Client),
 }
 
-/// What tells an API server.
+/// The writers of statuses and Events to an API server.
 pub(super) struct Told {
     pub(super) statuses: Statuses,
     pub(super) recorder: KubernetesRecorder,
@@ -50,7 +50,7 @@ pub(super) struct Told {
 }
 
 impl Objects {
-    /// What the command line names.
+    /// The source that the command line names.
     pub(super) async fn named(args: &RunArgs) -> Result<Self, Failure> {
         if args.manifests.is_empty() {
             return Ok(Objects::Kubernetes(args.kubernetes.client().await?));
@@ -58,7 +58,7 @@ impl Objects {
         Ok(Objects::Manifests(manifest_roots("--manifests", &args.manifests)?))
     }
 
-    /// What is known of them at the start.
+    /// The state of the source at the start.
     pub(super) fn sources(&self) -> Sources {
         match self {
             Objects::Kubernetes(_) => Sources::of_kubernetes(),
@@ -66,7 +66,8 @@ impl Objects {
         }
     }
 
-    /// Where statuses and Events are written, if anywhere: by who leads, until the product is to end.
+    /// Starts the writers of statuses and Events, if there is an API server; only the leader writes, until the product
+    /// ends.
     pub(super) fn told(
         &self,
         args: &RunArgs,
@@ -91,13 +92,13 @@ impl Objects {
         }))
     }
 
-    /// Who tells the keys of tokens, where it is not a file.
+    /// The source of the keys of tokens, unless it is a file.
     pub(super) fn token_keys(&self) -> Option<ServerKeys> {
         let Objects::Kubernetes(client) = self else { return None };
         Some(ServerKeys(client.clone()))
     }
 
-    /// Who makes Envoys for Gateways, if anybody, and the news of that.
+    /// Starts the controller of data planes, if Envoys are deployed; with a receiver of its reports.
     pub(super) fn planes(
         &self,
         args: &RunArgs,
@@ -110,12 +111,12 @@ impl Objects {
                 let (planes, news) = DataPlanes::start(client, &args.provision, namespaces, told.leadership.clone())?;
                 Ok((Some(planes), news))
             }
-            // Whose sender is gone nothing comes of.
+            // A channel without a sender yields nothing.
             _ => Ok((None, mpsc::channel(1).1)),
         }
     }
 
-    /// Reads them, and watches for changes.
+    /// Reads the objects, and watches for changes.
     pub(super) fn start(
         self,
         args: &RunArgs,
@@ -141,7 +142,7 @@ impl Objects {
     }
 }
 
-/// Where this replica is: the Pod where that is known, else the host.
+/// The name of this replica: its Pod if known, else its host.
 pub(super) fn replica_name() -> String {
     let host = || std::fs::read_to_string("/etc/hostname").ok();
     let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
@@ -149,7 +150,7 @@ pub(super) fn replica_name() -> String {
     name.trim().chars().take(NAME_CHARS_MAX).collect()
 }
 
-/// Who this replica is, among all and for as long as it runs.
+/// The identity of this replica, unique among all replicas and runs.
 fn identity() -> anyhow::Result<Arc<str>> {
     let name = replica_name();
     let mut life = [0; 8];

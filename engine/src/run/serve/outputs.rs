@@ -1,5 +1,5 @@
-//! Does what the engine says: hands configurations to the xDS server, Envoys to their keeper, contents to the probe, and
-//! what is to be remembered to the store.
+//! Outputs of the main loop: sends configurations to the xDS server, Gateways to the controller of managed Envoys,
+//! contents to the probe, and proven state to the store.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -15,42 +15,42 @@ use crate::run::shared::task::Outbox;
 use crate::run::store::persist::Persist;
 use crate::trial::{Outcome, Trial, Tried};
 
-/// How long what rests on a verdict may wait for the verdict to be on the disk.
+/// How long configuration may wait until the verdicts on which it depends are on the disk.
 const STORED_WITHIN: Duration = Duration::from_millis(50);
-/// How long the last of what is to be stored may take when the product ends.
+/// How long the last commit may take when the product ends.
 const STORED_AT_THE_END: Duration = Duration::from_secs(2);
 
-/// Where actions go.
+/// The outputs of actions.
 pub struct Outputs {
     fleets: Fleets,
-    /// `None` where somebody else starts Envoys.
+    /// `None` if Holdfast does not start Envoys.
     keeper: Option<Keeper>,
-    /// `None` where there is no probe.
+    /// `None` if there is no probe.
     prober: Option<Prober>,
-    /// `None` where nothing can be stored.
+    /// `None` if there is no store.
     persist: Option<Arc<Persist>>,
-    /// `None` where there is one replica only.
+    /// `None` if there is only one replica.
     outbox: Option<Outbox>,
     strangers_ended: bool,
 }
 
 impl Outputs {
-    /// Configurations go to the fleets; a keeper, where there is one, has an Envoy for each Gateway.
+    /// Creates the outputs: configurations go to the fleets; `keeper`, if set, runs an Envoy for each Gateway.
     pub fn new(fleets: Fleets, keeper: Option<Keeper>, persist: Option<Arc<Persist>>) -> Self {
         Self { fleets, keeper, prober: None, persist, outbox: None, strangers_ended: false }
     }
 
-    /// Streams of Envoys that are open, by Gateway.
+    /// The number of open streams of Envoys, by Gateway.
     pub fn connected(&self) -> BTreeMap<Arc<str>, usize> {
         self.fleets.connected().into_iter().map(|(fleet, count)| (fleet.into(), count)).collect()
     }
 
-    /// The oldest response of each stream that its Envoy has not answered.
+    /// The oldest unanswered response of each stream.
     pub fn unanswered(&self) -> Vec<holdfast_xds::Unanswered> {
         self.fleets.unanswered()
     }
 
-    /// An Envoy has connected.
+    /// Records that an Envoy has connected.
     pub fn envoy_connected(&self, envoy: &EnvoyId) {
         if let Some(keeper) = &self.keeper {
             keeper.connected(envoy);
@@ -69,29 +69,29 @@ impl Outputs {
         views.values().map(managed).collect()
     }
 
-    /// Why nothing can be stored at the moment.
+    /// The reason why the store currently fails.
     pub fn store_failing(&self) -> Option<String> {
         self.persist.as_ref().and_then(|persist| persist.persisted().failing)
     }
 
-    /// From now on there is a probe, where one is given.
+    /// Uses a probe from now on, if there is one.
     pub fn use_probe(&mut self, prober: Option<Prober>) {
         self.prober = prober;
     }
 
-    /// From now on what is stored is shared too.
+    /// Shares stored state with other replicas from now on.
     pub fn share(&mut self, outbox: Outbox) {
         self.outbox = Some(outbox);
     }
 
     fn post(&self, batch: &Batch) {
         if let Some(outbox) = self.outbox.as_ref().filter(|_| !batch.is_empty()) {
-            // It ends only when the product does.
+            // The receiver ends only with the product.
             let _ = outbox.send(batch.clone());
         }
     }
 
-    /// The Envoys of a Gateway are to have this from now on.
+    /// Publishes the configuration of a Gateway's Envoys.
     pub fn publish(&mut self, gateway: &Arc<str>, offers: Offers) {
         self.fleets.publish(gateway, offers);
         if let Some(keeper) = &mut self.keeper {
@@ -99,7 +99,7 @@ impl Outputs {
         }
     }
 
-    /// Contents go to the probe; those that are not taken are answered at once, without a verdict.
+    /// Submits contents to the probe; contents that it does not accept are returned without a verdict.
     pub fn try_out(&mut self, trials: Vec<Trial>) -> Vec<Tried> {
         let left = match &self.prober {
             Some(prober) => prober.submit(trials).err().map(|NotTaken(trials)| trials).unwrap_or_default(),
@@ -108,7 +108,8 @@ impl Outputs {
         left.into_iter().map(|trial| Tried { id: trial.id, outcome: Outcome::Unavailable }).collect()
     }
 
-    /// Verdicts are on the disk before what rests on them is published; the wait has an end.
+    /// Stores verdicts, and waits for a limited time until they are on the disk, before dependent configuration is
+    /// published.
     pub fn store_first(&mut self, batch: Batch) {
         self.post(&batch);
         let Some(persist) = &self.persist else { return };
@@ -118,7 +119,7 @@ impl Outputs {
         }
     }
 
-    /// Stores something soon.
+    /// Stores a batch soon.
     pub fn store(&mut self, batch: Batch) {
         self.post(&batch);
         if let Some(persist) = &self.persist {
@@ -126,7 +127,7 @@ impl Outputs {
         }
     }
 
-    /// The Gateway is gone.
+    /// Withdraws a Gateway that is gone.
     pub fn withdraw(&mut self, gateway: &Arc<str>) {
         tracing::info!(%gateway, "the Gateway is gone");
         self.fleets.withdraw(gateway);
@@ -135,7 +136,7 @@ impl Outputs {
         }
     }
 
-    /// All actions of a translation were done; these Gateways are there.
+    /// Called after all actions of a translation; `gateways` are the existing Gateways.
     pub fn settled(&mut self, gateways: impl FnOnce() -> Vec<Arc<str>>) {
         if let Some(keeper) = self.keeper.as_mut().filter(|_| !self.strangers_ended) {
             keeper.end_strangers(&gateways());
@@ -143,7 +144,7 @@ impl Outputs {
         self.strangers_ended = true;
     }
 
-    /// The product ends.
+    /// Ends the outputs with the product.
     pub async fn end(&mut self) {
         if let Some(persist) = self.persist.take()
             && !persist.flush(STORED_AT_THE_END)

@@ -1,14 +1,14 @@
-//! May this process bind ports below 1024?
+//! Check whether this process may bind ports below 1024.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, TcpListener};
 
-/// What is added to ports below 1024 where they may not be bound.
+/// The offset that is added to ports below 1024 if they may not be bound.
 pub const LOW_PORT_SHIFT: u16 = 10_000;
-/// Ports that are tried: seldom used ones, so that one of them is free.
+/// Ports that are tried: rarely used ones, so that at least one is free.
 const TRIED: [u16; 4] = [1023, 1011, 997, 983];
 
-/// 0 where low ports may be bound, else [`LOW_PORT_SHIFT`].
+/// Returns 0 if low ports may be bound, else [`LOW_PORT_SHIFT`].
 pub fn low_port_shift(address: IpAddr) -> u16 {
     for port in TRIED {
         match TcpListener::bind((address, port)) {

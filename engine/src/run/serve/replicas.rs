@@ -1,4 +1,4 @@
-//! The other replicas, where there are any: where what is shared stands, and who leads.
+//! Setup of sharing with other replicas: the bucket, and the leader.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use crate::run::shared::task::{Leads, Shared};
 use crate::run::store::identity;
 use crate::run::store::persist::Persist;
 
-/// What is shared, where anything is, before its turns begin.
+/// The shared state before its task starts.
 pub(super) struct Replicas {
     pub(super) shared: Shared,
-    /// Who says who leads; none where the Lease does.
+    /// Decides whether this replica leads; `None` if the Lease decides.
     leads: Option<Leads>,
 }
 
-/// What is shared, where anything is.
+/// The shared state, if sharing is configured.
 ///
 /// # Errors
-/// Where it cannot be used, or the key file is none.
+/// Returns an error if the shared store cannot be used, or the key file is invalid.
 pub(super) fn of(
     args: &RunArgs,
     objects: &Objects,
@@ -49,8 +49,7 @@ pub(super) fn of(
             let (namespace, name) = args.kubernetes.lease(client);
             if name.len() > OWNER_BYTES_MAX {
                 return Err(Failure::usage(format!(
-                    "--shared-secrets: Secrets are named after the Lease, whose name may have at most {OWNER_BYTES_MAX} \
-                     characters then (--lease-name)"
+                    "--shared-secrets: Secrets are named after the Lease, so that its name may have at most {OWNER_BYTES_MAX} characters (--lease-name)"
                 )));
             }
             let whose = format!("kubernetes {} {namespace}/{name}", crate::settings::CONTROLLER_NAME).into();
@@ -59,7 +58,7 @@ pub(super) fn of(
         _ => return Ok(None),
     };
     let options = Options { identity: whose, key: args.store_key.load()? };
-    // The same folder of another Pod is another replica's.
+    // The same path in another Pod belongs to another replica.
     let own = [replica_name().as_bytes(), b"\0", data.path().as_os_str().as_encoded_bytes()].concat();
     let own = format!("{:?}", Digest::of(&own));
     let own: Arc<str> = own.chars().take(8).collect::<String>().into();
@@ -67,7 +66,7 @@ pub(super) fn of(
     Ok(Some(Replicas { shared, leads }))
 }
 
-/// The replica that holds the folder's lock leads.
+/// Leadership by the lock of the folder: the replica that holds it leads.
 fn locks(bucket: FolderBucket) -> Leads {
     let mut held: Option<File> = None;
     Box::new(move || {
@@ -78,10 +77,10 @@ fn locks(bucket: FolderBucket) -> Leads {
     })
 }
 
-/// Begins to take turns with the other replicas. What they say comes out of the receiver.
+/// Starts the exchange with the other replicas. Their events arrive on the returned receiver.
 ///
 /// # Errors
-/// Where the system gives no thread.
+/// Returns an error if no thread can be started.
 pub(super) fn start(
     replicas: Option<Replicas>,
     leadership: Option<Leadership>,

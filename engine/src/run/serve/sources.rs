@@ -1,11 +1,11 @@
-//! What is known of where objects come from: written by the tasks that read them, read by health.
+//! State of the sources of objects: written by the tasks that read them, read by health.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::watching::Trouble;
 
-/// The state of an API server and of the watches on it. Of folders of manifests nothing is kept here.
+/// The state of an API server and of its watches. Folders of manifests have no state here.
 #[derive(Debug, Default)]
 pub struct Sources(Mutex<State>);
 
@@ -18,16 +18,16 @@ struct State {
     changes: u64,
 }
 
-/// What is known at one moment.
+/// A snapshot of the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Is there an API server?
+    /// Whether the source is an API server.
     pub kubernetes: bool,
-    /// What is wrong with watches.
+    /// Problems of watches.
     pub kinds: Vec<Trouble>,
-    /// Why the API server does not answer.
+    /// The reason why the API server does not answer.
     pub failing: Option<String>,
-    /// Seconds since it answered last.
+    /// Seconds since its last answer.
     pub seconds_ago: Option<u64>,
 }
 
@@ -36,13 +36,13 @@ impl Sources {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Objects come from an API server, which is not known to answer yet.
+    /// The state for an API server that has not answered yet.
     pub fn of_kubernetes() -> Self {
-        let failing = Some("it is asked for the first time".to_owned());
+        let failing = Some("it has not answered yet".to_owned());
         Self(Mutex::new(State { kubernetes: true, failing, ..State::default() }))
     }
 
-    /// What is wrong with watches now, all of it.
+    /// Sets all current problems of watches.
     pub fn kinds(&self, kinds: &[Trouble]) {
         let mut state = self.state();
         if state.kinds != kinds {
@@ -51,7 +51,7 @@ impl Sources {
         }
     }
 
-    /// The API server has answered.
+    /// Records an answer of the API server.
     pub fn answered(&self) {
         let mut state = self.state();
         state.answered = Some(Instant::now());
@@ -60,7 +60,7 @@ impl Sources {
         }
     }
 
-    /// It has not, and why.
+    /// Records that the API server did not answer, with the reason.
     pub fn failed(&self, why: String) {
         let mut state = self.state();
         if state.failing.as_ref() != Some(&why) {
@@ -69,12 +69,12 @@ impl Sources {
         }
     }
 
-    /// How often anything changed that health depends on.
+    /// The number of changes that affect health.
     pub fn changes(&self) -> u64 {
         self.state().changes
     }
 
-    /// What is known now.
+    /// The current state.
     pub fn seen(&self) -> Seen {
         let State { kubernetes, kinds, failing, answered, .. } = self.state().clone();
         Seen { kubernetes, kinds, failing, seconds_ago: answered.map(|at| at.elapsed().as_secs()) }

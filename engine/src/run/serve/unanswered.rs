@@ -1,5 +1,5 @@
-//! Envoys that are connected and do not answer: a process that is frozen, or a host that is cut off, keeps its stream open
-//! and takes nothing that it is sent.
+//! Detection of connected Envoys that do not answer: a frozen process, or a host without network, keeps its stream open
+//! and accepts no response.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use holdfast_xds::Unanswered;
 
-/// How long a response may be unanswered before its Envoy is reported. Envoy answers within milliseconds.
+/// How long a response may be unanswered before its Envoy is reported. Envoy normally answers within milliseconds.
 pub(crate) const UNANSWERED_MAX: Duration = Duration::from_secs(5);
 
-/// By Gateway (`namespace/name`) the nodes of Envoys that do not answer.
+/// The nodes of Envoys that do not answer, by Gateway (`namespace/name`).
 pub(crate) type NotAnswering = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
 /// Since when the oldest response of each stream is unanswered.
@@ -20,7 +20,7 @@ pub(super) struct Responses {
 }
 
 impl Responses {
-    /// Takes in what is unanswered now; the Envoys of which a response has been for too long.
+    /// Records the unanswered responses; returns the Envoys with one that is too old.
     pub(super) fn look(&mut self, unanswered: Vec<Unanswered>, now: Instant) -> NotAnswering {
         let mut since = BTreeMap::new();
         let mut silent = NotAnswering::new();

@@ -1,5 +1,5 @@
-//! What health needs of the world outside the engine: sources of objects, the Lease, the socket of the xDS server, the
-//! data folder, and the dates of faults, which are kept there.
+//! Inputs of health from outside the engine: sources of objects, the Lease, the socket of the xDS server, the data
+//! folder, and the dates of faults, which are stored there.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ use crate::run::kubernetes::leader::Leadership;
 
 /// The file of the dates, in the data folder.
 const FILE: &str = "faults.json";
-/// Bytes of it that are read; a larger one is none of ours.
+/// Maximum size of the file, in bytes; Holdfast does not write a larger one.
 const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// See the module.
+/// The inputs of health from outside the engine.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Where objects come from.
+    /// The state of the sources of objects.
     pub(crate) sources: Arc<Sources>,
-    /// Who leads; unset where there is no Lease.
+    /// The leadership of this replica; `None` without a Lease.
     pub(crate) leadership: Option<Leadership>,
     /// Since when objects are at fault.
     pub(crate) ledger: Arc<Ledger>,
-    /// Can Envoys connect?
+    /// Whether Envoys can connect.
     pub(crate) reachable: Reachable,
     file: Option<PathBuf>,
     opened: Option<OpenedFolder>,
@@ -35,16 +35,16 @@ pub(crate) struct Watched {
 
 /// The data folder.
 pub(crate) struct Folder {
-    /// Where it is.
+    /// The path.
     pub(crate) path: PathBuf,
-    /// As it was opened; unset where that is not looked after.
+    /// The identity of the opened folder; `None` if it is not checked.
     pub(crate) opened: Option<OpenedFolder>,
-    /// Why the store in it could not be opened.
+    /// The reason why the store in the folder could not be opened.
     pub(crate) not_stored: Option<String>,
 }
 
 impl Watched {
-    /// With the dates that an earlier run left in a data folder.
+    /// Reads the dates that an earlier run left in the data folder.
     pub(crate) fn open(
         folder: Folder,
         sources: Arc<Sources>,
@@ -63,12 +63,12 @@ impl Watched {
         Self { sources, leadership, ledger: Arc::new(ledger), reachable, file: Some(file), opened, not_stored }
     }
 
-    /// Why a later run will not have what this one stores. Looks at the data folder.
+    /// The reason why a later run will not find the state that this run stores. Checks the data folder.
     pub(crate) fn not_stored(&self) -> Option<String> {
         self.not_stored.clone().or_else(|| self.opened.as_ref().and_then(OpenedFolder::problem))
     }
 
-    /// Stores the dates. Where that fails they last for this run.
+    /// Stores the dates. After an error they are kept for this run only.
     pub(crate) fn save(&self) {
         let Some(file) = &self.file else { return };
         let text = serde_json::to_vec(&*self.ledger).map_err(std::io::Error::from);
@@ -77,7 +77,7 @@ impl Watched {
         }
     }
 
-    /// Does this replica lead, or is it the only one?
+    /// Returns whether this replica leads, or is the only one.
     pub(crate) fn leads(&self) -> bool {
         self.leadership.as_ref().is_none_or(Leadership::leads)
     }

@@ -1,4 +1,4 @@
-//! A bucket that is a folder of files, for replicas on one host; and who of them leads: the one that holds a lock.
+//! Bucket in a folder of files, for replicas on one host. The replica that holds a lock leads.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,26 +13,26 @@ const ENDING: &str = ".blob";
 const WRITING: &str = ".lock";
 const LEADING: &str = ".leader";
 
-/// See the module.
+/// A bucket in a folder of files.
 #[derive(Clone, Debug)]
 pub struct FolderBucket {
     folder: PathBuf,
 }
 
 impl FolderBucket {
-    /// A bucket in a folder, which is made where it is not there.
+    /// Opens the bucket in a folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// Where the file system refuses.
+    /// Returns an error of the file system.
     pub fn open(folder: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// Takes the lead where nobody has it; it is held for as long as the file is.
+    /// Takes the lead if no replica has it; this replica leads for as long as the file is open.
     ///
     /// # Errors
-    /// Where the file system refuses.
+    /// Returns an error of the file system.
     pub fn lead(&self) -> io::Result<Option<File>> {
         let file = self.file(LEADING)?;
         match file.try_lock() {

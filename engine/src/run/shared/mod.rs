@@ -1,8 +1,8 @@
-//! What several replicas share: through a bucket that all of them reach, written by the one that leads.
+//! State that several replicas share through a bucket, which the leader writes.
 //!
-//! [`Sharing`] is what one replica does in one turn; [`folder`] a bucket that is a folder of files, for replicas on one
-//! host; [`task`] takes turns for as long as the product runs. Who leads is asked of somebody else, and what is proven
-//! and refused is decided by the engine alone.
+//! [`Sharing`] is one turn of one replica; [`folder`] is a bucket in a folder of files, for replicas on one host;
+//! [`task`] runs turns until the product ends. The leader election is outside of this module, and only the engine
+//! decides what is proven and refused.
 
 pub mod folder;
 pub mod sharing;

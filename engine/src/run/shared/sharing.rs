@@ -1,4 +1,5 @@
-//! One replica and the bucket: what it writes where it leads, and what it reads and tells where it follows.
+//! Exchange of one replica with the bucket: the leader writes the shared state; a follower reads it, and writes the
+//! answers of its Envoys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,32 +11,33 @@ use crate::engine::{Event, Role};
 use crate::fallback::restored::Restored;
 use crate::run::store::restore;
 
-/// How long a replica is believed to be there after it has told something, in milliseconds.
+/// How long a replica counts as alive after its last observation, in milliseconds.
 pub const OBSERVER_GONE_MS: u64 = 15_000;
-/// How often a replica tells that it is there where nothing else is to be told, in milliseconds.
+/// Maximum interval between observations of a replica, in milliseconds.
 pub const BEAT_MS: u64 = 5_000;
-/// How long a replica that was overtaken follows before it leads again, should it still be told to, in milliseconds.
+/// How long a replica that was overtaken by another leader follows before it may lead again, in milliseconds.
 pub const OVERTAKEN_MS: u64 = 10_000;
-/// Changes that wait while the bucket is away; of more all is written anew when it is back.
+/// Limit in changes that wait while the bucket is unavailable; beyond it everything is written again when it is
+/// available.
 const WAITING_MAX: usize = 10_000;
 
-/// What a turn brought.
+/// The result of a turn.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// What happened, for the engine.
+    /// Events for the engine.
     pub events: Vec<Event>,
-    /// What makes a store of what was known before one of what is known now.
+    /// The changes that turn a store with the previous shared state into one with the current state.
     pub mirror: Batch,
-    /// What people should be told.
+    /// Notices for the log.
     pub notices: Vec<String>,
-    /// Was anything written that is shared?
+    /// Whether shared state was written.
     pub wrote: bool,
 }
 
-/// What a replica knows at a turn.
+/// The inputs of a turn.
 #[derive(Debug, Default)]
 pub struct Said {
-    /// Should it lead?
+    /// Whether the replica should lead.
     pub leads: bool,
     /// What it has proven and refused since the last turn.
     pub batch: Batch,
@@ -47,42 +49,42 @@ pub struct Said {
     pub now_ms: u64,
 }
 
-/// With what a replica begins.
+/// The initial state of a replica.
 #[derive(Default)]
 pub struct Begun {
-    /// What is shared. Who follows is to hear of it before anything else.
+    /// The shared state. A follower has to receive it before any other event.
     pub learned: Option<Restored>,
-    /// What makes the replica's own store the same, where what is shared is newer.
+    /// The changes that bring the replica's own store to the shared state, if that is newer.
     pub mirror: Option<Batch>,
-    /// What people should be told.
+    /// Notices for the log.
     pub notices: Vec<String>,
 }
 
-/// See the module.
+/// The exchange of a replica with the bucket.
 pub struct Sharing<B> {
     store: ShardStore<B>,
-    /// Who this replica is.
+    /// The name of this replica.
     own: Arc<str>,
     leads: bool,
     waiting: Batch,
-    /// What everything shared is to be instead of what it is.
+    /// The complete state that has to replace the shared state.
     instead: Option<Batch>,
-    /// What was read last.
+    /// The shared state that was last read.
     mirrored: MemoryStore,
     told: Vec<ObservedScope>,
     beat: u64,
     told_at: Option<u64>,
-    /// When each other replica was seen to count, and how far.
+    /// The last counter of each other replica, and when it last changed.
     others: BTreeMap<Arc<str>, (u64, u64)>,
-    /// Was anybody there when it was told last?
+    /// Whether the last event contained observations.
     observed: bool,
     overtaken_until: u64,
-    /// What happened and could not be told yet.
+    /// Events that could not be delivered yet.
     untold: Vec<Event>,
 }
 
 impl<B: Bucket> Sharing<B> {
-    /// A replica of this name, which follows until it is said to lead.
+    /// A replica with this name, which follows until it has to lead.
     pub fn new(bucket: B, options: &Options, own: impl Into<Arc<str>>) -> Self {
         Self {
             store: ShardStore::unread(bucket, options),
@@ -101,21 +103,21 @@ impl<B: Bucket> Sharing<B> {
         }
     }
 
-    /// The generation that is known.
+    /// The known generation.
     pub fn generation(&self) -> u64 {
         self.store.generation()
     }
 
-    /// Bytes that are shared, as it is known.
+    /// The known size of the shared state, in bytes.
     pub fn bytes(&self) -> u64 {
         self.store.statistics().bytes_on_disk
     }
 
-    /// Reads what is shared, and says whether it is newer than what this replica's own store has, which was the same as
-    /// `generation`. What is not newer, or is not there, is shared anew from the own store as soon as this one leads.
+    /// Reads the shared state, and compares it with the replica's own store, which was last equal to `generation`. If
+    /// the shared state is not newer, or missing, it is written again from the own store as soon as this replica leads.
     ///
     /// # Errors
-    /// Where the bucket cannot be reached, or what is there belongs to others.
+    /// Returns an error if the bucket is unavailable, or its content belongs to another installation.
     pub fn begin(&mut self, own: &impl LastValidStore, generation: u64) -> Result<Begun, StoreError> {
         let turn = self.read()?;
         let learned = turn.events.into_iter().find_map(|event| match event {
@@ -131,16 +133,17 @@ impl<B: Bucket> Sharing<B> {
         Ok(begun)
     }
 
-    /// One turn.
+    /// Runs one turn.
     ///
     /// # Errors
-    /// Where the bucket cannot be reached: what waits is tried again with the next turn. A role is taken on all the same.
+    /// Returns an error if the bucket is unavailable: the waiting changes are written in the next turn. A change of
+    /// role takes effect nevertheless.
     pub fn turn(&mut self, said: Said) -> Result<Turn, StoreError> {
         let Said { leads, batch, offers, seen, now_ms } = said;
         let mut turn = Turn { events: std::mem::take(&mut self.untold), ..Turn::default() };
         if leads != self.leads && (!leads || now_ms >= self.overtaken_until) {
             self.mirrored = self.store.contents().clone();
-            // What was shared last comes before the role: who leads goes on with it.
+            // The last shared state comes before the role, since a new leader continues from it.
             let read = self.read();
             self.leads = leads;
             self.waiting = Batch::default();
@@ -156,7 +159,7 @@ impl<B: Bucket> Sharing<B> {
                     turn.notices.push(format!("it cannot be read: {error}"));
                 }
             }
-            // What this one has to say in its new role it says with the next turn.
+            // The replica acts in its new role from the next turn.
             return Ok(turn);
         }
         self.add(batch);
@@ -171,7 +174,7 @@ impl<B: Bucket> Sharing<B> {
         Ok(turn)
     }
 
-    /// Something was proven or refused here. Of no use where another leads: what that one has proven counts.
+    /// Adds changes that were proven or refused here. A follower drops them, since only the leader's proofs count.
     fn add(&mut self, batch: Batch) {
         if !self.leads {
             return;
@@ -182,7 +185,7 @@ impl<B: Bucket> Sharing<B> {
         }
     }
 
-    /// Takes what waits into what everything is to be.
+    /// Merges the waiting changes into the complete state to write.
     fn fold(&mut self) {
         let mut whole = MemoryStore::default();
         let base = self.instead.take().map_or_else(|| Batch::of_everything(self.store.contents()), Ok);
@@ -208,7 +211,7 @@ impl<B: Bucket> Sharing<B> {
                 self.mirrored = self.store.contents().clone();
                 let mut turn = self.read()?;
                 if turn.events.is_empty() {
-                    // What was there is gone, by nobody who leads: it is written again.
+                    // The shared state was removed, but no other replica leads: it is written again.
                     self.waiting = batch;
                     return Ok(turn);
                 }
@@ -224,7 +227,7 @@ impl<B: Bucket> Sharing<B> {
             }
         }
         let observed = self.others(now_ms)?;
-        // Of nobody it is told once.
+        // An event without observations is sent once.
         let before = std::mem::replace(&mut self.observed, !observed.is_empty());
         let is_news = self.observed || before;
         let events = if is_news { vec![Event::Observed(observed)] } else { Vec::new() };
@@ -243,7 +246,7 @@ impl<B: Bucket> Sharing<B> {
         Ok(turn)
     }
 
-    /// Reads what is newer than what is known.
+    /// Reads the shared state if it is newer than the known one.
     fn read(&mut self) -> Result<Turn, StoreError> {
         let refreshed = self.store.refresh()?;
         let mut turn = Turn { notices: self.store.notices(), ..Turn::default() };
@@ -252,7 +255,7 @@ impl<B: Bucket> Sharing<B> {
             turn.notices.extend(more);
             for (scope, offers) in self.store.offers() {
                 let mut offers = offers.clone();
-                // What others are asked to try is theirs.
+                // Trials that other replicas are to run are not for this one.
                 offers.trial = offers.trial.and_then(|mut trial| {
                     trial.node = trial.node.strip_prefix(&*self.own)?.strip_prefix('/')?.into();
                     Some(trial)
@@ -267,7 +270,7 @@ impl<B: Bucket> Sharing<B> {
         Ok(turn)
     }
 
-    /// What those have seen that still count.
+    /// The observations of replicas that are alive.
     fn others(&mut self, now_ms: u64) -> Result<Vec<Observation>, StoreError> {
         let mut seen = self.store.observations()?;
         seen.retain(|one| one.observer != self.own);

@@ -1,4 +1,5 @@
-//! Takes turns at the bucket for as long as the product runs, on a thread of its own: nobody waits for the bucket.
+//! Task of sharing: runs turns until the product ends, on a separate thread, so that no other task waits for the
+//! bucket.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,39 +18,39 @@ use crate::run::admin::shared_metrics::SharedMetrics;
 use crate::run::serve::core::Asker;
 use crate::run::store::persist::Persist;
 
-/// How often is looked whether another has written.
+/// Interval at which the shared state is checked.
 const EVERY: Duration = Duration::from_secs(1);
-/// How soon what was proven or refused is shared, after what was shared before.
+/// Minimum interval between two writes of proven and refused configuration.
 const SOON: Duration = Duration::from_millis(100);
-/// The longest wait while the bucket is away.
+/// Maximum wait while the bucket is unavailable.
 const AWAY_MAX: Duration = Duration::from_secs(30);
-/// Where it is noted which generation the replica's own store is the same as.
+/// The file with the generation to which the replica's own store is equal.
 const NOTED: &str = "shared-generation";
 
-/// What is shared, before its turns begin.
+/// The shared state, before its task starts.
 pub struct Shared {
     sharing: Sharing<Box<dyn Bucket>>,
     metrics: SharedMetrics,
     data: PathBuf,
 }
 
-/// Says whether this replica is to lead.
+/// Returns whether this replica has to lead.
 pub type Leads = Box<dyn FnMut() -> bool + Send>;
 
-/// Where what is to be shared is given.
+/// The sender of changes to share.
 pub type Outbox = Sender<Batch>;
 
 impl Shared {
-    /// What is shared by these replicas; the folder is that of this one's data.
+    /// The shared state of these replicas; `data` is this replica's data folder.
     pub fn new(sharing: Sharing<Box<dyn Bucket>>, metrics: SharedMetrics, data: &Path) -> Self {
         Self { sharing, metrics, data: data.to_owned() }
     }
 
-    /// What to begin with: what is shared, and what makes the replica's own store the same where that is older.
+    /// The initial state: the shared state, and the changes that bring the replica's own store to it if that is older.
     pub fn begin(&mut self, own: &impl LastValidStore) -> Begun {
         let noted = std::fs::read_to_string(self.data.join(NOTED)).ok();
         let generation = noted.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-        // The bucket may have to be waited for, and nothing is served before.
+        // The bucket may block, and nothing is served before.
         match tokio::task::block_in_place(|| self.sharing.begin(own, generation)) {
             Ok(begun) => {
                 self.reached(false);
@@ -68,11 +69,11 @@ impl Shared {
         self.metrics.reached(self.sharing.generation(), self.sharing.bytes(), written);
     }
 
-    /// Begins to take turns, and leads while `leads` says so. What is given to the outbox is shared; what happened comes
-    /// out of the receiver.
+    /// Starts the task, which leads while `leads` returns true. Changes sent to the outbox are shared; events arrive on
+    /// the receiver.
     ///
     /// # Errors
-    /// Where the system gives no thread.
+    /// Returns an error if no thread can be started.
     pub fn start(
         self,
         leads: Leads,
@@ -134,20 +135,20 @@ fn work(
         shared.reached(turn.wrote);
         if generation != noted {
             noted = generation;
-            // Where this fails the next start takes what is shared for newer than it is: that costs nothing.
+            // After an error the next start takes the shared state for newer than it is, which is harmless.
             let _ = std::fs::write(shared.data.join(NOTED), format!("{generation}\n"));
         }
     }
 }
 
-/// Waits for something to share, or for the time to look; none where the product ends.
+/// Waits for changes to share, or for the next check; `None` if the product ends.
 fn wait(batches: &Receiver<Batch>, at_most: Duration) -> Option<Batch> {
     let mut batch = match batches.recv_timeout(at_most) {
         Ok(batch) => batch,
         Err(RecvTimeoutError::Timeout) => return Some(Batch::default()),
         Err(RecvTimeoutError::Disconnected) => return None,
     };
-    // What comes together is shared together.
+    // Changes that arrive together are shared together.
     let until = Instant::now() + SOON;
     while let Ok(more) = batches.recv_timeout(until.saturating_duration_since(Instant::now())) {
         batch.append(more);

@@ -1,4 +1,4 @@
-//! One request to diagnostics.
+//! Request to diagnostics.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// How long the answer may take.
+/// Timeout of the response.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
-/// Bytes of the answer that are read.
+/// Limit in bytes of the response that are read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The body of a page.
@@ -22,9 +22,9 @@ pub(super) async fn get(address: &str, page: &str) -> anyhow::Result<Bytes> {
 async fn request(address: &str, page: &str) -> anyhow::Result<Bytes> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    // The connection ends with its sender; its error shows in the answer.
+    // The connection ends with its sender; an error of it shows in the response.
     tokio::spawn(async move { connection.await.ok() });
-    // The pages answer to no other name.
+    // The pages accept only this host name or an IP address.
     let request = Request::get(page).header(header::HOST, "localhost").body(Empty::<Bytes>::new())?;
     let answer = sender.send_request(request).await?;
     let status = answer.status();

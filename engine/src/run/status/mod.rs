@@ -1,5 +1,5 @@
-//! `holdfast status`: asks a running Holdfast for its health, and prints it. It changes nothing, and decides nothing: it
-//! prints what the page says.
+//! `holdfast status`: requests the health of a running Holdfast, and prints it. The command changes nothing, and makes
+//! no decisions of its own.
 
 mod ask;
 mod part;
@@ -23,27 +23,27 @@ use crate::health::{Health, Verdict};
 
 /// The page of health.
 const PAGE: &str = "/debug/health";
-/// The page that JSON has beside it.
+/// The page that JSON output includes.
 const FALLBACK: &str = "/debug/config/fallback";
-/// How often `--watch` asks.
+/// Interval of requests with `--watch`.
 const WATCH_EVERY: Duration = Duration::from_secs(2);
 
 /// `holdfast status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// Where diagnostics are served (`--diagnostics-listen` of `holdfast run`): HOST:PORT, or http://HOST:PORT
+    /// Address of diagnostics (`--diagnostics-listen` of `holdfast run`): HOST:PORT, or http://HOST:PORT
     #[arg(long, env = "CONTROLLER_DIAGNOSTICS", value_name = "ADDR", default_value = "127.0.0.1:10256")]
     pub diagnostics: Diagnostics,
     /// Form of the output
     #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = TableFormat::Text)]
     pub output: TableFormat,
-    /// Only what concerns the objects of this namespace, and the inputs
+    /// Show only findings about the objects of this namespace, and the inputs
     #[arg(long, short, env = "CONTROLLER_NAMESPACE", value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// Only what concerns this Gateway, and the inputs
+    /// Show only findings about this Gateway, and the inputs
     #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME", value_parser = gateway)]
     pub gateway: Option<String>,
-    /// Ask again every two seconds, and print what has changed, until interrupted
+    /// Repeat the request every two seconds, and print changes, until interrupted
     #[arg(long, short, env = "CONTROLLER_WATCH")]
     pub watch: bool,
 }
@@ -74,16 +74,16 @@ impl FromStr for Diagnostics {
     }
 }
 
-/// What was found out, and how it is printed.
+/// The result, and its printed form.
 struct Shown {
     verdict: Verdict,
     text: String,
 }
 
-/// Asks, and prints the answer.
+/// Requests the health, and prints it.
 ///
 /// # Errors
-/// Where it cannot be found out.
+/// Returns an error if the health cannot be determined.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     if args.watch {
@@ -94,7 +94,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     Ok(if verdict == Verdict::Healthy { printed } else { ExitCode::from(1) })
 }
 
-/// Prints what has changed, until it is interrupted or the reader is gone.
+/// Prints changes until the command is interrupted or the reader is gone.
 async fn watch(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let clear = std::io::stdout().is_terminal() && args.output == TableFormat::Text;
     let mut before = String::new();
@@ -104,7 +104,7 @@ async fn watch(args: &StatusArgs) -> Result<ExitCode, Failure> {
             Err(failure) => format!("{failure}\n"),
         };
         if clear {
-            // From the upper left corner, what was there before removed.
+            // Clears the screen and starts in the upper left corner.
             output::print(&format!("\u{1b}[H\u{1b}[2J{text}"))?;
         } else if without_ages(&text) != without_ages(&before) {
             let gap = if before.is_empty() { "" } else { "\n" };
@@ -115,7 +115,7 @@ async fn watch(args: &StatusArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What is compared of two texts: how long something takes already is no change.
+/// The text without durations, for comparison: an increasing duration is no change.
 fn without_ages(text: &str) -> String {
     let line = |line: &str| match line.split_once(" (") {
         Some((head, tail)) => match tail.split_once(" ago)") {
@@ -131,7 +131,7 @@ async fn show(args: &StatusArgs) -> Result<Shown, Failure> {
     let mut health: Health = parsed(args, PAGE, &fetch(args, PAGE).await?)?;
     let part = Part { namespace: args.namespace.as_deref(), gateway: args.gateway.as_deref() };
     if let Some(unknown) = part.unknown(&health) {
-        // What cannot be read may have it.
+        // An unreadable input may contain the name.
         if health.inputs.problems.is_empty() {
             return Err(Failure::usage(unknown));
         }
@@ -166,13 +166,13 @@ async fn fetch(args: &StatusArgs, page: &str) -> Result<hyper::body::Bytes, Fail
 }
 
 fn parsed<T: serde::de::DeserializeOwned>(args: &StatusArgs, page: &str, body: &[u8]) -> Result<T, Failure> {
-    let answer = serde_json::from_slice(body).context("it says something that is not understood");
+    let answer = serde_json::from_slice(body).context("its answer is not valid");
     answer.map_err(|error| cannot_tell(args, page, &error))
 }
 
 fn cannot_tell(args: &StatusArgs, page: &str, error: &anyhow::Error) -> Failure {
     let hint = "is Holdfast running, and is this its --diagnostics-listen? --diagnostics names another address";
-    Failure::CannotTell(format!("cannot ask http://{}{page}: {error:#}; {hint}", args.diagnostics.0))
+    Failure::CannotTell(format!("cannot read http://{}{page}: {error:#}; {hint}", args.diagnostics.0))
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! The part of everything that is asked about: a namespace, a Gateway, or both.
+//! Selected part of the health: a namespace, a Gateway, or both.
 
 use std::fmt;
 
 use crate::health::Health;
 use crate::run::printable;
 
-/// Known names that are listed beside an unknown one.
+/// Limit in known names that are listed with an unknown one.
 const NAMED_MAX: usize = 10;
 
-/// See the module. Everything where neither is set.
+/// The selected part; everything if neither is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part<'a> {
     pub(super) namespace: Option<&'a str>,
@@ -17,7 +17,7 @@ pub(super) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// What is wrong with the names, of which nothing is known; nothing where they are known.
+    /// The message about an unknown name; `None` if all names are known.
     pub(super) fn unknown(&self, health: &Health) -> Option<String> {
         if let Some(namespace) = self.namespace {
             let known = health.known_namespaces();
@@ -38,7 +38,7 @@ impl Part<'_> {
         Some(format!("--gateway {named}: Holdfast serves no such Gateway; Gateways: {known}"))
     }
 
-    /// Health of this part.
+    /// The health of this part.
     pub(super) fn of(&self, mut health: Health) -> Health {
         if let Some(namespace) = self.namespace {
             health = health.of_namespace(namespace);

@@ -1,4 +1,4 @@
-//! What is printed of health, and the answers of servers that are played.
+//! Tests of the printed health, and of the responses of simulated servers.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -75,7 +75,7 @@ fn addresses_are_hosts_with_ports() {
     }
 }
 
-/// The same answer to each of `count` requests.
+/// A server with the same response to each of `count` requests.
 fn played(answer: String, count: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

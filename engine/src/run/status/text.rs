@@ -1,4 +1,4 @@
-//! Health for people, who may be tired: outages first, then what is degraded, warnings and inputs; one thing a line.
+//! Text form of health: outages first, then degraded objects, warnings and inputs; one fact per line.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,17 +11,17 @@ use crate::run::printable;
 use crate::run::store::inspect::age;
 use crate::time::Moment;
 
-/// Findings of one sort that are shown, and lines of one finding; JSON has all.
+/// Limit in findings of one sort, and in lines of one finding; JSON has all.
 const SHOWN_MAX: usize = 50;
-/// Hosts, paths and names that are shown on one line; JSON has all.
+/// Limit in hosts, paths and names on one line; JSON has all.
 const ON_A_LINE_MAX: usize = 5;
 
-/// Is it for a terminal?
+/// The style of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// Text and nothing else.
+    /// Plain text.
     Plain,
-    /// What counts stands out.
+    /// Text with colours for a terminal.
     Coloured,
 }
 
@@ -34,7 +34,7 @@ impl Style {
     }
 }
 
-/// Health of a part of everything as lines. `address` is that of diagnostics, `now` is in seconds of Unix time.
+/// The selected health as lines. `address` is that of diagnostics, `now` is in seconds of Unix time.
 pub(super) fn format(health: &Health, part: &Part<'_>, address: &str, now: i64, style: Style) -> String {
     let mut text = String::new();
     let page = Page { part: part.to_string(), address, now, style };
@@ -183,7 +183,7 @@ impl Page<'_> {
         format!("{moment} ({} ago)", age(self.now, moment.0))
     }
 
-    /// A command; a page of diagnostics is asked with one.
+    /// The next command; a page of diagnostics is shown as a `curl` command.
     fn next(&self, next: &str) -> String {
         if next.starts_with('/') { format!("curl -s http://{}{next}", self.address) } else { plain(next) }
     }
@@ -219,7 +219,7 @@ fn gateways(health: &Health, text: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// How it was found, or what sort of mistake it is.
+/// How the finding was detected, or what sort of mistake it is.
 fn how(finding: &Finding, severity: Severity) -> &'static str {
     match (finding.detected_by, severity) {
         (Detected::Nack, _) => "refused by Envoy",
@@ -231,7 +231,7 @@ fn how(finding: &Finding, severity: Severity) -> &'static str {
     }
 }
 
-/// What clients get, with the requests that it is about.
+/// What clients receive, with the affected requests.
 fn gets(served: &Served) -> String {
     let section = if served.section.is_empty() { "it".to_owned() } else { plain(&served.section) };
     let what = match &served.gets {
@@ -252,7 +252,7 @@ fn gets(served: &Served) -> String {
         }
         Gets::AsBefore => "what Envoys acknowledged before stays".to_owned(),
     };
-    // What is served whole needs no list of requests.
+    // A part that is served completely needs no list of requests.
     if served.gets.severity() != Severity::Outage || served.hosts.is_empty() {
         return what;
     }
@@ -276,7 +276,7 @@ fn lines(label: &str, lines: Vec<String>, text: &mut String) -> std::fmt::Result
     }
 }
 
-/// Words with commas, and how many there are more.
+/// Words separated by commas, with the number of omitted ones.
 fn listed<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let all: Vec<String> = words.map(plain).collect();
     let shown = all.iter().take(ON_A_LINE_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -290,7 +290,7 @@ fn name(object: &Identity) -> String {
     plain(&format!("{} {}", object.kind, object.key().namespaced_name()))
 }
 
-/// What comes from elsewhere may not steer a terminal.
+/// Escapes external text, so that it cannot control a terminal.
 fn plain(text: &str) -> String {
     printable::plain(text).into_owned()
 }

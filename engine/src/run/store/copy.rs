@@ -1,6 +1,6 @@
-//! A copy of a store's folder, to look into while its owner goes on: the original is neither locked nor written to.
+//! Copy of a store's folder for inspection while its owner runs: the original is neither locked nor changed.
 //!
-//! The copy is what a crash would have left at that moment, which the store is made to be opened after.
+//! The copy is equal to what a crash at that moment would have left, from which the store can be opened.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,37 +12,37 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
-/// Files of a store that are copied; a folder of more is none.
+/// Limit in files that are copied; a folder with more of them is no store.
 const FILES_MAX: usize = 100_000;
-/// How deep in the folder they may stand.
+/// Limit in nesting of folders.
 const DEPTH_MAX: usize = 4;
-/// How often is tried until nobody writes meanwhile.
+/// Limit in attempts to copy without a concurrent write.
 const TRIES_MAX: u32 = 500;
-/// What changed less than this ago may still change without the system's clock showing it.
+/// A file that changed less than this ago may change again without a visible change of its time stamp.
 const REST: Duration = Duration::from_millis(30);
-/// Time between two tries.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// By path in the folder: inode, size, and when it last changed, in nanoseconds of Unix time.
+/// By path in the folder: inode, size, and time of the last change, in nanoseconds of Unix time.
 type Signature = BTreeMap<PathBuf, (u64, u64, i128)>;
 
-/// The copy; it goes when this is dropped.
+/// The copy, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct Copy {
     folder: TempDir,
 }
 
 impl Copy {
-    /// Copies a folder at a moment when nobody writes to it.
+    /// Copies a folder at a moment without writes.
     ///
     /// # Errors
-    /// Where it cannot be read or copied, or is written to without a pause.
+    /// Returns an error if the folder cannot be read or copied, or is written to without a pause.
     pub fn of(folder: &Path) -> io::Result<Self> {
         for _ in 0..TRIES_MAX {
             match attempt(folder) {
                 Ok(Some(copy)) => return Ok(copy),
                 Ok(None) => {}
-                // A file that went away meanwhile; the folder itself has to be there.
+                // A file was removed meanwhile; only the folder itself must exist.
                 Err(error) if error.kind() == ErrorKind::NotFound && folder.is_dir() => {}
                 Err(error) => return Err(error),
             }
@@ -51,7 +51,7 @@ impl Copy {
         Err(io::Error::new(ErrorKind::ResourceBusy, "it is written to without a pause: try again"))
     }
 
-    /// Where it is.
+    /// The path of the copy.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join(super::FOLDER)
     }
@@ -62,7 +62,7 @@ fn attempt(folder: &Path) -> io::Result<Option<Copy>> {
     if !is_at_rest(&before) {
         return Ok(None);
     }
-    // Only its user may look into it, as into the original.
+    // Only this user can read the copy, as the original.
     let copy = Copy { folder: tempfile::Builder::new().prefix("holdfast-check-").tempdir()? };
     fs::create_dir(copy.path())?;
     for path in before.keys() {
@@ -77,7 +77,7 @@ fn attempt(folder: &Path) -> io::Result<Option<Copy>> {
 
 fn is_at_rest(signature: &Signature) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().cast_signed();
-    // Of another host's clock, which may go before ours, nothing is known.
+    // A time stamp in the future comes from the clock of another host, and gives no information.
     signature.values().all(|(_, _, changed)| *changed > now || now - changed >= REST.as_nanos().cast_signed())
 }
 
@@ -136,7 +136,7 @@ mod tests {
         fs::write(&file, "one").unwrap();
         let before = signature(folder.path()).unwrap();
         while signature(folder.path()).unwrap() == before {
-            // The system's clock for files goes in steps.
+            // The operating system's clock for files advances in steps.
             thread::sleep(Duration::from_millis(1));
             fs::write(&file, "two").unwrap();
         }

@@ -1,4 +1,5 @@
-//! `holdfast store inspect`: what is stored, as tables or JSON. Payloads are never shown, those of Secrets or others.
+//! `holdfast store inspect`: the contents of a store, as tables or JSON. Payloads are never shown, whether of Secrets
+//! or not.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use crate::run::output;
 /// `holdfast store inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// Which store.
+    /// The store.
     #[command(flatten)]
     pub which: WhichStore,
     /// Form of the output
@@ -24,7 +25,7 @@ pub struct InspectArgs {
     pub output: TableFormat,
 }
 
-/// Form of a table.
+/// The form of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TableFormat {
     /// Lines for people
@@ -33,10 +34,10 @@ pub enum TableFormat {
     Json,
 }
 
-/// Prints what is stored. Damage goes to standard error.
+/// Prints the contents of a store. Damage is printed to standard error.
 ///
 /// # Errors
-/// Where there is no store, or a running Holdfast uses it.
+/// Returns an error if there is no store, or a running Holdfast uses it.
 pub fn run(args: &InspectArgs) -> Result<ExitCode, Failure> {
     let (folder, survey) = super::look(&args.which)?;
     for line in &survey.damage {
@@ -52,7 +53,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode, Failure> {
     output::print(&text)
 }
 
-/// What is stored, as lines.
+/// The contents as lines.
 pub(super) fn text(survey: &Survey, now: i64) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -96,7 +97,7 @@ fn write(survey: &Survey, now: i64, text: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// How long ago, in the largest unit that says something.
+/// A duration in its largest meaningful unit.
 pub fn age(now: i64, since: i64) -> String {
     match now.saturating_sub(since).max(0) {
         seconds @ 0..120 => format!("{seconds}s"),
@@ -106,7 +107,7 @@ pub fn age(now: i64, since: i64) -> String {
     }
 }
 
-/// What is stored, as one value: for programs, and for the page of a running Holdfast.
+/// The contents as one value, for programs and for the page of a running Holdfast.
 pub fn value(survey: &Survey) -> Value {
     let told = &survey.statistics;
     let scopes: Vec<Value> = survey.scopes.iter().map(scope).collect();

@@ -1,4 +1,4 @@
-//! The key that Secrets are sealed with in the store.
+//! Key with which Secrets are sealed in the store.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -10,24 +10,24 @@ use holdfast_store::Key;
 
 use crate::run::failure::Failure;
 
-/// Bytes of a key file: the longest form is 64 digits and a line break.
+/// Limit in bytes of a key file that are read; the longest form is 64 digits and a line break.
 const KEY_FILE_BYTES_MAX: u64 = 1024;
 const KEY_BYTES: usize = 32;
 
-/// Where the key is.
+/// The flag of the key file.
 #[derive(Clone, Debug, Default, Args)]
 pub struct StoreKeyArgs {
-    /// File of the key that Secrets are sealed with in the store: 32 bytes, as they are, in base64 or in hexadecimal.
-    /// Without it Secrets are never written to the disk
+    /// File with the key that seals Secrets in the store: 32 bytes, raw, in base64 or in hexadecimal. Without it
+    /// Secrets are never written to the disk
     #[arg(long, env = "CONTROLLER_STORE_KEY_FILE", value_name = "PATH")]
     pub store_key_file: Option<PathBuf>,
 }
 
 impl StoreKeyArgs {
-    /// The key, where one is named.
+    /// The key, if a file is named.
     ///
     /// # Errors
-    /// Where the file cannot be read, or holds no key. What it holds is not told.
+    /// Returns an error if the file cannot be read, or contains no key. The error never contains its content.
     pub fn load(&self) -> Result<Option<Key>, Failure> {
         let Some(path) = &self.store_key_file else { return Ok(None) };
         let wrong = |why: String| Failure::usage(format!("--store-key-file {}: {why}", path.display()));

@@ -1,6 +1,6 @@
-//! The last valid store as the program uses it: its key, the thread that writes it, and the commands that look into it.
+//! Last valid store in the program: its key, the thread that writes it, and the commands that inspect it.
 //!
-//! What is stored, and what stored things are good for, is decided elsewhere.
+//! The decisions about what is stored, and how it is used, are made elsewhere.
 
 pub mod copy;
 pub mod inspect;
@@ -22,37 +22,37 @@ use self::key::StoreKeyArgs;
 use super::data::{self, DataDir};
 use super::failure::Failure;
 
-/// The store's folder in the data folder.
+/// The folder of the store in the data folder.
 pub const FOLDER: &str = "store";
 
 /// `holdfast store`.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Show what is stored: scopes, versions of objects, verdicts; never the content of a Secret
+    /// Show the contents of the store: scopes, versions of objects, verdicts; never the content of a Secret
     Inspect(inspect::InspectArgs),
-    /// Read and verify everything that is stored
+    /// Read and verify the whole store
     #[command(
-        long_about = "Read and verify everything that is stored.\n\nExit code 0 where all is sound, 1 where something is \
-                      damaged, 2 where there is no store or a running Holdfast uses it."
+        long_about = "Read and verify everything that is stored.\n\nExit code 0: every record is valid. 1: a record is \
+                      damaged. 2: there is no store, or a running Holdfast uses it."
     )]
     Verify(verify::VerifyArgs),
 }
 
-/// Which store is looked into.
+/// The store to inspect.
 #[derive(Clone, Debug, Args)]
 pub struct WhichStore {
-    /// The data folder [default: $XDG_DATA_HOME/holdfast, else ~/.local/share/holdfast]
+    /// Data folder [default: $XDG_DATA_HOME/holdfast, else ~/.local/share/holdfast]
     #[arg(long, env = "CONTROLLER_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// The key that Secrets are sealed with.
+    /// The key that seals stored Secrets.
     #[command(flatten)]
     pub key: StoreKeyArgs,
 }
 
-/// Does what is asked of the store.
+/// Runs a command about the store.
 ///
 /// # Errors
-/// Where there is no store, a running Holdfast uses it, or it cannot be looked into.
+/// Returns an error if there is no store, a running Holdfast uses it, or it cannot be read.
 pub fn run(command: StoreCommand) -> Result<ExitCode, Failure> {
     match command {
         StoreCommand::Inspect(args) => inspect::run(&args),
@@ -60,7 +60,7 @@ pub fn run(command: StoreCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Looks into a store that nobody uses.
+/// Reads a store that no other process uses.
 fn look(which: &WhichStore) -> Result<(PathBuf, Survey), Failure> {
     let key = which.key.load()?;
     let path = match &which.data_dir {
@@ -71,11 +71,11 @@ fn look(which: &WhichStore) -> Result<(PathBuf, Survey), Failure> {
     if !folder.is_dir() {
         return Err(absent("--data-dir", &folder));
     }
-    // Its lock is held until all has been read.
+    // Its lock is held until everything has been read.
     let held = DataDir::open(&path).map_err(|error| {
         let error = format!("{error:#}");
         match error.contains("another Holdfast") {
-            true => Failure::usage(format!("{error}. Of one that runs, ask its page /debug/store instead")),
+            true => Failure::usage(format!("{error}. For a running Holdfast, read its page /debug/store instead")),
             false => Failure::usage(error),
         }
     })?;
@@ -91,7 +91,7 @@ fn absent(flag: &str, folder: &Path) -> Failure {
     Failure::usage(format!("{flag}: there is no store at {}", folder.display()))
 }
 
-/// Whose store a store of standalone mode is.
+/// The identity of stores in folders, which distinguishes them from foreign stores.
 pub fn identity() -> Arc<str> {
     format!("standalone {}", crate::settings::CONTROLLER_NAME).into()
 }

@@ -1,6 +1,6 @@
-//! What a data folder remembers, read for a look: from a copy of its store, while a Holdfast may use the folder.
+//! State of a data folder, read from a copy of its store, while a Holdfast may use the folder.
 //!
-//! Nothing in the folder is changed, and nothing is decided here.
+//! This module changes nothing in the folder, and decides nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -14,39 +14,39 @@ use crate::fallback::restored::Restored;
 use crate::run::failure::Failure;
 use crate::run::manifests::Incarnations;
 
-/// See the module.
+/// The state of a data folder.
 #[derive(Debug)]
 pub struct Past {
     /// The store's folder.
     pub folder: PathBuf,
     /// The store's generation.
     pub generation: u64,
-    /// What is stored of each Gateway and build, in order.
+    /// The stored state of each Gateway and build, in order.
     pub scopes: Vec<PastScope>,
-    /// What people should be told: damage, what cannot be unsealed.
+    /// Notices for users: damage, and records that cannot be unsealed.
     pub notices: Vec<String>,
-    /// All of it as the engine takes it in.
+    /// The stored state in the engine's form.
     pub restored: Restored,
-    /// Which life of its name each object is.
+    /// The incarnation of each object's name.
     pub incarnations: Incarnations,
 }
 
-/// What is stored of one Gateway and build.
+/// The stored state of one Gateway and build.
 #[derive(Clone, Debug)]
 pub struct PastScope {
-    /// Which.
+    /// The Gateway and build.
     pub scope: Scope,
-    /// Objects of which a version was proven good.
+    /// Objects with a version that was proven good.
     pub objects: Vec<ObjectKey>,
-    /// How many contents were refused.
+    /// The number of refused contents.
     pub refused: usize,
 }
 
 impl Past {
-    /// Reads what a data folder remembers.
+    /// Reads the state of a data folder.
     ///
     /// # Errors
-    /// Where there is no store, it is not one of this installation, or nothing in it can be read.
+    /// Returns an error if there is no store, it belongs to another installation, or nothing in it can be read.
     pub fn read(flag: &str, data: &Path, key: Option<Key>) -> Result<Self, Failure> {
         let folder = data.join(FOLDER);
         let wrong = |why: &dyn std::fmt::Display| Failure::usage(format!("{flag} {}: {why}", data.display()));

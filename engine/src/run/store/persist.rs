@@ -1,7 +1,7 @@
-//! The thread that owns the store: what is to be stored waits for it, and nobody waits for the disk.
+//! Persistence: the thread that owns the store. Changes wait in its queue, so that no other thread waits for the disk.
 //!
-//! Batches that wait are committed together. Trouble with the disk is told once, and tried again until it is over;
-//! meanwhile what waits is merged, so that it takes no more than what there is to know.
+//! Waiting batches are committed together. A disk error is logged once, and the commit repeated until it succeeds;
+//! meanwhile waiting changes are merged, so that memory is bounded by the size of the state.
 
 mod merge;
 mod work;
@@ -14,17 +14,17 @@ use anyhow::Context;
 use holdfast_store::record::Statistics;
 use holdfast_store::{Batch, LastValidStore};
 
-/// Changes and resources that wait before what they supersede is taken out.
+/// Limit in waiting changes and resources before superseded ones are removed.
 const WAITING_MAX: usize = 10_000;
 
-/// How often is committed, and tried again.
+/// The timing of commits and of retries.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Time between the starts of two commits, at least.
+    /// Minimum time between the starts of two commits.
     pub between: Duration,
     /// The first wait after an error; it doubles.
     pub again_after: Duration,
-    /// The longest wait after an error.
+    /// The maximum wait after an error.
     pub again_after_max: Duration,
 }
 
@@ -38,30 +38,30 @@ impl Default for Pace {
     }
 }
 
-/// What metrics and pages tell of it.
+/// The state of the persistence, for metrics and pages.
 #[derive(Clone, Debug, Default)]
 pub struct Persisted {
-    /// Commits that succeeded.
+    /// Number of successful commits.
     pub commits: u64,
-    /// Commits that failed.
+    /// Number of failed commits.
     pub errors: u64,
-    /// Changes that were refused for good: over a limit.
+    /// Number of changes that were rejected for good, because they exceed a limit.
     pub refused: u64,
-    /// How long the last commit took.
+    /// Duration of the last commit.
     pub last_duration: Duration,
-    /// What the store holds, at most a second old while it is written.
+    /// Statistics of the store, at most a second old while it is written.
     pub statistics: Statistics,
-    /// Why nothing can be stored at the moment.
+    /// The reason why commits currently fail.
     pub failing: Option<String>,
 }
 
-/// What the thread and those who use it share.
+/// The state that the thread shares with its users.
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// Something waits, or it ends.
+    /// Notified when changes wait, or the thread has to end.
     wake: Condvar,
-    /// Something was committed.
+    /// Notified after a commit.
     done: Condvar,
     commits: AtomicU64,
     errors: AtomicU64,
@@ -74,20 +74,20 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     waiting: Batch,
-    /// Changes and resources in them.
+    /// The number of waiting changes and of resources in them.
     weight: usize,
-    /// When merging is next worth it.
+    /// The weight above which the next merge is worthwhile.
     merge_at: usize,
-    /// Batches that came.
+    /// The number of batches that arrived.
     came: u64,
-    /// Of these, how many are stored.
+    /// The number of these batches that are stored.
     stored: u64,
     ending: bool,
 }
 
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // A batch is appended or taken in one step: there is no half of it.
+        // A batch is appended or taken in one step, so a panic leaves no partial batch.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,16 +96,16 @@ impl Shared {
     }
 }
 
-/// Stores what it is given, in its own time.
+/// The handle of the thread that stores changes.
 pub struct Persist {
     shared: Arc<Shared>,
 }
 
 impl Persist {
-    /// Starts the thread that owns a store from now on, and says how long each commit took.
+    /// Starts the thread that owns the store from now on; `committed` receives the duration of each commit.
     ///
     /// # Errors
-    /// Where the system gives no thread.
+    /// Returns an error if no thread can be started.
     pub fn start(
         store: impl LastValidStore + 'static,
         committed: impl Fn(Duration) + Send + 'static,
@@ -113,10 +113,10 @@ impl Persist {
         Self::with_pace(store, Pace::default(), committed)
     }
 
-    /// Starts it with another pace.
+    /// Starts the thread with other timing.
     ///
     /// # Errors
-    /// Where the system gives no thread.
+    /// Returns an error if no thread can be started.
     pub fn with_pace(
         store: impl LastValidStore + 'static,
         pace: Pace,
@@ -132,7 +132,7 @@ impl Persist {
         Ok(Self { shared })
     }
 
-    /// Stores a batch soon. Never blocks.
+    /// Queues a batch for the next commit. Never blocks.
     pub fn commit(&self, batch: Batch) {
         if batch.is_empty() {
             return;
@@ -144,13 +144,13 @@ impl Persist {
         if queue.weight > queue.merge_at.max(WAITING_MAX) {
             queue.waiting = merge::merged(std::mem::take(&mut queue.waiting));
             queue.weight = merge::weight(&queue.waiting);
-            // What is left is all different: it is not gone through again for every batch.
+            // No two of the remaining changes supersede each other, so they are not merged again for every batch.
             queue.merge_at = queue.weight * 2;
         }
         self.shared.wake.notify_all();
     }
 
-    /// Waits until all that came before is stored, or the time is over. Is it stored?
+    /// Waits until all earlier batches are stored, or until the timeout; returns whether they are stored.
     pub fn flush(&self, timeout: Duration) -> bool {
         let until = Instant::now() + timeout;
         let mut queue = self.shared.queue();
@@ -165,7 +165,7 @@ impl Persist {
         true
     }
 
-    /// What metrics and pages tell of it.
+    /// The state of the persistence, for metrics and pages.
     pub fn persisted(&self) -> Persisted {
         let (statistics, failing) = self.shared.told().clone();
         Persisted {
@@ -179,7 +179,7 @@ impl Persist {
     }
 }
 
-/// The thread stores what waits, once, and ends; who wants to wait for it calls `flush` first.
+/// The thread commits the waiting changes once, and ends; a caller that has to wait for it calls `flush` first.
 impl Drop for Persist {
     fn drop(&mut self) {
         self.shared.queue().ending = true;

@@ -1,14 +1,14 @@
-//! What a store holds, as the engine takes it in at the start.
+//! Conversion of a store's contents to the engine's form at the start.
 
 use holdfast_store::{LastValidStore, Scope, StoreError};
 
 use crate::apis::document;
 use crate::fallback::restored::Restored;
 
-/// Reads everything. What cannot be read of one scope is told and left out; the rest counts.
+/// Reads the whole store. A scope that cannot be read is left out with a notice.
 ///
 /// # Errors
-/// Where the store cannot even say what it holds.
+/// Returns an error if not even the scopes can be listed.
 pub fn restore(store: &impl LastValidStore) -> Result<(Restored, Vec<String>), StoreError> {
     let (mut restored, mut notices) = (Restored::default(), Vec::new());
     for scope in store.scopes()? {
@@ -22,7 +22,7 @@ pub fn restore(store: &impl LastValidStore) -> Result<(Restored, Vec<String>), S
 fn scope_of(store: &impl LastValidStore, scope: &Scope, restored: &mut Restored) -> Result<(), StoreError> {
     let mut objects = Vec::new();
     for key in store.objects(scope)? {
-        // The newest comes first from the store, and last to the engine.
+        // The store returns the newest version first; the engine expects it last.
         for stored in store.versions(scope, &key)?.iter().rev() {
             objects.extend(document::restored(stored).map(|object| (object, stored.since)));
         }

@@ -1,4 +1,4 @@
-//! The commands on a real store.
+//! Tests of the commands on a real store.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

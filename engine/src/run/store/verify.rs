@@ -1,4 +1,4 @@
-//! `holdfast store verify`: reads everything, says what is damaged.
+//! `holdfast store verify`: reads the whole store, and reports damage.
 
 use std::process::ExitCode;
 
@@ -11,15 +11,15 @@ use crate::run::output;
 /// `holdfast store verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Which store.
+    /// The store.
     #[command(flatten)]
     pub which: WhichStore,
 }
 
-/// Exit code 0 where all is sound, 1 where something is damaged.
+/// Verifies the store; the exit code is 0 if all records are sound, 1 if some are damaged.
 ///
 /// # Errors
-/// Where there is no store, or a running Holdfast uses it.
+/// Returns an error if there is no store, or a running Holdfast uses it.
 pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let (folder, survey) = super::look(&args.which)?;
     let folder = folder.display();

@@ -1,4 +1,4 @@
-//! Flags of the xDS server, and what they mean together.
+//! Flags of the xDS server, and the protection that they configure.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,48 +12,48 @@ use crate::run::arguments::{Listen, socket_address, socket_path};
 use crate::run::cli::EnvoyMode;
 use crate::run::failure::Failure;
 
-/// Where Envoys connect, and what they have to show.
+/// The listen address of the xDS server, and the authentication of Envoys.
 #[derive(Clone, Debug, Args)]
 pub struct XdsArgs {
-    /// Where Envoys connect: unix:PATH, or ADDRESS:PORT [default: unix:<data-dir>/xds.sock]
+    /// Listen address of the xDS server: unix:PATH, or ADDRESS:PORT [default: unix:<data-dir>/xds.sock]
     ///
-    /// Without TLS anyone who reaches it is believed to be an Envoy of the Gateway it names, and is given that Gateway's
-    /// private keys: only loopback addresses and unix sockets are taken then.
+    /// Without TLS, every client that can connect is trusted to be an Envoy of the Gateway that it names, and receives
+    /// that Gateway's private keys: therefore only loopback addresses and unix sockets are accepted.
     #[arg(long, env = "CONTROLLER_XDS_LISTEN", value_name = "ADDR")]
     pub xds_listen: Option<XdsListen>,
-    /// File of the certificate that is shown to Envoys (PEM, with its chain); read again when it changes
+    /// File of the server certificate (PEM, with its chain); reloaded when it changes
     #[arg(long, env = "CONTROLLER_XDS_TLS_CERT", value_name = "PATH")]
     pub xds_tls_cert: Option<PathBuf>,
     /// File of its private key (PEM)
     #[arg(long, env = "CONTROLLER_XDS_TLS_KEY", value_name = "PATH")]
     pub xds_tls_key: Option<PathBuf>,
-    /// File of the authorities that sign the certificates of Envoys (PEM): these name their Gateway
+    /// File of the authorities that sign the client certificates of Envoys (PEM); these certificates name the Gateway
     #[arg(long, env = "CONTROLLER_XDS_CLIENT_CA", value_name = "PATH")]
     pub xds_client_ca: Option<PathBuf>,
-    /// The domain in the URIs of their certificates, spiffe://DOMAIN/gateway/NAMESPACE/NAME
+    /// Trust domain in the URIs of client certificates, spiffe://DOMAIN/gateway/NAMESPACE/NAME
     #[arg(long, env = "CONTROLLER_XDS_TRUST_DOMAIN", value_name = "DOMAIN", default_value = names::TRUST_DOMAIN)]
     #[arg(value_parser = trust_domain)]
     pub xds_trust_domain: String,
-    /// Take tokens of ServiceAccounts that were made for this audience: the one called NAME-holdfast is that of the
+    /// Accept tokens of ServiceAccounts with this audience: a token of the ServiceAccount NAME-holdfast belongs to the
     /// Gateway NAME in its namespace
     #[arg(long, env = "CONTROLLER_XDS_TOKEN_AUDIENCE", value_name = "AUDIENCE")]
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub xds_token_audience: Option<String>,
-    /// Who makes these tokens
+    /// Issuer of these tokens
     #[arg(long, env = "CONTROLLER_XDS_TOKEN_ISSUER", value_name = "URL")]
     #[arg(default_value = "https://kubernetes.default.svc.cluster.local")]
     pub xds_token_issuer: String,
-    /// File of the public keys that they are signed with (a JSON Web Key Set); read again when it changes [default: the
-    /// API server is asked, and what it told is kept for a day]
+    /// File of the public keys that sign these tokens (a JSON Web Key Set); reloaded when it changes [default: the keys
+    /// are fetched from the API server, and kept for a day while it is unavailable]
     #[arg(long, env = "CONTROLLER_XDS_TOKEN_JWKS", value_name = "PATH")]
     pub xds_token_jwks: Option<PathBuf>,
-    /// Serve without TLS on an address that others can reach, and believe every client which Gateway it is of
+    /// Serve without TLS on an address that other hosts can reach, and trust every client about its Gateway
     #[arg(long, env = "CONTROLLER_INSECURE_XDS", value_name = "BOOL", default_value_t = false)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub insecure_xds: bool,
 }
 
-/// Where the xDS server listens: any address.
+/// The listen address of the xDS server: any address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XdsListen(pub Listen);
 
@@ -68,46 +68,46 @@ impl FromStr for XdsListen {
     }
 }
 
-/// What keeps strangers out.
+/// The protection of the xDS server against unauthenticated peers.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Only this host's users reach it.
+    /// Only users of this host can reach the server.
     None,
-    /// Nothing: whoever reaches this address is believed.
+    /// No protection: every client that reaches this address is trusted.
     Insecure(SocketAddr),
-    /// TLS, and something to show.
+    /// TLS with authentication of clients.
     Tls(Box<Protected>),
 }
 
-/// With what the server is opened, and what has to be shown.
+/// The files of the server, and the accepted proofs of clients.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Protected {
     /// File of the certificate.
     pub certificate: PathBuf,
     /// File of its key.
     pub key: PathBuf,
-    /// File of the authorities of clients, where they may show certificates.
+    /// File of the authorities of client certificates, if these are accepted.
     pub client_ca: Option<PathBuf>,
-    /// The domain in the names of Gateways.
+    /// The trust domain in the names of Gateways.
     pub trust_domain: String,
-    /// Where they may show tokens.
+    /// The accepted tokens, if any.
     pub tokens: Option<Tokens>,
 }
 
-/// Which tokens are taken.
+/// The accepted tokens.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tokens {
-    /// What they must say.
+    /// The required claims.
     pub rules: Rules,
-    /// File of the keys that sign them; without one the API server tells them.
+    /// File of the keys that sign the tokens; without it the keys are fetched from the API server.
     pub key_set: Option<PathBuf>,
 }
 
 impl XdsArgs {
-    /// What keeps strangers out.
+    /// The protection that the flags configure.
     ///
     /// # Errors
-    /// Where that is not enough, or the flags contradict each other; it says what to do.
+    /// Returns an error if the protection is insufficient, or the flags contradict each other; it describes the remedy.
     pub fn protection(&self, envoys: EnvoyMode, has_api_server: bool) -> Result<Protection, Failure> {
         let wrong = |why: &str| Err(Failure::usage(why));
         let address = match &self.xds_listen {
@@ -120,37 +120,33 @@ impl XdsArgs {
             }
             if self.xds_client_ca.is_some() || self.xds_token_audience.is_some() || self.xds_token_jwks.is_some() {
                 return wrong(
-                    "--xds-client-ca and --xds-token-... need TLS: say --xds-tls-cert and --xds-tls-key too \
+                    "--xds-client-ca and --xds-token-... need TLS: set --xds-tls-cert and --xds-tls-key too \
                      (`holdfast certgen` makes certificates)",
                 );
             }
             return match address {
                 Some(address) if !address.ip().is_loopback() && self.insecure_xds => Ok(Protection::Insecure(address)),
                 Some(address) if !address.ip().is_loopback() => Err(Failure::usage(format!(
-                    "--xds-listen {address}: others can reach this address, and whoever does could read the private keys \
-                     of every Gateway. Serve over TLS with --xds-tls-cert, --xds-tls-key and --xds-client-ca (`holdfast \
-                     certgen` makes the certificates), listen on a loopback address or a unix socket, or say \
-                     --insecure-xds where nobody else reaches it"
+                    "--xds-listen {address}: this address is not a loopback address, and any client that reaches it could read the private keys of every Gateway. Serve over TLS with --xds-tls-cert, --xds-tls-key and --xds-client-ca (`holdfast \
+                     certgen` makes the certificates), listen on a loopback address or a unix socket, or set --insecure-xds if no other client reaches it"
                 ))),
                 _ => Ok(Protection::None),
             };
         };
         if address.is_none() {
-            return wrong("--xds-tls-cert needs an address: say --xds-listen ADDRESS:PORT");
+            return wrong("--xds-tls-cert needs an address: set --xds-listen ADDRESS:PORT");
         }
         if self.insecure_xds {
             return wrong("--insecure-xds and --xds-tls-cert contradict each other");
         }
         if envoys == EnvoyMode::Managed {
             return wrong(
-                "--xds-tls-cert is for Envoys that somebody else starts: say --envoy none (managed Envoys read over a \
-                 socket of this host)",
+                "--xds-tls-cert is for Envoys that Holdfast does not start: set --envoy none (managed Envoys use a socket of this host)",
             );
         }
         if self.xds_client_ca.is_none() && self.xds_token_audience.is_none() {
             return wrong(
-                "with --xds-tls-cert Envoys have to prove which Gateway they are of: say --xds-client-ca for \
-                 certificates, --xds-token-audience for tokens of ServiceAccounts, or both",
+                "with --xds-tls-cert Envoys have to prove to which Gateway they belong: set --xds-client-ca for certificates, --xds-token-audience for tokens of ServiceAccounts, or both",
             );
         }
         let tokens = match (&self.xds_token_audience, &self.xds_token_jwks) {
@@ -159,9 +155,11 @@ impl XdsArgs {
                 Some(Tokens { rules, key_set: key_set.clone() })
             }
             (Some(_), _) => {
-                return wrong("--xds-token-audience needs the keys that tokens are signed with: say --xds-token-jwks");
+                return wrong("--xds-token-audience needs the keys that verify tokens: set --xds-token-jwks");
             }
-            (None, Some(_)) => return wrong("--xds-token-jwks needs --xds-token-audience: whose tokens are taken?"),
+            (None, Some(_)) => {
+                return wrong("--xds-token-jwks needs --xds-token-audience: the audience of accepted tokens");
+            }
             (None, None) => None,
         };
         let (client_ca, trust_domain) = (self.xds_client_ca.clone(), self.xds_trust_domain.clone());
@@ -169,7 +167,7 @@ impl XdsArgs {
     }
 }
 
-/// A domain as in the host of a URI.
+/// Parses a trust domain, in the form of a URI's host.
 pub fn trust_domain(text: &str) -> Result<String, String> {
     let is_legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'_');
     if text.is_empty() || text.len() > 253 || !text.bytes().all(is_legal) {
@@ -217,7 +215,7 @@ mod tests {
         let Ok(Protection::Tls(protected)) = protection(&tls, EnvoyMode::None) else { panic!("no TLS") };
         let rules = Rules { audience: "h".into(), issuer: "i".into() };
         assert_eq!(protected.tokens, Some(Tokens { rules, key_set: Some("j".into()) }));
-        // An API server tells its keys itself.
+        // The keys are fetched from the API server.
         let line = "x --xds-listen 127.0.0.1:1 --xds-tls-cert c --xds-tls-key k --xds-token-audience h";
         let xds = Line::try_parse_from(line.split(' ')).unwrap().xds;
         let Ok(Protection::Tls(protected)) = xds.protection(EnvoyMode::None, true) else { panic!("no TLS") };

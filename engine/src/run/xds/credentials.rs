@@ -1,7 +1,7 @@
-//! What an Envoy shows to the xDS server, in the form of its bootstrap: files that it reads again when they change.
+//! Credentials of an Envoy for the xDS server, in its bootstrap: files that Envoy reloads when they change.
 //!
-//! Envoy watches the folder of its certificate only where the certificate comes by SDS; so two small files beside it say
-//! where it is, in the form of a response of SDS.
+//! Envoy watches the folder of its certificate only if the certificate comes by SDS. So two small files, in the form of
+//! SDS responses, refer to the certificate and the authorities.
 
 use std::path::{Path, PathBuf};
 
@@ -18,69 +18,69 @@ pub const CERTIFICATE: &str = "tls.crt";
 pub const KEY: &str = "tls.key";
 /// The file of the authorities that sign the server's certificate.
 pub const AUTHORITIES: &str = "ca.crt";
-/// The file that tells Envoy of its certificate.
+/// The SDS file that refers to the Envoy's certificate.
 pub const SDS_CERTIFICATE: &str = "sds-certificate.yaml";
-/// The file that tells Envoy of the authorities.
+/// The SDS file that refers to the authorities.
 pub const SDS_AUTHORITIES: &str = "sds-authorities.yaml";
 
-/// The file that tells Envoy of its token.
+/// The SDS file that refers to the token.
 pub const SDS_TOKEN: &str = "sds-token.yaml";
 
-/// The names of all of them in SDS.
+/// The SDS names of these secrets.
 const TOKEN_NAME: &str = "holdfast-xds-token";
 const CERTIFICATE_NAME: &str = "holdfast-xds-certificate";
 const AUTHORITIES_NAME: &str = "holdfast-xds-authorities";
 
-/// How the Envoy of a bootstrap proves which Gateway it is of.
+/// Flags of the credentials in a bootstrap.
 #[derive(Clone, Debug, Args)]
 pub struct CredentialArgs {
-    /// Folder, as the Envoy sees it, of its certificate (tls.crt, tls.key) and of the authority of the server's (ca.crt),
-    /// with the files beside them that `holdfast certgen` writes: xDS is read over mutual TLS
+    /// Folder, as the Envoy sees it, of its certificate (tls.crt, tls.key) and of the authority of the server (ca.crt),
+    /// with the SDS files that `holdfast certgen` writes: the Envoy connects with mutual TLS
     #[arg(long, env = "CONTROLLER_XDS_CREDENTIALS", value_name = "DIR")]
     pub xds_credentials: Option<PathBuf>,
-    /// File, as the Envoy sees it, of a token of the Gateway's ServiceAccount, which is shown instead of a certificate; a
-    /// file sds-token.yaml in the folder of --xds-credentials tells of it (see --print)
+    /// File, as the Envoy sees it, of a token of the Gateway's ServiceAccount, which replaces the certificate; a file
+    /// sds-token.yaml in the folder of --xds-credentials must refer to it (see --print)
     #[arg(long, env = "CONTROLLER_XDS_TOKEN", value_name = "PATH", requires = "xds_credentials")]
     pub xds_token: Option<PathBuf>,
-    /// The name in the server's certificate [default: the host of --xds]
+    /// Name in the server's certificate [default: the host of --xds]
     #[arg(long, env = "CONTROLLER_XDS_SERVER_NAME", value_name = "NAME")]
     pub xds_server_name: Option<String>,
-    /// What is printed: with a certificate that `holdfast certgen` did not make, the files beside it are needed too
+    /// Content to print: a certificate that `holdfast certgen` did not make also needs the SDS files
     #[arg(long, env = "CONTROLLER_PRINT", value_enum, default_value_t = Printed::Bootstrap)]
     pub print: Printed,
 }
 
-/// What `holdfast bootstrap` prints.
+/// The content that `holdfast bootstrap` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Printed {
     /// The bootstrap
     Bootstrap,
-    /// The file sds-certificate.yaml of the folder of --xds-credentials
+    /// The file sds-certificate.yaml for the folder of --xds-credentials
     SdsCertificate,
-    /// The file sds-authorities.yaml of that folder
+    /// The file sds-authorities.yaml for that folder
     SdsAuthorities,
-    /// The file sds-token.yaml of that folder
+    /// The file sds-token.yaml for that folder
     SdsToken,
 }
 
-/// What an Envoy shows, and whom it believes.
+/// The credentials of an Envoy, and its verification of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// The folder of its certificate, absolute, as the Envoy sees it.
     pub folder: PathBuf,
-    /// The folder of the files that tell of it; often the same.
+    /// The folder of the SDS files, often the same one.
     pub sds: PathBuf,
-    /// The file of a token that is shown instead of a certificate, absolute, as the Envoy sees it.
+    /// The file of a token that replaces the certificate, absolute, as the Envoy sees it.
     pub token: Option<PathBuf>,
     /// The name in the server's certificate.
     pub server_name: String,
 }
 
 impl CredentialArgs {
-    /// What the Envoy shows, if anything.
+    /// The credentials that the flags describe, if any.
     ///
     /// # Errors
-    /// Where that is not clear.
+    /// Returns an error if the flags are incomplete or contradict each other.
     pub fn credentials(&self, xds: &Target) -> Result<Option<Credentials>, Failure> {
         let Some(folder) = &self.xds_credentials else {
             return match (self.print, &self.xds_server_name) {
@@ -98,7 +98,7 @@ impl CredentialArgs {
             return Err(Failure::usage("--xds-token: the path must be absolute, as the Envoy sees it"));
         }
         if self.print == Printed::SdsToken && self.xds_token.is_none() {
-            return Err(Failure::usage("--print sds-token: say where the token is, with --xds-token"));
+            return Err(Failure::usage("--print sds-token: set the path of the token with --xds-token"));
         }
         let server_name = self.xds_server_name.clone().unwrap_or_else(|| host.clone());
         let (folder, token) = (folder.clone(), self.xds_token.clone());
@@ -142,9 +142,9 @@ impl Credentials {
         json!({ "name": "envoy.transport_sockets.tls", "typed_config": context })
     }
 
-    /// The filters of the cluster of the xDS server, by which the token is shown with every call; none where there is none.
+    /// The HTTP filters of the cluster of the xDS server, which add the token to every call; `None` without a token.
     pub fn http_filters(&self) -> Option<Value> {
-        // A volume is changed by giving its folder another one to point at.
+        // A volume is updated by a change of the link to its current folder.
         let watched = json!({ "path": self.token.as_ref()?.parent()? });
         let source = json!({ "path": self.sds.join(SDS_TOKEN), "watched_directory": watched });
         let source = json!({ "path_config_source": source, "resource_api_version": "V3" });

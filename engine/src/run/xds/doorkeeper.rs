@@ -1,7 +1,7 @@
-//! Lets in who proves to be of a Gateway.
+//! Authenticator of xDS clients: admits a client that proves which Gateway it belongs to.
 //!
-//! Everything that a client shows must be good: a bad token is not made up for by a good certificate, and where it shows
-//! both they must be of one Gateway.
+//! Every presented proof must be valid: a valid certificate does not compensate for an invalid token, and if both are
+//! presented they must belong to one Gateway.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ use super::material::Clients;
 use crate::identity::token::{self, Rules};
 use crate::identity::{Proof, certificate};
 
-/// What is taken as proof.
+/// An authenticator, with the proofs that it accepts.
 pub(super) struct Keeper {
     trust_domain: String,
     clients: watch::Receiver<Clients>,
@@ -30,7 +30,7 @@ impl Keeper {
         Self { trust_domain, clients, tokens }
     }
 
-    /// The handshake asked whether the certificate can be trusted; that was then, and its authorities may be others now.
+    /// Verifies the certificate again, since the authorities may have changed after the handshake.
     fn by_certificate(&self, chain: &[CertificateDer<'static>], now: u64) -> Result<Option<Proof>, NotAdmitted> {
         let Some((own, others)) = chain.split_first() else { return Ok(None) };
         let clients = self.clients.borrow().clone();
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::identity::keys::Keys;
 
-    /// 2027-01-15, the time at which the token of the test data is good.
+    /// 2027-01-15, when the token of the test data is valid.
     const NOW: u64 = 1_800_000_000;
 
     fn authority() -> (Issuer<'static, KeyPair>, CertificateDer<'static>) {

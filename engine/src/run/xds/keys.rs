@@ -1,4 +1,4 @@
-//! The keys that tokens are signed with: fetched from where they are told, and kept for when that is away.
+//! Keys that sign tokens: fetched from a source, and kept for times when the source is unavailable.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tokio::sync::watch;
 use super::material;
 use crate::identity::keys::Keys;
 
-/// How often a file of keys is looked at.
+/// Interval at which a file of keys is read.
 const FILE_EVERY: Duration = Duration::from_secs(1);
-/// How often a source elsewhere is asked.
+/// Interval of requests to a remote source.
 const REMOTE_EVERY: Duration = Duration::from_secs(60);
-/// For how long its keys are believed while it is away.
+/// How long the keys of a remote source remain valid while it is unavailable.
 const KEYS_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Somebody who tells the keys, as a JSON Web Key Set.
+/// A source of keys, as a JSON Web Key Set.
 pub trait KeySource: Send + Sync + 'static {
-    /// The keys now.
+    /// The current keys.
     fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>>>;
 }
 
@@ -39,7 +39,7 @@ impl KeySource for FileKeys {
     }
 }
 
-/// The keys that are known, and until when (seconds since 1970) they may be believed.
+/// The known keys, and until when (seconds since 1970) they are valid.
 #[derive(Clone, Debug, Default)]
 pub struct KnownKeys {
     keys: Option<Arc<Keys>>,
@@ -47,43 +47,43 @@ pub struct KnownKeys {
 }
 
 impl KnownKeys {
-    /// Keys, for ever where there is no end.
+    /// Keys that are valid until a time, or forever if there is none.
     pub fn new(keys: Arc<Keys>, until: Option<u64>) -> Self {
         Self { keys: Some(keys), until }
     }
 
-    /// The keys at a time, where there are any that may still be believed.
+    /// The keys that are valid at a time.
     pub fn at(&self, now: u64) -> Option<&Keys> {
         self.keys.as_deref().filter(|_| self.until.is_none_or(|until| now < until))
     }
 }
 
-/// Asks a source again and again.
+/// Reads a source periodically.
 pub struct Follower<S> {
     source: S,
     every: Duration,
-    /// Where keys are kept, and how long they may be believed while the source is away.
+    /// The file in which keys are kept, and how long they are valid while the source is unavailable.
     kept: Option<(PathBuf, Duration)>,
 }
 
-/// The file in which keys are kept.
+/// The content of the file in which keys are kept.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// When they were fetched, in seconds since 1970.
+    /// The time at which they were fetched, in seconds since 1970.
     fetched: u64,
     key_set: String,
 }
 
 impl<S: KeySource> Follower<S> {
-    /// Follows a source that can be away, and keeps in this file what it told.
+    /// Follows a source that can be unavailable, and keeps its keys in a file.
     pub fn of_remote(source: S, kept: PathBuf) -> Self {
         Self { source, every: REMOTE_EVERY, kept: Some((kept, KEYS_AGE_MAX)) }
     }
 
-    /// Asks now, and then until nobody wants to know any longer.
+    /// Reads the source now, and then periodically until the receiver is dropped.
     ///
     /// # Errors
-    /// Where there are no keys now, unless the source may be away.
+    /// Returns an error if there are no keys now, unless the source may be unavailable.
     pub async fn start(self) -> Result<watch::Receiver<KnownKeys>> {
         let mut seen = self.source.fetch().await.map_err(|error| format!("{error:#}"));
         let first = match (self.take(&seen), &self.kept) {
@@ -104,7 +104,7 @@ impl<S: KeySource> Follower<S> {
                 let fetched = self.source.fetch().await.map_err(|error| format!("{error:#}"));
                 let is_news = fetched != seen;
                 match self.take(&fetched) {
-                    // Also where they are the same: they may be believed for longer.
+                    // Also for equal keys, to extend their validity.
                     Ok(known) => drop(sender.send_replace(known)),
                     Err(error) if is_news => tracing::error!(
                         error = format!("{error:#}"),
@@ -134,7 +134,7 @@ impl<S: KeySource> Follower<S> {
 }
 
 impl Follower<FileKeys> {
-    /// Follows a file, which is always there.
+    /// Follows a file, which is always available.
     pub fn of_file(source: FileKeys) -> Self {
         Self { source, every: FILE_EVERY, kept: None }
     }
@@ -150,7 +150,7 @@ fn keep(path: &Path, fetched: u64, key_set: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What an earlier run kept, where it may still be believed. A time that is still to come is not believed either.
+/// The keys that an earlier run kept, if they are still valid. Keys with a time in the future are rejected too.
 fn restore(path: &Path, age_max: Duration) -> Option<KnownKeys> {
     let kept: Kept = serde_json::from_slice(&material::read("kept keys", path).ok()?).ok()?;
     let keys = Keys::parse(kept.key_set.as_bytes()).ok()?;
@@ -171,7 +171,7 @@ mod tests {
 
     const KEY_SET: &[u8] = include_bytes!("../../identity/testdata/rsa.jwks.json");
 
-    /// A source that can be away.
+    /// A source that can be unavailable.
     struct Remote(Arc<AtomicBool>);
 
     impl KeySource for Remote {

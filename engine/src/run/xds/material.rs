@@ -1,4 +1,4 @@
-//! Certificate, key and authorities of the xDS server, from files that are followed.
+//! Certificate, key and authorities of the xDS server, from files that are reloaded when they change.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,14 +13,14 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::watch;
 
-/// Bytes of one file.
+/// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Certificates of one file.
+/// Limit in certificates of one file.
 const CERTIFICATES_MAX: usize = 256;
-/// How often the files are looked at: by their contents, so that it does not matter how they are replaced.
+/// Interval at which the contents of the files are compared, so that any way of replacing them works.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Who says whether a client's certificate can be trusted; nobody where certificates are not taken.
+/// The verifier of client certificates; `None` if client certificates are not accepted.
 pub(super) type Clients = Option<Arc<dyn ClientCertVerifier>>;
 
 /// The files.
@@ -29,11 +29,11 @@ pub(super) struct Files {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
     pub(super) client_ca: Option<PathBuf>,
-    /// Must everybody show a certificate, or may they show something else?
+    /// Whether clients may present a token instead of a certificate.
     pub(super) others_have_tokens: bool,
 }
 
-/// What the files hold.
+/// The contents of the files.
 #[derive(PartialEq, Eq)]
 struct Contents {
     certificate: Vec<u8>,
@@ -41,10 +41,10 @@ struct Contents {
     client_ca: Option<Vec<u8>>,
 }
 
-/// Reads the files now, and again whenever they change, until nobody wants to know any longer.
+/// Reads the files now, and again whenever they change, until the receivers are dropped.
 ///
 /// # Errors
-/// Where they cannot be used now. Later such files change nothing, and are told.
+/// Returns an error if the files are unusable now. Unusable files later change nothing, and are logged.
 pub(super) fn follow(files: Files) -> Result<(TlsSource, watch::Receiver<Clients>)> {
     let contents = files.read()?;
     let (configuration, clients) = files.make(&contents)?;
@@ -66,7 +66,7 @@ pub(super) fn follow(files: Files) -> Result<(TlsSource, watch::Receiver<Clients
             let made = read.as_ref().map_err(|error| anyhow::anyhow!("{error}")).and_then(|read| files.make(read));
             match made {
                 Ok((configuration, clients)) => {
-                    // The verifiers first: who is let in by the new handshake is let in behind it, too.
+                    // The verifiers first: a client that passes the new handshake must also pass the check after it.
                     verifier.send_replace(clients);
                     tls.send_replace(configuration);
                     tracing::info!(
@@ -96,7 +96,7 @@ impl Files {
 
     fn make(&self, contents: &Contents) -> Result<(Arc<rustls::ServerConfig>, Clients)> {
         let chain = certificates(&contents.certificate).context("--xds-tls-cert")?;
-        // What is wrong with the text is not told: it may be of the key.
+        // The parse error is dropped, since it could contain parts of the key.
         let key = PrivateKeyDer::from_pem_slice(&contents.key).ok();
         let key = key.context("--xds-tls-key: the file holds no private key in PEM")?;
         let clients = match &contents.client_ca {

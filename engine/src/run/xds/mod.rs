@@ -1,9 +1,9 @@
-//! The xDS server's door: where it listens, what it is opened with, and who is let in.
+//! Access to the xDS server: its listen address, certificates, and the authentication of clients.
 //!
-//! Without TLS every client is believed which Gateway it is of, so that only this host's users may reach it. With TLS a
-//! client proves it, by a certificate or a token ([`doorkeeper`]); what is proven is read in [`crate::identity`].
-//! Certificates, authorities and keys are followed where their files change ([`material`], [`keys`]): what is new counts
-//! for new connections and streams, and what is broken changes nothing and is told.
+//! Without TLS every client is trusted about its Gateway, so only users of this host may reach the server. With TLS a
+//! client proves its Gateway by a certificate or a token ([`doorkeeper`]); [`crate::identity`] reads the proofs.
+//! Certificates, authorities and keys are reloaded when their files change ([`material`], [`keys`]): new contents apply
+//! to new connections and streams, and invalid contents change nothing and are logged.
 
 pub mod arguments;
 pub mod credentials;
@@ -28,10 +28,10 @@ use super::failure::Failure;
 /// The file of the data folder in which the keys of tokens are kept.
 const KEPT_KEYS: &str = "token-keys.json";
 
-/// Listens as the flags say; files are followed from now on.
+/// Listens as the flags specify, and follows the files from now on.
 ///
 /// # Errors
-/// Where the flags contradict each other, files cannot be used, or nobody can listen there.
+/// Returns an error if the flags contradict each other, files are unusable, or the address cannot be bound.
 pub async fn bind(args: &RunArgs, data: &DataDir, remote_keys: Option<impl KeySource>) -> Result<Bound, Failure> {
     let protection = args.xds.protection(args.envoys(), remote_keys.is_some())?;
     let listen = match &args.xds.xds_listen {
@@ -44,7 +44,7 @@ pub async fn bind(args: &RunArgs, data: &DataDir, remote_keys: Option<impl KeySo
     let protected = match protection {
         Protection::None => None,
         Protection::Insecure(address) => {
-            tracing::warn!(%address, "--insecure-xds: whoever reaches this address can read the private keys of every Gateway");
+            tracing::warn!(%address, "--insecure-xds: any client that reaches this address can read the private keys of every Gateway");
             None
         }
         Protection::Tls(protected) => Some(guard(*protected, data, remote_keys).await?),
@@ -67,7 +67,7 @@ async fn guard(
     let tokens = match tokens {
         Some(Tokens { rules, key_set: Some(path) }) => Some((rules, Follower::of_file(FileKeys(path)).start().await?)),
         Some(Tokens { rules, key_set: None }) => {
-            let source = remote_keys.context("there is nobody to ask for the keys of tokens")?;
+            let source = remote_keys.context("there is no source of keys for tokens")?;
             Some((rules, Follower::of_remote(source, data.path().join(KEPT_KEYS)).start().await?))
         }
         None => None,

@@ -1,4 +1,4 @@
-//! What happens in a world: edits, deletions, verdicts, time.
+//! Random steps of a test scope: edits, deletions, verdicts, time.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ const PAIRS: [(&str, &str); 2] = [
 ];
 
 impl Plans {
-    /// Something happens.
+    /// Performs one random step.
     pub fn step(&mut self, choose: &mut Choose<'_>) {
         match choose(10) {
             0 => self.apply(mutate::mutated(&self.originals, choose)),
@@ -59,7 +59,7 @@ impl Plans {
         }
     }
 
-    /// An Envoy refuses a part of what is desired; or takes again what it refused.
+    /// Convicts a random part of the desired content, or acquits a convicted part.
     fn convict(&mut self, choose: &mut Choose<'_>) {
         if choose(4) == 0 {
             let contents: BTreeSet<Content> = self.quarantine.iter().map(|(content, _)| content).collect();
@@ -91,7 +91,7 @@ impl Plans {
         self.quarantine.convict(*content, verdict);
     }
 
-    /// Claims, metadata, grants, ports and certificates change.
+    /// Changes claims, metadata, grants, ports or certificates.
     fn edit_object(&mut self, choose: &mut Choose<'_>) {
         let Some(mut document) = pick(&self.written, choose).cloned() else { return };
         let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -163,7 +163,7 @@ impl Plans {
         self.apply(document);
     }
 
-    /// Rules of a route change: matches, filters, back ends, their order.
+    /// Changes rules of a route: matches, filters, backends, order.
     fn edit_rules(&mut self, choose: &mut Choose<'_>) {
         let has_rules = |document: &&Value| {
             ["/spec/rules/0", "/spec/routes/0"].into_iter().any(|path| document.pointer(path).is_some())
@@ -238,7 +238,7 @@ pub(super) fn pick<'a, T>(from: &'a [T], choose: &mut Choose<'_>) -> Option<&'a 
     from.get(choose(from.len()))
 }
 
-/// Puts a value at a path whose parent is there.
+/// Sets the value at a path with an existing parent.
 pub(crate) fn put(document: &mut Value, path: &str, value: Value) {
     let Some((parent, name)) = path.rsplit_once('/') else { return };
     match document.pointer_mut(parent) {

@@ -1,5 +1,5 @@
-//! A line's world that changes at random: objects, versions that were proven, verdicts, time. For tests of the planner
-//! and of its checker against each other.
+//! A test scope with random changes: objects, last valid versions, verdicts, time. For tests that compare the planner
+//! with its checker.
 
 mod edits;
 mod policies;
@@ -31,10 +31,10 @@ use crate::translate::Translator;
 /// A Gateway with plain and TLS listeners, grants, Services and routes with filters that protect.
 const SAMPLE: &str = include_str!("sample.yaml");
 
-/// Seconds of Unix time at which everything begins: when the certificates are valid.
+/// Start time in seconds of Unix time: the certificates are valid then.
 const BEGIN: i64 = 1_790_000_000;
 
-/// See the module.
+/// A scope as test data.
 #[derive(Debug)]
 pub struct Plans {
     pub(crate) settings: Settings,
@@ -51,25 +51,25 @@ pub struct Plans {
     nothing: BTreeSet<Content>,
     fairness: Fairness,
     originals: Vec<Value>,
-    /// What was written last, of each object.
+    /// Last written document of each object.
     written: Vec<Value>,
-    /// Every object as it ever was.
+    /// All earlier versions of all objects.
     history: Vec<Arc<Object>>,
 }
 
-/// What would be served otherwise than desired: a plan, as the planner made it or spoilt.
+/// Deviations from the desired objects: a plan, either of the planner or spoilt on purpose.
 #[derive(Debug)]
 pub struct Fallback(pub(crate) Derived);
 
 impl Fallback {
-    /// How many objects stand in for others, and how many have closed units.
+    /// Returns the number of objects with a stand-in version and the number of objects with closed units.
     pub fn altered(&self) -> (usize, usize) {
         (self.0.overlay.objects.len(), self.0.overlay.closed.len())
     }
 }
 
 impl Plans {
-    /// The sample, all of it proven good, under gates that are chosen.
+    /// Creates the sample, all last valid, with random feature gates.
     pub fn new(choose: &mut Choose<'_>) -> Self {
         let settings = Self::chosen(choose);
         let mut originals = super::documents(SAMPLE);
@@ -78,7 +78,7 @@ impl Plans {
         Self::of(originals, settings)
     }
 
-    /// Gates that are chosen.
+    /// Chooses random feature gates.
     fn chosen(choose: &mut Choose<'_>) -> Settings {
         let mut settings = Settings::standalone();
         settings.fallback.isolate = true;
@@ -92,7 +92,7 @@ impl Plans {
         settings
     }
 
-    /// A world of these objects around the Gateway `infra/public`, all of it proven good.
+    /// Creates a scope of these objects for the Gateway `infra/public`, all last valid.
     pub fn of(originals: Vec<Value>, settings: Settings) -> Self {
         let gateway = ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", "infra", "public");
         Self::around(gateway, originals, settings)
@@ -125,36 +125,36 @@ impl Plans {
         plans
     }
 
-    /// The planner's plan for this world, as nobody has checked it.
+    /// Returns the planner's plan before the checker.
     pub fn planned(&self) -> Fallback {
         Fallback(self.derived())
     }
 
-    /// What the checker has against a plan; nothing where planner and checker are right.
+    /// Returns the checker's objections to a plan; empty if planner and checker are correct.
     pub fn objections(&self, fallback: &Fallback) -> Vec<Objection> {
         checker::objections(&fallback.0.overlay, &self.world())
     }
 
-    /// Does a route's stand-in match requests otherwise than the object of today, in any of its rules?
+    /// Checks whether the stand-in version of a route has matches that differ from today's object, in any rule.
     ///
-    /// The planner compares versions rule by rule; where requests move between rules, the checker alone sees it.
+    /// The planner compares versions rule by rule; only the checker detects requests that move between rules.
     pub fn has_moved(&self, fallback: &Fallback, key: &ObjectKey) -> bool {
         let (today, served) = (self.objects.get(key), fallback.0.overlay.objects.get(key));
         let matches = |object: Option<&Arc<Object>>| object.map(|object| spoil::matches(&object.body));
         matches(today) != matches(served)
     }
 
-    /// Closes what must not be served so.
+    /// Closes the units that the checker objects to.
     pub fn enforce(&self, fallback: &mut Fallback) {
         checker::enforce(&mut fallback.0, &self.world());
     }
 
-    /// The planner's plan.
+    /// Returns the planner's plan.
     pub(crate) fn derived(&self) -> Derived {
         derive(&self.world(), &self.graph)
     }
 
-    /// The world as a line sees it.
+    /// Returns the inputs of the planner.
     pub(crate) fn world(&self) -> World<'_> {
         World {
             gateway: &self.gateway,
@@ -177,7 +177,7 @@ impl Plans {
         }
     }
 
-    /// An object is written.
+    /// Applies an object.
     pub fn apply(&mut self, document: Value) {
         match super::event(document.clone()) {
             Some(Event::Applied(object, _)) => {
@@ -208,7 +208,7 @@ impl Plans {
         self.written.push(document);
     }
 
-    /// What was written last of an object.
+    /// Returns the last written document of an object.
     pub fn document(&self, kind: &str, namespace: &str, name: &str) -> Value {
         let is = |document: &&Value, path: &str, wanted: &str| {
             document.pointer(path).and_then(Value::as_str).unwrap_or_default() == wanted
@@ -219,7 +219,7 @@ impl Plans {
         found.cloned().unwrap_or_default()
     }
 
-    /// A value of an object is written otherwise.
+    /// Changes a value of an object.
     pub fn edit(&mut self, (kind, namespace, name): (&str, &str, &str), path: &str, value: Value) {
         let mut document = self.document(kind, namespace, name);
         edits::put(&mut document, path, value);
@@ -227,7 +227,7 @@ impl Plans {
         self.translate();
     }
 
-    /// An object is deleted.
+    /// Deletes an object.
     pub fn remove(&mut self, key: &ObjectKey) {
         self.unusable.remove(key);
         self.last_valid.forget(key);
@@ -236,12 +236,12 @@ impl Plans {
         }
     }
 
-    /// Translates what changed.
+    /// Translates the changes.
     pub fn translate(&mut self) {
         self.translator.translate(&self.objects, &mut self.graph);
     }
 
-    /// Everything that nothing is wrong with becomes last valid.
+    /// Records every object without a problem as last valid.
     pub fn promote(&mut self) {
         let objects: Vec<Arc<Object>> = self.objects.sorted().into_iter().cloned().collect();
         for object in objects {

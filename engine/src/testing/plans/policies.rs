@@ -1,15 +1,15 @@
-//! Worlds with policies at every level.
+//! Test scopes with policies at every level.
 
 use serde_json::{Value, json};
 
 use super::{Plans, SAMPLE, edits};
 use crate::testing::mutate::Choose;
 
-/// Policies at a route, a rule, a Gateway and a listener.
+/// Policies of a route, a rule, a Gateway and a listener.
 const POLICIES: &str = include_str!("policies.yaml");
 
 impl Plans {
-    /// The sample with policies at every level, all of it proven good, under gates that are chosen.
+    /// Creates the sample with policies at every level, all last valid, with random feature gates.
     pub fn of_policies(choose: &mut Choose<'_>) -> Self {
         let settings = Self::chosen(choose);
         let mut originals = crate::testing::documents(SAMPLE);
@@ -20,7 +20,7 @@ impl Plans {
     }
 }
 
-/// What may become of a policy.
+/// Edits of a policy: paths and new values.
 pub(super) fn values() -> Vec<(&'static str, Value)> {
     let acl = |cidr: &str| json!({"defaultAction": "deny", "rules": [{"cidrs": [cidr], "action": "allow"}]});
     vec![

@@ -1,4 +1,4 @@
-//! The same with HTTPProxies: two roots with guards and TLS, a child of both, a chain of includes.
+//! Test scopes with HTTPProxies: two roots with guards and TLS, a child of both, a chain of includes.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use super::{Plans, edits};
 use crate::testing::mutate::Choose;
 use crate::translate::proxy::listeners;
 
-/// See the module.
+/// The sample of HTTPProxies.
 const SAMPLE: &str = include_str!("proxies.yaml");
 
 impl Plans {
-    /// The sample of HTTPProxies, all of it proven good, under gates that are chosen.
+    /// Creates the sample of HTTPProxies, all last valid, with random feature gates.
     pub fn of_proxies(choose: &mut Choose<'_>) -> Self {
         let mut originals = crate::testing::documents(SAMPLE);
         originals.push(edits::secret("infra", "wildcard", 0));
@@ -18,7 +18,7 @@ impl Plans {
     }
 }
 
-/// What may be written in the place of what claims, attaches or guards.
+/// Edits of fields that claim hosts, attach routes or protect them: paths and new values.
 pub(super) fn values() -> Vec<(&'static str, Value)> {
     vec![
         ("/spec/virtualhost/fqdn", json!("other.example.com")),
@@ -41,7 +41,7 @@ pub(super) fn values() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Routes of a proxy change: conditions, guards, Services, their order.
+/// Changes routes of an HTTPProxy: conditions, guards, Services, order.
 pub(super) fn edit_routes(document: &mut Value, choose: &mut Choose<'_>) {
     for _ in 0..=choose(2) {
         let Some(Value::Array(routes)) = document.pointer_mut("/spec/routes") else { return };

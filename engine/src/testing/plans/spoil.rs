@@ -1,4 +1,4 @@
-//! Plans that are wrong on purpose: what a planner with a mistake in it might serve.
+//! Wrong plans: plans of a planner with a defect.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::translate::policy::PolicyPlan;
 use crate::translate::policy::said::Sayings;
 
 impl Plans {
-    /// Makes a plan wrong, in up to three places.
+    /// Makes a plan wrong in up to three places.
     pub fn spoil(&self, fallback: &mut Fallback, choose: &mut Choose<'_>) {
         let overlay = &mut fallback.0.overlay;
         for _ in 0..=choose(3) {
             let Some(object) = edits::pick(&self.history, choose) else { return };
             let today = self.objects.get(&object.key);
             let object: Arc<Object> = match (choose(5), today) {
-                // Any object as it ever was: deleted, of another UID, with other claims.
+                // Any earlier version of an object: deleted, with another UID, or with other claims.
                 (0 | 1, _) | (_, None) => object.clone(),
-                // Earlier content, under the name and labels of today.
+                // Earlier content with today's name and labels.
                 (2, Some(today)) => Arc::new(Object { body: object.body.clone(), ..(**today).clone() }),
-                // Rules that nobody has proven, under the claims of today.
+                // Unproven rules with today's claims.
                 (3, Some(today)) => Arc::new(Object { body: shuffled(&today.body), ..(**today).clone() }),
                 _ => {
                     overlay.hidden.insert(object.key.clone());
@@ -37,11 +37,11 @@ impl Plans {
             if let Some(plan) = self.translator.policy(&object.key) {
                 let nothing = || Arc::new(Sayings::new(object.key.clone(), Settings::new()));
                 let says = match choose(4) {
-                    // Nothing at all.
+                    // No settings.
                     0 => PolicyPlan { settings: nothing(), unenforceable: None, ..(**plan).clone() },
-                    // What it cannot say, as if it could.
+                    // An unenforceable policy that is served as if it were enforceable.
                     1 => PolicyPlan { unenforceable: None, ..(**plan).clone() },
-                    // What it said once.
+                    // Earlier settings.
                     2 => match self.translator.try_policy(&object, &self.objects) {
                         Some(says) => says,
                         None => continue,
@@ -59,7 +59,7 @@ impl Plans {
     }
 }
 
-/// The same rules in another order.
+/// Reverses the order of the rules.
 fn shuffled(body: &Body) -> Body {
     match body {
         Body::HttpRoute(route) => {
@@ -81,7 +81,7 @@ fn shuffled(body: &Body) -> Body {
     }
 }
 
-/// The matches of every rule, with its name, as text.
+/// Returns the matches of every rule, with the rule's name, as text.
 pub(super) fn matches(body: &Body) -> Vec<String> {
     match body {
         Body::HttpRoute(route) => texts(&route.rules, |rule| format!("{:?} {:?}", rule.name, rule.matches)),

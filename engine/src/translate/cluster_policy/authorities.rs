@@ -1,4 +1,4 @@
-//! Where authorities come from by which back ends are known: an entry of a ConfigMap or Secret.
+//! Certificate authorities that verify backends: an entry of a ConfigMap or Secret.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::apis::core::secret::Secret;
 use crate::check;
 use crate::translate::reader::Reader;
 
-/// The entry.
+/// The entry with the certificate authorities.
 const ENTRY: &str = "ca.crt";
-/// What stands in a private key.
+/// Text in the PEM header of a private key.
 const PRIVATE: &str = "PRIVATE KEY";
 
-/// The authorities of an object, as PEM; a sentence where there are none that can be used.
+/// Returns the certificate authorities of an object as PEM; an error message where none is usable.
 pub(super) fn of(key: &ObjectKey, behalf: Behalf<'_>, reader: &mut Reader<'_>) -> Result<Arc<[u8]>, String> {
     reader.edge(behalf.key, behalf.section, key, behalf.role);
     let name = || format!("{} {}", key.kind, key.namespaced_name());
@@ -30,7 +30,7 @@ pub(super) fn of(key: &ObjectKey, behalf: Behalf<'_>, reader: &mut Reader<'_>) -
 }
 
 fn usable(bundle: &[u8]) -> Result<(), String> {
-    // It goes into the cluster, which pages show.
+    // The text becomes part of the cluster, which diagnostics pages show.
     if bundle.windows(PRIVATE.len()).any(|window| window == PRIVATE.as_bytes()) {
         return Err("holds a private key".into());
     }
@@ -38,7 +38,7 @@ fn usable(bundle: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A Secret; a sentence where there is none.
+/// Returns a Secret; an error message where it does not exist.
 pub(super) fn secret<'a>(key: &ObjectKey, behalf: Behalf<'_>, reader: &mut Reader<'a>) -> Result<&'a Secret, String> {
     reader.edge(behalf.key, behalf.section, key, behalf.role);
     match reader.object(key).map(|object| &object.body) {

@@ -1,5 +1,5 @@
-//! What a BackendTLSPolicy says. It is enforced with those of its authorities that can be used; where there is none it
-//! closes.
+//! BackendTLSPolicy settings. The policy is enforced with its usable certificate authorities; without any, the policy
+//! closes the backend.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::fault::at;
 use crate::features::upstream::{AltName, Trust, UpstreamTls, Validation};
 use crate::translate::reader::Reader;
 
-/// The reason of a reference to authorities that cannot be used.
+/// The reason for certificate authorities that are unusable.
 pub(super) const INVALID_REFERENCE: &str = "InvalidCACertificateRef";
-/// The reason of a reference to an object that can have no authorities.
+/// The reason for a reference to a kind that cannot contain certificate authorities.
 pub(super) const INVALID_KIND: &str = "InvalidKind";
 
 pub(super) fn read(

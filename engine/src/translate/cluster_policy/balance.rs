@@ -1,4 +1,4 @@
-//! What a BackendConfigPolicy says of how endpoints are chosen.
+//! Load balancing settings of BackendConfigPolicy.
 
 use std::sync::Arc;
 
@@ -8,28 +8,27 @@ use crate::check;
 use crate::fault::at;
 use crate::features::upstream::{Choice, Cookie, HashedBy, HashedPart, LoadBalancer, SlowStart};
 
-/// What of a request one policy hashes; the CRD allows as many.
+/// Hash policies of one BackendConfigPolicy; same limit as in the CRD.
 const HASHED_MAX: usize = 16;
-/// The largest ring that Envoy makes.
+/// The largest ring that Envoy supports.
 const RING_MAX: u64 = 8 * 1024 * 1024;
-/// The size of a ring for which no smallest one is set.
+/// The minimum ring size where none is set.
 const RING_DEFAULT: u64 = 1024;
-/// How many endpoints are compared where nothing is set.
+/// The number of endpoints that are compared where none is set.
 const CHOICES_DEFAULT: u32 = 2;
-/// How fast the share of a new endpoint may grow, in thousandths.
+/// Range of `aggression`: how fast the share of a new endpoint may grow.
 const AGGRESSION: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
-/// The percentage that a new endpoint begins with where nothing is set.
+/// The initial weight of a new endpoint in percent, where none is set.
 const WEIGHT_DEFAULT: u32 = 10;
-/// The field.
+/// The field path.
 const FIELD: &str = "spec.loadBalancer";
 
 pub(super) fn read(written: &written::LoadBalancer, notes: &mut Notes) -> Option<LoadBalancer> {
     if written.zone_aware.is_some() {
-        let why = "Holdfast tells Envoys of no zones, so that all requests would be spread as if it were not there; \
-                   leave it out";
+        let why = "Holdfast sends no zones to Envoys, so that it has no effect on load balancing; leave it out";
         notes.unsupported(format!("{FIELD}.zoneAware"), why);
     }
-    // The endpoints of a back end are one locality: by weight it gets everything, as without.
+    // The endpoints of a backend are one locality, which gets all requests with and without locality weights.
     if let Some(other) = written.locality_type.as_deref().filter(|kind| *kind != "WeightedLb") {
         notes.invalid(format!("{FIELD}.localityType"), format!("{other:?} is not WeightedLb"));
     }
@@ -97,9 +96,9 @@ fn slow_start(field: &str, written: Option<&written::SlowStart>, notes: &mut Not
         notes.invalid(format!("{field}.aggression"), format!("{text:?} is no number from {from} to {to}"));
     }
     let weight = notes.number(&format!("{field}.minWeightPercent"), written.min_weight_percent, 0, 100);
-    // Nobody is spared for no time at all.
+    // A window of zero is an error, since the slow start would have no effect.
     let window = notes.positive(&format!("{field}.window"), written.window.as_deref())?;
-    // Thousandths of at most a thousand fit.
+    // Thousandths of a number up to 1000 fit.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let aggression = (aggression? * 1000.0).round() as u32;
     Some(SlowStart { window, aggression, min_weight: weight.unwrap_or(WEIGHT_DEFAULT) })
@@ -140,7 +139,7 @@ fn name(field: &str, name: &str, notes: &mut Notes) -> Arc<str> {
 }
 
 fn cookie(field: &str, written: &written::HashedCookie, notes: &mut Notes) -> Cookie {
-    // Names of cookies are tokens, as those of headers are; they keep their case.
+    // Names of cookies are tokens like names of headers; cookie names keep their case.
     if let Err(fault) = check::header::name(&written.name) {
         notes.invalid(format!("{field}.name"), fault);
     }

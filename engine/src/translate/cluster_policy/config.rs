@@ -1,4 +1,4 @@
-//! What a BackendConfigPolicy says, TLS apart.
+//! BackendConfigPolicy settings, except TLS.
 
 use super::notes::Notes;
 use super::{Said, balance, health, http};
@@ -8,7 +8,7 @@ use crate::apis::kgateway::policy::Targets;
 use crate::fault::at;
 use crate::features::upstream::{Configured, Keepalive, Lookups, ProxyProtocol};
 
-/// These policies hold for back ends as a whole.
+/// Checks that no target names a section: these policies apply to backends as a whole.
 pub(super) fn targets(targets: &Targets, notes: &mut Notes) {
     let message = "a BackendConfigPolicy holds for all ports, so that no section can be named";
     for (index, _) in targets.references.iter().filter(|(_, target)| target.section_name.is_some()) {

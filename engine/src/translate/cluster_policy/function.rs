@@ -1,4 +1,4 @@
-//! The function of AWS Lambda that a Backend names, and the key by which it is called.
+//! AWS Lambda functions of Backends, and the keys that sign their calls.
 
 use holdfast_graph::ObjectKey;
 
@@ -16,20 +16,20 @@ use crate::translate::reader::Reader;
 const REGION: &str = "us-east-1";
 /// The version of a function where none is set.
 const NEWEST: &str = "$LATEST";
-/// Bytes of a function's name, of a version's, of a region's, and of an entry of the Secret.
+/// Limits in bytes: the name of a function, a version, a region, and an entry of the Secret.
 const NAME_BYTES_MAX: usize = 140;
 const VERSION_BYTES_MAX: usize = 128;
 const REGION_BYTES_MAX: usize = 63;
 const ENTRY_BYTES_MAX: usize = 4096;
-/// Digits of an account.
+/// Digits of an account number.
 const ACCOUNT_DIGITS: usize = 12;
-/// Why the proxy's own identity is used for nobody.
+/// Why the proxy's own identity is never used.
 const OWN_IDENTITY: &str = "functions would be called as the proxy itself, which serves others too; name a Secret";
-/// Why it takes on no role.
+/// Why the proxy assumes no role.
 const OWN_ROLES: &str = "the proxy would take on the role as itself, and its roles serve others too; name a Secret with a \
                          key of the role";
 
-/// Reads a function, and whether it is called by TLS.
+/// Reads a function, and whether it is called over TLS.
 pub(super) fn read(
     key: &ObjectKey,
     aws: &Aws,
@@ -40,7 +40,7 @@ pub(super) fn read(
     let lambda = match (&aws.lambda, &aws.ec2) {
         (Some(lambda), None) => lambda,
         (None, Some(_)) => {
-            let why = "machines are found with AWS's own interface, which Holdfast does not ask";
+            let why = "instances are found with an API of AWS, which Holdfast does not query";
             notes.unsupported("spec.aws.ec2", why);
             return None;
         }
@@ -82,7 +82,7 @@ pub(super) fn read(
 fn text(text: &str, max: usize, allowed: impl Fn(u8) -> bool, field: &str, notes: &mut Notes) {
     if text.is_empty() || text.len() > max || !text.bytes().all(allowed) {
         let message = format!(
-            "{} is empty, longer than {max} bytes or not made of what can stand here",
+            "{} is empty, longer than {max} bytes or has characters that are not allowed here",
             check::Excerpt::new(text)
         );
         notes.invalid(field, message);
@@ -107,7 +107,7 @@ fn arn(aws: &Aws, lambda: &Lambda, region: &str, notes: &mut Notes) -> String {
     format!("arn:{}:lambda:{region}:{account}:function:{name}:{version}", partition(region).0)
 }
 
-/// The part of AWS that a region belongs to, and what its hosts are called.
+/// Returns the AWS partition of a region, and the domain of its hosts.
 fn partition(region: &str) -> (&'static str, &'static str) {
     match region {
         region if region.starts_with("cn-") => ("aws-cn", "amazonaws.com.cn"),
@@ -116,7 +116,7 @@ fn partition(region: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Where functions are called, what that is called in requests, and whether TLS is spoken.
+/// Returns the endpoint of the function, the authority of its requests, and whether TLS is used.
 fn endpoint(
     lambda: &Lambda,
     region: &str,
@@ -151,7 +151,7 @@ fn endpoint(
     Some((host, authority.to_owned(), tls))
 }
 
-/// The key by which it is called.
+/// Returns the key that signs calls of the function.
 fn call_key(
     key: &ObjectKey,
     auth: Option<&AwsAuth>,
@@ -174,7 +174,7 @@ fn call_key(
     let field = "spec.aws.auth.secretRef";
     let secret = scheme::secret_key(&key.namespace, &reference.name);
     reader.edge(behalf.key, behalf.section, &secret, behalf.role);
-    // Of a key there is no earlier version.
+    // Keys are never read from an earlier version.
     let Some(Body::Secret(found)) = reader.current(&secret).map(|object| &object.body) else {
         notes.missing(field, "SecretNotFound", format!("Secret {} does not exist", secret.namespaced_name()));
         return None;
@@ -186,7 +186,7 @@ fn call_key(
             None => None,
             Some(text) => text.ok(),
         };
-        // What stands around it is an editor's.
+        // Whitespace at the ends comes from editors.
         let text = text.map(str::trim_ascii);
         let usable = |text: &&str| {
             !text.is_empty() && text.len() <= ENTRY_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())

@@ -1,4 +1,4 @@
-//! The groups of Backends that a Backend names: one cluster, in which each group is a priority.
+//! Priority groups of Backends: one cluster, with one priority for each group.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::features::hosts::{HOSTS_MAX, Hosts};
 use crate::model::Protocol;
 use crate::translate::reader::Reader;
 
-/// Groups, and Backends of one of them; the CRD allows as many.
+/// Groups, and Backends of one group; same limits as in the CRD.
 const GROUPS_MAX: usize = 16;
 const BACKENDS_MAX: usize = 16;
-/// The field.
+/// The field path.
 const FIELD: &str = "spec.priorityGroups";
 
 pub(super) fn read(
@@ -47,7 +47,7 @@ pub(super) fn read(
             if *spoken.get_or_insert(protocol) != protocol {
                 notes.invalid(&field, "all of them must be spoken to in one protocol, see their appProtocol");
             }
-            // Who stands in several groups stands in the first: Envoy knows each host once.
+            // A host in several groups belongs to the first one: Envoy accepts each host once.
             let fresh = own.groups.iter().flatten().filter(|host| known.insert((*host).clone()));
             hosts.extend(fresh.cloned());
             if !found.members.contains(&member) {
@@ -62,7 +62,7 @@ pub(super) fn read(
     spoken.map(|protocol| (Arc::new(found), protocol))
 }
 
-/// The hosts of a Backend that is named.
+/// Returns the hosts of a referenced Backend.
 fn member(
     field: &str,
     member: &ObjectKey,
@@ -84,7 +84,7 @@ fn member(
         notes.unsupported(field, format!("Backend {name} has no hosts of its own: only static ones can be in a group"));
         return None;
     };
-    // They would be spoken to without what it asks for.
+    // The group would use the hosts without the settings of the policy.
     let policies = reader.attached(member, &object.metadata.labels);
     if let Some(policy) = policies.keys().find(|policy| is_policy(policy)) {
         let message = format!(

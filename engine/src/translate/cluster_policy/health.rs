@@ -1,4 +1,4 @@
-//! What a BackendConfigPolicy says of the health of endpoints, and of how much may be under way to them.
+//! Health checks, outlier detection and circuit breakers of BackendConfigPolicy.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use super::notes::Notes;
 use crate::apis::kgateway::backend_config as written;
 use crate::features::upstream::{Breakers, Checked, Outliers, Question};
 
-/// Methods of checks.
+/// HTTP methods of health checks.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"];
-/// Time between two looks at outliers where nothing is set.
+/// Interval of outlier detection where none is set.
 const LOOKS_DEFAULT: Duration = Duration::from_secs(10);
-/// How long outliers are left out where nothing is set.
+/// Ejection time of outliers where none is set.
 const EJECTION_DEFAULT: Duration = Duration::from_secs(30);
-/// The largest share of outliers, in percent, where nothing is set.
+/// The largest share of ejected endpoints, in percent, where none is set.
 const OUTLIERS_DEFAULT: u32 = 10;
-/// Errors in a row that make an outlier where nothing is set.
+/// Consecutive errors that eject an endpoint, where no number is set.
 const ERRORS_DEFAULT: u32 = 5;
 
 pub(super) fn checked(written: &written::HealthCheck, notes: &mut Notes) -> Option<Checked> {

@@ -1,4 +1,4 @@
-//! The hosts that a Backend names.
+//! Static hosts of Backends.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::fault::at;
 use crate::features::hosts::{HOSTS_MAX, Hosts, NamedHost};
 use crate::model::Protocol;
 
-/// Reads the hosts, and what they are spoken to in.
+/// Reads the hosts, and their protocol.
 pub(super) fn read(
     key: &ObjectKey,
     fixed: &Static,
@@ -82,7 +82,7 @@ pub(super) fn host(field: &str, written: &Host, allow_loopback: bool, notes: &mu
     host.zip(port)
 }
 
-/// Does the name end in a number, in which systems that look it up may see an address (`127.1`)?
+/// Returns whether the name ends in a number, which resolvers may interpret as an address (`127.1`).
 fn is_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x")

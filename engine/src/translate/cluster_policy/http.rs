@@ -1,4 +1,4 @@
-//! What a BackendConfigPolicy says of HTTP.
+//! HTTP settings of BackendConfigPolicy.
 
 use super::notes::Notes;
 use crate::apis::kgateway::backend_http as written;
@@ -6,9 +6,9 @@ use crate::apis::kgateway::policy::Quantity;
 use crate::features::buffer::Buffer;
 use crate::features::upstream::{CommonHttp, Http1, Http2, Pings};
 
-/// The smallest window of HTTP/2, and the largest.
+/// The range of HTTP/2 windows, in bytes.
 const WINDOWS: std::ops::RangeInclusive<u32> = 65_535..=2_147_483_647;
-/// The most requests at a time in a connection of HTTP/2.
+/// The most concurrent streams of one HTTP/2 connection.
 const STREAMS_MAX: u32 = 2_147_483_647;
 
 pub(super) fn common(written: &written::CommonHttp, notes: &mut Notes) -> CommonHttp {
@@ -18,7 +18,7 @@ pub(super) fn common(written: &written::CommonHttp, notes: &mut Notes) -> Common
         idle: notes.duration(&format!("{field}.idleTimeout"), written.idle_timeout.as_deref()),
         headers: notes.number(&format!("{field}.maxHeadersCount"), written.max_headers_count, 1, u32::MAX),
         stream: notes.positive(&format!("{field}.maxStreamDuration"), written.max_stream_duration.as_deref()),
-        // None are as many as one likes.
+        // Zero means no limit.
         requests: notes
             .number(&format!("{field}.maxRequestsPerConnection"), requests, 0, u32::MAX)
             .filter(|requests| *requests > 0),

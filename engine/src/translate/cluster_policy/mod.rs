@@ -1,8 +1,8 @@
-//! Policies of back ends: BackendTLSPolicy and BackendConfigPolicy.
+//! Backend policies: BackendTLSPolicy and BackendConfigPolicy.
 //!
-//! What they say is read where a back end is used, so that the version of a policy that is read is that of everything
-//! else there. One that cannot be enforced closes the back end; nobody gets there in a way that a policy does not want.
-//! Each is also looked at on its own, see `plan.rs`: for what is told of it, and for nothing else.
+//! A policy is read where a backend is used, so that its version fits the versions of all other objects there. A policy
+//! that cannot be enforced closes the backend: no request reaches the backend against the policy. `plan.rs` also reads
+//! each policy on its own, only for reports.
 
 mod authorities;
 mod backend_tls;
@@ -39,17 +39,17 @@ use crate::policies::rank;
 use notes::Notes;
 pub(super) use served::served;
 
-/// What a policy is attached to.
+/// The target of a policy.
 pub(super) struct Target<'t> {
     /// The Service or Backend.
     pub(super) key: &'t ObjectKey,
-    /// Its labels.
+    /// The labels of the object.
     pub(super) labels: &'t BTreeMap<String, String>,
     /// The name of the port.
     pub(super) port: Option<&'t str>,
 }
 
-/// On whose behalf a policy is read.
+/// The object, section and role that a policy is read for.
 #[derive(Clone, Copy)]
 struct Behalf<'b> {
     key: &'b ObjectKey,
@@ -57,14 +57,14 @@ struct Behalf<'b> {
     role: Role,
 }
 
-/// What a policy says.
+/// The settings of a policy.
 #[derive(Debug, Default)]
 struct Said {
     configured: Configured,
     tls: Option<UpstreamTls>,
 }
 
-/// Is it a policy of back ends?
+/// Returns whether the object is a backend policy.
 pub(super) fn is_policy(key: &ObjectKey) -> bool {
     is_config(key) || is_tls(key)
 }
@@ -77,10 +77,10 @@ fn is_tls(key: &ObjectKey) -> bool {
     &*key.group == GATEWAY_GROUP && &*key.kind == "BackendTLSPolicy"
 }
 
-/// A policy that cannot be enforced, and a sentence about it.
+/// A policy that cannot be enforced, with the error message.
 pub(super) type Unenforced = (ObjectKey, String);
 
-/// What policies say of a back end, unless one of them cannot be enforced.
+/// Returns the policy settings of a backend; an error where one of the policies cannot be enforced.
 pub(super) fn of(
     target: &Target<'_>,
     protocol: Protocol,
@@ -111,7 +111,7 @@ fn refused(policy: &ObjectKey, target: &ObjectKey, why: &str) -> Unenforced {
     (policy.clone(), message)
 }
 
-/// The policies that count for a back end, those that come first before the others.
+/// The policies that apply to a backend, in the order of precedence.
 struct Found<'a> {
     tls: Option<&'a Arc<Object>>,
     configs: Vec<&'a Arc<Object>>,
@@ -130,7 +130,7 @@ fn find<'a>(target: &Target<'_>, reader: &mut Reader<'a>) -> Result<Found<'a>, U
             false if is_config(&key) => true,
             false => continue,
         };
-        // What is not there to be read is still attached.
+        // A policy that cannot be read is still attached.
         let Some(object) = reader.object(&key) else { return Err(refused(&key, target.key, "it cannot be read")) };
         match is_tls(&key) {
             true => tls.push((is_whole, object.age(), object)),

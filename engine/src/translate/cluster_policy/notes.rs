@@ -1,4 +1,4 @@
-//! Notes taken while a policy of back ends is read, and the values that such policies are made of.
+//! Notes: findings about a backend policy, and readers of the values in such policies.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use crate::apis::kgateway::policy::Unread;
 use crate::check;
 use crate::fault::{Class, Fault};
 
-/// The shortest time that means something.
+/// The shortest meaningful duration.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Something that is wrong with a policy.
+/// A finding about a policy.
 #[derive(Clone, Debug)]
 pub(super) struct Wrong {
     pub(super) class: Class,
     pub(super) field: String,
     pub(super) reason: &'static str,
     pub(super) message: String,
-    /// Was it told when the object was decoded?
+    /// Whether decoding has already reported the finding.
     told: bool,
 }
 
-/// Everything that is wrong with a policy.
+/// All findings about a policy.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Vec<Wrong>);
 
@@ -37,7 +37,7 @@ impl Notes {
         self.0.iter()
     }
 
-    /// All of it in a sentence.
+    /// Returns all findings in one sentence.
     pub(super) fn sentence(&self) -> String {
         let all = self.0.iter().map(|wrong| match wrong.field.is_empty() {
             true => wrong.message.clone(),
@@ -46,7 +46,7 @@ impl Notes {
         all.collect::<Vec<_>>().join("; ")
     }
 
-    /// As faults, but for those that were told before.
+    /// Returns the findings as faults, except those that decoding has reported.
     pub(super) fn faults(&self, key: &ObjectKey) -> Vec<Fault> {
         let own = self.0.iter().filter(|wrong| !wrong.told);
         own.map(|wrong| Fault::new(key, wrong.class, &wrong.field, wrong.reason, &wrong.message)).collect()
@@ -57,7 +57,7 @@ impl Notes {
         self.0.push(Wrong { class, field, reason, message, told: false });
     }
 
-    /// What decoding could not read.
+    /// Adds the fields that decoding could not read.
     pub(super) fn unread(&mut self, unread: &[Unread]) {
         self.0.extend(unread.iter().map(|unread| Wrong {
             class: Class::Invalid,
@@ -68,17 +68,17 @@ impl Notes {
         }));
     }
 
-    /// The content of a field cannot be used.
+    /// Adds a finding: the content of a field is unusable.
     pub(super) fn invalid(&mut self, field: impl Into<String>, message: impl Display) {
         self.note(Class::Invalid, field, "Invalid", message);
     }
 
-    /// A field cannot be served.
+    /// Adds a finding: a field is not supported.
     pub(super) fn unsupported(&mut self, field: impl Into<String>, why: impl Display) {
         self.note(Class::Invalid, field, "Unsupported", format!("this cannot be served: {why}"));
     }
 
-    /// Something that is named is not there, or cannot be used.
+    /// Adds a finding: a referenced object is missing or unusable.
     pub(super) fn missing(&mut self, field: impl Into<String>, reason: &'static str, message: impl Display) {
         self.note(Class::Referential, field, reason, message);
     }
@@ -93,7 +93,7 @@ impl Notes {
         }
     }
 
-    /// A duration that must not be zero.
+    /// Reads a duration that must not be zero.
     pub(super) fn positive(&mut self, field: &str, text: Option<&str>) -> Option<Duration> {
         let duration = self.duration(field, text)?;
         if duration < SHORTEST {
@@ -102,7 +102,7 @@ impl Notes {
         Some(duration)
     }
 
-    /// Whole seconds, at least one.
+    /// Reads a duration as whole seconds, at least one.
     pub(super) fn seconds(&mut self, field: &str, text: Option<&str>) -> Option<u32> {
         let seconds = self.duration(field, text)?.as_secs();
         if seconds == 0 {
@@ -120,7 +120,7 @@ impl Notes {
         number
     }
 
-    /// Text that can be the value of a header.
+    /// Reads text that is usable as a header value.
     pub(super) fn text(&mut self, field: &str, text: Option<&Arc<str>>) -> Arc<str> {
         let Some(text) = text else { return "".into() };
         if let Err(fault) = check::header::value(text) {

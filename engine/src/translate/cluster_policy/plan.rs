@@ -1,4 +1,4 @@
-//! What is told of a policy of back ends, or of a Backend: looked at on its own, whether or not anybody uses it.
+//! Reports on backend policies and Backends: each object is read on its own, used or not.
 
 use std::sync::Arc;
 
@@ -16,24 +16,24 @@ use crate::translate::guard;
 use crate::translate::policy::Target;
 use crate::translate::reader::Reader;
 
-/// What became of a policy of back ends, or of a Backend.
+/// The outcome of a backend policy or Backend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BackEndPlan {
-    /// What is wrong with it.
+    /// The faults.
     pub(crate) faults: Vec<Fault>,
-    /// Why nothing of it can be served; unset where it can.
+    /// Why the object cannot be served at all; unset where it can.
     pub(crate) unenforceable: Option<Arc<str>>,
-    /// References that were not resolved: the reason, and all that is wrong with them.
+    /// Unresolved references: the reason, and all their errors.
     pub(crate) unresolved: Option<(&'static str, Arc<str>)>,
-    /// Is it its references alone that keep it from being served?
+    /// Whether references to certificate authorities are the only errors of the object.
     pub(crate) lacks_authorities: bool,
-    /// The policy that comes before it at one of its targets, and at which.
+    /// The policy with precedence at one of the targets, and this target.
     pub(crate) conflicted: Option<Arc<str>>,
-    /// What it is attached to.
+    /// The targets.
     pub(crate) targets: Vec<Target>,
 }
 
-/// Looks at such an object; `None` where it is gone.
+/// Reads a backend policy or Backend; `None` where it is deleted.
 pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<BackEndPlan> {
     let object = reader.object(key)?;
     let mut notes = Notes::default();
@@ -69,14 +69,14 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Op
     Some(plan)
 }
 
-/// One on which translation failed.
+/// Returns the outcome of an object after failed translation.
 pub(in crate::translate) fn failed(key: &ObjectKey) -> BackEndPlan {
     let fault = guard::fault(key);
     let unenforceable = Some(Arc::from(fault.message.as_str()));
     BackEndPlan { faults: vec![fault], unenforceable, ..BackEndPlan::default() }
 }
 
-/// Looks at the targets. One that does not exist is told: nobody may believe that the policy holds.
+/// Checks the targets. A missing target is reported, so that users do not expect the policy to apply.
 fn attach(key: &ObjectKey, targets: &Targets, plan: &mut BackEndPlan, reader: &mut Reader<'_>) {
     let mut tell = |field: String, message: &str| {
         plan.faults.push(Fault::new(key, Class::Ignored, field, "TargetNotFound", message));
@@ -119,7 +119,7 @@ fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reader: &mut 
     let Some(object) = reader.object(named) else {
         return Some(format!("{} {} does not exist", named.kind, named.namespaced_name()));
     };
-    // Of policies that hold for all ports a section is an error of its own.
+    // For policies that apply to all ports, a section is a separate error.
     let section = target.section_name.as_ref().filter(|_| is_tls(key))?;
     let has = match &object.body {
         Body::Service(service) => service.ports.iter().any(|port| port.name == *section),
@@ -128,7 +128,7 @@ fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reader: &mut 
     (!has).then(|| format!("{} {} has no port {section:?}", named.kind, named.namespaced_name()))
 }
 
-/// The policy that comes before this one at a target.
+/// Returns a message about a policy with precedence over this one at a target.
 fn conflicted(
     key: &ObjectKey,
     targets: &Targets,
@@ -163,7 +163,7 @@ fn conflicted(
     conflicted
 }
 
-/// Do these targets name an object, of whatever section?
+/// Returns whether the targets include an object, in any section.
 pub(super) fn names(targets: &Targets, policy: &ObjectKey, object: &crate::object::Object) -> bool {
     !attachment::sections(targets, &policy.namespace, &object.key, &object.metadata.labels).is_empty()
 }

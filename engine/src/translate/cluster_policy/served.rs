@@ -1,4 +1,4 @@
-//! What a Backend stands for, whichever of its forms is set.
+//! Backends in all forms: static hosts, dynamic forward proxy, AWS Lambda.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::model::{Place, Protocol};
 use crate::translate::backend::Referrer;
 use crate::translate::reader::Reader;
 
-/// What a Backend stands for.
+/// A Backend, resolved.
 pub(in crate::translate) enum Served {
-    /// Hosts that it names, and what they are spoken to in.
+    /// Static hosts, and their protocol.
     Hosts(Arc<Hosts>, Protocol),
-    /// Wherever a request wants to go.
+    /// The host that each request names (dynamic forward proxy).
     Anywhere(Arc<Anywhere>),
-    /// A function, and whether it is called by TLS where no policy says so.
+    /// A function, and whether it is called over TLS where no policy specifies TLS.
     Function(Arc<Function>, bool),
 }
 
-/// What of a Backend is used; a sentence where it cannot be served.
+/// Resolves a Backend; an error message where it cannot be served.
 pub(in crate::translate) fn served(
     key: &ObjectKey,
     backend: &Backend,
@@ -83,7 +83,7 @@ pub(super) fn read(
 }
 
 impl Served {
-    /// What it is spoken to in, where nobody asks for something else.
+    /// Returns the protocol of the backend where no other protocol is required.
     pub(in crate::translate) fn protocol(&self) -> Protocol {
         match self {
             Served::Hosts(_, protocol) => *protocol,
@@ -91,8 +91,8 @@ impl Served {
         }
     }
 
-    /// Why it cannot be used like this: in this protocol, with what policies say, for requests of clients or for something
-    /// else, with or without health checks of hosts that are looked up.
+    /// Checks that the Backend supports this use: the protocol, the policy settings, client requests or other requests,
+    /// and whether health checks of hosts with DNS names are enabled. Returns the error message otherwise.
     pub(in crate::translate) fn fits(
         &self,
         upstream: &Upstream,
@@ -114,7 +114,7 @@ impl Served {
         }
     }
 
-    /// How it is spoken to, with what policies say.
+    /// Returns the upstream settings: the policy settings, and TLS where the Backend itself requires it.
     pub(in crate::translate) fn with(&self, mut upstream: Upstream, protocol: Protocol) -> Upstream {
         let system = |names| Some(Validation { trust: Trust::System, names });
         match self {
@@ -134,7 +134,7 @@ impl Served {
         upstream
     }
 
-    /// Where it is.
+    /// Returns the place of the backend.
     pub(in crate::translate) fn place(self) -> Place {
         match self {
             Served::Hosts(hosts, _) => Place::Hosts(hosts),

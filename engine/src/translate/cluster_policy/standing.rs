@@ -1,4 +1,5 @@
-//! Where policies of back ends say something, and how much of it counts. Read only when it is asked for.
+//! Effect of backend policies: the Gateways where a policy applies, and the part of its settings that takes effect.
+//! Computed on request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,29 +12,29 @@ use crate::snapshot::ObjectSnapshot;
 use crate::translate::reader::Input;
 use crate::translate::{Translator, Unit};
 
-/// How much of a policy counts at a Gateway.
+/// The effect of a policy at a Gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Standing {
-    /// Do others come before it in some fields?
+    /// Whether other policies take precedence in some fields.
     pub(crate) merged: bool,
-    /// Do others come before it in all of them?
+    /// Whether other policies take precedence in all fields.
     pub(crate) overridden: bool,
-    /// Does a BackendTLSPolicy come before what it says of TLS?
+    /// Whether a BackendTLSPolicy takes precedence over its TLS settings.
     pub(crate) tls_overridden: bool,
 }
 
 impl Translator {
-    /// What became of a policy of back ends, or of a Backend.
+    /// Returns the outcome of a backend policy or Backend.
     pub(crate) fn back_end(&self, key: &ObjectKey) -> Option<&plan::BackEndPlan> {
         self.back_ends.get(key).map(|plan| &**plan)
     }
 
-    /// Is it a policy of back ends that routes use?
+    /// Returns whether the object is a backend policy that routes use.
     pub(in crate::translate) fn guards_back_ends(&self, key: &ObjectKey) -> bool {
         super::is_policy(key) && !self.routes_using(key).is_empty()
     }
 
-    /// The routes that use a back end at which a policy stands, also by way of other policies.
+    /// Returns the routes that use a backend of a policy, also by way of other policies.
     pub(crate) fn routes_using(&self, policy: &ObjectKey) -> BTreeSet<ObjectKey> {
         let mut routes = self.routes_reading(policy);
         let readers = self.readers.get(&Input::Object(policy.clone()));
@@ -45,7 +46,7 @@ impl Translator {
         routes
     }
 
-    /// The Gateways at which a policy of back ends says something, and how much of it counts.
+    /// Returns the Gateways where a backend policy applies, with its effect.
     pub(crate) fn standings(&self, policy: &ObjectKey, objects: &ObjectSnapshot) -> BTreeMap<ObjectKey, Standing> {
         let mut standings: BTreeMap<ObjectKey, Standing> = BTreeMap::new();
         for route in self.routes_using(policy) {
@@ -71,7 +72,7 @@ impl Translator {
         standings
     }
 
-    /// How much of it counts at a back end; `None` where it is not attached to it.
+    /// Returns the effect of a policy at a backend; `None` where the policy is not attached to the backend.
     fn standing_at(&self, policy: &ObjectKey, place: &ObjectKey, objects: &ObjectSnapshot) -> Option<Standing> {
         let (own, place) = (objects.get(policy)?, objects.get(place)?);
         let Body::BackendConfigPolicy(written) = &own.body else { return None };

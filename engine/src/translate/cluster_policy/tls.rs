@@ -1,5 +1,5 @@
-//! What a BackendConfigPolicy says of TLS. The certificate of a back end is always checked, unless the policy says in so
-//! many words that it is not.
+//! TLS settings of BackendConfigPolicy. The certificate of a backend is always verified, unless the policy explicitly
+//! disables the verification.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::translate::reader::Reader;
 
 /// Entries of one list of names or algorithms.
 const LIST_MAX: usize = 64;
-/// Bytes of a name in ALPN.
+/// Bytes of an ALPN protocol name.
 const ALPN_BYTES_MAX: usize = 255;
-/// The field.
+/// The field path.
 const FIELD: &str = "spec.tls";
-/// Why files are not served.
-const FILES: &str = "whoever writes a policy would choose among the files of a proxy that serves others as well; use \
-                     secretRef";
+/// Why files are not supported.
+const FILES: &str =
+    "the author of a policy would choose among files of a proxy that serves other teams as well; use secretRef";
 
 pub(super) fn read(
     key: &ObjectKey,
@@ -75,7 +75,7 @@ pub(super) fn read(
     })
 }
 
-/// Whom to trust, and what the back end is shown, as a Secret has it.
+/// Returns the certificate authorities and the client certificate of a Secret.
 fn of_secret(
     key: &ObjectKey,
     written: &written::Named,
@@ -96,7 +96,7 @@ fn of_secret(
     let trust = match authorities::of(&secret, behalf, reader) {
         Ok(authorities) => Some(Trust::Bundle { from: vec![secret.clone()], authorities }),
         Err(why) => {
-            notes.missing(&field, "InvalidCACertificateRef", format!("{why}; nobody would know the back end by it"));
+            notes.missing(&field, "InvalidCACertificateRef", format!("{why}; it does not identify the backend"));
             None
         }
     };
@@ -132,7 +132,7 @@ fn names(written: &written::Tls, notes: &mut Notes) -> Vec<AltName> {
         .collect()
 }
 
-/// A list of texts that say something.
+/// Reads a list of texts, each non-empty and without spaces.
 fn list(field: &str, written: Option<&[Arc<str>]>, notes: &mut Notes) -> Vec<Arc<str>> {
     let written = written.unwrap_or_default();
     if written.len() > LIST_MAX {

@@ -1,4 +1,4 @@
-//! How a back end must be spoken to today, for those who look at clusters that were made before.
+//! Current TLS requirements of backends, for checks of clusters that were made earlier.
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::TransportSocket;
@@ -13,9 +13,9 @@ use crate::translate::backend::{Referrer, Sent};
 use crate::translate::overlay::Overlay;
 
 impl Translator {
-    /// The ways in which a Service's port, or a Backend, may be spoken to where policies of today ask for TLS: none
-    /// where it must not be spoken to at all. `None` where no object asks for TLS. `over`: policies that are read in
-    /// other versions.
+    /// Returns the allowed transport sockets for a Service's port or a Backend where current policies require TLS; the
+    /// list is empty where no connection is allowed. Returns `None` where no object requires TLS. `over` has policies
+    /// that are read in other versions.
     pub(crate) fn secured(
         &self,
         place: &ObjectKey,
@@ -44,7 +44,7 @@ impl Translator {
         let mut sockets = Vec::new();
         for protocol in [Protocol::Http1, Protocol::H2c] {
             let Ok(upstream) = super::of(&target, protocol, &referrer, &mut reader) else { return Some(Vec::new()) };
-            // Of a Service with several ports a policy may be for another one.
+            // If the Service has several ports, the policy may be for another port.
             upstream.tls.as_ref()?;
             let mut cluster = Cluster::default();
             upstream.apply(&mut cluster);
@@ -53,7 +53,7 @@ impl Translator {
         Some(sockets)
     }
 
-    /// The policies of back ends that are attached to a Service or Backend today.
+    /// Returns the backend policies that are currently attached to a Service or Backend.
     pub(crate) fn policies_of_back_end(&self, place: &ObjectKey, objects: &ObjectSnapshot) -> Vec<ObjectKey> {
         let Some(object) = objects.get(place) else { return Vec::new() };
         let attached = self.reader(None, objects).attached(place, &object.metadata.labels);

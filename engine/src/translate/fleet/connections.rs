@@ -1,5 +1,5 @@
-//! What ListenerPolicies say to a Gateway: whom its listeners tell of requests, and against what certificates of clients
-//! are checked.
+//! ListenerPolicy settings of a Gateway: services for access logs and traces, and the validation of client
+//! certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::translate::policy::connections::Connections;
 use crate::translate::policy::said::Said;
 use crate::translate::ports;
 
-/// What policies say to one of Envoy's listeners.
+/// Policy settings of one Envoy listener.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ToldListener {
-    /// What they say, and that as a content that is refused for itself where it has one.
+    /// The policy fields, each with its content if Envoy can refuse the field by itself.
     pub(crate) said: BTreeMap<Said, Option<Content>>,
-    /// What is the chains' own without it, by their names; empty where nothing is said.
+    /// The contents of the filter chains without these settings, by chain name; empty where no policy applies.
     pub(crate) bare: BTreeMap<String, Content>,
 }
 
 impl Fleet {
-    /// What policies say to the listener of this name.
+    /// Returns the policy settings of the named listener.
     pub(in crate::translate) fn told_listener(&self, name: &str) -> ToldListener {
         let mut told = ToldListener::default();
         let connections = &self.levels.connections;
@@ -37,7 +37,7 @@ impl Fleet {
         let listeners = self.plan.all().filter(|listener| listener.standing != Standing::Out);
         let behind = listeners.filter(|listener| is_meant(listener.port));
         let tables: BTreeSet<_> = behind.map(|listener| listener.table()).collect();
-        // What is said to a socket is said to each of its tables.
+        // Settings of a socket apply to each of its tables.
         for connection in tables.iter().filter_map(|table| connections.tables.get(table)) {
             let texts: BTreeMap<_, _> = chain_parts::texts(&connection.settings).into_iter().collect();
             let said = connection.owners.iter();
@@ -50,14 +50,14 @@ impl Fleet {
         told
     }
 
-    /// The listener of this name, with this said to it.
+    /// Returns the bytes of the named listener with the given connection settings.
     pub(in crate::translate) fn listener_with(&self, name: &str, connections: &Connections) -> Option<Bytes> {
         let ports = ports::ports(&self.key, &self.plan, connections, |table| self.filters(table));
         let (port, _) = ports.into_iter().find(|(port, _)| names::listener(port.address.port()) == name)?;
         Some(encode::listener::encode(&port))
     }
 
-    /// Something else is said from now on.
+    /// Applies changed connection settings.
     pub(super) fn connect(&mut self, before: &Connections) {
         self.dirty_listeners = true;
         let (old, new) = (before.remotes(), self.levels.connections.remotes());
@@ -67,7 +67,7 @@ impl Fleet {
 }
 
 impl Connections {
-    /// Whom listeners tell of requests, and who says so.
+    /// Returns the services for access logs and traces of the listeners, each with the policy that names it.
     pub(in crate::translate) fn remotes(&self) -> BTreeSet<(Remote, ObjectKey)> {
         let all = self.tables.values().flat_map(|connection| {
             let owners = &connection.owners;
@@ -79,7 +79,7 @@ impl Connections {
         all.collect()
     }
 
-    /// What certificates of clients are checked against.
+    /// Returns the CA certificates for the validation of client certificates.
     pub(in crate::translate) fn trusts(&self) -> impl Iterator<Item = (Arc<str>, Arc<Resource>)> {
         let clients = self.tables.values().filter_map(|connection| connection.settings.clients());
         clients.map(|clients| clients.trust.resource()).map(|resource| (resource.name.clone(), Arc::new(resource)))

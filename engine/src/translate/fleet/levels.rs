@@ -1,8 +1,8 @@
-//! What policies of a Gateway and of its listeners say to what its Envoys have.
+//! Settings that policies of a Gateway and of its listeners apply to the resources of its Envoys.
 //!
-//! Settings stand where the policy is attached: in the route configuration or in the hosts of a plain listener. What
-//! routes are told there besides is put into each of them: time limits and the like, and for guards of their own what
-//! stays in force of those further away.
+//! Settings are placed where the policy is attached: in the route configuration, or in the virtual hosts of a plain
+//! listener. Settings of routes are put into each route: time limits and similar fields and, for a route with guards of
+//! its own, the guards of outer levels that stay in force.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,24 +22,24 @@ use crate::translate::policy::said::Said;
 use crate::translate::route::{Rendered, RoutePlan};
 use crate::translate::table::{Host, TableName};
 
-/// What policies of a Gateway say to the filters that protect a host.
+/// Settings that policies of a Gateway apply to the filters that protect a host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct GatewayGuards {
-    /// In the route configuration.
+    /// The settings in the route configuration.
     pub(crate) configuration: Guarding,
-    /// In the host.
+    /// The settings in the virtual host.
     pub(crate) host: Guarding,
-    /// Of these, those that must be in the chain, the closer first.
+    /// The guards among them that must be in the chain, the inner level first.
     pub(crate) levels: [Guards; 2],
-    /// What those policies say, and where: in which route configuration, and to which plain listener's hosts.
+    /// The policy fields. Their place is the route configuration, and the plain listener that owns the host.
     pub(crate) said: BTreeSet<Said>,
     pub(crate) place: Option<(TableName, Option<Arc<str>>)>,
-    /// Is all of it closed?
+    /// Whether policies close the host.
     pub(crate) closed: bool,
 }
 
 impl Fleet {
-    /// What policies say to the Gateway changed.
+    /// Applies changed policy settings of the Gateway.
     pub(in crate::translate) fn set_levels(&mut self, levels: Arc<LevelPlan>) {
         if self.levels == levels {
             return;
@@ -73,7 +73,7 @@ impl Fleet {
         self.set_level_remotes();
     }
 
-    /// The clusters of those whom filters ask for policies of the Gateway and its listeners.
+    /// Updates the clusters of the external services that the filters of Gateway and listener policies call.
     fn set_level_remotes(&mut self) {
         let open = self.levels.each().filter(|(scope, _)| !self.is_closed_at(scope));
         let filters: Vec<ChainFilter> = open.flat_map(|(_, level)| level.guards.filters()).collect();
@@ -84,16 +84,16 @@ impl Fleet {
         before.difference(&after).for_each(|remote| self.release_remote(remote, &own));
     }
 
-    /// The plain listener that has a host: the most specific one of its port.
+    /// Returns the plain listener that owns a host: the most specific one of its port.
     fn listener_of(&self, table: &TableName, host: &Host) -> Option<Arc<str>> {
         let TableName::Port(port) = table else { return None };
         let of_host = self.plan.on_port(*port).filter(|listener| !listener.https && listener.host().covers(host));
         of_host.min_by_key(|listener| listener.host().specificity()).map(|listener| listener.name.clone())
     }
 
-    /// What policies say to a host, the more specific first.
+    /// Returns the policy levels of a host, the more specific first.
     pub(super) fn levels_at(&self, table: &TableName, host: &Host) -> [Option<&Arc<Level>>; 2] {
-        // There may be thousands of listeners.
+        // There may be thousands of listeners to search.
         if self.levels.listeners.is_empty() {
             return [None, self.levels.tables.get(table)];
         }
@@ -101,7 +101,8 @@ impl Fleet {
         [own, self.levels.tables.get(table)]
     }
 
-    /// The policy that closes every place of a route object where these are what policies say; none where it is open.
+    /// Returns the policy that closes every place of a route object under the given policy settings; `None` where a
+    /// place is open.
     pub(in crate::translate) fn closed_by<'l>(&self, plan: &RoutePlan, levels: &'l LevelPlan) -> Option<&'l ObjectKey> {
         let mut by = None;
         for (_, table, host) in plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key) {
@@ -113,12 +114,13 @@ impl Fleet {
         by
     }
 
-    /// What policies say to it.
+    /// Returns the policy settings of the fleet.
     pub(in crate::translate) fn levels(&self) -> &Arc<LevelPlan> {
         &self.levels
     }
 
-    /// What policies say to the route configuration of this name and to its hosts, where it is not closed.
+    /// Returns the policy fields that apply to the named route configuration and to its hosts; empty where policies
+    /// close it.
     pub(in crate::translate) fn said(&self, resource: &str) -> BTreeSet<Said> {
         let table = self.tables.keys().find(|name| names::route_configuration(name) == resource);
         let Some(table) = table.filter(|_| *self.levels != LevelPlan::default()) else { return BTreeSet::new() };
@@ -131,30 +133,30 @@ impl Fleet {
         let scopes = own.map(|listener| Scope::Listener(listener.name.clone())).chain([whole]);
         let open = scopes.filter(|scope| !self.is_closed_at(scope));
         let said = open.filter_map(|scope| self.levels.at(&scope)).flat_map(|level| level.said.iter());
-        // What is said to listeners stands there.
+        // Connection settings are part of listeners, not of route configurations.
         said.filter(|said| !said.is_of_connection()).cloned().collect()
     }
 
-    /// Is a host closed because a policy cannot be enforced?
+    /// Returns whether a policy that cannot be enforced closes a host.
     pub(in crate::translate) fn is_closed(&self, table: &TableName, host: &Host) -> bool {
         let own = || self.listener_of(table, host).map(Scope::Listener);
         self.is_closed_at(&Scope::Table(table.clone()))
             || (!self.levels.listeners.is_empty() && own().is_some_and(|own| self.is_closed_at(&own)))
     }
 
-    /// The policy that closes a host because it cannot be enforced.
+    /// Returns the policy that cannot be enforced and therefore closes a host.
     pub(in crate::translate) fn closing(&self, table: &TableName, host: &Host) -> Option<&ObjectKey> {
         let own = || self.listener_of(table, host).and_then(|name| self.levels.listeners.get(&name));
         let closed = self.levels.tables.get(table).and_then(|level| level.closed.as_ref());
         closed.or_else(|| own()?.closed.as_ref()).map(|(policy, _)| policy)
     }
 
-    /// The same of a route configuration, or of all hosts of a plain listener.
+    /// Returns whether a policy closes a route configuration, or all hosts of a plain listener.
     pub(super) fn is_closed_at(&self, scope: &Scope) -> bool {
         self.levels.at(scope).is_some_and(|level| level.closed.is_some())
     }
 
-    /// What policies say to the filters that protect a host.
+    /// Returns the settings that policies apply to the filters that protect a host.
     pub(in crate::translate) fn guards(&self, configuration: &str, domain: &str) -> GatewayGuards {
         let table = self.tables.keys().find(|name| names::route_configuration(name) == configuration);
         let Some(table) = table.filter(|_| *self.levels != LevelPlan::default()) else {
@@ -176,12 +178,12 @@ impl Fleet {
     }
 }
 
-/// Do policies say something that single routes are told?
+/// Returns whether policies have settings that are put into single routes.
 pub(super) fn speaks(levels: &[Option<&Arc<Level>>]) -> bool {
     levels.iter().flatten().any(|level| !level.action.is_empty() || !level.guards.is_empty())
 }
 
-/// A route with what policies of listeners and Gateways say to it; `None` where they say nothing.
+/// Returns a route with the settings of listener and Gateway policies; `None` where they change nothing.
 pub(super) fn told(rendered: &Rendered, levels: &[Option<&Arc<Level>>]) -> Option<Arc<Rendered>> {
     let says = levels.iter().flatten().any(|level| !level.action.is_empty());
     if !speaks(levels) || (!says && rendered.route.guards.is_empty()) {

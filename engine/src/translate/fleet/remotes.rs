@@ -1,4 +1,5 @@
-//! Whom the filters of a Gateway's chains ask: their clusters, there as long as a route needs them, and the filters.
+//! External services that the filters of a Gateway's chains call: their clusters, which exist as long as a route needs
+//! them, and the filters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Fleet {
             return self.put_remote(remote);
         }
         self.remotes.remove(remote);
-        // Of an object that has changed the cluster has the same name.
+        // The cluster of a changed object keeps its name.
         let name = names::remote(remote);
         let other = self.remotes.keys().find(|other| names::remote(other) == name);
         if let Some(other) = other.cloned() {
@@ -59,7 +60,7 @@ impl Fleet {
 
     fn put_remote(&mut self, remote: &Remote) {
         let mut origins: Origins = remote.origins().into_iter().cloned().collect();
-        // A host outside is nobody's object: it is there for those who ask it.
+        // An external host is not an object; its origins are the objects that use it.
         if matches!(remote, Remote::Host(_)) {
             let users: Origins = self.remotes.get(remote).into_iter().flatten().cloned().collect();
             origins = Origins::union([&origins, &users]);
@@ -68,7 +69,7 @@ impl Fleet {
         self.put(ResourceType::Cluster, Arc::new(resource));
     }
 
-    /// The endpoints of groups of several Services.
+    /// Updates the endpoints of groups with several Services.
     pub(super) fn finish_groups(&mut self, endpoints: &HashMap<ServicePort, Arc<Resource>>) {
         let groups: Vec<Arc<Group>> = self.remotes.keys().filter_map(several).cloned().collect();
         for group in groups {
@@ -83,14 +84,14 @@ impl Fleet {
         }
     }
 
-    /// What the filters of all its chains need to know in secret.
+    /// Returns the secrets that the filters of all its chains need.
     pub(super) fn secrets_of_filters(&self) -> BTreeMap<Arc<str>, Arc<Resource>> {
         let filters = self.tables.keys().flat_map(|table| self.filters(table));
         let secrets = filters.flat_map(|filter| filter.secrets());
         secrets.map(|secret| (secret.name.clone(), Arc::new(secret))).collect()
     }
 
-    /// The filters that a table, its hosts and their routes ask for.
+    /// Returns the filters that a table, its hosts and their routes require.
     pub(super) fn filters(&self, table: &TableName) -> Vec<ChainFilter> {
         let hosts = self.tables.get(table).into_iter().flat_map(|table| table.hosts.values());
         let level = self.levels.tables.get(table).filter(|_| !self.is_closed_at(&Scope::Table(table.clone())));

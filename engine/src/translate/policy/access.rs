@@ -1,4 +1,4 @@
-//! Fields that say who may come in.
+//! Fields that restrict access.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::features::ip_filter::IpRange;
 use crate::features::rbac::Conditions;
 use crate::policies::settings::{ACL, Piece};
 
-/// The entry of a Secret that holds users where none is named.
+/// Default entry of a Secret that contains users.
 const USERS_KEY: &str = ".htpasswd";
-/// The header that holds a key where no place is named.
+/// Default header that contains an API key.
 const KEY_HEADER: &str = "api-key";
-/// How a rule without a name is called.
+/// Default name of a rule.
 const NAMELESS: &str = "rule";
 
 pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
@@ -66,7 +66,7 @@ fn acl(written: &WrittenAcl, reading: &mut Reading<'_, '_>) -> Option<Acl> {
         ranges.push((index, name, allow, &rule.cidrs));
     }
     for (index, name, allow, cidrs) in ranges {
-        // It is told in a header.
+        // A response header contains the name.
         let checked = check::header::value(&name).err();
         flaws.extend(checked.map(|fault| Flaw::new(format!("rules[{index}].name"), fault)));
         if cidrs.is_empty() {
@@ -108,7 +108,7 @@ fn acl(written: &WrittenAcl, reading: &mut Reading<'_, '_>) -> Option<Acl> {
     usable.then_some(acl)
 }
 
-/// Is it the first address of its range? Otherwise it was meant to be another range.
+/// Checks that the address is the first of its range. Otherwise the range is probably a mistake.
 fn has_no_host_bits(range: &IpRange) -> bool {
     match range.address {
         std::net::IpAddr::V4(address) => u32::from(address).checked_shl(range.length.into()).unwrap_or(0) == 0,
@@ -207,7 +207,7 @@ fn api_key_auth(written: &WrittenKeys, reading: &mut Reading<'_, '_>) -> Option<
         return None;
     }
     if clients.is_empty() {
-        reading.missing("spec.apiKeyAuth", "NoKeys", "there is no key: nobody could come in");
+        reading.missing("spec.apiKeyAuth", "NoKeys", "there is no key, so that no request would be allowed");
         return None;
     }
     let sources = sources(written, reading)?;
@@ -222,7 +222,7 @@ fn api_key_auth(written: &WrittenKeys, reading: &mut Reading<'_, '_>) -> Option<
     Some(Setting::ApiKeyAuth(ApiKeyAuth { clients, sources, client_header, hide }))
 }
 
-/// Takes the keys of a Secret in; nothing of them is repeated in what is told.
+/// Reads the keys of a Secret. Messages contain no part of a key.
 fn keys(
     field: &str,
     data: &BTreeMap<String, bytes::Bytes>,

@@ -1,9 +1,9 @@
-//! What ListenerPolicies say to the listeners of a Gateway.
+//! Settings of ListenerPolicies for the listeners of a Gateway.
 //!
-//! Not every listener is one to Envoy: those without TLS share a connection manager with all others of their port, and all
-//! of a port share its socket. What policies of single listeners say about what is shared holds where all that share it
-//! say the same. Otherwise it holds for none of them, and what the policies of the whole Gateway say holds; a listener
-//! that would go unguarded by this is closed.
+//! Listeners of Gateway API share parts in Envoy: listeners without TLS share a connection manager with all other such
+//! listeners of their port, and all listeners of a port share its socket. A setting of a policy for a single listener
+//! applies to a shared part only if all sharing listeners have the same setting. Otherwise it applies to none of them,
+//! and the settings of the policies for the whole Gateway apply; a listener that would lose a guard is closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,40 +22,40 @@ use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::ListenerPlan;
 use crate::translate::table::TableName;
 
-/// The field that asks clients for certificates.
+/// Field of the verification of client certificates.
 const CLIENTS: Field = "clientCertificateValidation";
 
-/// What is said to a connection manager or to a socket.
+/// Settings of a connection manager or a socket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Connection {
-    /// What is said.
+    /// The settings.
     pub(crate) settings: Arc<ListenerSettings>,
-    /// Who said it, by field.
+    /// The policy setting that each field comes from.
     pub(crate) owners: BTreeMap<Field, Said>,
-    /// What it is made of.
+    /// Origins of the settings.
     pub(crate) origins: Origins,
 }
 
-/// What is said to the listeners of a Gateway.
+/// Settings for the listeners of a Gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Connections {
-    /// To connection managers.
+    /// Settings of connection managers.
     pub(crate) tables: BTreeMap<TableName, Arc<Connection>>,
-    /// To sockets, by port.
+    /// Settings of sockets, by port.
     pub(crate) sockets: BTreeMap<u16, Arc<Connection>>,
-    /// Policies of which something does not hold because others say something else, and what.
+    /// Policies with settings that do not apply because of different settings of other policies, and a message.
     pub(crate) conflicts: BTreeMap<ObjectKey, Arc<str>>,
 }
 
-/// Policies in the order in which they come first.
+/// Policies in order of precedence.
 pub(super) type Ordered<'p> = Vec<(&'p ObjectKey, &'p Arc<PolicyPlan>)>;
 
-/// What is said to one listener, and who says it.
+/// Settings of one listener, with their policies.
 struct Told<'l> {
     listener: &'l ListenerPlan,
     parts: BTreeMap<Field, Part>,
     owners: BTreeMap<Field, Said>,
-    /// What is said to the Gateway as a whole.
+    /// Settings for the whole Gateway.
     base: BTreeMap<Field, Part>,
     base_owners: BTreeMap<Field, Said>,
     origins: Origins,
@@ -88,7 +88,7 @@ impl<'l> Told<'l> {
     }
 }
 
-/// What those who share something are told, and which of them do not get what was said to them.
+/// Settings of a shared part, and the listeners that lose their own settings.
 #[derive(Default)]
 struct Agreed {
     parts: BTreeMap<Field, Part>,
@@ -111,7 +111,8 @@ impl Agreed {
                 agreed.put(field, first, owner);
                 continue;
             }
-            // Ports as they are written may differ where they are bound as one: who says nothing in particular counts.
+            // Listeners with different declared ports may share one bound port: the first setting for the whole Gateway
+            // applies.
             let bases = all.iter().map(|said| said.base.get(field).filter(|part| wanted(part)));
             let base = all.iter().zip(bases).find(|(_, base)| base.is_some());
             let (owner, base) = match base {
@@ -138,7 +139,7 @@ impl Agreed {
     }
 }
 
-/// What does not hold, and what is closed by that.
+/// Settings that do not apply, and the listeners that are closed as a result.
 #[derive(Default)]
 struct Notes<'l> {
     closings: Vec<(&'l ListenerPlan, ObjectKey, Class, String)>,
@@ -154,7 +155,7 @@ impl<'l> Notes<'l> {
             let ListenerPlan { name, declared_port, .. } = said.listener;
             let message = format!(
                 "{field} does not hold for listener {name}: it shares {shared} with the other listeners of port \
-                 {declared_port}, to which something else is said"
+                 {declared_port}, which have another value"
             );
             if said.parts.get(field).is_some_and(Part::guards) {
                 self.closings.push((said.listener, policy.policy().clone(), Class::Conflict, message.clone()));
@@ -164,7 +165,7 @@ impl<'l> Notes<'l> {
     }
 }
 
-/// Works out what is said to the listeners of a Gateway, and closes those that would go unguarded.
+/// Computes the settings for the listeners of a Gateway, and closes listeners that would lose a guard.
 pub(super) fn plan<'p>(
     key: &ObjectKey,
     gateway: &GatewayPlan,
@@ -172,7 +173,7 @@ pub(super) fn plan<'p>(
     whole: &Ordered<'p>,
     levels: &mut LevelPlan,
 ) {
-    // A listener that is served with an earlier version of its certificate has the settings of any other.
+    // A listener that is served with an earlier version of its certificate has the usual settings.
     let placed = gateway.listeners.iter().filter(|listener| listener.has_place());
     let all: Vec<Told<'_>> = placed.map(|listener| Told::new(listener, &own(listener), whole)).collect();
     if all.iter().all(|said| said.parts.is_empty()) {
@@ -188,7 +189,7 @@ pub(super) fn plan<'p>(
         notes.overruled(&behind, &agreed, "its socket");
         let socket = agreed.connection(&service);
         let mut put = |table: TableName, mut agreed: Agreed| {
-            // It is part of what guards each of its chains.
+            // The settings of the socket are part of the guard of each filter chain.
             if let Some(socket) = &socket {
                 agreed.parts.extend(socket.settings.parts.iter().map(|(field, part)| (*field, part.clone())));
                 agreed.owners.extend(socket.owners.iter().map(|(field, owner)| (*field, owner.clone())));
@@ -231,7 +232,7 @@ pub(super) fn plan<'p>(
     levels.connections = connections;
 }
 
-/// Nothing of a listener is answered.
+/// Closes a listener as a whole.
 fn close(listener: &ListenerPlan, policy: ObjectKey, why: Unenforceable, levels: &mut LevelPlan) {
     let level = match listener.https {
         true => levels.tables.entry(listener.table()).or_default(),
@@ -242,7 +243,7 @@ fn close(listener: &ListenerPlan, policy: ObjectKey, why: Unenforceable, levels:
     level.closed.get_or_insert((policy, why));
 }
 
-/// Route configurations demand of chains that they are guarded as they are today.
+/// Makes route configurations require filter chains with today's guards.
 fn guard(connections: &Connections, levels: &mut LevelPlan) {
     for (table, connection) in &connections.tables {
         let Some(label) = connection.settings.label() else { continue };

@@ -1,4 +1,4 @@
-//! Services that see requests and responses on their way, by a GatewayExtension.
+//! `extProc`: external processing of requests and responses, by a GatewayExtension.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     }
 }
 
-/// The service of a GatewayExtension.
+/// Returns the service of a GatewayExtension.
 fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc<ProcessingService>> {
     let (key, extension) = extensions::extension("extProc", reference, reading)?;
     let mut used = Used { key: &key, field: "extProc", reading };
@@ -45,7 +45,7 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
         return None;
     };
     match written.route_cache_action.as_deref() {
-        // Both leave the route as it is.
+        // Both keep the route.
         None | Some("FromResponse" | "Retain") => {}
         Some("Clear") => {
             let message =
@@ -76,7 +76,7 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
         others.push(modes_at(&format!("allowedProcessingModeOverrides[{index}]"), written, &mut used)?);
     }
     let (place, weight) = place(written.filter_stage.as_ref(), &mut used)?;
-    // As in kgateway: what is shown is not protected by it, unless somebody says so.
+    // As in kgateway: external processing fails open by default.
     let fail_open = *fail_open != Some(false);
     let metadata = written.metadata_options.clone().unwrap_or_default().forwarding.unwrap_or_default();
     let message_timeout = used.duration("extProc.messageTimeout", written.message_timeout.as_deref());
@@ -106,7 +106,7 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
     flaws.is_empty().then(|| Arc::new(service))
 }
 
-/// What it is shown; or the field that cannot be read, and why.
+/// Returns the processing modes; or the invalid field with the reason.
 fn modes(written: &ProcessingMode) -> Result<Modes, (&'static str, String)> {
     let sent = |field, text: &Option<Arc<str>>| match text.as_deref() {
         None | Some("DEFAULT") => Ok(None),
@@ -139,7 +139,7 @@ fn modes(written: &ProcessingMode) -> Result<Modes, (&'static str, String)> {
     })
 }
 
-/// Its place among filters, and its weight there.
+/// Returns the position among the filters, and the weight at this position.
 fn place(written: Option<&FilterStage>, used: &mut Used<'_, '_, '_>) -> Option<(Place, i32)> {
     let Some(FilterStage { stage, predicate, weight }) = written else { return Some((Place::default(), 0)) };
     let before = match predicate.as_deref() {

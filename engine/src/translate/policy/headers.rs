@@ -14,7 +14,7 @@ use crate::features::metadata::Metadata;
 use crate::features::secret_headers::SecretHeaders;
 use crate::policies::settings::Piece;
 
-/// What a template of Inja begins with; Envoy knows none.
+/// Begin of an Inja template; Envoy does not support templates.
 const TEMPLATES: [&str; 3] = ["{{", "{%", "{#"];
 
 pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
@@ -23,7 +23,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
         let (response, others_of_secrets) = edits("headerModifiers.response", written.response.as_ref(), reading);
         let setting = Setting::Headers(HeaderMutations { request, response });
         let secret = SecretHeaders::new(HeaderMutations { request: of_secrets, response: others_of_secrets });
-        // What is said further away does not count, of this filter either.
+        // The less specific settings of this filter are overridden as well.
         let secret = if secret.is_empty() { Setting::Off } else { Setting::SecretHeaders(secret) };
         let settings = vec![(Filter::HeaderMutation, Arc::new(setting)), (Filter::SecretHeaders, Arc::new(secret))];
         reading.piece("headerModifiers", Piece::Filters(settings));
@@ -46,7 +46,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     }
 }
 
-/// Changes, and those whose values are in Secrets.
+/// Reads changes to headers, and separately those with values from Secrets.
 pub(super) fn edits(
     field: &str,
     written: Option<&HeaderFilter>,
@@ -76,7 +76,7 @@ pub(super) fn edits(
     (edits, secret)
 }
 
-/// Is there a template in it?
+/// Checks whether a value contains a template.
 pub(super) fn is_template(value: &str) -> bool {
     TEMPLATES.iter().any(|template| value.contains(template))
 }
@@ -84,7 +84,7 @@ pub(super) fn is_template(value: &str) -> bool {
 fn transform(field: &str, written: Option<&Transform>, reading: &mut Reading<'_, '_>) -> HeaderEdits {
     let mut edits = HeaderEdits::default();
     let Some(written) = written else { return edits };
-    // Envoy's own filters leave bodies alone.
+    // Envoy's built-in filters do not change bodies.
     if written.body.as_ref().is_some_and(|body| body.parse_as.as_deref() != Some("None") || body.value.is_some()) {
         reading.unsupported(format!("{field}.body"));
     }

@@ -1,7 +1,7 @@
-//! The policies of a Gateway and of the ListenerSets that joined it: which of them hold for which listeners.
+//! Policies of a Gateway and of the ListenerSets that joined it: the listeners that each policy applies to.
 //!
-//! A policy of a Gateway as a whole holds for all its listeners, also for those of sets; one of a set for the set's, and
-//! for nobody else's. A section is a listener of the object that the policy names.
+//! A policy of a whole Gateway applies to all of its listeners, including those of ListenerSets. A policy of a
+//! ListenerSet applies to the listeners of this ListenerSet only. A section is a listener of the target object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::super::reader::Reader;
 use super::{PolicyPlan, targets};
 use crate::policies::attachment::Section;
 
-/// A policy, what it says, and the part of an object that it is attached to.
+/// A policy, its settings, and the part of an object that it is attached to.
 pub(in crate::translate) type Held<'a> = (ObjectKey, &'a Arc<PolicyPlan>, Section);
 
-/// See the module.
+/// Policies of a Gateway and of its ListenerSets.
 pub(super) struct Holding<'a> {
     whole: Vec<Held<'a>>,
     sets: BTreeMap<ObjectKey, Vec<Held<'a>>>,
 }
 
 impl<'a> Holding<'a> {
-    /// Looks at the Gateway and its sets. Edges of sets are recorded where they are read.
+    /// Reads the Gateway and its ListenerSets. The edges of ListenerSets are recorded where ListenerSets are read.
     pub(super) fn read(key: &ObjectKey, gateway: &GatewayPlan, reader: &mut Reader<'a>) -> Option<Self> {
         let object = reader.object(key)?;
         let whole = reader.policies_at(key, &object.metadata.labels);
@@ -46,17 +46,17 @@ impl<'a> Holding<'a> {
         Some(Self { whole, sets })
     }
 
-    /// Is there none?
+    /// Checks that no policy is attached.
     pub(super) fn is_empty(&self) -> bool {
         self.whole.is_empty() && self.sets.is_empty()
     }
 
-    /// Those of the Gateway as a whole.
+    /// Returns the policies of the whole Gateway.
     pub(super) fn whole(&self) -> impl Iterator<Item = (&ObjectKey, &'a Arc<PolicyPlan>)> {
         at(&self.whole, Section::Whole)
     }
 
-    /// Those of a listener: by its name first, then those of the set that it is written in.
+    /// Returns the policies of a listener: first those that name it, then those of its ListenerSet.
     pub(super) fn of(&self, listener: &ListenerPlan) -> impl Iterator<Item = (&ObjectKey, &'a Arc<PolicyPlan>)> {
         let named = Section::Named(listener.section().clone());
         let (own, set): (&[Held<'a>], &[Held<'a>]) = match &listener.set {
@@ -69,7 +69,7 @@ impl<'a> Holding<'a> {
         at(own, named).chain(at(set, Section::Whole))
     }
 
-    /// The objects that each policy is attached to.
+    /// Returns the objects that each policy is attached to.
     pub(super) fn owners(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, BTreeSet<ObjectKey>> {
         let mut owners: BTreeMap<ObjectKey, BTreeSet<ObjectKey>> = BTreeMap::new();
         let of_sets = self.sets.iter().flat_map(|(set, held)| held.iter().map(move |held| (set, held)));
@@ -80,7 +80,7 @@ impl<'a> Holding<'a> {
     }
 }
 
-/// The policies that are attached to a ListenerSet: only those of traffic can be.
+/// Returns the policies of a ListenerSet: only TrafficPolicies can be attached to it.
 pub(in crate::translate) fn of_set<'a>(
     set: &ObjectKey,
     labels: &BTreeMap<String, String>,

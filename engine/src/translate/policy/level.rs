@@ -1,7 +1,7 @@
-//! Policies of Gateways and listeners: what they say to whole route configurations and virtual hosts.
+//! Policies of Gateways and listeners: settings of whole route configurations and virtual hosts.
 //!
-//! On plain ports listeners share a route configuration, and each has hosts of its own in it; a listener with TLS has a
-//! route configuration of its own.
+//! On plain ports, listeners share a route configuration, and each listener has separate hosts in it; a listener with
+//! TLS has a separate route configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,22 +25,22 @@ use crate::model::ServicePort;
 use crate::policies::action::ActionSettings;
 use crate::policies::merge::{Merged, merge};
 
-/// What policies say to a route configuration or to the hosts of a listener.
+/// Settings of policies for a route configuration or for the hosts of a listener.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Level {
-    /// To filters.
+    /// Settings of filters.
     pub(crate) filters: Filters,
-    /// To those filters that must be in the chain for it.
+    /// Guards: settings that need a filter in the chain.
     pub(crate) guards: Guards,
-    /// To each route, where it says nothing itself.
+    /// Defaults for the forwarding of requests of each route.
     pub(crate) action: ActionSettings,
-    /// The first policy that cannot be enforced, and why: everything is closed.
+    /// The first policy that cannot be enforced, with the reason: everything is closed.
     pub(crate) closed: Option<(ObjectKey, Unenforceable)>,
     /// The policies that take part, and the Secrets that they were read from.
     pub(crate) origins: Origins,
-    /// Who said what.
+    /// Merged settings, with their policies.
     pub(crate) merged: Merged,
-    /// What those who count say.
+    /// Effective settings of the policies.
     pub(crate) said: BTreeSet<Said>,
     /// The policies that take part.
     pub(crate) keys: Vec<ObjectKey>,
@@ -52,43 +52,43 @@ impl Level {
     }
 }
 
-/// Where a level stands.
+/// Scope of a level.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// In a route configuration.
+    /// A route configuration.
     Table(TableName),
-    /// In the hosts of a plain listener.
+    /// The hosts of a plain listener.
     Listener(Arc<str>),
 }
 
-/// What policies say to a Gateway.
+/// Settings of policies for a Gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LevelPlan {
-    /// To route configurations.
+    /// Settings of route configurations.
     pub(crate) tables: BTreeMap<TableName, Arc<Level>>,
-    /// To the hosts of plain listeners, by the listener's name.
+    /// Settings of the hosts of plain listeners, by the listener's name.
     pub(crate) listeners: BTreeMap<Arc<str>, Arc<Level>>,
-    /// To connection managers and sockets.
+    /// Settings of connection managers and sockets.
     pub(crate) connections: Connections,
-    /// What each policy is attached to: the Gateway, or a ListenerSet that joined it.
+    /// Objects that each policy is attached to: the Gateway, or a ListenerSet that joined it.
     pub(crate) owners: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// What is told of closed listeners.
+    /// Faults of closed listeners.
     pub(crate) faults: Vec<Fault>,
 }
 
 /// A listener that a policy closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClosedListener {
-    /// What is closed: `routeConfiguration` or `virtualHost`.
+    /// Scope of the closing: `routeConfiguration` or `virtualHost`.
     pub(crate) scope: &'static str,
     /// The policy.
     pub(crate) policy: ObjectKey,
-    /// Why.
+    /// The reason.
     pub(crate) why: Unenforceable,
 }
 
 impl LevelPlan {
-    /// What closes a listener.
+    /// Returns the reason why a listener is closed.
     pub(crate) fn closing(&self, listener: &ListenerPlan) -> Option<ClosedListener> {
         let of = |scope: &'static str, level: Option<&Arc<Level>>| {
             let (policy, why) = level?.closed.clone()?;
@@ -98,13 +98,13 @@ impl LevelPlan {
             .or_else(|| of("virtualHost", self.listeners.get(&listener.name)))
     }
 
-    /// Every level, and where it stands.
+    /// Returns every level with its scope.
     pub(crate) fn each(&self) -> impl Iterator<Item = (Scope, &Arc<Level>)> {
         let tables = self.tables.iter().map(|(name, level)| (Scope::Table(name.clone()), level));
         tables.chain(self.listeners.iter().map(|(name, level)| (Scope::Listener(name.clone()), level)))
     }
 
-    /// The level at a place.
+    /// Returns the level of a scope.
     pub(crate) fn at(&self, scope: &Scope) -> Option<&Arc<Level>> {
         match scope {
             Scope::Table(name) => self.tables.get(name),
@@ -112,19 +112,19 @@ impl LevelPlan {
         }
     }
 
-    /// Whom the filters ask that it needs, and whom its listeners tell of requests.
+    /// Returns the external services of the required filters and of the access logs and tracing of listeners.
     pub(crate) fn remotes(&self) -> BTreeSet<Remote> {
         let filters: Vec<ChainFilter> = self.each().flat_map(|(_, level)| level.guards.filters()).collect();
         let told = self.connections.remotes().into_iter().map(|(remote, _)| remote);
         filters.iter().flat_map(ChainFilter::remotes).cloned().chain(told).collect()
     }
 
-    /// The ports of Services whose endpoints it needs.
+    /// Returns the ports of Services with endpoints that are required.
     pub(crate) fn services(&self) -> BTreeSet<ServicePort> {
         self.remotes().iter().flat_map(Remote::services).cloned().collect()
     }
 
-    /// The certificates that those are shown.
+    /// Returns the client certificates that Envoy presents to these services.
     pub(crate) fn shown(&self) -> BTreeSet<ObjectKey> {
         let remotes = self.remotes();
         let backends = remotes.iter().filter_map(|remote| match remote {
@@ -135,7 +135,7 @@ impl LevelPlan {
     }
 }
 
-/// Works out what policies say to a Gateway.
+/// Computes the settings of policies for a Gateway.
 pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> LevelPlan {
     let mut levels = LevelPlan::default();
     let Some(gateway) = reader.plan(key) else { return levels };
@@ -176,7 +176,7 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
     levels
 }
 
-/// Merges policies as they speak to a port, as it is written.
+/// Merges the settings of policies for a declared port.
 fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)>, port: i32) -> Level {
     let mut all: Vec<(&ObjectKey, &Arc<PolicyPlan>)> = Vec::new();
     for (key, plan) in policies {

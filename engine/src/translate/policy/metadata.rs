@@ -1,4 +1,4 @@
-//! Metadata of transformations: a text, or a header of the request.
+//! Dynamic metadata of transformations: a text, or a header of the request.
 
 use super::headers::is_template;
 use super::reading::Reading;
@@ -6,10 +6,10 @@ use crate::apis::kgateway::headers::MetadataTransform;
 use crate::check;
 use crate::features::metadata::{ENTRIES_MAX, Entry, Source};
 
-/// The longest name of a namespace or key, as in the CRD.
+/// Maximum length of a namespace or key in characters; the limit of the CRD.
 const NAME_CHARS_MAX: usize = 256;
 
-/// Reads the entries of one direction. `asked` says whether it is that of requests.
+/// Reads the entries of one direction; `asked` is true for requests.
 pub(super) fn read(
     field: &str,
     written: &[MetadataTransform],
@@ -38,7 +38,7 @@ pub(super) fn read(
             reading.invalid(format!("spec.{field}.value.stringValue"), "must not be empty");
             continue;
         } else if is_template(value) || value.replace("%%", "").contains('%') {
-            // Envoy's filter takes a header as it is, or a text.
+            // Envoy's filter supports an unchanged header value or a text.
             reading.unsupported(format!("{field}.value.stringValue"));
             continue;
         } else {

@@ -1,7 +1,7 @@
-//! Policies: each is read once, on its own, whoever it is attached to.
+//! Policies: each policy is read once, independent of its targets.
 //!
-//! What cannot be enforced closes what the policy is attached to; that is decided where it is used: for routes in
-//! `route.rs`, for listeners and Gateways in `level.rs`. Nothing of a policy is passed over in silence.
+//! A policy that cannot be enforced closes its targets. `route.rs` decides this for routes, `level.rs` for listeners
+//! and Gateways. No part of a policy is ignored without a report.
 
 mod access;
 pub(crate) mod connections;
@@ -45,73 +45,73 @@ pub(crate) use targets::Target;
 /// Kinds of policies that are attached to Gateways, listeners and routes.
 const KINDS: [&str; 2] = ["ListenerPolicy", "TrafficPolicy"];
 
-/// Is it a policy of such a kind?
+/// Checks whether a key is a policy of these kinds.
 pub(super) fn is_policy(key: &ObjectKey) -> bool {
     &*key.group == GROUP && KINDS.contains(&&*key.kind)
 }
 
-/// Extensions that are at fault: whether by their content or by what they name, and all that is wrong.
+/// Extensions at fault: the class of the fault (content or reference) and all messages.
 pub(crate) type Blamed = BTreeMap<ObjectKey, (Class, String)>;
 
-/// What became of a policy.
+/// Result of the translation of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PolicyPlan {
-    /// Its place among others of a level.
+    /// Rank among the policies of a level.
     pub(crate) rank: Rank,
-    /// What it says.
+    /// Settings of the policy.
     pub(crate) settings: Arc<Sayings>,
-    /// What it says instead to listeners of single ports, as these are written.
+    /// Settings for listeners of single ports, by declared port; they replace `settings`.
     pub(crate) ports: BTreeMap<i64, Arc<Sayings>>,
-    /// Why it cannot be enforced; unset where it can.
+    /// Reason why the policy cannot be enforced; unset if it can.
     pub(crate) unenforceable: Option<Unenforceable>,
-    /// What is wrong with it.
+    /// Faults of the policy.
     pub(crate) faults: Vec<Fault>,
-    /// Extensions on whose account it cannot be enforced, and why.
+    /// Extensions that make the policy unenforceable, with the reasons.
     pub(crate) blamed: Blamed,
-    /// Is anything wrong with the policy itself?
+    /// The policy itself has a fault.
     pub(crate) has_faults_of_its_own: bool,
-    /// What it is attached to.
+    /// Targets of the policy.
     pub(crate) targets: Vec<Target>,
-    /// What else it was read from: Secrets, GatewayExtensions.
+    /// Other objects that the policy was read from: Secrets, GatewayExtensions.
     pub(crate) secrets: Vec<ObjectKey>,
-    /// What it depends on.
+    /// Dependencies of the policy.
     pub(crate) edges: Vec<Edge>,
 }
 
 impl PolicyPlan {
-    /// What it says to a listener of this port, as the port is written.
+    /// Returns the settings for a listener of this declared port.
     pub(crate) fn settings_at(&self, port: i32) -> &Arc<Sayings> {
         self.ports.get(&i64::from(port)).unwrap_or(&self.settings)
     }
 
-    /// All that it says, wherever it says it, as contents that an Envoy can refuse.
+    /// Returns all settings of the policy, at every port, as contents that an Envoy can refuse.
     pub(crate) fn contents(&self) -> impl Iterator<Item = (Field, Content)> {
         let all = std::iter::once(&self.settings).chain(self.ports.values());
         all.flat_map(|sayings| sayings.contents().iter().map(|(field, content)| (*field, *content)))
     }
 
-    /// Does it say anything that decides who may come in, or how much?
+    /// Checks whether the policy restricts access or request rates.
     pub(crate) fn guards(&self) -> bool {
         let mut pieces = self.settings.values().chain(self.ports.values().flat_map(|pieces| pieces.values()));
         pieces.any(Piece::guards)
     }
 
-    /// Every field that it says something in.
+    /// Returns all fields with a setting.
     pub(crate) fn fields(&self) -> BTreeSet<Field> {
         self.settings.keys().chain(self.ports.values().flat_map(|pieces| pieces.keys())).copied().collect()
     }
 }
 
-/// Why a policy cannot be enforced.
+/// Reason why a policy cannot be enforced.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Unenforceable {
-    /// Is it the content, or something that is not there?
+    /// Class of the faults: content or reference.
     pub(crate) class: Class,
-    /// All that is wrong, in a sentence.
+    /// All faults in one sentence.
     pub(crate) message: Arc<str>,
 }
 
-/// Reads a policy; `None` where it is gone.
+/// Reads a policy; `None` if it was deleted.
 pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<PolicyPlan> {
     let object = reader.object(key)?;
     let (rank, wrong) = rank::rank(object);
@@ -148,7 +148,7 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
     Some(PolicyPlan { ports, ..reading.finish(rank, targets) })
 }
 
-/// A policy on which translation failed: what it is attached to stays closed.
+/// Returns the result for a policy after a failed translation: its targets stay closed.
 pub(super) fn failed(object: &crate::object::Object) -> PolicyPlan {
     let fault = guard::fault(&object.key);
     let message = Arc::from(fault.message.as_str());

@@ -1,6 +1,6 @@
-//! Users who log in elsewhere, by a GatewayExtension.
+//! `oauth2`: login of users at an OAuth2 provider, by a GatewayExtension.
 //!
-//! Addresses that an issuer publishes would have to be fetched, which nothing here may do: they have to be written out.
+//! Endpoints must be specified: translation does no I/O, so it cannot fetch the endpoints that an issuer publishes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use crate::features::oauth2::{
 use crate::model::{NamedMatch, ValueMatch};
 use crate::policies::settings::{OAUTH2, Piece};
 
-/// The entry of a Secret that holds a client's secret.
+/// Entry of a Secret that contains the client secret.
 const SECRET_KEY: &str = "client-secret";
-/// Where users come back to, where nothing is said.
+/// Default redirect URI after the login.
 const REDIRECT_URI: &str = "%REQ(x-forwarded-proto)%://%REQ(:authority)%/oauth2/redirect";
-/// The path that logs out, where nothing is said.
+/// Default path of the logout.
 const LOGOUT_PATH: &str = "/logout";
-/// How long fetching keys may take.
+/// Timeout for fetching keys.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(5);
-/// What is to be done about addresses that are not written out.
+/// Message about endpoints that are not specified.
 const WRITE_OUT: &str = "must be set: what issuerURI publishes is not looked up";
 
 pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
@@ -105,7 +105,7 @@ fn login(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<OAut
     flaws.is_empty().then(|| OAuth2 { login: Arc::new(login), tokens })
 }
 
-/// The client's secret. Nothing of it is repeated in what is told.
+/// Reads the client secret. Messages contain no part of it.
 fn secret(name: &str, used: &mut Used<'_, '_, '_>) -> Option<ClientSecret> {
     let field = "oauth2.credentials.clientSecretRef";
     if name.is_empty() {
@@ -162,7 +162,7 @@ fn cookies(written: Option<&OAuth2Cookies>, used: &mut Used<'_, '_, '_>) -> Opti
     })
 }
 
-/// Headers of requests that are refused where others are sent to log in.
+/// Reads the headers of requests that are refused instead of redirected to the login.
 fn denied(written: Option<&DenyRedirect>, used: &mut Used<'_, '_, '_>) -> Option<Vec<NamedMatch>> {
     let Some(written) = written else { return Some(Vec::new()) };
     let field = "oauth2.denyRedirect.headers";
@@ -199,7 +199,7 @@ fn denied(written: Option<&DenyRedirect>, used: &mut Used<'_, '_, '_>) -> Option
     Some(matches)
 }
 
-/// Tokens that are verified when the user is logged in, each by a filter of its own.
+/// Reads the verification of tokens after the login, each by a separate filter.
 fn tokens(written: &Written, cookies: &Cookies, used: &mut Used<'_, '_, '_>) -> Option<Vec<Jwt>> {
     let Some(jwt) = &written.jwt else { return Some(Vec::new()) };
     let (access, id) = cookies.names();
@@ -223,7 +223,7 @@ fn tokens(written: &Written, cookies: &Cookies, used: &mut Used<'_, '_, '_>) -> 
             used.wrong("oauth2.jwt.jwksURI", message);
             return None;
         }
-        // Keys come from where tokens come from, unless something else is said.
+        // By default, keys are fetched from the host that issues the tokens.
         let (below, asked) = match &jwt.jwks_backend_ref {
             Some(asked) => ("oauth2.jwt.jwksBackendRef", Some(asked)),
             None => ("oauth2.backendRef", written.backend_ref.as_ref()),
@@ -268,12 +268,12 @@ fn verified(name: &str, token: &OAuth2Token, cookie: &str, keys: Keys, used: &mu
     Some(Jwt { filter: Arc::new(filter), requirement })
 }
 
-/// The path of an address in which Envoy fills in parts; or what is wrong with it.
+/// Returns the path of a redirect URI in which Envoy substitutes commands; or a message.
 fn path_of(uri: &str) -> Result<String, String> {
     if uri.len() > crate::features::oauth2::TEXT_BYTES_MAX || !uri.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("must be an address of visible ASCII characters".into());
     }
-    // What is filled in has neither a path nor anything else that is looked for here.
+    // Substituted text contains no path and none of the separators that are searched for here.
     let mut plain = String::new();
     let mut rest = uri;
     while let Some((before, after)) = rest.split_once('%') {
@@ -290,12 +290,12 @@ fn path_of(uri: &str) -> Result<String, String> {
     let (scheme, rest) = plain.split_once("://").ok_or_else(wrong)?;
     let (host, path) = rest.split_once('/').ok_or_else(wrong)?;
     let usable = !host.is_empty() && ["http", "https", "x"].contains(&scheme) && !path.contains(['?', '#']);
-    // A path of which a part is filled in is none that requests could be compared with.
+    // Envoy cannot compare requests with a path that contains substituted text.
     let written = uri.strip_suffix(path).is_some_and(|before| before.ends_with('/'));
     if usable && written { Ok(format!("/{path}")) } else { Err(wrong()) }
 }
 
-/// A header of the request, or one that stands in for it.
+/// Checks for a header of the request, or a header with an alternative.
 fn is_filled_in(command: &str) -> bool {
     let is_name = |name: &str| {
         let name = name.strip_prefix(':').unwrap_or(name);

@@ -1,4 +1,4 @@
-//! Notes taken while a policy is read.
+//! Results while a policy is read: settings and faults.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -21,7 +21,7 @@ use crate::policies::settings::{Field, Piece, Settings as Pieces};
 use crate::settings::Settings;
 use crate::translate::narrow;
 
-/// What becomes of something wrong that protects no request.
+/// Suffix of messages about invalid parts that protect no request.
 const LEFT_OUT: &str = "; it is left out, and everything else of the object is enforced";
 
 /// A policy while it is read.
@@ -30,18 +30,18 @@ pub(super) struct Reading<'r, 'a> {
     pub(super) settings: &'r Settings,
     pub(super) reader: &'r mut Reader<'a>,
     pieces: Pieces,
-    /// The regexes of the policy, and those of each extension that it names: an extension has steps of its own for each
-    /// policy, so that no owner spends what another one has.
+    /// Regex budgets of the policy and of each extension that it references: an extension has a separate budget of
+    /// steps for each policy, so that one owner cannot use up the budget of another.
     regexes: BTreeMap<ObjectKey, Regexes>,
     faults: Vec<Fault>,
-    /// Faults that were told already when it was decoded.
+    /// Faults that decoding has reported already.
     told: Vec<(String, String)>,
     secrets: Vec<ObjectKey>,
-    /// Extensions that are at fault, and how.
+    /// Extensions at fault, with the reasons.
     blamed: Blamed,
-    /// Faults that are theirs.
+    /// Number of faults that are faults of extensions.
     of_others: usize,
-    /// The same as they are told of the extensions.
+    /// The faults of extensions in the form of faults of the extensions themselves.
     of_extensions: Vec<Fault>,
 }
 
@@ -63,29 +63,29 @@ impl<'r, 'a> Reading<'r, 'a> {
         }
     }
 
-    /// The regexes of the policy.
+    /// Returns the regex budget of the policy.
     pub(super) fn regexes(&mut self) -> &Regexes {
         self.regexes_of(self.key)
     }
 
-    /// The regexes of the policy, or of an extension that it names.
+    /// Returns the regex budget of the policy, or of an extension that it references.
     pub(super) fn regexes_of(&mut self, object: &ObjectKey) -> &Regexes {
         let settings = self.settings;
         let regexes = self.regexes.entry(object.clone());
         regexes.or_insert_with(|| Regexes::of_object(narrow::limits(settings)))
     }
 
-    /// What a field says.
+    /// Sets the value of a field.
     pub(super) fn piece(&mut self, field: Field, piece: Piece) {
         self.pieces.insert(field, piece);
     }
 
-    /// The content of a field cannot be used.
+    /// Reports that the content of a field is invalid.
     pub(super) fn invalid(&mut self, field: impl Into<String>, message: impl ToString) {
         self.fault(Class::Invalid, field, "Invalid", message);
     }
 
-    /// The same, for flaws below a field (`basicAuth.users` below `spec`).
+    /// Reports flaws below a field (`basicAuth.users` below `spec`).
     pub(super) fn flaws(&mut self, field: &str, flaws: impl IntoIterator<Item = Flaw>) {
         for flaw in flaws {
             let dot = if flaw.field.is_empty() || flaw.field.starts_with('[') { "" } else { "." };
@@ -93,29 +93,30 @@ impl<'r, 'a> Reading<'r, 'a> {
         }
     }
 
-    /// A field below `spec` that cannot be served. What stands on it is closed.
+    /// Reports a field below `spec` that is not supported. The targets of the policy are closed.
     pub(super) fn unsupported(&mut self, field: impl std::fmt::Display) {
         let message = format!("{field} cannot be served by this version of Holdfast; what the policy is for is closed");
         self.fault(Class::Invalid, format!("spec.{field}"), "Unsupported", message);
     }
 
-    /// What decoding has told already.
+    /// Records a fault that decoding has reported already.
     pub(super) fn unreadable(&mut self, field: &str, message: &str) {
         self.told.push((field.to_owned(), message.to_owned()));
     }
 
-    /// Something that is named is not there, or may not be used.
+    /// Reports that a referenced object is missing or may not be used.
     pub(super) fn missing(&mut self, field: impl Into<String>, reason: &'static str, message: impl ToString) {
         self.fault(Class::Referential, field, reason, message);
     }
 
-    /// The content of an extension that a field names cannot be used; `message` begins with its field.
+    /// Reports that the content of a referenced extension is invalid; `message` begins with the field of the extension.
     pub(super) fn wrong_extension(&mut self, field: impl Into<String>, extension: &ObjectKey, message: impl Display) {
         self.blame(extension, Class::Invalid, "Invalid", &message.to_string());
         self.invalid(field, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
     }
 
-    /// Something that an extension names is not there, or may not be used; `message` begins with its field.
+    /// Reports that an object that an extension references is missing or may not be used; `message` begins with the
+    /// field of the extension.
     pub(super) fn extension_misses(
         &mut self,
         field: impl Into<String>,
@@ -133,7 +134,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.note_blame(extension, class, message);
     }
 
-    /// What could not be read of an extension that a field names; decoding has told it.
+    /// Records an unreadable field of a referenced extension; decoding has reported it.
     pub(super) fn unread_extension(&mut self, field: impl Into<String>, extension: &ObjectKey, message: &str) {
         self.note_blame(extension, Class::Invalid, message);
         self.invalid(field, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
@@ -147,13 +148,13 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.of_others += 1;
     }
 
-    /// Something of the policy is of no effect, and what it is for goes on.
+    /// Reports that a part of the policy has no effect; its targets are still served.
     pub(super) fn ignored(&mut self, field: impl Into<String>, reason: &'static str, message: impl ToString) {
         self.fault(Class::Ignored, field, reason, message);
     }
 
-    /// Reads something that only observes requests: where anything of it is wrong it is left out as a whole and reported,
-    /// and the rest of the policy is enforced.
+    /// Reads a part that only observes requests: if it is invalid, it is left out as a whole and reported, and the rest
+    /// of the policy is enforced.
     pub(super) fn observing<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let before = self.faults.len();
         let outcome = read(self);
@@ -166,7 +167,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         outcome.filter(|_| !wrong)
     }
 
-    /// Something of an extension is of no effect, and what it is for goes on.
+    /// Reports that a part of an extension has no effect; the targets of the policy are still served.
     pub(super) fn extension_ignored(&mut self, extension: &ObjectKey, field: &str, message: &str) {
         let message = format!("{message}{LEFT_OUT}");
         self.of_extensions.push(Fault::new(extension, Class::Ignored, format!("spec.{field}"), "Invalid", message));
@@ -176,7 +177,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.faults.push(Fault::new(self.key, class, field, reason, message.to_string()));
     }
 
-    /// A Secret that the policy names; what is wrong is noted.
+    /// Returns a Secret that the policy references, or reports why it cannot be used.
     pub(super) fn secret(&mut self, field: &str, namespace: Option<&str>, name: &str) -> Option<&'a Secret> {
         let key = scheme::secret_key(namespace.unwrap_or(&self.key.namespace), name);
         self.reader.edge(self.key, "", &key, Role::Requires);
@@ -206,12 +207,12 @@ impl<'r, 'a> Reading<'r, 'a> {
         }
     }
 
-    /// The policy was read from this object as well.
+    /// Records that the policy was read from this object as well.
     pub(super) fn read_from(&mut self, key: &ObjectKey) {
         self.secrets.push(key.clone());
     }
 
-    /// All Secrets of the policy's namespace with these labels.
+    /// Returns all Secrets of the policy's namespace with these labels.
     pub(super) fn secrets_by(
         &mut self,
         labels: &std::collections::BTreeMap<String, String>,
@@ -232,7 +233,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         found
     }
 
-    /// What came of it.
+    /// Returns the result.
     pub(super) fn finish(mut self, rank: Rank, targets: Vec<Target>) -> PolicyPlan {
         let errors = self.faults.iter().filter(|fault| fault.is_error());
         let own: Vec<(Class, String)> =

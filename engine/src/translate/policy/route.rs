@@ -1,4 +1,5 @@
-//! Policies of routes: those attached to the object, to a rule by its name, and those that a rule names.
+//! Policies of routes: policies attached to the object, policies attached to a rule by its name, and policies that a
+//! rule references.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,38 +20,39 @@ use crate::policies::action::ActionSettings;
 use crate::policies::attachment::Section;
 use crate::policies::merge::{Merged, merge};
 
-/// The policies attached to a route object, in the order of their ranks.
+/// Policies attached to a route object, in the order of their ranks.
 #[derive(Default)]
 pub(in crate::translate) struct Attached<'a> {
     policies: Vec<(ObjectKey, &'a Arc<PolicyPlan>, Section)>,
 }
 
-/// What a rule is told by policies.
+/// Settings of policies for a rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::translate) struct OfRule {
-    /// What they say together.
+    /// Merged settings.
     pub(in crate::translate) merged: Merged,
-    /// Every policy that takes part.
+    /// All policies that take part.
     pub(in crate::translate) keys: Vec<ObjectKey>,
-    /// The Secrets that they were read from.
+    /// Secrets that the policies were read from.
     pub(in crate::translate) secrets: Vec<ObjectKey>,
-    /// The first policy that cannot be enforced, and why.
+    /// The first policy that cannot be enforced, with the reason.
     pub(in crate::translate) closed: Option<(ObjectKey, Unenforceable)>,
-    /// What those who count say.
+    /// Effective settings of the policies.
     pub(in crate::translate) said: BTreeSet<Said>,
-    /// The answer that the rule names.
+    /// The direct response that the rule references.
     pub(in crate::translate) answer: Option<(ObjectKey, Response)>,
-    /// References of the rule that lead nowhere.
+    /// References of the rule to missing objects.
     pub(in crate::translate) faults: Vec<Fault>,
 }
 
-/// Looks for the policies attached to a route object.
+/// Returns the policies attached to a route object.
 pub(in crate::translate) fn attached<'a>(object: &Object, reader: &mut Reader<'a>) -> Attached<'a> {
     Attached { policies: reader.policies_at(&object.key, &object.metadata.labels) }
 }
 
 impl Attached<'_> {
-    /// What a rule is told: by the policies that it names, those attached to it, and those attached to its object.
+    /// Returns the settings for a rule: of the policies that it references, that are attached to it, and that are
+    /// attached to its object.
     pub(in crate::translate) fn of_rule(
         &self,
         object: &Object,
@@ -93,7 +95,7 @@ impl Attached<'_> {
                 None => missing(&mut rule),
             }
         }
-        // In the order in which the rule names them.
+        // Referenced policies come first, in the order of the references.
         let own = Section::Named(name.unwrap_or_default().into());
         let at = |wanted: &Section| {
             let wanted = wanted.clone();
@@ -114,7 +116,7 @@ impl Attached<'_> {
             }
             rule.secrets.extend(plan.secrets.iter().cloned());
         }
-        // What cannot be enforced says nothing: it closes the rule.
+        // A policy that cannot be enforced contributes no settings: it closes the rule.
         let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
         rule.merged = merge(enforceable.map(|(key, plan)| (key, &**plan.settings)));
         let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| key == wanted).map(|(_, plan)| &plan.settings);
@@ -125,7 +127,7 @@ impl Attached<'_> {
 }
 
 impl OfRule {
-    /// Tells a route of the rule what the policies say.
+    /// Applies the settings to a route of the rule.
     pub(in crate::translate) fn apply(&self, object: &Object, index: usize, name: Option<&str>, route: &mut Route) {
         let rule = name.map_or_else(|| index.to_string(), str::to_owned);
         let known = |word: &str| match word {
@@ -138,11 +140,11 @@ impl OfRule {
     }
 }
 
-/// Tells a route what policies say together.
+/// Applies merged settings to a route.
 pub(super) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, route: &mut Route) {
     let mut filters = merged.filters();
     if route.cors.is_some() {
-        // What a rule says itself comes first.
+        // The rule's own settings come first.
         filters.remove(&crate::features::filters::Filter::Cors);
     }
     route.filters = filters;
@@ -152,13 +154,13 @@ pub(super) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, rout
     ActionSettings { stat_prefix, ..action }.apply(route);
 }
 
-/// A prefix of statistics with its names filled in; `None` where one is not known.
+/// Substitutes names in a prefix of statistics; `None` if a name is unknown.
 pub(super) fn filled(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     const WORDS: [&str; 3] = ["route_name", "route_namespace", "rule_name"];
     check::template::braces(text, |word| known(WORDS.into_iter().find(|known| *known == word)?))
 }
 
-/// The answer of a DirectResponse; or what is wrong with it.
+/// Returns the response of a DirectResponse; or a message about its fault.
 fn answer(written: &DirectResponse) -> Result<Response, String> {
     if let Some(unread) = written.unread.first() {
         return Err(format!("{}: {}", unread.field, unread.message));

@@ -1,8 +1,8 @@
-//! What a policy says, field by field, as contents that an Envoy can refuse: so that a policy is told apart from the
-//! routes, hosts and route configurations that it stands in.
+//! Settings of a policy, field by field, as contents that an Envoy can refuse: attribution can distinguish a policy
+//! from the routes, hosts and route configurations that contain its settings.
 //!
-//! A field is tried as the settings of a route that does nothing else. What a policy says is the same wherever it is
-//! attached, so that one trial stands for all of them.
+//! A field is tried as the only setting of a route. The settings of a policy do not depend on its targets, so that one
+//! trial is sufficient for all of them.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,11 +24,11 @@ use crate::policies::merge::{Merged, Origins as OfFields, merge};
 use crate::policies::settings::{Field, Piece, Settings};
 use crate::translate::route::Rendered;
 
-/// The name of a route that a policy is tried with.
+/// Name of the route that a policy is tried with.
 const TRIAL: &str = "trial";
 
-/// What a policy says. The contents are made when somebody asks for the first time: who is never blamed is never encoded
-/// for it.
+/// Settings of a policy. The contents are computed on first use: a policy that is never a suspect is never encoded for
+/// it.
 #[derive(Debug)]
 pub(crate) struct Sayings {
     policy: ObjectKey,
@@ -37,18 +37,18 @@ pub(crate) struct Sayings {
 }
 
 impl Sayings {
-    /// What this policy says.
+    /// Creates the settings of this policy.
     pub(crate) fn new(policy: ObjectKey, pieces: Settings) -> Self {
         Self { policy, pieces, contents: OnceLock::new() }
     }
 
-    /// The contents of what it says, by field.
+    /// Returns the contents of the settings, by field.
     pub(crate) fn contents(&self) -> &BTreeMap<Field, Content> {
         let one = |(field, piece): (&Field, &Piece)| (*field, content(&self.policy, field, piece));
         self.contents.get_or_init(|| self.pieces.iter().map(one).collect())
     }
 
-    /// The unit that answers for a field.
+    /// Returns the unit that is responsible for a field.
     fn node(&self, field: Field) -> Node {
         match self.pieces.get(field) {
             Some(Piece::Connection(part)) if part.only_observes() => {
@@ -59,14 +59,14 @@ impl Sayings {
         }
     }
 
-    /// The same without the fields that have these contents.
+    /// Returns the settings without the fields that have these contents.
     fn without(&self, contents: &BTreeSet<Content>) -> Self {
         let is_left = |field: Field| self.contents().get(field).is_none_or(|content| !contents.contains(content));
         let pieces = self.pieces.iter().filter(|(field, _)| is_left(field));
         Self::new(self.policy.clone(), pieces.map(|(field, piece)| (*field, piece.clone())).collect())
     }
 
-    /// Has anybody asked for its contents?
+    /// Checks whether the contents were computed.
     #[cfg(test)]
     pub(super) fn is_asked(&self) -> bool {
         self.contents.get().is_some()
@@ -81,14 +81,14 @@ impl Deref for Sayings {
     }
 }
 
-/// The contents follow from the rest.
+/// Contents are derived from the other fields.
 impl PartialEq for Sayings {
     fn eq(&self, other: &Self) -> bool {
         self.policy == other.policy && self.pieces == other.pieces
     }
 }
 
-/// Something that a policy says: one field of it.
+/// A setting of a policy: one of its fields.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     field: Field,
@@ -96,28 +96,28 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// What a policy says in a field.
+    /// Creates the setting of a policy in a field.
     pub(crate) fn new(field: Field, sayings: Arc<Sayings>) -> Self {
         Self { field, sayings }
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub(crate) fn policy(&self) -> &ObjectKey {
         &self.sayings.policy
     }
 
-    /// What it says.
+    /// Returns the content of the setting.
     pub(crate) fn content(&self) -> Content {
-        // What is said nowhere was asked for by nobody.
+        // The content of a field without a setting is never requested.
         self.sayings.contents().get(self.field).copied().unwrap_or(Content([0; 16]))
     }
 
-    /// The unit that answers for it: the policy; of what only observes requests, that part of it alone.
+    /// Returns the responsible unit: the policy, or only the part of it that observes requests.
     pub(crate) fn node(&self) -> Node {
         self.sayings.node(self.field)
     }
 
-    /// Is it said to listeners, and not to routes?
+    /// Checks whether the setting is for listeners, and not for routes.
     pub(crate) fn is_of_connection(&self) -> bool {
         matches!(self.piece(), Some(Piece::Connection(_)))
     }
@@ -142,7 +142,7 @@ impl PartialOrd for Said {
     }
 }
 
-/// Contents are asked for only where one policy says two things in one field.
+/// Contents are computed only if one policy has two values of one field.
 impl Ord for Said {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_name = (self.policy(), self.field).cmp(&(other.policy(), other.field));
@@ -150,16 +150,16 @@ impl Ord for Said {
     }
 }
 
-/// The content of what a policy says in a field.
+/// Returns the content of a policy's setting in a field.
 fn content(key: &ObjectKey, field: Field, piece: &Piece) -> Content {
     let (bytes, _) = tried(key, field, piece).encoded(ListenerContext { https: false, port: 0 });
-    // Not all that is said shows on a route that does nothing else.
-    let name = format!("{key} says {field}: {piece:?} ");
+    // A route does not contain every setting, so the debug form of the setting is added.
+    let name = format!("{key} sets {field}: {piece:?} ");
     let text: Vec<u8> = name.bytes().chain(bytes).collect();
     Content(*Version::of(&text).as_bytes())
 }
 
-/// What those who said something in a scope said.
+/// Returns the effective settings of the policies of a scope.
 pub(super) fn in_scope<'p>(
     origins: &OfFields,
     sayings: impl Fn(&ObjectKey) -> Option<&'p Arc<Sayings>>,
@@ -169,7 +169,7 @@ pub(super) fn in_scope<'p>(
 }
 
 impl PolicyPlan {
-    /// A route with what the policy says in the field that has this content.
+    /// Returns a route with the setting of the policy that has this content.
     pub(crate) fn trial(&self, key: &ObjectKey, content: &Content) -> Option<Rendered> {
         let (field, _) = self.settings.contents().iter().find(|(_, known)| *known == content)?;
         Some(tried(key, field, self.settings.get(field)?))
@@ -177,7 +177,7 @@ impl PolicyPlan {
 }
 
 impl PolicyPlan {
-    /// The unit that answers for what has this content.
+    /// Returns the unit that is responsible for the setting with this content.
     pub(crate) fn node_of(&self, key: &ObjectKey, content: &Content) -> Node {
         let mut all = std::iter::once(&self.settings).chain(self.ports.values());
         let node = all.find_map(|sayings| {
@@ -187,7 +187,7 @@ impl PolicyPlan {
         node.unwrap_or_else(|| Node::whole(key.clone()))
     }
 
-    /// Does what has this content protect requests?
+    /// Checks whether the setting with this content protects requests.
     pub(crate) fn protects_by(&self, content: &Content) -> bool {
         let mut all = std::iter::once(&self.settings).chain(self.ports.values());
         all.any(|sayings| {
@@ -196,24 +196,24 @@ impl PolicyPlan {
         })
     }
 
-    /// The same policy without the fields that have these contents.
+    /// Returns the policy without the fields that have these contents.
     pub(crate) fn without(&self, contents: &BTreeSet<Content>) -> Self {
         let ports = self.ports.iter().map(|(port, sayings)| (*port, Arc::new(sayings.without(contents))));
         Self { settings: Arc::new(self.settings.without(contents)), ports: ports.collect(), ..self.clone() }
     }
 
-    /// The filters of chains that it needs.
+    /// Returns the filters that the policy requires in chains.
     pub(crate) fn chain_filters(&self) -> Vec<ChainFilter> {
         let nobody = ObjectKey::new("", "", "", "");
         merge(std::iter::once((&nobody, &**self.settings))).guards().filters()
     }
 
-    /// The same as contents.
+    /// Returns the contents of the filters that the policy requires in chains.
     pub(crate) fn filters(&self) -> Vec<Content> {
         self.chain_filters().iter().map(encode::chain_parts::filter_content).collect()
     }
 
-    /// Where in `spec` it says what has this content.
+    /// Returns the field below `spec` of the setting with this content.
     pub(crate) fn field_of(&self, content: &Content) -> Option<String> {
         let said = |sayings: &Sayings| {
             let (field, _) = sayings.contents().iter().find(|(_, known)| *known == content)?;
@@ -228,7 +228,7 @@ impl PolicyPlan {
     }
 }
 
-/// A route on which only this is said.
+/// Returns a route with this setting only.
 fn tried(key: &ObjectKey, field: Field, piece: &Piece) -> Rendered {
     let settings = Settings::from([(field, piece.clone())]);
     let merged: Merged = merge(std::iter::once((key, &settings)));
@@ -237,7 +237,7 @@ fn tried(key: &ObjectKey, field: Field, piece: &Piece) -> Rendered {
     Rendered::new(route)
 }
 
-/// A route to nowhere.
+/// Returns a route without backend.
 fn empty(key: &ObjectKey) -> Route {
     let (request_headers, response_headers) = (HeaderEdits::default(), HeaderEdits::default());
     let nowhere = WeightedBackend {

@@ -1,4 +1,4 @@
-//! Headers whose values are in Secrets. Nothing of a value is repeated in what is told.
+//! Headers with values from Secrets. Messages contain no part of a value.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::check;
 use crate::features::headers::HeaderEdits;
 use crate::features::secret_headers::ENTRIES_MAX;
 
-/// Takes in what an entry of `set` or `add` names. Name and key stand for each other; without both each entry of the
+/// Reads a reference in an entry of `set` or `add`. Name and key default to each other; without both, each entry of the
 /// Secret is a header.
 pub(super) fn read(
     edits: &mut HeaderEdits,

@@ -1,4 +1,4 @@
-//! Fields that change what requests and answers look like, or judge it: size, origin, compression, faults, traces.
+//! Fields that change or check the content of requests and responses: size, origin, compression, faults, traces.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) fn csrf(written: &written::Csrf, reading: &mut Reading<'_, '_>) {
     if written.percentage_enabled.is_some() && written.percentage_shadowed.is_some() {
         reading.invalid("spec.csrf", "only one of percentageEnabled and percentageShadowed may be set");
     }
-    // Who says nothing wants to be protected.
+    // Protection is the default.
     let default = if written.percentage_shadowed.is_some() { Percent::default() } else { Percent::ALL };
     let enabled = percent("csrf.percentageEnabled", written.percentage_enabled, default, reading);
     let shadowed = percent("csrf.percentageShadowed", written.percentage_shadowed, Percent::default(), reading);
@@ -139,7 +139,7 @@ pub(super) fn compression(written: &written::Compression, reading: &mut Reading<
                 ),
             }
         }
-        // Those that are not named are off, also where something less specific names them.
+        // Libraries that are not listed are disabled, even if a less specific policy lists them.
         let setting = |library: &Library| if wanted.contains(library) { Setting::On } else { Setting::Off };
         let settings = Library::ALL.iter().map(|library| (filter(*library), Arc::new(setting(library))));
         let settings = settings.collect();
@@ -169,7 +169,7 @@ pub(super) fn tracing(written: &written::RouteTracing, reading: &mut Reading<'_,
     Piece::Tracing(tracing)
 }
 
-/// What is recorded besides.
+/// Reads additional attributes of traces.
 pub(super) fn attributes(
     field: &str,
     written: Option<&[written::Attribute]>,

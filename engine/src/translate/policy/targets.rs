@@ -1,4 +1,4 @@
-//! What a policy is attached to: does it exist?
+//! Targets of a policy, and whether they exist.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::apis::gateway::route::{Route, RuleEntry};
 use crate::apis::kgateway::policy::{TargetRef, Targets};
 use crate::fault::at;
 
-/// An object that a policy names.
+/// A target of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// The object.
     pub(crate) key: ObjectKey,
-    /// A listener or rule of it.
+    /// A listener or rule of the object.
     pub(crate) section: Option<Arc<str>>,
-    /// Why the policy holds nowhere through this target; unset where it does.
+    /// Reason why the policy has no effect at this target; unset if it has.
     pub(crate) missing: Option<Arc<str>>,
 }
 
 /// Kinds that TrafficPolicies can be attached to.
 const OF_TRAFFIC: [&str; 4] = ["Gateway", listener_set::KIND, "HTTPRoute", "GRPCRoute"];
 
-/// Looks at the targets of a policy. One that does not exist is told: nobody may believe that the policy holds.
+/// Reads the targets of a policy. A missing target is reported: users must not assume that the policy is effective.
 pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_, '_>) -> Vec<Target> {
     let mut found = Vec::new();
     for (index, target) in &targets.references {
@@ -51,7 +51,7 @@ pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_,
     found
 }
 
-/// Can policies of this kind be attached to objects of that one?
+/// Checks whether policies of this kind can be attached to objects of that kind.
 pub(super) fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
     group == GROUP && (kind == "Gateway" || (&*key.kind == "TrafficPolicy" && OF_TRAFFIC.contains(&kind)))
 }

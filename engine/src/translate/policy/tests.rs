@@ -1,4 +1,4 @@
-//! An edit of a policy does again what it is about, and nothing else.
+//! Tests that an edit of a policy translates the affected units again, and no other units.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::testing;
 
-/// What an edit did: routes and Gateways that were translated again, and resources that are new or others.
+/// Result of an edit: routes and Gateways that were translated again, and new or changed resources.
 #[derive(Debug, PartialEq)]
 struct Done {
     routes: Vec<String>,
@@ -143,8 +143,8 @@ fn of_an_extension_the_routes_are_done_again_that_use_it() {
     assert!(!done.resources.contains(&"http/8080".to_owned()), "{done:?}");
 }
 
-/// What a policy says is encoded for those who blame it, and for nobody else: not where it is read, nor where it is read
-/// again and compared.
+/// Contents of a policy are encoded for attribution only: not when the policy is read, nor when it is read again and
+/// compared.
 #[test]
 fn nobody_asks_for_contents_while_nobody_is_blamed() {
     let mut estate = estate();

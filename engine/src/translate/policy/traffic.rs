@@ -1,4 +1,4 @@
-//! Fields about the way that requests take.
+//! Fields for the forwarding of requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::features::rewrite::PathRewrite;
 use crate::features::token_bucket::{INTERVAL_MIN, TokenBucket};
 use crate::policies::settings::Piece;
 
-/// On what a request may be tried again.
+/// Conditions of retries.
 const RETRY_ON: [&str; 15] = [
     "5xx",
     "gateway-error",
@@ -37,13 +37,13 @@ const RETRY_ON: [&str; 15] = [
     "resource-exhausted",
     "unavailable",
 ];
-/// Redirects that may be followed.
+/// Redirect statuses that Envoy can follow.
 const REDIRECTS: [i64; 5] = [301, 302, 303, 307, 308];
-/// Statuses on which a request may be tried again.
+/// Range of response statuses for retries.
 const RETRIABLE: std::ops::RangeInclusive<i64> = 400..=599;
-/// The longest text of a prefix of statistics, as in the CRD.
+/// Maximum length of a prefix of statistics in characters; the limit of the CRD.
 const STAT_PREFIX_CHARS_MAX: usize = 256;
-/// The shortest time that means something.
+/// Minimum of durations that must not be zero.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 pub(super) fn read(spec: &TrafficSpec, targets: &Targets, reading: &mut Reading<'_, '_>) {
@@ -103,7 +103,7 @@ pub(super) fn read(spec: &TrafficSpec, targets: &Targets, reading: &mut Reading<
     }
 }
 
-/// Some fields are for routes alone.
+/// Checks that a field that is only for routes is not used with other targets.
 fn only_for(field: &str, kinds: &[&str], targets: &Targets, reading: &mut Reading<'_, '_>) {
     let references = targets.references.iter().map(|(_, target)| &*target.kind);
     let mut all = references.chain(targets.selectors.iter().map(|(_, target)| &*target.kind));
@@ -123,7 +123,7 @@ pub(super) fn duration(field: &str, text: Option<&str>, reading: &mut Reading<'_
     }
 }
 
-/// A duration that must not be zero.
+/// Reads a duration that must not be zero.
 pub(super) fn positive(field: &str, text: Option<&str>, reading: &mut Reading<'_, '_>) -> Option<Duration> {
     let duration = duration(field, text, reading)?;
     if duration < SHORTEST {
@@ -213,7 +213,7 @@ fn cors(written: &written::Cors, reading: &mut Reading<'_, '_>) {
 fn rate_limit(written: &LocalRateLimit, reading: &mut Reading<'_, '_>) {
     let piece = |setting| Piece::Filters(vec![(Filter::LocalRateLimit, Arc::new(setting))]);
     let Some(bucket) = &written.token_bucket else {
-        // No limit, whatever is said elsewhere.
+        // Disables limits of less specific policies.
         reading.piece("rateLimit.local", piece(Setting::Off));
         return;
     };

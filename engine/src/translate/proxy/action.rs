@@ -1,4 +1,4 @@
-//! What becomes of one route: where its requests go, or why they cannot go there.
+//! Translation of one route: the destination of its requests, or the reason why it cannot be served.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,28 +33,28 @@ use crate::settings::Settings;
 use crate::translate::overlay::Closing;
 use crate::translate::reader::Reader;
 
-/// How long a response may take where nothing is set: Envoy's own limit.
+/// Default timeout of a response: Envoy's own limit.
 const RESPONSE_DEFAULT: Duration = Duration::from_secs(15);
 
-/// The policies of a host, which hold for all its routes.
+/// Policies of a host, which apply to all of its routes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Guard {
-    /// Cross-origin requests.
+    /// CORS.
     pub(super) cors: Option<Cors>,
-    /// Who may come in, by address.
+    /// Access list of client addresses.
     pub(super) ip_filter: Option<IpFilter>,
-    /// Who is asked whether requests may pass.
+    /// External authorization.
     pub(super) auth: Option<HostAuth>,
-    /// Who makes tokens.
+    /// JWT providers.
     pub(super) jwt: Option<HostJwt>,
-    /// How often requests may come to one Envoy, those to all routes together.
+    /// Local rate limit: requests to all routes together, at one Envoy.
     pub(super) local: Option<LocalRateLimit>,
-    /// How often requests may come to all Envoys.
+    /// Global rate limit, shared by all Envoys.
     pub(super) global: Option<GlobalLimit>,
 }
 
 impl Guard {
-    /// Does something guard a route of which nothing else is known?
+    /// Checks whether the host's policies protect any route of the host.
     fn is_guarding(&self) -> bool {
         self.ip_filter.is_some() || self.auth.is_some() || self.jwt.is_some() || self.global.is_some()
     }
@@ -64,7 +64,7 @@ impl Guard {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Made {
     pub(super) action: Action,
-    /// What stands in the place of the rendered prefix.
+    /// Replacement of the matched prefix.
     pub(super) replacement: Option<Arc<str>>,
     pub(super) request_headers: HeaderEdits,
     pub(super) response_headers: HeaderEdits,
@@ -74,52 +74,52 @@ pub(super) struct Made {
     pub(super) guards: Guards,
     pub(super) cookies: Vec<CookieRewrite>,
     pub(super) backends: BTreeSet<Backend>,
-    /// Is it served without TLS too?
+    /// The route is also served without TLS.
     pub(super) permit_insecure: bool,
 }
 
-/// Why a route cannot be served.
+/// Reason why a route cannot be served.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Trouble {
-    /// None of its Services is there.
+    /// All of its Services are missing.
     NoService(Arc<str>),
-    /// Its include leads nowhere.
+    /// Its include has no usable target.
     Include(Arc<str>, Class),
-    /// It cannot be served as it is written.
+    /// The route is invalid.
     Invalid(Arc<str>),
-    /// The same, and it must not be left out either: something guards it.
+    /// The route is invalid and must not be left out, since a policy protects it.
     Guarded(Arc<str>),
-    /// It was closed from outside.
+    /// The unit was closed by the overlay.
     Closed(Closing),
 }
 
-/// A route that is to be made.
+/// A route to be translated.
 pub(super) struct Unit<'a> {
-    /// The route of the HTTPProxy that it is made of.
+    /// The leaf of the include tree with the HTTPProxy's route.
     pub(super) leaf: &'a Leaf,
-    /// `routes[1]`.
+    /// Section in the form `routes[1]`.
     pub(super) section: &'a str,
-    /// The regexes of its proxy.
+    /// Regex budget of the HTTPProxy.
     pub(super) regexes: &'a Regexes,
 }
 
-/// What is looked at while a route is made.
+/// Context of the translation of a route.
 pub(super) struct Context<'a, 'r> {
     pub(super) leaf: &'a Leaf,
-    /// `routes[1]`.
+    /// Section in the form `routes[1]`.
     pub(super) section: &'a str,
-    /// `spec.routes[1]`.
+    /// Field in the form `spec.routes[1]`.
     pub(super) field: String,
-    /// Is there something that guards it?
+    /// A policy protects the route.
     is_guarded: bool,
-    /// The regexes of its proxy.
+    /// Regex budget of the HTTPProxy.
     regexes: &'a Regexes,
     pub(super) reader: &'a mut Reader<'r>,
     pub(super) findings: &'a mut Vec<Finding>,
 }
 
 impl Context<'_, '_> {
-    /// Does the root define the provider that a route requires tokens of, whether or not it can be used?
+    /// Checks whether the root defines the JWT provider that a route requires, valid or not.
     fn defines_provider_of(&mut self, route: &Route) -> bool {
         let root = self.leaf.ancestors.first().unwrap_or(&self.leaf.owner);
         let Some(Body::HttpProxy(proxy)) = self.reader.object(root).map(|object| &object.body) else { return false };
@@ -129,7 +129,7 @@ impl Context<'_, '_> {
         required.is_some_and(|required| providers.any(|provider| provider.name == *required))
     }
 
-    /// Tells what is wrong; the route cannot be served.
+    /// Reports a fault; the route cannot be served.
     pub(super) fn invalid(
         &mut self,
         below: &str,
@@ -145,7 +145,7 @@ impl Context<'_, '_> {
         Trouble::Invalid(told)
     }
 
-    /// The same of something that guards the route.
+    /// Reports a fault of a field that protects the route.
     pub(super) fn guarded(&mut self, below: &str, kind: &'static str, reason: &'static str, message: &str) -> Trouble {
         Trouble::Guarded(self.tell(below, kind, reason, message))
     }
@@ -156,21 +156,21 @@ impl Context<'_, '_> {
         format!("{field}: {message}").into()
     }
 
-    /// What was told last is of this class.
+    /// Sets the class of the last finding.
     pub(super) fn of_class(&mut self, class: Class) {
         if let Some(found) = self.findings.last_mut() {
             found.class = class;
         }
     }
 
-    /// Tells what has no effect.
+    /// Reports a field without effect.
     pub(super) fn warn(&mut self, below: &str, kind: &'static str, reason: &'static str, message: &str) {
         let field = format!("{}.{below}", self.field);
         self.findings.push(Finding::warning(&self.leaf.owner, field, kind, reason, message));
     }
 }
 
-/// Makes a route.
+/// Translates a route.
 pub(super) fn make(
     unit: &Unit<'_>,
     route: &Route,
@@ -234,7 +234,7 @@ pub(super) fn make(
         request_headers: request.edits,
         response_headers: response.edits,
         cors: guard.cors,
-        // What a route says itself stands in the place of what its host says.
+        // The route's own access list replaces that of the host.
         ip_filter: ip_filter.or(guard.ip_filter),
         rate_limit,
         guards,
@@ -244,7 +244,7 @@ pub(super) fn make(
     })
 }
 
-/// Who is asked before requests pass, which token they must have, how often they may come to all Envoys.
+/// Returns the external authorization, JWT authentication and global rate limit of a route.
 fn guards(
     context: &mut Context<'_, '_>,
     route: &Route,
@@ -269,7 +269,7 @@ fn guards(
     };
     let host = guard.and_then(|guard| guard.jwt.as_ref());
     let jwt = match jwt::of_route(host, route.jwt_verification_policy.as_ref()) {
-        // The host is closed for what is wrong with its providers, and that is reported there.
+        // The host is closed because of a fault of its JWT providers, which is reported there.
         Err((_, jwt::NOT_DEFINED, _)) if guard.is_none() && context.defines_provider_of(route) => None,
         jwt => {
             jwt.map_err(|(field, reason, message)| context.guarded(field, "JWTVerificationError", reason, &message))?

@@ -1,4 +1,4 @@
-//! Authorization of a host: which server is asked about its requests, and what a route says otherwise.
+//! External authorization: the server of a host, and the settings of a route.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::features::remote::Remote;
 use crate::model::{Like, Part};
 use crate::translate::reader::Reader;
 
-/// The only version of ExtensionServices.
+/// The only supported version of ExtensionServices.
 const VERSION: &str = "projectcontour.io/v1alpha1";
-/// Bytes of a body that a server is told where nothing is set.
+/// Default limit of the request body that is sent to the server, in bytes.
 const BODY_DEFAULT: i64 = 1024;
 
-/// Why authorization cannot be served: the field below the host's, reason, class and a sentence.
+/// Reason why authorization cannot be served: the field below the host, reason, class and a sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wrong {
     pub(super) field: String,
@@ -39,23 +39,23 @@ impl Wrong {
     }
 }
 
-/// What a host says of authorization.
+/// Authorization settings of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct HostAuth {
-    /// The server; where it cannot be asked, why.
+    /// The server; or the reason why it cannot be used.
     pub(super) server: Result<Arc<AuthServer>, Wrong>,
-    /// Are requests asked about of which a route says nothing?
+    /// Default for routes without settings.
     pub(super) enabled: bool,
     context: BTreeMap<String, String>,
 }
 
 impl HostAuth {
-    /// Is a route asked about that says this?
+    /// Checks whether authorization applies to a route with these settings.
     pub(super) fn applies(&self, policy: Option<&AuthorizationPolicy>) -> bool {
         policy.map_or(self.enabled, |policy| policy.disabled != Some(true))
     }
 
-    /// What a route needs that is asked about.
+    /// Returns the authorization settings of a route.
     pub(super) fn of_route(&self, policy: Option<&AuthorizationPolicy>) -> Result<ExtAuth, Wrong> {
         let server = self.server.clone()?;
         let mut context = self.context.clone();
@@ -87,7 +87,7 @@ pub(super) fn of_host(key: &ObjectKey, host: &VirtualHost, reader: &mut Reader<'
     };
     if !context.is_empty() && server.as_ref().is_ok_and(|server| matches!(server.spoken, Spoken::Http(_))) {
         let message =
-            "Spec.VirtualHost.Authorization.AuthPolicy.Context cannot be told to a server of service type http";
+            "Spec.VirtualHost.Authorization.AuthPolicy.Context is not supported for a server of service type http";
         server = Err(Wrong::new("authorization.authPolicy.context", "AuthContextForHTTP", message));
     }
     Some(HostAuth { server, enabled: policy.disabled != Some(true), context })
@@ -160,7 +160,7 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
     }
 }
 
-/// How the server is asked, and the headers that it is told.
+/// Returns the protocol of the server, and the request headers that are sent to it.
 fn spoken(written: &AuthorizationServer) -> Result<(Spoken, Vec<Like>), Wrong> {
     let settings = written.http_settings.clone();
     match written.service_type.as_deref().unwrap_or_default() {

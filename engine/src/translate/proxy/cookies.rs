@@ -1,4 +1,4 @@
-//! Rewriting of cookies: what is written of it, read and judged.
+//! Cookie rewriting: parsing and validation of the rules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use crate::apis::contour::route::CookieRewritePolicy;
 use crate::check::host;
 use crate::features::cookies::{CookieRewrite, RULES_MAX};
 
-/// Bytes of a cookie's name, and of a path.
+/// Maximum length of a cookie's name, and of a path, in bytes.
 const TEXT_BYTES_MAX: usize = 4096;
-/// What the name of a cookie has none of, beside blanks and controls.
+/// Characters that a cookie's name must not contain, besides blanks and control characters.
 const SEPARATORS: &str = "()<>@,;:\\\"/[]?={}";
 
 /// Reads the rules of a route (`on` is `route`) or of one of its Services (`service`).
@@ -24,7 +24,7 @@ pub(super) fn read(
     rules(policies).map_err(|why| {
         let message = format!("{why} on {on} cookie rewrite rules");
         let (kind, reason) = ("RouteError", "CookieRewritePoliciesInvalid");
-        // Where they make cookies safer the route is not served without them.
+        // If the rules make cookies safer, the route is not served without them.
         match policies.iter().any(|policy| policy.secure == Some(true) || policy.same_site.is_some()) {
             true => context.guarded(field, kind, reason, &message),
             false => context.invalid(field, kind, reason, message),

@@ -1,6 +1,6 @@
-//! ExtensionServices: what Envoy asks, and what is wrong with it.
+//! ExtensionServices: services that Envoy itself calls, and their faults.
 //!
-//! One with an error in it is not asked at all: whoever needs it is closed.
+//! An ExtensionService with an error is not used: routes and hosts that need it are closed.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ use crate::model::{Protocol, ServicePort};
 use crate::proxies::finding::{Finding, Level};
 use crate::translate::reader::Reader;
 
-/// Services of one ExtensionService.
+/// Maximum number of Services of one ExtensionService.
 const SERVICES_MAX: usize = 64;
 
-/// What became of an ExtensionService.
+/// Result of the translation of an ExtensionService.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::translate) struct Extension {
-    /// The cluster, where nothing is wrong.
+    /// The cluster; unset if there is an error.
     pub(super) group: Option<Arc<Group>>,
-    /// How long an answer may take.
+    /// Timeout of a response.
     pub(super) response: Limit,
-    /// What is wrong.
+    /// Findings.
     pub(in crate::translate) findings: Vec<Finding>,
 }
 
-/// Reads an ExtensionService; `None` where there is none.
+/// Reads an ExtensionService; `None` if it does not exist.
 pub(in crate::translate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Extension> {
     let object = reader.object(key)?;
     let Body::ExtensionService(written) = &object.body else { return None };
@@ -105,7 +105,7 @@ pub(in crate::translate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Op
     Some(Extension { group, response, findings })
 }
 
-/// The name that is asked for: the one that the certificate must have.
+/// Returns the SNI: the name that the certificate must have.
 fn sni(validation: Option<&Validation>) -> Arc<str> {
     match validation.and_then(|validation| validation.names.first()) {
         Some(AltName::Dns(name)) => name.clone(),
@@ -144,7 +144,7 @@ fn balance(key: &ObjectKey, written: &ExtensionService, findings: &mut Vec<Findi
     balance
 }
 
-/// The Services behind it, each once, with their shares.
+/// Returns the Services of the ExtensionService without duplicates, with their weights.
 fn services(
     key: &ObjectKey,
     written: &ExtensionService,
@@ -195,7 +195,7 @@ fn services(
         services.iter_mut().for_each(|(_, weight)| *weight = 1);
     }
     services.retain(|(_, weight)| *weight > 0);
-    // One that stands twice has both shares.
+    // A Service that is listed twice has the sum of both weights.
     services.sort_unstable();
     services.dedup_by(|next, kept| {
         let same = next.0 == kept.0;

@@ -1,4 +1,4 @@
-//! Header policies: literal values, and the few variables that may stand in them.
+//! Header policies: literal values with a limited set of variables.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::apis::contour::policy::HeadersPolicy;
 use crate::check;
 use crate::features::headers::{ENTRIES_MAX, HeaderEdits};
 
-/// What Envoy fills in.
+/// Variables that Envoy substitutes.
 const VARIABLES: [&str; 24] = [
     "DOWNSTREAM_LOCAL_ADDRESS",
     "DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT",
@@ -35,19 +35,19 @@ const VARIABLES: [&str; 24] = [
     "UPSTREAM_REMOTE_ADDRESS",
 ];
 
-/// What is filled in here: name and value.
+/// Variables that translation substitutes: name and value.
 pub(super) type Known<'a> = [(&'a str, String)];
 
-/// What a policy says.
+/// Settings of a policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Edits {
     /// Changes to headers.
     pub(super) edits: HeaderEdits,
-    /// The host that the back end sees.
+    /// Host header for the backend.
     pub(super) host: Option<Arc<str>>,
 }
 
-/// Reads a policy. `host`: may requests be given another host, of a fixed name?
+/// Reads a policy. `host`: a fixed value of the host header is allowed.
 pub(super) fn read(policy: Option<&HeadersPolicy>, host: bool, known: &Known<'_>) -> Result<Edits, String> {
     let mut all = Edits::default();
     let Some(policy) = policy else { return Ok(all) };
@@ -91,7 +91,7 @@ pub(super) fn read(policy: Option<&HeadersPolicy>, host: bool, known: &Known<'_>
     Ok(all)
 }
 
-/// `x-forwarded-for` as `X-Forwarded-For`.
+/// Formats `x-forwarded-for` as `X-Forwarded-For`.
 fn canonical(name: &str) -> String {
     let capital = |part: &str| {
         let mut characters = part.chars();
@@ -101,7 +101,7 @@ fn canonical(name: &str) -> String {
     name.split('-').map(capital).collect::<Vec<_>>().join("-")
 }
 
-/// The value as a format of Envoy's, where a variable stands in it; every other percent sign means itself.
+/// Returns the value as an Envoy format if it contains a variable; all other percent signs are literal.
 fn formatted(value: &str, known: &Known<'_>) -> Result<Option<String>, String> {
     check::template::percents(value, |word| filled(word, known)).map_err(|fault| fault.to_string())
 }
@@ -113,7 +113,7 @@ fn filled(word: &str, known: &Known<'_>) -> Option<String> {
     is_command(word).then(|| format!("%{word}%"))
 }
 
-/// Is it something that Envoy fills in between percent signs?
+/// Checks whether Envoy substitutes this word between percent signs.
 fn is_command(word: &str) -> bool {
     let header = word.strip_prefix("REQ(").and_then(|rest| rest.strip_suffix(')'));
     let is_name =

@@ -1,4 +1,4 @@
-//! The host of a root: which name it claims, with which certificate, and who else claims it.
+//! Host of a root: its claimed name, its certificate, and conflicts with other claims.
 
 use std::sync::Arc;
 
@@ -16,24 +16,24 @@ use crate::settings::Settings;
 use crate::translate::reader::Reader;
 use crate::translate::table::Host;
 
-/// What a root claims.
+/// Claim of a root.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HostClaim {
-    /// The host; unset where it has none that may be claimed.
+    /// The host; unset if there is no valid host.
     pub(crate) host: Option<Host>,
-    /// Where it stands; unset where it has no host.
+    /// Listeners of the host; unset without a host.
     pub(crate) seats: Option<Seats>,
-    /// TLS, where it is asked for.
+    /// TLS, if configured.
     pub(crate) tls: Option<TlsClaim>,
-    /// Does the host answer nobody?
+    /// The host is closed.
     pub(crate) closed: bool,
-    /// What is wrong.
+    /// Findings.
     pub(crate) findings: Vec<Finding>,
-    /// The references that were read.
+    /// References that were read.
     pub(crate) edges: Vec<Edge>,
 }
 
-/// Works out what a root claims; `None` for what is no root of ours.
+/// Computes the claim of a root; `None` if the object is not a root of a served class.
 pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<HostClaim> {
     let object = reader.object(key)?;
     let Body::HttpProxy(proxy) = &object.body else { return None };
@@ -89,7 +89,7 @@ pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: 
             let message = "spec.virtualhost could not be read; the host stays closed";
             let field = "spec.virtualhost";
             claim.findings.push(Finding::error(key, field, "VirtualHostError", NOT_READABLE, message));
-            // Whether TLS was meant is not known: whoever asks for it is refused.
+            // It is unknown whether TLS was configured: TLS connections to the host are refused.
             claim.tls = Some(TlsClaim::default());
         }
     }
@@ -108,7 +108,7 @@ pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: 
     Some(claim)
 }
 
-/// A root on which translation failed keeps what it claimed, and answers nobody.
+/// Returns the claim of a root after a failed translation: the root keeps its claim, and its host is closed.
 pub(in crate::translate) fn failed(key: &ObjectKey, before: Option<&HostClaim>) -> Option<HostClaim> {
     let mut claim = before?.clone();
     let message = crate::translate::guard::fault(key).message;
@@ -118,7 +118,7 @@ pub(in crate::translate) fn failed(key: &ObjectKey, before: Option<&HostClaim>) 
     Some(claim)
 }
 
-/// The roots that claim a host.
+/// Returns the roots that claim a host.
 fn rivals<'a>(fqdn: &Arc<str>, settings: &Settings, reader: &mut Reader<'a>) -> Vec<&'a Arc<Object>> {
     let mut roots = reader.roots(fqdn);
     roots.retain(|root| match &root.body {

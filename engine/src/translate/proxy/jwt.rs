@@ -1,4 +1,4 @@
-//! Tokens: who makes those of a host, and which one a route asks for.
+//! JWT authentication: providers of a host, and the token that a route requires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use crate::features::upstream::UpstreamTls;
 use crate::settings::Settings;
 use crate::translate::reader::Reader;
 
-/// Most characters of a name, issuer or audience, and most audiences.
+/// Maximum length of a name, issuer or audience in characters, and maximum number of audiences.
 const TEXT_CHARS_MAX: usize = 1024;
 const AUDIENCES_MAX: usize = 64;
-/// The reason of a route that asks for tokens of a provider that its host does not define.
+/// Reason for a route that requires tokens of a provider that its host does not define.
 pub(super) const NOT_DEFINED: &str = "JWTProviderNotDefined";
-/// How long keys may take to come where nothing is set.
+/// Default timeout for fetching keys.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
-/// The shortest time that Envoy keeps keys.
+/// Minimum cache duration of keys in Envoy.
 const KEPT_MIN: Duration = Duration::from_millis(1);
 
-/// What a host says of tokens.
+/// JWT settings of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct HostJwt {
     filter: Arc<JwtFilter>,
-    /// Whose tokens are asked for where a route says nothing.
+    /// Provider of the required tokens of routes without settings.
     default: Option<Arc<str>>,
 }
 
-/// Why a route cannot be served as it asks for tokens: reason and a sentence.
+/// Reason why the token requirement of a route is invalid: field, reason and a sentence.
 pub(super) type Refused = (&'static str, &'static str, String);
 
-/// Which token a route asks for.
+/// Returns the token that a route requires.
 pub(super) fn of_route(host: Option<&HostJwt>, policy: Option<&JwtVerificationPolicy>) -> Result<Option<Jwt>, Refused> {
     let policy = policy.cloned().unwrap_or_default();
     let required = policy.require.filter(|provider| !provider.is_empty());
@@ -68,7 +68,7 @@ pub(super) fn of_route(host: Option<&HostJwt>, policy: Option<&JwtVerificationPo
     }
 }
 
-/// Reads who makes the tokens of a host; `None` where nobody does.
+/// Reads the JWT providers of a host; `None` if there are none.
 pub(super) fn of_host(
     key: &ObjectKey,
     host: &VirtualHost,
@@ -237,14 +237,14 @@ fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &m
     Ok(Keys::Remote { uri, remote, timeout: timeout.unwrap_or(TIMEOUT_DEFAULT), kept, fetching: Fetching::default() })
 }
 
-/// Where keys are fetched.
+/// Host that keys are fetched from.
 struct Address {
     https: bool,
     host: Arc<str>,
     port: u16,
 }
 
-/// What is wrong with the address of keys.
+/// Fault of the address of keys.
 #[derive(Debug, PartialEq)]
 enum Fault {
     Scheme(String),

@@ -1,4 +1,4 @@
-//! Limits that all Envoys share: what requests are counted by, and the service that counts.
+//! Global rate limits: descriptors of requests, and the rate limit service.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::proxies::conditions;
 use crate::settings::Settings;
 use crate::translate::reader::Reader;
 
-/// The name of the filter.
+/// Name of the filter.
 const FILTER: &str = "rate_limit";
 
-/// Reads what requests are counted by; nothing where nothing is.
+/// Reads the descriptors of requests; `None` if rate limiting is disabled.
 pub(super) fn read(
     owner: &ObjectKey,
     section: &str,
@@ -70,7 +70,7 @@ fn entry(written: &RateLimitEntry, regexes: &Regexes) -> Result<Entry, String> {
     }
 }
 
-/// The service that counts, as operators set it. Without it nothing would be limited.
+/// Returns the rate limit service from the settings of the operator. Without the service, no limit would be enforced.
 fn service(
     owner: &ObjectKey,
     section: &str,

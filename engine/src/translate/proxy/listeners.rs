@@ -1,8 +1,8 @@
-//! The listeners of HTTPProxies: one port without TLS, one with TLS and a filter chain for each host,
-//! and one for clients that name none.
+//! Listeners of HTTPProxies: one port without TLS, one port with TLS and a filter chain for each host, and a filter
+//! chain for clients without SNI.
 //!
-//! They are those of a Gateway, where one is set. Else they are served like a Gateway of this name, which nobody writes;
-//! any Gateway that wants one of their ports has it.
+//! If a Gateway is configured, these are listeners of the Gateway. Otherwise they are served as a virtual Gateway,
+//! which is not an object; any Gateway that uses one of their ports has precedence.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,24 +25,24 @@ use crate::translate::listener::{ListenerPlan, Namespaces, Standing};
 use crate::translate::reader::Reader;
 use crate::translate::table::Host;
 
-/// The namespace of the Gateway that stands for the listeners of HTTPProxies.
+/// Namespace of the virtual Gateway for the listeners of HTTPProxies.
 pub(crate) const NAMESPACE: &str = "holdfast";
-/// Its name.
+/// Name of the virtual Gateway.
 pub(crate) const NAME: &str = "httpproxy";
-/// The name of the listener without TLS; those with TLS are named after their hosts.
+/// Name of the listener without TLS; listeners with TLS are named after their hosts.
 const HTTP: &str = "http";
 
-/// The Gateway that stands for the listeners of HTTPProxies.
+/// Returns the key of the virtual Gateway for the listeners of HTTPProxies.
 pub(crate) fn key() -> ObjectKey {
     ObjectKey::new(GROUP, "Gateway", NAMESPACE, NAME)
 }
 
-/// The Gateway at whose listeners HTTPProxies stand.
+/// Returns the key of the Gateway with the listeners of HTTPProxies.
 pub(crate) fn gateway(settings: &Settings) -> ObjectKey {
     settings.proxies.gateway.clone().unwrap_or_else(key)
 }
 
-/// What is served at listeners of their own; nothing where there is no root.
+/// Returns the plan of the separate listeners; `None` if there is no root.
 pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -> Option<GatewayPlan> {
     if settings.proxies.gateway.is_some() {
         return None;
@@ -74,7 +74,7 @@ pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -
     })
 }
 
-/// Takes HTTPProxies in at the listeners of a Gateway.
+/// Adds HTTPProxies to the listeners of a Gateway.
 pub(in crate::translate) fn join(plan: &mut GatewayPlan, settings: &Settings, reader: &mut Reader<'_>) {
     for listener in plan.listeners.iter_mut().filter(|listener| !listener.https) {
         listener.proxies = true;
@@ -84,7 +84,7 @@ pub(in crate::translate) fn join(plan: &mut GatewayPlan, settings: &Settings, re
     plan.proxies.extend(nameless(&hosts));
 }
 
-/// A host with TLS: its pattern, where it stands, and what it asks for.
+/// A host with TLS: the host, its listener, and its TLS settings.
 type SecureHost<'a> = (&'a Host, &'a Secure, &'a TlsClaim);
 
 fn secure_hosts(hosts: &[Arc<HostClaim>]) -> Vec<SecureHost<'_>> {
@@ -97,11 +97,11 @@ fn secure_hosts(hosts: &[Arc<HostClaim>]) -> Vec<SecureHost<'_>> {
     claims
 }
 
-/// The listeners with TLS, one for each host.
+/// Returns the listeners with TLS, one for each host.
 fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
     let mut listeners: Vec<ListenerPlan> = Vec::new();
     for (host, seat, tls) in secure_hosts(hosts) {
-        // Of two that claim a host none is served; one chain is enough to refuse it.
+        // If two roots claim a host, neither is served; one chain is sufficient to refuse it.
         if listeners.last().is_some_and(|last| last.name == seat.name) {
             continue;
         }
@@ -120,7 +120,7 @@ fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
     listeners
 }
 
-/// The listener for clients that name no host, or one that nobody has; nothing where no host is served to them.
+/// Returns the listener for clients without SNI or with an unknown host; `None` if no host is served to them.
 fn nameless(hosts: &[Arc<HostClaim>]) -> Option<ListenerPlan> {
     let hosts = secure_hosts(hosts);
     let asking = || hosts.iter().filter_map(|(_, seat, tls)| Some((seat.nameless.as_ref()?, seat, tls)));
@@ -131,7 +131,7 @@ fn nameless(hosts: &[Arc<HostClaim>]) -> Option<ListenerPlan> {
     }
     let (name, seat, _) = asking().next()?;
     let mut listener = listener(name.clone(), true, seat.port, seat.seen_port, None);
-    // Whoever asks for 1.3 at least is not to be had with less by not being named.
+    // A host that requires TLS 1.3 must not be reachable with an older version by clients without SNI.
     let only_13 = served.iter().any(|tls| tls.versions.only_13);
     let only_12 = !only_13 && !served.is_empty() && served.iter().all(|tls| tls.versions.only_12);
     listener.tls_versions = TlsVersions { only_13, only_12 };
@@ -143,7 +143,7 @@ fn nameless(hosts: &[Arc<HostClaim>]) -> Option<ListenerPlan> {
     Some(listener)
 }
 
-/// What the roots claim; where Secrets are read in another version, as they claim it then.
+/// Returns the claims of the roots; with an overlay, the claims are recomputed, since versions of Secrets may differ.
 fn claims(settings: &Settings, reader: &mut Reader<'_>) -> Vec<Arc<HostClaim>> {
     let claims = reader.hosts();
     if reader.over.is_none() {
@@ -152,7 +152,7 @@ fn claims(settings: &Settings, reader: &mut Reader<'_>) -> Vec<Arc<HostClaim>> {
     claims.into_keys().filter_map(|root| host::claim(&root, settings, reader).map(Arc::new)).collect()
 }
 
-/// Has a Gateway one of the ports? In a cluster every Gateway has pods of its own.
+/// Returns a message if a Gateway uses one of the ports. In a cluster, every Gateway has separate Pods.
 pub(super) fn taken(https: bool, settings: &Settings, reader: &mut Reader<'_>) -> Option<String> {
     settings.listen_address?;
     let (port, flag) = port(https, settings);
@@ -182,7 +182,7 @@ fn port(https: bool, settings: &Settings) -> (u16, &'static str) {
     }
 }
 
-/// The port as clients know it: in a cluster a Service stands before it.
+/// Returns the port for clients: in a cluster, this is the port of a Service.
 pub(super) fn seen_port(https: bool, settings: &Settings) -> u16 {
     match settings.listen_address {
         Some(_) => port(https, settings).0,

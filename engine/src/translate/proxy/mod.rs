@@ -1,8 +1,8 @@
-//! HTTPProxies: from a root and all that it includes to the routes of its host.
+//! HTTPProxies: translation of a root and its includes to the routes of its host.
 //!
-//! What the proxies mean is worked out in `proxies/`, without looking at anything else. Here the rest is read: Services,
-//! Secrets, delegations. The unit is the root with its tree, since whether a route is a duplicate depends on all others;
-//! the unit of blame and replacement is the single route.
+//! `proxies/` has the semantics of HTTPProxies as pure functions. This module looks up other objects: Services,
+//! Secrets, delegations. The unit of translation is the root with its tree, since a duplicate route depends on all
+//! other routes; the unit of attribution and replacement is the single route.
 
 mod action;
 mod auth;
@@ -34,20 +34,20 @@ use crate::apis::contour::http_proxy::HttpProxy;
 use crate::object::Object;
 use crate::settings::Settings;
 
-/// The unit that stands for a host as a whole.
+/// Section of a host as a whole.
 pub(crate) const HOST: &str = "virtualhost";
 
-/// The annotations that say whose a proxy is, the first that is there counts.
+/// Annotations with the class of an HTTPProxy; the first existing one applies.
 const CLASS_ANNOTATIONS: [&str; 2] = ["projectcontour.io/ingress.class", "kubernetes.io/ingress.class"];
-/// The class where none is set.
+/// Default class.
 const CLASS: &str = "contour";
 
-/// Is this the identity of an HTTPProxy?
+/// Checks whether a key is that of an HTTPProxy.
 pub(crate) fn is_proxy(key: &ObjectKey) -> bool {
     &*key.group == GROUP && &*key.kind == "HTTPProxy"
 }
 
-/// Is a proxy of a class that is served?
+/// Checks whether the class of an HTTPProxy is served.
 pub(crate) fn is_ours(object: &Object, proxy: &HttpProxy, settings: &Settings) -> bool {
     let annotated = CLASS_ANNOTATIONS.iter().find_map(|name| object.metadata.annotations.get(*name));
     let class = annotated.map(String::as_str).or(proxy.ingress_class_name.as_deref()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What is left of the conditions of a route that Envoy refuses for a reason that nobody knows. It ranks by what is left,
-//! so that narrower routes of others keep their requests.
+//! Narrowed conditions of a route that Envoy refuses for an unknown reason. The remaining conditions determine the
+//! rank, so that narrower routes of other objects keep their requests.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::proxies::path::Path;
 use crate::proxies::rewrite::Served;
 use crate::translate::narrow;
 
-/// Leaves what cannot be at fault.
+/// Keeps only conditions that cannot be the reason of the refusal.
 pub(super) fn narrow(served: &mut Served<'_>) {
     let conditions = &mut served.conditions;
     let (path, standing) = match &conditions.path {
@@ -26,7 +26,7 @@ pub(super) fn narrow(served: &mut Served<'_>) {
     (conditions.headers, conditions.query) = (present(&conditions.headers), present(&conditions.query));
     conditions.path = path;
     let tells = !conditions.headers.is_empty() || !conditions.query.is_empty();
-    // The names of implicit ones say that they are.
+    // The name of an implicit route depends on its rank (`standing`).
     if !matches!(served.standing, Standing::Last | Standing::Implicit) {
         served.standing = if tells { Standing::Placeholder } else { standing };
     }

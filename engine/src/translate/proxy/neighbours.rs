@@ -1,6 +1,7 @@
-//! Routes of Gateway API and HTTPProxies at one Gateway: who claims which host.
+//! Routes of Gateway API and HTTPProxies at one Gateway: conflicts about hosts.
 //!
-//! Whose a host is, is decided with the HTTPProxy, in `seats.rs`; here routes give way where it was decided so.
+//! `seats.rs` decides the owner of a host, as part of the HTTPProxy; this module removes hosts from routes according to
+//! that decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,17 +24,17 @@ use crate::translate::table::{Host, TableName};
 pub(in crate::translate) struct Claimant {
     /// The host.
     pub(super) host: Host,
-    /// How old the route is.
+    /// Age of the route.
     pub(super) age: Age,
-    /// The listeners at which it claims it.
+    /// Listeners at which the route claims the host.
     pub(super) listeners: BTreeSet<Arc<str>>,
 }
 
-/// The routes that claim each host at the Gateway of HTTPProxies.
+/// Routes that claim each host at the Gateway of HTTPProxies.
 pub(in crate::translate) type Claimants = BTreeMap<Host, BTreeMap<ObjectKey, Claimant>>;
 
 impl Translator {
-    /// A route claims other hosts than before.
+    /// Updates the hosts that a route claims.
     pub(in crate::translate) fn claimed(
         &mut self,
         key: &ObjectKey,
@@ -67,14 +68,14 @@ impl Translator {
                 self.claimants.remove(&host);
             }
             if was != claimant {
-                // A wildcard that covers the host may meet it as well.
+                // A wildcard host that covers the host may be affected as well.
                 host.and_above().for_each(|host| self.mark(&Input::Claimants(host)));
             }
         }
     }
 }
 
-/// Takes the hosts that HTTPProxies have away from a route at one of its parents.
+/// Removes the hosts of HTTPProxies from a route at one of its parents.
 pub(in crate::translate) fn give_way(
     key: &ObjectKey,
     hostnames: &[Arc<str>],
@@ -114,7 +115,7 @@ fn message(host: &Host, winner: &ObjectKey) -> String {
     format!("{:?} is the host of the older HTTPProxy {}", host.domain(), winner.namespaced_name())
 }
 
-/// The root that has a host at a listener.
+/// Returns the root that owns a host at a listener.
 fn taken(host: &Host, secure: Option<u16>, attachment: &Attachment, reader: &mut Reader<'_>) -> Option<ObjectKey> {
     let patterns: Vec<Host> = if secure.is_some() { host.and_above().collect() } else { vec![host.clone()] };
     patterns.into_iter().find_map(|pattern| {
@@ -127,7 +128,7 @@ fn taken(host: &Host, secure: Option<u16>, attachment: &Attachment, reader: &mut
     })
 }
 
-/// Does a root's host keep a route from a host at a listener?
+/// Checks whether the host of a root excludes a route from a host at a listener.
 fn sits(claim: &HostClaim, pattern: &Host, host: &Host, secure: Option<u16>, attachment: &Attachment) -> bool {
     let Some(Seats { http, https, .. }) = claim.seats.as_ref().filter(|_| claim.host.as_ref() == Some(pattern)) else {
         return false;
@@ -139,7 +140,7 @@ fn sits(claim: &HostClaim, pattern: &Host, host: &Host, secure: Option<u16>, att
 }
 
 impl Attachment {
-    /// The port of a listener with TLS.
+    /// Returns the port of a listener with TLS.
     fn secure_port(&self, plan: &GatewayPlan) -> Option<u16> {
         let mut listeners = plan.listeners.iter().filter(|listener| listener.https);
         listeners.find(|listener| listener.name == self.listener.name).map(|listener| listener.port)

@@ -1,4 +1,4 @@
-//! Policies of hosts and routes: who may come in, cross-origin requests, retries, what is hashed.
+//! Policies of hosts and routes: access lists, CORS, retries, load balancing by hash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,12 +28,12 @@ use crate::proxies::finding::Finding;
 use crate::settings::Settings;
 use crate::translate::reader::Reader;
 
-/// Entries of one list of addresses, statuses or hashed parts.
+/// Maximum number of entries of one list of addresses, statuses or hashed parts.
 const LIST_MAX: usize = 256;
-/// The cookie that keeps a client at its endpoint.
+/// Cookie for session affinity.
 const SESSION_COOKIE: &str = "X-Contour-Session-Affinity";
 
-/// The policies of a host; nothing where one of them cannot be served, so that the host is to be closed.
+/// Reads the policies of a host; an error if one of them cannot be served, so that the host must be closed.
 pub(super) fn guard(
     key: &ObjectKey,
     proxy: &HttpProxy,
@@ -54,7 +54,7 @@ pub(super) fn guard(
     };
     let auth = auth::of_host(key, host, reader);
     if let Some(HostAuth { server: Err(wrong), enabled, .. }) = &auth {
-        // Where nobody is asked unless a route says so, only such routes stay closed.
+        // If authorization is disabled by default, only routes that enable it are closed.
         let class = if *enabled { wrong.class } else { Class::Ignored };
         told(&wrong.field, "AuthError", wrong.reason, class, wrong.message.clone());
     }
@@ -96,7 +96,7 @@ pub(super) fn guard(
     if shut { Err(()) } else { Ok(Guard { cors, ip_filter, auth, jwt, local, global: global.flatten() }) }
 }
 
-/// Reads who may come in; the error has the field, the reason and a sentence.
+/// Reads access lists; the error has the field, the reason and a sentence.
 pub(super) fn ip_filter(
     allow: Option<&[IpFilterPolicy]>,
     deny: Option<&[IpFilterPolicy]>,
@@ -123,7 +123,7 @@ pub(super) fn ip_filter(
                 return Err((field, "IPFilterPolicyNotValid", format!("source {other:?} is neither Peer nor Remote")));
             }
         };
-        // One that cannot be read must not open the list, nor shut out fewer.
+        // An invalid entry must neither open an allow list nor weaken a deny list.
         let Some(range) = IpRange::read(remote, &entry.cidr) else {
             return Err((field, "InvalidCIDR", format!("{} failed to parse: invalid CIDR address", entry.cidr)));
         };
@@ -179,7 +179,7 @@ fn cors(written: &CorsPolicy, regexes: &Regexes) -> Result<Cors, String> {
     }
 }
 
-/// Reads how often requests may come to one Envoy.
+/// Reads a local rate limit.
 pub(super) fn rate_limit(written: Option<&RateLimitPolicy>) -> Result<Option<LocalRateLimit>, String> {
     let Some(written) = written.and_then(|policy| policy.local.as_ref()) else { return Ok(None) };
     let unit = match &*written.unit {
@@ -212,7 +212,7 @@ pub(super) fn rate_limit(written: Option<&RateLimitPolicy>) -> Result<Option<Loc
     }))
 }
 
-/// Reads when requests are tried again.
+/// Reads a retry policy.
 pub(super) fn retry(written: Option<&RetryPolicy>) -> Result<Option<Retry>, String> {
     let Some(written) = written else { return Ok(None) };
     let count = match written.count.unwrap_or(0) {
@@ -242,7 +242,7 @@ pub(super) fn retry(written: Option<&RetryPolicy>) -> Result<Option<Retry>, Stri
     Ok(Some(Retry { count, on: on.into(), statuses: statuses.collect::<Result<_, _>>()?, per_try, pause: None }))
 }
 
-/// How endpoints are chosen, what is hashed for it, and what is to be told as a warning.
+/// Returns the load balancing policy, the hashed parts of requests, and a warning.
 pub(super) fn balance(written: Option<&LoadBalancerPolicy>) -> (Balance, Vec<Hashed>, Option<String>) {
     let plain = |balance| (balance, Vec::new(), None);
     let strategy = written.and_then(|policy| policy.strategy.as_deref()).unwrap_or_default();
@@ -292,7 +292,7 @@ pub(super) fn balance(written: Option<&LoadBalancerPolicy>) -> (Balance, Vec<Has
     }
 }
 
-/// Which redirects of back ends are followed.
+/// Reads the internal redirects that Envoy follows.
 pub(super) fn internal_redirect(written: Option<&InternalRedirectPolicy>) -> Result<Option<InternalRedirect>, String> {
     let Some(written) = written else { return Ok(None) };
     let max = written.max_internal_redirects.map(|max| u32::try_from(max).map_err(|_| max)).transpose();
@@ -310,7 +310,7 @@ pub(super) fn internal_redirect(written: Option<&InternalRedirectPolicy>) -> Res
     Ok(Some(InternalRedirect {
         copied: Vec::new(),
         max: Some(max.unwrap_or(1)),
-        // There are no more than these five, and Envoy takes no more.
+        // Envoy accepts at most these five statuses.
         statuses: statuses.collect::<Result<std::collections::BTreeSet<_>, _>>()?.into_iter().collect(),
         cross_scheme,
         deny_repeated: written.deny_repeated_route_redirect.unwrap_or(false),

@@ -1,7 +1,7 @@
-//! Where the host of a root stands: at the listeners that HTTPProxies have of their own, or at those of a Gateway.
+//! Listeners of the host of a root: the separate listeners of HTTPProxies, or the listeners of a Gateway.
 //!
-//! Of a host that routes of Gateway API claim too, the API has it whose oldest object claims it. The other one is told,
-//! and keeps nothing of it: a host comes from one API only.
+//! If routes of Gateway API claim the host too, the API with the oldest claiming object owns the host. The other object
+//! reports a conflict and does not serve the host: a host is served from one API only.
 
 use std::sync::Arc;
 
@@ -19,44 +19,44 @@ use crate::translate::listener::{ListenerPlan, Standing};
 use crate::translate::reader::Reader;
 use crate::translate::table::Host;
 
-/// What begins the names of listeners that stand for HTTPProxies at a Gateway; no listener can be called so.
+/// Prefix of the names of generated listeners of HTTPProxies at a Gateway; no other listener can have such a name.
 const PREFIX: &str = "httpproxy/";
 
-/// Where a host stands.
+/// Listeners of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seats {
-    /// At this Gateway.
+    /// The Gateway.
     pub(crate) gateway: ObjectKey,
-    /// The port without TLS; unset where it is not to be had.
+    /// Port without TLS; unset if it is not available.
     pub(crate) http: Option<u16>,
-    /// With TLS; unset where it is not asked for or not to be had.
+    /// Listener with TLS; unset if TLS is not configured or not available.
     pub(crate) https: Option<Secure>,
 }
 
-/// A filter chain of its own.
+/// A separate filter chain with TLS.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Secure {
-    /// The name of the listener that stands for it.
+    /// Name of the generated listener.
     pub(crate) name: Arc<str>,
     /// The port.
     pub(crate) port: u16,
-    /// The port as clients know it.
+    /// The port for clients.
     pub(crate) seen_port: u16,
-    /// The name of the listener for clients that name no host; unset where somebody else has those.
+    /// Name of the listener for clients without SNI; unset if another listener serves these clients.
     pub(crate) nameless: Option<Arc<str>>,
 }
 
-/// What was found.
+/// Result of the search.
 pub(super) struct Seated {
     pub(super) seats: Seats,
     pub(super) findings: Vec<Finding>,
-    /// What is told besides.
+    /// Additional findings.
     pub(super) told: Vec<Finding>,
-    /// Do the findings close the host?
+    /// `findings` close the host.
     pub(super) closes: bool,
 }
 
-/// Finds the seats of a root's host; `ages` are those of all roots that claim it.
+/// Finds the listeners of a root's host; `ages` are the ages of all roots that claim the host.
 pub(super) fn find(
     key: &ObjectKey,
     host: &Host,
@@ -109,7 +109,7 @@ pub(super) fn find(
     seated
 }
 
-/// The pair of listeners that HTTPProxies have of their own.
+/// Returns the separate listeners of HTTPProxies.
 fn own(key: &ObjectKey, host: &Host, tls: bool, settings: &Settings, reader: &mut Reader<'_>) -> Seated {
     let mut findings = Vec::new();
     for https in [false, true] {
@@ -131,13 +131,13 @@ fn own(key: &ObjectKey, host: &Host, tls: bool, settings: &Settings, reader: &mu
     Seated { seats, findings, told: Vec::new(), closes: false }
 }
 
-/// The listener of a Gateway that has all hosts of a port which no other listener has.
+/// Returns the listener of a Gateway that serves all hosts of a port without a listener of their own.
 fn rest(plan: &GatewayPlan, port: u16) -> Option<&ListenerPlan> {
     let mut listeners = plan.listeners.iter().filter(|listener| listener.https && listener.port == port);
     listeners.find(|listener| listener.hostname.is_none() && listener.standing != Standing::Out)
 }
 
-/// The listener that a host belongs to. Contour takes one port for each protocol.
+/// Returns the listener that a host belongs to. As in Contour, each protocol has one port.
 fn listener<'a>(
     key: &ObjectKey,
     host: &Host,
@@ -148,7 +148,7 @@ fn listener<'a>(
     reader: &mut Reader<'_>,
 ) -> Result<&'a ListenerPlan, (Class, String)> {
     let protocol = if https { "HTTPS" } else { "HTTP" };
-    // What others add to the Gateway is theirs: it changes nothing but that their hosts are taken.
+    // Listeners of ListenerSets are not considered here; only their hosts are unavailable.
     let all = || plan.own().filter(|l| l.https == https && l.standing != Standing::Out);
     let Some(first) = all().next() else {
         return Err((Class::Referential, format!("no {protocol} listener configured")));
@@ -174,12 +174,12 @@ fn listener<'a>(
     }
     if !claims::lets_in(nearest, gateway, key, settings, reader) {
         let message = format!(
-            "listener {listener} of Gateway {name} lets in nothing of namespace {}: see allowedRoutes.namespaces",
+            "listener {listener} of Gateway {name} does not allow routes of namespace {}: see allowedRoutes.namespaces",
             key.namespace
         );
         return Err((Class::Referential, message));
     }
-    // Two chains of one port may not be for the same host.
+    // Two filter chains of one port must not match the same host.
     if https && nearest.host() == *host {
         let message = format!(
             "listener {listener} of Gateway {name} is for {domain:?} and nothing else, with a certificate of its own"
@@ -189,7 +189,7 @@ fn listener<'a>(
     Ok(nearest)
 }
 
-/// Leaves a host to the routes of Gateway API that had it before.
+/// Leaves a host to older routes of Gateway API.
 fn give_way(
     key: &ObjectKey,
     host: &Host,
@@ -201,7 +201,8 @@ fn give_way(
     let port = |name: &Arc<str>| plan.listeners.iter().find(|listener| listener.name == *name).map(|l| l.port);
     let Seats { http, https, .. } = &seated.seats;
     let secure = https.as_ref().map(|https| https.port);
-    // A filter chain takes all hosts below a wildcard, also those that have a virtual host in another one.
+    // The filter chain of a wildcard host receives the connections of all hosts below it, including hosts with a
+    // virtual host in another filter chain.
     let rivals = reader.claimants(host, secure.is_some());
     let rivals = rivals.filter_map(|(route, claimant)| {
         let meets = |seat: Option<u16>| seat.is_some() && claimant.listeners.iter().any(|name| port(name) == seat);
@@ -210,7 +211,7 @@ fn give_way(
     });
     let rivals: Vec<_> = rivals.collect();
     let Some((age, winner, _)) = rivals.iter().min() else { return };
-    // Written at the same time and called the same, the route has it.
+    // If the ages are equal, the route owns the host.
     if ages.iter().any(|own| own < *age) {
         return;
     }
@@ -222,7 +223,8 @@ fn give_way(
         winner.namespaced_name()
     );
     let plain = rivals.iter().any(|(_, _, plain)| *plain);
-    // Where nobody else has it, it stays closed: no wildcard answers in its place.
+    // If no route serves the host on the plain port, the host stays there, closed, so that no wildcard host answers
+    // instead.
     if plain {
         seated.seats.http = None;
     }

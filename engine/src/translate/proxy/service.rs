@@ -1,4 +1,4 @@
-//! The Services of a route: found, weighed, and split into those that answer and one that gets copies.
+//! Services of a route: look-up, weights, and the split into backends and a mirror.
 
 use std::sync::Arc;
 
@@ -22,20 +22,20 @@ use crate::object::Object;
 use crate::proxies::finding::Finding;
 use crate::translate::reader::Reader;
 
-/// Services of one route.
+/// Maximum number of Services of one route.
 pub(super) const SERVICES_MAX: usize = 256;
-/// The annotation of a Service that names ports by the protocol behind them.
+/// Annotation of a Service that lists its ports by upstream protocol.
 const PROTOCOL_ANNOTATION: &str = "projectcontour.io/upstream-protocol.";
 
-/// What the Services of a route are.
+/// Services of a route.
 pub(super) struct Found {
-    /// Those that answer; never empty.
+    /// Backends; never empty.
     pub(super) backends: Vec<WeightedBackend>,
-    /// Those that get copies.
+    /// Mirrors.
     pub(super) mirrors: Vec<Mirror>,
 }
 
-/// Finds the Services of a route. What is the same for all of them is in `common`.
+/// Finds the Services of a route. `common` has the settings that all of them share.
 pub(super) fn find(
     context: &mut Context<'_, '_>,
     route: &Route,
@@ -70,7 +70,7 @@ pub(super) fn find(
         let (request, response) = edits(context, service, &field)?;
         let own = service.cookie_rewrite_policies.as_deref();
         let cookies = cookies::read(context, own, &format!("{field}.cookieRewritePolicies"), "service")?;
-        // The name that TLS asks for is that of the host that the back end sees.
+        // The SNI is the host header that the backend receives.
         let host = request.host.as_ref().unwrap_or(host);
         let backend = match one(context, service, &field, common, host)? {
             Ok(backend) => backend,
@@ -109,7 +109,7 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Header policies of one Service.
+/// Reads the header policies of one Service.
 fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Result<(Edits, Edits), Trouble> {
     let known = [
         ("CONTOUR_NAMESPACE", context.leaf.owner.namespace.to_string()),
@@ -133,7 +133,7 @@ fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Resul
     Ok((request, response))
 }
 
-/// One Service; the inner error says that it is not there.
+/// Returns one Service; the inner error means that it is missing.
 fn one(
     context: &mut Context<'_, '_>,
     service: &Service,
@@ -159,7 +159,7 @@ fn one(
         }
         Err(Unusable::Wrong { below, kind, reason, class, message }) => {
             let field = format!("{field}.{below}");
-            // Whom a back end must prove to be guards what is sent to it.
+            // The verification of a backend's certificate protects the requests to it.
             let trouble = match below {
                 "protocol" | "validation" => context.guarded(&field, kind, reason, &message),
                 _ => context.invalid(&field, kind, reason, message),
@@ -172,40 +172,40 @@ fn one(
     }
 }
 
-/// Which Service is meant, for what.
+/// A reference to a Service, with its context.
 pub(super) struct Asked<'a> {
-    /// The proxy that names it.
+    /// The HTTPProxy with the reference.
     pub(super) owner: &'a ObjectKey,
-    /// Where in it.
+    /// Section of the HTTPProxy.
     pub(super) section: &'a str,
-    /// What it says.
+    /// The reference.
     pub(super) service: &'a Service,
-    /// What is the same for all Services there.
+    /// Settings that all Services of the section share.
     pub(super) common: &'a Upstream,
-    /// The name that is asked for over TLS.
+    /// The SNI.
     pub(super) host: &'a Arc<str>,
 }
 
-/// Why a Service cannot be used.
+/// Reason why a Service cannot be used.
 pub(super) enum Unusable {
-    /// It, or its port, is not there.
+    /// The Service or its port is missing.
     Missing(String),
-    /// What is said of it cannot be served.
+    /// A setting of the reference cannot be served.
     Wrong {
-        /// Where, below the Service.
+        /// Field below the Service.
         below: &'static str,
         /// Type of the sub-condition.
         kind: &'static str,
         /// Reason of the sub-condition.
         reason: &'static str,
-        /// What sort of trouble it is.
+        /// Class of the fault.
         class: Class,
-        /// A sentence.
+        /// A sentence for users.
         message: String,
     },
 }
 
-/// The back end that a Service is, and what is to be told as a warning.
+/// Returns the backend of a Service, and a warning.
 pub(super) fn backend(asked: &Asked<'_>, reader: &mut Reader<'_>) -> Result<(Backend, Option<&'static str>), Unusable> {
     let Asked { owner, section, service, common, host } = asked;
     let wrong =
@@ -278,7 +278,7 @@ pub(super) fn backend(asked: &Asked<'_>, reader: &mut Reader<'_>) -> Result<(Bac
     Ok((backend, warning))
 }
 
-/// What a port is spoken to in: what the route says, else the port, else the Service's annotations.
+/// Returns the protocol of a port: from the route, else from the port, else from the Service's annotations.
 fn protocol<'a>(service: &'a Service, port: &Port, object: &Object) -> &'a str {
     if let Some(protocol) = service.protocol.as_deref().filter(|protocol| !protocol.is_empty()) {
         return protocol;

@@ -1,6 +1,7 @@
-//! `tcpproxy`: where the connections of a host go as they are, after the proxies that it is delegated to.
+//! `tcpproxy`: destination of the connections of a host, through the HTTPProxies that it is delegated to.
 //!
-//! What leads nowhere refuses the connections of this host and no other; its requests without TLS go on.
+//! Without a usable destination, the connections of this host are refused, and of no other host; requests without TLS
+//! are still served.
 
 use std::sync::Arc;
 
@@ -22,25 +23,25 @@ use crate::proxies::tree::{self, DEPTH_MAX};
 use crate::settings::Settings;
 use crate::translate::reader::Reader;
 
-/// The unit of a proxy that its `tcpproxy` is.
+/// Section of the `tcpproxy` of an HTTPProxy.
 pub(super) const SECTION: &str = "tcpproxy";
-/// Type of the sub-conditions about what a `tcpproxy` says.
+/// Type of sub-conditions about the content of a `tcpproxy`.
 const PROXY: &str = "TCPProxyError";
-/// Type of the sub-conditions about whom it includes.
+/// Type of sub-conditions about the include of a `tcpproxy`.
 const INCLUDE: &str = "TCPProxyIncludeError";
 
-/// Where the connections of a host go.
+/// Destination of the connections of a host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StreamClaim {
-    /// Does TLS end at the back end?
+    /// The backend terminates TLS.
     pub(crate) passthrough: bool,
-    /// Where they go; nothing where they are refused.
+    /// The destination; unset if connections are refused.
     pub(crate) to: Option<Arc<Stream>>,
-    /// The proxies that it is delegated to, one after the other.
+    /// HTTPProxies that the `tcpproxy` is delegated to, in order.
     pub(crate) members: Vec<ObjectKey>,
 }
 
-/// Reads where the connections of a root's host go; nothing where it says nothing about them.
+/// Reads the destination of the connections of a root's host; `None` if the root has no `tcpproxy`.
 pub(super) fn claim(
     key: &ObjectKey,
     proxy: &Arc<HttpProxy>,
@@ -64,7 +65,8 @@ pub(super) fn claim(
     Some(StreamClaim { passthrough: tls.passthrough == Some(true), to, members })
 }
 
-/// What guards the host for connections as well; nothing where something does that looks at requests.
+/// Returns the host's policies that apply to connections; `None` if the host has a policy that applies to requests
+/// only.
 fn guard(key: &ObjectKey, host: &VirtualHost, findings: &mut Vec<Finding>) -> Option<Option<IpFilter>> {
     let has_providers = host.jwt_providers.as_ref().is_some_and(|providers| !providers.is_empty());
     let what = match (host.authorization.is_some(), has_providers) {
@@ -80,12 +82,12 @@ fn guard(key: &ObjectKey, host: &VirtualHost, findings: &mut Vec<Finding>) -> Op
         findings.push(Finding::error(key, "spec.tcpproxy", PROXY, "NotServed", message));
         return None;
     }
-    // Of lists that cannot be read the host tells, and is closed.
+    // Invalid lists are reported for the host, which is closed.
     policy::ip_filter(host.ip_allow_policy.as_deref(), host.ip_deny_policy.as_deref()).ok()
 }
 
 struct Walk<'a, 'r> {
-    /// The root, and those that it is delegated to.
+    /// The root and the HTTPProxies that it is delegated to.
     chain: Vec<ObjectKey>,
     settings: &'a Settings,
     findings: &'a mut Vec<Finding>,
@@ -98,7 +100,7 @@ impl Walk<'_, '_> {
         self.findings.push(Finding::error(owner, field, kind, reason, message).of_class(class));
     }
 
-    /// Goes from one proxy to the next, up to the one that has Services.
+    /// Follows the delegation up to the HTTPProxy with Services.
     fn follow(&mut self, root: Arc<HttpProxy>) -> Option<Vec<(Backend, u32)>> {
         let mut proxy = root;
         loop {
@@ -138,7 +140,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The proxy that an include names.
+    /// Returns the HTTPProxy that an include references.
     fn enter(&mut self, owner: &ObjectKey, field: &str, target: &ObjectKey) -> Option<Arc<HttpProxy>> {
         self.reader.edge(owner, SECTION, target, Role::Mentions);
         let name = target.namespaced_name();
@@ -172,7 +174,7 @@ impl Walk<'_, '_> {
             self.error(field, INCLUDE, "NothingDefined", Class::Referential, message);
             return None;
         }
-        // What is closed above takes what hangs on it along.
+        // If the including HTTPProxy is closed, the included one is closed as well.
         match self.chain.len() {
             1 => self.reader.edge_to_section(target, owner, HOST, Role::Attaches),
             _ => self.reader.edge(target, "", owner, Role::Attaches),
@@ -181,7 +183,7 @@ impl Walk<'_, '_> {
         Some(child)
     }
 
-    /// The Services of the last proxy. Those that are not there are left out, as long as others are.
+    /// Returns the Services of the last HTTPProxy. Missing Services are left out if there are others.
     fn services(&mut self, written: &TcpProxy) -> Option<Vec<(Backend, u32)>> {
         let owner = self.chain.last()?.clone();
         let services = written.services.as_deref().unwrap_or_default();
@@ -246,7 +248,7 @@ impl Walk<'_, '_> {
         Some(backends)
     }
 
-    /// How endpoints are chosen; there is nothing to hash in a connection.
+    /// Returns the load balancing policy; a connection has no parts to hash.
     fn balance(&mut self, owner: &ObjectKey, written: &TcpProxy) -> Balance {
         let strategy = written.load_balancer_policy.as_ref().and_then(|policy| policy.strategy.as_deref());
         let mut warn = |message: String| {

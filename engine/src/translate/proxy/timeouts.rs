@@ -1,24 +1,24 @@
-//! Durations as Go has them, and the time limits made of them.
+//! Go durations, and the timeouts made of them.
 
 use std::time::Duration;
 
-/// Most characters of a duration.
+/// Maximum length of a duration, in characters.
 const CHARS_MAX: usize = 64;
-/// The longest time limit, in seconds: ten years.
+/// Maximum of a timeout, in seconds: ten years.
 const SECONDS_MAX: u64 = 10 * 366 * 86_400;
 
-/// A time limit as it is written.
+/// A timeout as specified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// As usual.
+    /// The default.
     Default,
-    /// None.
+    /// No timeout.
     Off,
-    /// This.
+    /// This timeout.
     After(Duration),
 }
 
-/// Reads a time limit: a Go duration, `0` or nothing for what is usual, `infinity` for none.
+/// Reads a timeout: a Go duration, `0` or an empty text for the default, `infinity` for none.
 pub(super) fn limit(text: Option<&str>) -> Result<Limit, String> {
     match text.unwrap_or_default() {
         "" => Ok(Limit::Default),
@@ -30,7 +30,7 @@ pub(super) fn limit(text: Option<&str>) -> Result<Limit, String> {
     }
 }
 
-/// Reads a Go duration such as `1h30m` or `1.5s`.
+/// Parses a Go duration such as `1h30m` or `1.5s`.
 ///
 /// <https://pkg.go.dev/time#ParseDuration>
 pub(super) fn go_duration(text: &str) -> Result<Duration, String> {
@@ -63,7 +63,7 @@ pub(super) fn go_duration(text: &str) -> Result<Duration, String> {
             _ => return Err(wrong()),
         };
         let digits = |digits: &str| if digits.is_empty() { Ok(0) } else { digits.parse::<u128>().map_err(|_| wrong()) };
-        // Digits beyond a nanosecond of an hour say nothing.
+        // Further digits are below a nanosecond, even in hours.
         let fraction = fraction.get(..fraction.len().min(13)).unwrap_or_default();
         let scale = 10_u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
         let part = digits(fraction)? * unit / scale;

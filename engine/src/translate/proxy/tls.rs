@@ -1,7 +1,7 @@
-//! TLS of a host: its certificate, which clients may come in, and whether those may that name no host.
+//! TLS of a host: its certificate, verification of client certificates, and clients without SNI.
 //!
-//! What cannot be used closes the host. Only where the certificate for clients that name no host is at fault, the host is
-//! served to all others: nothing is open by that which would be closed otherwise.
+//! An invalid setting closes the host. If only the fallback certificate for clients without SNI is invalid, the host is
+//! still served to all other clients: this grants no access that would be denied otherwise.
 
 use std::sync::Arc;
 
@@ -27,24 +27,24 @@ use crate::translate::reader::Reader;
 /// TLS of a host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TlsClaim {
-    /// The certificate; without one connections are refused, unless TLS ends at the back end.
+    /// The certificate; without one, connections are refused, unless the backend terminates TLS.
     pub(crate) certificate: Option<ObjectKey>,
-    /// A certificate that is there and cannot be used, and why.
+    /// An existing certificate that is invalid, with the reason.
     pub(crate) broken: Option<(ObjectKey, String)>,
-    /// The versions of TLS.
+    /// Allowed versions of TLS.
     pub(crate) versions: TlsVersions,
-    /// What is asked of clients.
+    /// Verification of client certificates.
     pub(crate) clients: Option<Arc<ClientCertificates>>,
-    /// The certificate for clients that name no host, where the host is served to them.
+    /// The fallback certificate for clients without SNI, if the host is served to them.
     pub(crate) fallback: Option<ObjectKey>,
-    /// One that is there and cannot be used, and why.
+    /// An existing fallback certificate that is invalid, with the reason.
     pub(crate) broken_fallback: Option<(ObjectKey, String)>,
-    /// Where connections go as they are, and not to the routes of the host.
+    /// Destination of connections that bypass the routes of the host.
     pub(crate) stream: Option<StreamClaim>,
 }
 
 impl TlsClaim {
-    /// Nobody is let in any more; the certificates stay known.
+    /// Refuses all connections; the references to certificates are kept.
     pub(super) fn refuse(&mut self) {
         self.certificate = None;
         self.fallback = None;
@@ -53,17 +53,17 @@ impl TlsClaim {
         }
     }
 
-    /// Are requests answered over TLS by the routes of the host?
+    /// Checks whether the routes of the host serve requests over TLS.
     pub(crate) fn has_routes(&self) -> bool {
         self.certificate.is_some() && self.stream.is_none()
     }
 
-    /// Are clients answered that name no host?
+    /// Checks whether the host is served to clients without SNI.
     pub(crate) fn is_served_to_nameless(&self) -> bool {
         self.has_routes() && self.fallback.is_some()
     }
 
-    /// Are connections taken at all?
+    /// Checks whether connections are accepted.
     pub(crate) fn is_served(&self) -> bool {
         match &self.stream {
             Some(stream) => stream.to.is_some() && (stream.passthrough || self.certificate.is_some()),
@@ -72,12 +72,12 @@ impl TlsClaim {
     }
 }
 
-/// What is found out while TLS is read.
+/// Findings while TLS is read.
 pub(super) struct Notes<'a> {
     key: &'a ObjectKey,
-    /// What closes the host.
+    /// Findings that close the host.
     pub(super) closing: Vec<Finding>,
-    /// What is told besides.
+    /// Additional findings.
     pub(super) told: Vec<Finding>,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Notes<'a> {
     }
 }
 
-/// Reads TLS of a root's host, but for where its connections go.
+/// Reads TLS of a root's host, except the destination of connections.
 pub(super) fn claim(
     object: &Object,
     proxy: &HttpProxy,
@@ -187,7 +187,8 @@ fn own_certificate(key: &ObjectKey, name: &str, claim: &mut TlsClaim, notes: &mu
     }
 }
 
-/// The certificate that clients are shown who name no host: the operator's, and the host has to be allowed to use it.
+/// Reads the fallback certificate for clients without SNI: it is the operator's, and the host needs a delegation to use
+/// it.
 fn fallback_certificate(
     key: &ObjectKey,
     claim: &mut TlsClaim,
@@ -201,7 +202,7 @@ fn fallback_certificate(
                        set --httpproxy-fallback-certificate";
         return notes.tell(field, "FallbackNotPresent", Class::Referential, message);
     };
-    // Without it the host goes on.
+    // The host is still served without the fallback certificate.
     reader.edge(key, HOST, secret, Role::Mentions);
     let name = secret.namespaced_name();
     if !delegated(key, secret, reader) {
@@ -221,7 +222,7 @@ fn fallback_certificate(
     }
 }
 
-/// Reads which certificates clients must show; nothing where that cannot be used, which is told and closes the host.
+/// Reads the verification of client certificates; `None` if it is invalid, which is reported and closes the host.
 fn client_certificates(
     key: &ObjectKey,
     written: &DownstreamValidation,
@@ -237,7 +238,7 @@ fn client_certificates(
         notes.close("clientValidation.caSecret", "ClientValidationInvalid", Class::Invalid, message);
     }
     if ca.is_none() && crl.is_some() {
-        // Envoy takes no list of revoked certificates without authorities.
+        // Envoy refuses a revocation list without certificate authorities.
         let message = invalid("CRL Secret has no effect without a CA Secret");
         notes.close("clientValidation.crlSecret", "ClientValidationInvalid", Class::Invalid, message);
     }
@@ -276,12 +277,12 @@ fn told(written: &ClientCertificateDetails) -> Told {
     }
 }
 
-/// A part of what clients are checked against.
+/// A part of the verification of client certificates.
 struct Part {
-    /// As messages call it.
+    /// Name of the part in messages.
     what: &'static str,
     field: &'static str,
-    /// The key in the Secret.
+    /// Key in the Secret.
     entry: &'static str,
     check: fn(&[u8]) -> Result<(), CertificateFault>,
 }
@@ -299,7 +300,7 @@ const REVOCATIONS: Part = Part {
     check: |text| check_revocations(text).map(drop),
 };
 
-/// Authorities or revocations from their Secret.
+/// Reads certificate authorities or a revocation list from their Secret.
 fn list(
     key: &ObjectKey,
     name: &str,
@@ -316,7 +317,7 @@ fn list(
         notes.close(field, "DelegationNotPermitted", Class::Referential, message);
         return None;
     }
-    // Who may come in is what it is today, also where other objects are read in an earlier version.
+    // The verification of clients always uses today's version, even if other objects are read in an earlier version.
     let (class, why) = match reader.current(&secret).map(|object| &object.body) {
         None => (Class::Referential, "Secret not found".to_owned()),
         Some(Body::Secret(data)) => match data.data.get(*entry) {
@@ -356,13 +357,13 @@ fn versions(tls: &Tls) -> Result<TlsVersions, (&'static str, &'static str)> {
     Ok(versions)
 }
 
-/// A Secret as it is named in a namespace: `name` or `namespace/name`.
+/// Returns the key of a Secret that is named in a namespace: `name` or `namespace/name`.
 pub(super) fn secret(namespace: &str, name: &str) -> ObjectKey {
     let (namespace, name) = name.split_once('/').unwrap_or((namespace, name));
     scheme::secret_key(namespace, name)
 }
 
-/// May a proxy use this Secret?
+/// Checks whether an HTTPProxy may use this Secret.
 pub(super) fn delegated(proxy: &ObjectKey, secret: &ObjectKey, reader: &mut Reader<'_>) -> bool {
     proxy.namespace == secret.namespace || reader.delegated(&proxy.namespace, secret)
 }

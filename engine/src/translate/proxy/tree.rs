@@ -1,4 +1,4 @@
-//! A root with all that it includes: its routes, in order, and what is told of each of its proxies.
+//! A root with its includes: its routes in order, and the findings about each of its HTTPProxies.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -35,17 +35,17 @@ use crate::translate::route::{Closed, Rendered, RoutePlan};
 use crate::translate::rule::Replaced;
 use crate::translate::table::TableName;
 
-/// What a route answers none of whose Services is there.
+/// Response status of a route without any existing Service.
 const SERVICE_MISSING: u16 = 503;
-/// What a host answers without TLS that has connections only.
+/// Response status without TLS of a host with a `tcpproxy` only.
 const NOTHING_THERE: u16 = 404;
-/// What an include answers that leads nowhere.
+/// Response status of an include without a usable target.
 const INCLUDE_MISSING: u16 = 502;
 
-/// The closed units of all objects.
+/// Closed units of all objects.
 pub(in crate::translate) type ClosedUnits = BTreeMap<ObjectKey, Closed>;
 
-/// Translates a root; `None` for what is no root of ours.
+/// Translates a root; `None` if the object is not a root of a served class.
 pub(in crate::translate) fn plan(
     key: &ObjectKey,
     closed: &ClosedUnits,
@@ -55,7 +55,7 @@ pub(in crate::translate) fn plan(
     let object = reader.object(key)?;
     let Body::HttpProxy(proxy) = &object.body else { return None };
     let claim = match reader.over {
-        // Its certificate may be read in another version.
+        // The overlay may have another version of the certificate.
         Some(_) => Arc::new(host::claim(key, settings, reader)?),
         None => reader.host(key)?,
     };
@@ -63,7 +63,7 @@ pub(in crate::translate) fn plan(
     let mut plan = RoutePlan { findings: claim.findings.clone(), ..RoutePlan::default() };
     let mut objects: BTreeMap<ObjectKey, Arc<Object>> = BTreeMap::from([(key.clone(), object.clone())]);
     let mut budgets = Budgets::new(narrow::limits(settings));
-    // What guards the host is read first: routes must not spend what it needs.
+    // The policies of the host are read first, so that routes cannot use up their budget.
     let mut of_host = Vec::new();
     let guard = policy::guard(key, proxy, &budgets.of(&[], key), settings, reader, &mut of_host);
     let tree = tree::read(key, proxy, &mut budgets, &mut |child| {
@@ -74,7 +74,7 @@ pub(in crate::translate) fn plan(
     });
     for (includer, index, included) in &tree.includes {
         reader.edge(includer, format!("includes[{index}]"), included, Role::Mentions);
-        // What is closed above takes what hangs on it along.
+        // If the including HTTPProxy is closed, the included one is closed as well.
         if tree.members.contains(included) {
             match includer == key {
                 true => reader.edge_to_section(included, includer, HOST, Role::Attaches),
@@ -111,7 +111,7 @@ pub(in crate::translate) fn plan(
             (What::Include { message, class, .. }, _, _) => Err(Trouble::Include(message.clone(), *class)),
             (What::Route { index, broken: Some(why) }, _, _) => {
                 let entry = entry(&leaf.owner, *index, &objects);
-                // What is guarded must not be left to a broader route, also where replacement is switched off.
+                // A protected route must not be replaced by a broader route, even if replacement is disabled.
                 match guard.is_err() || entry.is_none_or(Entry::names_guard) || proxy.host_names_guard() {
                     true => Err(Trouble::Guarded(why.clone())),
                     false => Err(Trouble::Invalid(why.clone())),
@@ -152,14 +152,14 @@ pub(in crate::translate) fn plan(
     }
     plan.findings.sort_unstable();
     plan.findings.dedup();
-    // Of what cannot be read decoding has told already.
+    // Decoding has reported unreadable parts already.
     plan.faults = plan.findings.iter().filter(|finding| finding.reason != NOT_READABLE).map(Finding::fault).collect();
     plan.replaced.sort_unstable();
     plan.replaced.dedup();
     Some(plan)
 }
 
-/// The conditions that proxies claim today of which another version is read.
+/// Returns the conditions that HTTPProxies with a stand-in version claim today.
 fn claimed_today(
     key: &ObjectKey,
     members: &BTreeSet<ObjectKey>,
@@ -178,8 +178,9 @@ fn claimed_today(
     written.filter(|leaf| is_stand_in(&leaf.owner)).map(|leaf| (leaf.owner, leaf.conditions)).collect()
 }
 
-/// How a route ranks that only an earlier version of its proxy has: after everything that is claimed today; where the
-/// desired route in its place cannot be read, or asks for something that an Envoy may refuse, after its equals.
+/// Returns the rank of a route that exists in the stand-in version of its HTTPProxy only: after all routes that are
+/// claimed today. If the desired route at its index is unreadable, or has a regex that an Envoy may refuse, the rank is
+/// after equal routes.
 fn given_up(leaf: &Leaf, reader: &Reader<'_>) -> Standing {
     let What::Route { index, .. } = leaf.what else { return leaf.standing };
     let Some(Body::HttpProxy(today)) = reader.objects.get(&leaf.owner).map(|object| &object.body) else {
@@ -198,7 +199,7 @@ fn given_up(leaf: &Leaf, reader: &Reader<'_>) -> Standing {
     }
 }
 
-/// A root on which translation failed: its host is closed.
+/// Returns the plan of a root after a failed translation: its host is closed.
 pub(in crate::translate) fn failed(
     object: &Object,
     claim: Option<&HostClaim>,
@@ -215,7 +216,7 @@ pub(in crate::translate) fn failed(
     Some(plan)
 }
 
-/// Where the routes of a host stand.
+/// Adds the route tables that serve the host.
 fn place(plan: &mut RoutePlan, claim: &HostClaim) {
     let (Some(host), Some(seats)) = (&claim.host, &claim.seats) else { return };
     let http = seats.http.map(TableName::Port);
@@ -261,14 +262,14 @@ fn section(leaf: &Leaf) -> String {
     }
 }
 
-/// The wildcard of a host stands for one label only, which Envoy's own does not.
+/// Returns the match of a wildcard host for one label only; Envoy's own wildcard matches several labels.
 fn one_label(proxy: &HttpProxy) -> Option<NamedMatch> {
     let suffix = proxy.virtual_host.as_ref()?.fqdn.strip_prefix('*')?;
     let pattern = format!("(?i)[a-z0-9]([-a-z0-9]*[a-z0-9])?{}(:[0-9]+)?", regex_syntax::escape(suffix));
     Some(NamedMatch::new(":authority", ValueMatch::Regex(pattern.into())))
 }
 
-/// A host whose routes are made.
+/// Context of the translation of a host's routes.
 struct Host<'a> {
     key: &'a ObjectKey,
     object: &'a Object,
@@ -278,7 +279,7 @@ struct Host<'a> {
 }
 
 impl Host<'_> {
-    /// The whole host answers nobody.
+    /// Closes the whole host.
     fn close(&self, plan: &mut RoutePlan) {
         let message = plan.findings.iter().find(|finding| finding.object == *self.key);
         let message = message.map_or_else(|| "the host cannot be served".to_owned(), |finding| finding.message.clone());
@@ -297,7 +298,7 @@ impl Host<'_> {
         plan.routes.push(Arc::new(Rendered::new(route)));
     }
 
-    /// A host that has connections only keeps its name: requests without TLS are not a wildcard's.
+    /// Keeps a host without routes, so that its requests without TLS are not served by a wildcard host.
     fn keep(&self, plan: &mut RoutePlan) {
         let name = names::proxy_route(self.key, SECTION, 0, false);
         let nothing = Action::Respond(Response::new(NOTHING_THERE, "".into()));
@@ -364,7 +365,7 @@ impl Host<'_> {
         plan.routes.push(Arc::new(Rendered::new(route)));
     }
 
-    /// What is answered in the place of a route.
+    /// Returns the response that replaces a route.
     fn answer(&self, trouble: &Trouble) -> (Class, Option<Response>, String) {
         let fixed = |status| Some(Response::new(status, body_for(&self.settings.missing_backend_body, &self.key.kind)));
         let replaced = |replacement: &Option<Replacement>| {
@@ -376,7 +377,7 @@ impl Host<'_> {
             Trouble::Include(message, class) => (*class, fixed(INCLUDE_MISSING), message.to_string()),
             Trouble::NoService(message) => (Class::Referential, fixed(SERVICE_MISSING), message.to_string()),
             Trouble::Invalid(message) => (Class::Invalid, replaced(&self.settings.replacement), message.to_string()),
-            // What is guarded is answered even where replacement is switched off.
+            // A protected route is answered even if replacement is disabled.
             Trouble::Guarded(message) => {
                 let always = self.settings.replacement.clone().or_else(|| Some(Replacement::default()));
                 (Class::Invalid, replaced(&always), message.to_string())

@@ -1,4 +1,4 @@
-//! Takes in what HTTPProxies turned out to be, and who takes part in which host.
+//! Updates of the translator after changes of HTTPProxies, and the roots that include each HTTPProxy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::translate::route::RoutePlan;
 use crate::translate::{Changes, Translator, Unit};
 
 impl Translator {
-    /// A proxy was changed, or is gone.
+    /// Processes a changed or deleted HTTPProxy.
     pub(in crate::translate) fn proxy_changed(&mut self, key: &ObjectKey, new: Option<&Object>) {
         let is_child = new.is_some_and(|object| match &object.body {
             Body::HttpProxy(proxy) => proxy.virtual_host.is_none() && is_ours(object, proxy, &self.settings),
@@ -118,7 +118,7 @@ impl Translator {
         self.shares.insert(key.clone(), Arc::new(share));
     }
 
-    /// What of a proxy there would be under an overlay.
+    /// Returns an HTTPProxy's share in the plans of its roots under an overlay.
     pub(in crate::translate) fn try_share(
         &self,
         key: &ObjectKey,
@@ -129,7 +129,7 @@ impl Translator {
         plans.filter_map(|plan| shares(&plan).remove(key)).reduce(together)
     }
 
-    /// What is a proxy's own in the plans of roots.
+    /// Returns an HTTPProxy's share in plans of roots.
     pub(in crate::translate) fn share_of<'a>(
         &self,
         key: &ObjectKey,
@@ -138,18 +138,18 @@ impl Translator {
         plans.filter_map(|plan| shares(plan).remove(key)).reduce(together)
     }
 
-    /// What a root and all that it includes would be under an overlay.
+    /// Returns the plan of a root with its includes under an overlay.
     pub(crate) fn try_root(&self, root: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<RoutePlan> {
         let mut reader = self.reader(Some(over), objects);
         guard::guarded(|| super::plan(root, &over.closed, &self.settings, &mut reader)).flatten()
     }
 
-    /// What a root and all that it includes are as desired.
+    /// Returns the plan of a root with its includes, as desired.
     pub(crate) fn root(&self, root: &ObjectKey) -> Option<&Arc<RoutePlan>> {
         self.routes.get(root)
     }
 
-    /// The roots that an HTTPProxy takes part in, and those that name one of which nothing can be read.
+    /// Returns the roots that include an HTTPProxy, or that reference one that is unreadable.
     pub(crate) fn roots_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
         match self.included.get(key) {
             Some(roots) => roots.clone(),
@@ -157,12 +157,12 @@ impl Translator {
         }
     }
 
-    /// The roots that an HTTPProxy takes part in.
+    /// Returns the roots that include an HTTPProxy.
     pub(crate) fn roots_of(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
         self.included.get(key).into_iter().flatten()
     }
 
-    /// The plans in which an object has routes: its own, or those of the roots that include it.
+    /// Returns the plans with routes of an object: its own plan, or those of the roots that include it.
     fn plans_of(&self, key: &ObjectKey) -> Vec<(&ObjectKey, &Arc<RoutePlan>)> {
         match self.included.get(key) {
             Some(roots) => roots.iter().filter_map(|root| self.routes.get_key_value(root)).collect(),
@@ -170,17 +170,17 @@ impl Translator {
         }
     }
 
-    /// Proxies that no root includes.
+    /// Returns the HTTPProxies that no root includes.
     fn orphans(&self) -> impl Iterator<Item = &ObjectKey> {
         self.children.iter().filter(|child| !self.included.contains_key(*child))
     }
 
-    /// What is told of proxies that no root includes.
+    /// Returns the faults of HTTPProxies that no root includes.
     pub(in crate::translate) fn orphan_faults(&self) -> impl Iterator<Item = Fault> {
         self.orphans().map(|child| orphaned(child).fault())
     }
 
-    /// What was found out about a proxy; `None` where it is not served by us at all.
+    /// Returns the findings about an HTTPProxy; `None` if it is not served at all.
     pub(crate) fn proxy_findings(&self, key: &ObjectKey) -> Option<BTreeSet<Finding>> {
         if self.children.contains(key) && !self.included.contains_key(key) {
             return Some([orphaned(key)].into());
@@ -194,7 +194,7 @@ impl Translator {
     }
 }
 
-/// What of a root's plan is each proxy's own: its routes, and what is told of it.
+/// Returns each HTTPProxy's share in the plan of a root: its routes, faults and replacements.
 fn shares(plan: &RoutePlan) -> BTreeMap<ObjectKey, RoutePlan> {
     let empty = || RoutePlan { places: plan.places.clone(), ..RoutePlan::default() };
     let mut shares: BTreeMap<ObjectKey, RoutePlan> =
@@ -217,7 +217,7 @@ fn shares(plan: &RoutePlan) -> BTreeMap<ObjectKey, RoutePlan> {
     shares
 }
 
-/// What of a proxy stands in two hosts.
+/// Merges the shares of an HTTPProxy in two hosts.
 fn together(mut one: RoutePlan, other: RoutePlan) -> RoutePlan {
     one.routes.extend(other.routes);
     one.places.extend(other.places);
@@ -232,6 +232,6 @@ fn together(mut one: RoutePlan, other: RoutePlan) -> RoutePlan {
 }
 
 fn orphaned(child: &ObjectKey) -> Finding {
-    // Nothing is wrong with it but that nobody includes it: what it says is not served.
+    // The only problem is the missing include: the HTTPProxy is not served.
     Finding::error(child, "", "Orphaned", "Orphaned", ORPHANED).of_class(Class::Referential)
 }

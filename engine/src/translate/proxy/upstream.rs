@@ -1,4 +1,4 @@
-//! How a Service is spoken to: health checks, slow start, TLS and whom it must prove to be.
+//! Connections to a Service: health checks, slow start, TLS and verification of its certificate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::fault::Class;
 use crate::features::upstream::{AltName, Asked, HealthCheck, SlowStart, Trust, Validation};
 use crate::translate::reader::Reader;
 
-/// The host of health checks where none is set.
+/// Default host of health checks.
 const HEALTH_HOST: &str = "contour-envoy-healthcheck";
-/// Ranges of statuses of one health check.
+/// Maximum number of status ranges of one health check.
 const STATUSES_MAX: usize = 64;
-/// What stands in a private key.
+/// Text that identifies a private key.
 const PRIVATE: &[u8] = b"PRIVATE KEY";
-/// Names in one certificate.
+/// Maximum number of names in one certificate.
 const NAMES_MAX: usize = 8;
 
-/// Reads how endpoints are checked over HTTP.
+/// Reads a health check over HTTP.
 pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<HealthCheck>, String> {
     let Some(written) = written else { return Ok(None) };
     if !written.path.starts_with('/') {
@@ -45,7 +45,7 @@ pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<Healt
     checked(written, Some(asked)).map(Some)
 }
 
-/// Reads how it is checked that endpoints take connections.
+/// Reads a health check that only connects.
 pub(super) fn connects(written: Option<&HealthCheckPolicy>) -> Result<Option<HealthCheck>, String> {
     written.map(|written| checked(written, None)).transpose()
 }
@@ -69,7 +69,7 @@ fn checked(written: &HealthCheckPolicy, asked: Option<Asked>) -> Result<HealthCh
     })
 }
 
-/// Reads how new endpoints are spared.
+/// Reads the slow start of new endpoints.
 pub(super) fn slow_start(written: Option<&SlowStartPolicy>) -> Result<Option<SlowStart>, String> {
     let Some(written) = written else { return Ok(None) };
     let window = timeouts::go_duration(&written.window).map_err(|fault| format!("error parsing window: {fault}"))?;
@@ -82,13 +82,13 @@ pub(super) fn slow_start(written: Option<&SlowStartPolicy>) -> Result<Option<Slo
     let Some(min_weight) = u32::try_from(percent).ok().filter(|percent| *percent <= 100) else {
         return Err(format!("minWeightPercent {percent} is not between 0 and 100"));
     };
-    // Thousandths of at most a thousand fit.
+    // A value of at most 1000 in thousandths fits.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let aggression = (aggression * 1000.0).round() as u32;
     Ok(Some(SlowStart { window, aggression, min_weight }))
 }
 
-/// Reads what the certificate of a back end must be; the error has the reason, its class and a sentence.
+/// Reads the verification of a backend's certificate; the error has the reason, its class and a sentence.
 pub(super) fn validation(
     proxy: &ObjectKey,
     section: &str,
@@ -127,7 +127,7 @@ pub(super) fn validation(
     let Some(bundle) = data.data.get("ca.crt") else {
         return Err(invalid(format!("invalid CA Secret {name:?}: it has no ca.crt")));
     };
-    // It goes into the cluster, which pages show.
+    // The bundle becomes part of the cluster, which diagnostics show.
     if bundle.windows(PRIVATE.len()).any(|window| window == PRIVATE) {
         return Err(invalid(format!("invalid CA Secret {name:?}: ca.crt holds a private key")));
     }

@@ -1,7 +1,7 @@
-//! How ListenerSets join the listeners of their Gateway.
+//! Joining of ListenerSets: how their listeners are added to those of their Gateway.
 //!
-//! The Gateway's own listeners come first, then sets by age. A listener of a set that claims what an earlier one has
-//! takes no part: whose the port and host are is settled, and nobody has to give them up.
+//! The Gateway's own listeners come first, then sets by age. A listener of a set that claims what an earlier listener
+//! has takes no part: ports and hosts stay with their current owner.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use crate::translate::reader::Reader;
 
 pub(in crate::translate) use super::shared_host::beside;
 
-/// Listeners of all ListenerSets of one Gateway; those beyond take no part.
+/// Listeners of all ListenerSets of one Gateway; further listeners take no part.
 pub(crate) const SET_LISTENERS_MAX: usize = 2048;
 
-/// What became of a ListenerSet at its Gateway.
+/// The outcome of a ListenerSet at its Gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SetPlan {
-    /// `Accepted`.
+    /// The condition `Accepted`.
     pub(crate) accepted: Condition,
-    /// Do its listeners take part as far as they can?
+    /// Whether its listeners take part, as far as they can.
     pub(crate) joins: bool,
 }
 
-/// A set that asks to join a Gateway.
+/// A ListenerSet that requests to join a Gateway.
 pub(super) struct Asking {
     pub(super) key: ObjectKey,
     pub(super) claim: Arc<SetClaim>,
     pub(super) allowed: bool,
 }
 
-/// The sets that ask to join a Gateway, in the order of precedence.
+/// Returns the ListenerSets that request to join a Gateway, in the order of precedence.
 pub(super) fn asking(
     key: &ObjectKey,
     gateway: &Gateway,
@@ -50,7 +50,7 @@ pub(super) fn asking(
     let namespaces = namespaces::read(gateway, fault);
     let mut sets = Vec::new();
     for set in reader.sets(key) {
-        // Secrets may be read in another version.
+        // Under an overlay, Secrets may be read in another version.
         let asked = match reader.over {
             None => reader.set(&set),
             Some(_) => claim(&set, settings, reader).map(Arc::new),
@@ -63,7 +63,7 @@ pub(super) fn asking(
     sets
 }
 
-/// Adds the listeners of ListenerSets to those of the Gateway; says which sets there are.
+/// Adds the listeners of ListenerSets to those of the Gateway, and returns the outcome of each set.
 pub(in crate::translate) fn join(
     key: &ObjectKey,
     gateway: &Gateway,
@@ -82,7 +82,7 @@ pub(in crate::translate) fn join(
         reader.edge(key, "", &set, Role::Mentions);
         if !allowed {
             let message = format!(
-                "Gateway {} lets in no ListenerSets of namespace {}: see its allowedListeners",
+                "Gateway {} does not allow ListenerSets of namespace {}: see its allowedListeners",
                 key.namespaced_name(),
                 set.namespace
             );
@@ -101,14 +101,14 @@ pub(in crate::translate) fn join(
             listeners.push(listener);
         }
         left = left.saturating_sub(claim.listeners.len());
-        // What comes of it is known when all listeners have met.
+        // The final condition is known after the resolution of conflicts among all listeners.
         let accepted = Condition::unknown("Accepted", "Pending", "");
         plans.insert(set, SetPlan { accepted, joins: true });
     }
     plans
 }
 
-/// What became of the sets, now that all listeners have met.
+/// Sets the conditions of the sets, after the resolution of conflicts among all listeners.
 pub(in crate::translate) fn settle(plan: &mut GatewayPlan, parent_is_served: bool) {
     let mut names: BTreeMap<&ObjectKey, [Vec<&str>; 2]> = BTreeMap::new();
     for listener in &plan.listeners {

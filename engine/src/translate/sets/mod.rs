@@ -1,6 +1,6 @@
-//! ListenerSets: what each asks for by itself. How it joins the listeners of its Gateway is in `join.rs`.
+//! ListenerSets: the claim of each set on its own. `join.rs` adds its listeners to those of the Gateway.
 //!
-//! A set is a unit of its own: what others write costs it nothing, and what is wrong with it closes nobody else.
+//! Each set is a unit: changes of other objects do not translate it again, and its faults close no other object.
 
 pub(crate) mod join;
 mod namespaces;
@@ -22,20 +22,20 @@ use crate::object::Age;
 use crate::policies::attachment::Section;
 use crate::settings::Settings;
 
-/// What a ListenerSet asks for.
+/// The claim of a ListenerSet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SetClaim {
-    /// How old it is: the older comes first.
+    /// The age of the set: the older set takes precedence.
     pub(crate) age: Age,
-    /// Its Gateway, where that is one of ours.
+    /// The Gateway, if it is one of this controller.
     pub(crate) gateway: Option<ObjectKey>,
-    /// Its listeners, before they meet those of others.
+    /// The listeners, before the resolution of conflicts with other listeners.
     pub(crate) listeners: Vec<ListenerPlan>,
-    /// What is wrong with it, as far as it knows.
+    /// The faults, as far as the set alone determines them.
     pub(crate) faults: Vec<Fault>,
 }
 
-/// Reads what a ListenerSet asks for; `None` where it is gone.
+/// Reads the claim of a ListenerSet; `None` where it is deleted.
 pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<SetClaim> {
     let object = reader.object(key)?;
     let Body::ListenerSet(set) = &object.body else { return None };
@@ -80,7 +80,7 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
     Some(claim)
 }
 
-/// A set on which translation failed asks for what it did before.
+/// Returns the claim of a set after failed translation: the previous claim and a fault.
 pub(super) fn failed(object: &crate::object::Object, before: Option<&SetClaim>) -> SetClaim {
     let nothing = || SetClaim { age: object.age(), gateway: None, listeners: Vec::new(), faults: Vec::new() };
     let mut claim = before.cloned().unwrap_or_else(nothing);
@@ -106,7 +106,7 @@ impl Translator {
         self.mark(&super::reader::Input::Set(key.clone()));
     }
 
-    /// What ListenerSets ask for, each for itself.
+    /// Returns the claim of a ListenerSet.
     pub(crate) fn set(&self, key: &ObjectKey) -> Option<&Arc<SetClaim>> {
         self.sets.get(key)
     }

@@ -1,4 +1,4 @@
-//! Whose ListenerSets a Gateway lets in.
+//! Namespaces of the ListenerSets that a Gateway allows.
 
 use gateway_api::gateways::{
     GatewayAllowedListenersNamespacesFrom as From, GatewayAllowedListenersNamespacesSelector as Written,
@@ -10,7 +10,7 @@ use crate::apis::gateway::gateway::Gateway;
 use crate::fault::Class;
 use crate::translate::listener::{self, Namespaces};
 
-/// Reads `spec.allowedListeners`: nobody's where it is unset.
+/// Reads `spec.allowedListeners`; no ListenerSet is allowed where it is unset.
 pub(super) fn read(gateway: &Gateway, fault: &mut impl FnMut(String, Class, &'static str, String)) -> Namespaces {
     let Some(namespaces) = gateway.allowed_listeners.as_ref().and_then(|allowed| allowed.namespaces.as_ref()) else {
         return Namespaces::None;
@@ -26,7 +26,7 @@ pub(super) fn read(gateway: &Gateway, fault: &mut impl FnMut(String, Class, &'st
     }
 }
 
-/// The same words are two types.
+/// Converts the selector: the same schema has two types.
 fn selector(written: &Written) -> Selector {
     let expressions = written.match_expressions.as_ref().map(|all| {
         let expression = all.iter().map(|expression| Expression {

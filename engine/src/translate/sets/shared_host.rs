@@ -1,7 +1,7 @@
 //! Ports of ListenerSets in standalone mode, where all Gateways share one host.
 //!
-//! Whoever may add a listener to one Gateway must not take a port away from another one, or from HTTPProxies: a set gets
-//! what no Gateway has of its own, and no older set of another Gateway.
+//! A user that may add a listener to one Gateway must not take a port away from another Gateway or from HTTPProxies: a
+//! set gets only ports that no other Gateway has, and no older set of another Gateway.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::translate::gateway;
 use crate::translate::listener::{ListenerPlan, Standing, bound_port};
 use crate::translate::reader::Reader;
 
-/// Throws out listeners of sets whose port is somebody else's on this host.
+/// Rejects the listeners of sets with a port that belongs to another owner on this host.
 pub(in crate::translate) fn beside(
     object: &Object,
     address: IpAddr,

@@ -1,5 +1,5 @@
-//! A policy attached to a route, or to another rule of it, beside its last valid version: the route goes back, and the
-//! policy holds on it.
+//! A policy of a route, or of another rule of it, while the route is backfilled: the policy applies to the served
+//! version.
 
 use anyhow::Result;
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -27,10 +27,10 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 const PATHS: [&str; 2] = ["/cart", "/more"];
-/// A limit that no request of the load meets.
+/// A limit that no request of the load exceeds.
 const LIMIT: &str = "timeouts: {request: 3s}";
 
-/// The rules `cart`, in a version that Envoy refuses where that is asked for, and `more`, which is never edited.
+/// Returns the rules `cart`, in a version that Envoy refuses if `is_refused`, and `more`, which is never edited.
 fn rules(version: &str, is_refused: bool) -> String {
     let named = |name: &str, rule: String| rule.replacen("- matches", &format!("- name: {name}\n  matches"), 1);
     let cart = if is_refused {
@@ -41,7 +41,7 @@ fn rules(version: &str, is_refused: bool) -> String {
     format!("rules:\n{}{}", named("cart", cart), named("more", rule("PathPrefix", "/more", "1")))
 }
 
-/// A request that lasts longer than the limit.
+/// Returns a request that takes longer than the limit.
 fn slow(port: u16) -> Ask {
     get(port, &format!("/more/{SAMPLE}?delay=5s"))
 }
@@ -93,7 +93,7 @@ async fn time_limits(world: World, target: &str, is_probed: bool) -> Result<()> 
     comes_to_blame(&holdfast, if is_probed { "probe" } else { "nack" }, ["cart"]).await?;
     both_serve(port).await?;
     slow(port).answers(504).await?;
-    // An edit of the policy holds on the version that is served again.
+    // An edit of the policy applies to the backfilled version.
     limit("timeouts: {request: 30s}")?;
     slow(port).comes_to_answer(200).await?;
     both_serve(port).await?;
@@ -104,7 +104,7 @@ async fn time_limits(world: World, target: &str, is_probed: bool) -> Result<()> 
     Ok(())
 }
 
-/// Two causes in one edit: translation finds the one, and Envoy the other. Both objects go back.
+/// Two causes in one edit: translation finds one, Envoy refuses the other. Both objects are backfilled.
 async fn time_limits_with_a_mistake_beside_a_refused_rule(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -124,7 +124,7 @@ async fn time_limits_with_a_mistake_beside_a_refused_rule(world: World) -> Resul
     comes_to_find(&holdfast, &[("cart", "nack"), ("limit", "translation")]).await?;
     both_serve(port).await?;
     slow(port).answers(504).await?;
-    // One of them is repaired, and then the other.
+    // One of them is corrected, and then the other.
     write("timeouts: {request: 30s}", &rules("2", true))?;
     slow(port).comes_to_answer(200).await?;
     both_serve(port).await?;

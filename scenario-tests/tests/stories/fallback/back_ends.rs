@@ -1,5 +1,5 @@
-//! What back ends are reached by: a version that cannot be served goes back where it protects as much, also beside a route
-//! that is refused in the same edit; nothing is sent without the TLS that is demanded.
+//! Backend configuration: a version that cannot be served is backfilled if the earlier version protects as much, also
+//! beside a route that is refused in the same edit; nothing is sent without the required TLS.
 
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::Echo;
@@ -26,12 +26,12 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Requests that are sent once something is closed.
+/// Number of requests that are sent once something is closed.
 const AGAIN: usize = 20;
-/// The name in the certificate of the back end.
+/// The name in the certificate of the backend.
 const NAME: &str = "shop.clients.example.com";
 
-/// A rule for `/cart` to the Service `secured`.
+/// Returns a rule for `/cart` to the Service `secured`.
 fn cart(version: &str, is_refused: bool) -> String {
     let (kind, path) =
         if is_refused { ("RegularExpression", format!("/cart/{LARGE}")) } else { ("PathPrefix", "/cart".into()) };
@@ -56,7 +56,7 @@ fn request(port: u16) -> Ask {
     get(port, &format!("/cart/{SAMPLE}"))
 }
 
-/// The Service `secured` and its server with a certificate of the authority; closes its connections without TLS.
+/// Starts the Service `secured`: a server with a certificate of the authority, which closes connections without TLS.
 async fn secured(world: &World, authority: &Authority) -> Result<(Secured, Echo)> {
     let echo = world.pod("default", "secured", "secured").await?;
     let secured = Secured::start(&authority.client("shop", 1)?, None, echo.address()).await?;
@@ -68,9 +68,9 @@ async fn comes_to(port: u16, version: &str) -> Result<()> {
     request(port).comes_to(version, |reply| reply.header("x-version") == version).await?.from_pod("secured")
 }
 
-/// A policy of the back end and a rule that uses it, both refused in one edit: both go back.
+/// A policy of the backend and a rule that uses it are both refused in one edit: both are backfilled.
 async fn a_cipher_beside_a_refused_rule(world: World) -> Result<()> {
-    let (secured, _echo) = secured(&world, &Authority::new("back ends")?).await?;
+    let (secured, _echo) = secured(&world, &Authority::new("backends")?).await?;
     let port = world.gateway()?;
     let write = |more: &str, route: &str| world.write("batch.yaml", documents(&[tls(more), http_route("cart", route)]));
     write("", &cart("1", false))?;
@@ -82,7 +82,7 @@ async fn a_cipher_beside_a_refused_rule(world: World) -> Result<()> {
     write(UNKNOWN, &cart("2", true))?;
     comes_to_find(&holdfast, &[("cart", "nack"), ("config", "nack")]).await?;
     request(port).reaches("secured").await?;
-    // Each is repaired separately. The route was taken last with the earlier policy, and goes back with it.
+    // Each is corrected separately. The route was last acknowledged with the earlier policy, and is backfilled with it.
     write(UNKNOWN, &cart("3", false))?;
     comes_to_find(&holdfast, &[("config", "nack")]).await?;
     request(port).reaches("secured").await?;
@@ -97,10 +97,10 @@ async fn a_cipher_beside_a_refused_rule(world: World) -> Result<()> {
     Ok(())
 }
 
-/// With only the gate the rules that use the back end are closed, other rules are served, and the closed ones heal.
+/// With the gate only, the rules that use the backend are closed, other rules are served, and the closed ones recover.
 async fn a_cipher_without_last_valid_versions(world: World) -> Result<()> {
     let _other = world.backend("echo").await?;
-    let (secured, _echo) = secured(&world, &Authority::new("back ends")?).await?;
+    let (secured, _echo) = secured(&world, &Authority::new("backends")?).await?;
     let port = world.gateway()?;
     world.write("config.yaml", tls(""))?;
     world.route("cart", &cart("1", false))?;
@@ -123,7 +123,7 @@ async fn a_cipher_without_last_valid_versions(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A Backend with a port that there is not: requests go on to the hosts of before.
+/// A Backend with an invalid port: requests continue to the previous hosts.
 async fn hosts_that_cannot_be_served(world: World) -> Result<()> {
     let (one, two) = (world.pod("default", "one", "one").await?, world.pod("default", "two", "two").await?);
     let hosts = |port: u32| {
@@ -157,9 +157,9 @@ async fn hosts_that_cannot_be_served(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A BackendTLSPolicy names the trusted authorities: no earlier version is served, and nothing is sent without TLS.
+/// A BackendTLSPolicy sets the trusted CA certificates: no earlier version is served, and nothing is sent without TLS.
 async fn authorities_are_those_of_today(world: World) -> Result<()> {
-    let authority = Authority::new("back ends")?;
+    let authority = Authority::new("backends")?;
     let (secured, _echo) = secured(&world, &authority).await?;
     let pem = manifests::indent(&authority.pem, 4);
     let map = format!(

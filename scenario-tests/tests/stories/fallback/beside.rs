@@ -1,4 +1,5 @@
-//! A probe that `holdfast probe` keeps in another container: it finds what it would find here, whoever of the two dies.
+//! A probe of `holdfast probe` in another container: it works like a local probe, and both sides recover when the other
+//! dies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ fn keeper(world: &World, folder: &Path) -> Result<Process> {
     Process::start(&binary::holdfast()?, args, &environment, &world.log("keeper"))
 }
 
-/// The Envoys that are kept in the folder.
+/// Process ids of the Envoys in the folder.
 fn probes(folder: &Path) -> Vec<u32> {
     process::naming(&folder.join("envoy"))
 }
@@ -35,7 +36,7 @@ async fn has_a_new_probe(folder: &Path, holdfast: &Holdfast, ready: usize) -> Re
     .await
 }
 
-/// A version that Envoy alone refuses is found by the probe, and the next one served.
+/// A version that only Envoy refuses is found by the probe, and the next one is served.
 async fn finds(world: &World, holdfast: &Holdfast, port: u16, [old, bad, new]: [&str; 3]) -> Result<()> {
     world.route("r", &refused("/r", bad))?;
     comes_to_blame(holdfast, "probe", ["r"]).await?;
@@ -62,12 +63,12 @@ async fn a_probe_of_another_container(world: World) -> Result<()> {
     ensure!(holdfast.probes().is_empty(), "Holdfast has started one itself");
     finds(&world, &holdfast, port, ["1", "2", "3"]).await?;
 
-    // Its Envoy dies: the keeper has another one.
+    // The probe Envoy dies: `holdfast probe` starts another one.
     process::signal(*probes(&folder).first().context("no probe")?, "KILL");
     has_a_new_probe(&folder, &holdfast, 2).await?;
     finds(&world, &holdfast, port, ["3", "4", "5"]).await?;
 
-    // The keeper dies, and comes again.
+    // `holdfast probe` dies, and is started again.
     drop(kept);
     holdfast.comes_to_say(&["a probe cannot be started"]).await?;
     ensure!(probes(&folder).is_empty(), "its Envoy outlives it");
@@ -77,7 +78,7 @@ async fn a_probe_of_another_container(world: World) -> Result<()> {
     let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;
     ensure!(nacks == 0.0, "{nacks} refusals by Envoys that serve");
 
-    // Holdfast dies: nobody wants the probe any longer.
+    // Holdfast dies: the probe ends.
     holdfast.kill()?;
     until("the probe is gone", || async {
         ensure!(probes(&folder).is_empty(), "it runs still");

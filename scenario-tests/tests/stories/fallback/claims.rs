@@ -1,4 +1,4 @@
-//! Claims that only a last valid version makes, a hostname or a path: they come behind everything that others claim today.
+//! Claims that only a last valid version makes, a hostname or a path: all current claims take precedence over them.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::get;
@@ -12,7 +12,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("fallback::claims", true, [hostname_of_a_route, hostname_of_a_listener, path_that_was_given_up])
 }
 
-/// A route for one host.
+/// Writes a route for one host.
 fn at(world: &World, name: &str, host: &str, spec: &str) -> Result<()> {
     let spec = format!("hostnames: ['{host}']\n{spec}");
     world.write(&format!("{name}.yaml"), route("HTTPRoute", "default", name, "- {name: public}", &spec))
@@ -35,7 +35,7 @@ async fn hostname_of_a_route(world: World) -> Result<()> {
         let reply = cart.answers(200).await?;
         ensure!(reply.header("x-version") == "one", "{reply:?}");
     }
-    // What another route claims today goes first, and the rest of the host stays.
+    // The current claim of another route takes precedence, and the other paths of the host stay.
     at(&world, "other", "cart.example", &good(&format!("/cart/{SAMPLE}"), "other"))?;
     comes_to("other").await?;
     let reply = get(port, "/cart/elsewhere").host("cart.example").answers(200).await?;
@@ -52,7 +52,8 @@ async fn hostname_of_a_route(world: World) -> Result<()> {
     comes_to_blame(&holdfast, "translation", []).await?;
     at(&world, "cart", "cart_!", &good("/cart", "three"))?;
     comes_to_blame(&holdfast, "translation", ["cart"]).await?;
-    // A wildcard that another route claims today goes before a hostname that only the last valid version claims.
+    // The current wildcard claim of another route takes precedence over a hostname that only the last valid version
+    // claims.
     at(&world, "wild", "*.example", &good("/", "wild"))?;
     comes_to("wild").await?;
     world.delete("cart.yaml")?;
@@ -63,8 +64,8 @@ async fn hostname_of_a_route(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A path that the desired version gave up: the last valid one answers there until another route claims it, a younger one
-/// too. What the desired version still claims it keeps.
+/// A path that the desired version does not claim any more: the last valid version serves it until another route, even
+/// a newer one, claims it. The desired version keeps the paths that it still claims.
 async fn path_that_was_given_up(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -85,7 +86,7 @@ async fn path_that_was_given_up(world: World) -> Result<()> {
     world.route("young", &both("young"))?;
     comes_to_serve(port, "/given", "young").await?;
     serves(port, "/kept", "one").await?;
-    // A broader claim of today goes first, too; and so it stays over a restart.
+    // A broader current claim takes precedence too, also after a restart.
     world.route("young", &good("/", "broad"))?;
     comes_to_serve(port, "/given", "broad").await?;
     serves(port, "/kept", "one").await?;
@@ -120,7 +121,7 @@ async fn hostname_of_a_listener(world: World) -> Result<()> {
 
     world.gateway_with(&narrow("a_.example"))?;
     comes_to_blame(&holdfast, "translation", ["public"]).await?;
-    // Its routes are those of today.
+    // The routes of the listener are the current ones.
     own("narrow", "newer")?;
     comes_to("newer").await?;
     let report = holdfast.diagnostics("/debug/config/fallback").await?;

@@ -1,4 +1,5 @@
-//! Many routes of many owners, each of which says its version: who is served in which one is asked of all of them.
+//! Many routes of many owners; each response contains the version of its route, so that the versions of all routes can
+//! be checked.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,26 +12,26 @@ use holdfast_scenario_tests::manifests::{documents, http_route};
 
 use super::{LARGE, SAMPLE};
 
-/// Routes of one owner, in one file.
+/// Number of routes of one owner, in one file.
 pub(super) const ROUTES_OF_ONE: usize = 10;
-/// Virtual hosts that they stand in.
+/// Number of virtual hosts of these routes.
 const HOSTS: usize = 20;
 
-/// What is wrong with a route.
+/// A fault of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// An expression that is too large for the Envoys.
+    /// A regular expression that is too large for the Envoys.
     Large,
-    /// A mistake that is put in after translation has looked.
+    /// A mistake that is inserted after validation.
     Mistake(&'static str),
 }
 
-/// What is asked of a route's answers.
+/// The expected or actual response of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// A version, by its number.
     Version(u32),
-    /// The direct response in its place.
+    /// The direct response that is served instead.
     Replaced,
 }
 
@@ -43,12 +44,12 @@ pub(super) struct Estate {
 }
 
 impl Estate {
-    /// So many routes at this port; nothing is written yet.
+    /// Creates this number of routes at this port, without writing them.
     pub(super) fn new(world: &World, port: u16, count: usize) -> Self {
         Self { world: world.clone(), port, count }
     }
 
-    /// Writes all of them in this version, a file for each owner; some of them have a flaw.
+    /// Writes all routes in this version, one file for each owner; some of them have a flaw.
     pub(super) fn write(&self, version: u32, flaws: &BTreeMap<usize, Flaw>) -> Result<()> {
         for owner in 0..self.count.div_ceil(ROUTES_OF_ONE) {
             self.write_of(owner, version, flaws)?;
@@ -56,7 +57,7 @@ impl Estate {
         Ok(())
     }
 
-    /// Writes one owner's routes.
+    /// Writes the routes of one owner.
     pub(super) fn write_of(&self, owner: usize, version: u32, flaws: &BTreeMap<usize, Flaw>) -> Result<()> {
         let own = owner * ROUTES_OF_ONE..((owner + 1) * ROUTES_OF_ONE).min(self.count);
         let routes: Vec<String> =
@@ -64,12 +65,12 @@ impl Estate {
         self.world.write(&format!("owner-{owner}.yaml"), documents(&routes))
     }
 
-    /// A request that every version of a route answers.
+    /// Returns a request that every version of a route answers.
     pub(super) fn ask(&self, route: usize) -> Ask {
         get(self.port, &format!("/r{route}/{SAMPLE}")).host(&host(route))
     }
 
-    /// Asks all of them, on one connection; the first that does not answer as is expected is the error.
+    /// Sends a request to each route; fails with a list of unexpected responses.
     pub(super) async fn answer(&self, expected: impl Fn(usize) -> Expected) -> Result<()> {
         let served = self.served().await?;
         let mut wrong = String::new();
@@ -84,7 +85,7 @@ impl Estate {
         Ok(())
     }
 
-    /// How each of them is served.
+    /// Returns the actual response of each route; all requests use one connection.
     pub(super) async fn served(&self) -> Result<Vec<Expected>> {
         let mut connection: Option<Connection> = None;
         let mut served = Vec::with_capacity(self.count);

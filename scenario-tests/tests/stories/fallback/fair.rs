@@ -1,8 +1,8 @@
-//! Fairness: many routes of one namespace change all the time and are refused each time; edits of another namespace go
-//! on.
+//! Fairness: many routes of one namespace change all the time and are refused each time; edits of another namespace are
+//! not delayed.
 //!
-//! The ordinary run is short and judges no time beyond a generous one. With `HOLDFAST_FIGURES` it takes 100 edits
-//! beside 100 routes that change 20 times a second, and prints how long these took.
+//! The default run is short and checks only a generous time limit. With `HOLDFAST_FIGURES` it measures 100 edits beside
+//! 100 routes that change 20 times a second, and prints the durations.
 
 use std::time::{Duration, Instant};
 
@@ -22,18 +22,18 @@ pub(crate) fn stories() -> Vec<Story> {
 
 /// The namespace of the routes that are refused.
 const CROWD: &str = "crowd";
-/// The namespace of the route that is measured.
+/// The namespace of the measured route.
 const CALM: &str = "calm";
-/// Any edit has to arrive within this; the figures are far below.
+/// Maximum duration of any edit; the measured figures are far below.
 const LONG: Duration = Duration::from_secs(120);
 
-/// How much is done.
+/// Size of a run.
 struct Extent {
-    /// Routes that are refused.
+    /// Number of routes that are refused.
     routes: usize,
-    /// Between two edits of any of them.
+    /// Time between two edits of any of them.
     every: Duration,
-    /// Edits that are measured.
+    /// Number of measured edits.
     edits: u32,
 }
 
@@ -51,7 +51,7 @@ fn write(world: &World, namespace: &str, name: &str, spec: &str) -> Result<()> {
     world.write(&format!("{namespace}-{name}.yaml"), route("HTTPRoute", namespace, name, parents, spec))
 }
 
-/// Edits one of the crowd after the other, until it is stopped.
+/// Edits the routes of the crowd in turn, until the task is stopped.
 async fn flap(world: World, routes: usize, every: Duration) -> Result<()> {
     let mut ticks = tokio::time::interval(every);
     for version in 2_usize.. {
@@ -76,7 +76,7 @@ async fn serves_within(port: u16, path: &str, version: &str) -> Result<Duration>
     tokio::time::timeout(LONG, asking).await.with_context(|| format!("{path} is never served in version {version}"))
 }
 
-/// The messages about objects of a namespace, each with how it was detected.
+/// Returns detector and message of each broken object of a namespace.
 async fn told_of(holdfast: &Holdfast, namespace: &str) -> Result<Vec<(String, String)>> {
     let report = holdfast.diagnostics("/debug/config/fallback").await?;
     let broken = report["brokenObjects"].as_array().context("no list")?;

@@ -1,4 +1,4 @@
-//! What the fallback takes: printed, and not judged. Told only where `HOLDFAST_FIGURES` is set, and best alone.
+//! Durations of the fallback: printed, not checked. Runs only with `HOLDFAST_FIGURES`, preferably with no other load.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,9 +17,9 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("fallback::figures", true, [a_thousand_routes, ten_thousand_routes])
 }
 
-/// How long anything may take here.
+/// Maximum duration of any step.
 const LONG: Duration = Duration::from_secs(180);
-/// Culprits of each edit, and how often each edit is made.
+/// Numbers of culprits in an edit; each edit is repeated three times.
 const CULPRITS: [usize; 2] = [1, 5];
 
 async fn a_thousand_routes(world: World) -> Result<()> {
@@ -63,8 +63,8 @@ async fn figures(world: &World, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// One owner's file is written, in which some are broken, and healed again. Isolated is an edit when the last of its good
-/// routes is served in its new version, which takes that all that is broken is out of the way.
+/// Writes the file of one owner with some broken routes, then corrects them. An edit counts as isolated when the last
+/// of its valid routes is served in its new version, which requires that all broken routes are excluded.
 async fn one_edit(
     estate: &Estate,
     count: usize,
@@ -76,7 +76,7 @@ async fn one_edit(
     let (mut isolated, mut healed, mut rounds) = (Vec::new(), Vec::new(), Vec::new());
     for time in 0..3_u32 {
         let owner = (count / 10) / 3 + usize::try_from(time)?;
-        // Of ten routes the last one is always good.
+        // Of ten routes the last one is always valid.
         let flaws: BTreeMap<usize, Flaw> = (0..culprits).map(|number| (owner * 10 + number, Flaw::Large)).collect();
         let before = match envoy {
             Some(envoy) => envoy.refusals().await?,
@@ -103,9 +103,9 @@ async fn one_edit(
     Ok(())
 }
 
-/// Holdfast and a fresh Envoy: the first answer is made from what was stored, before any manifest is read.
+/// Measures Holdfast and a new Envoy: the first response comes from the store, before any manifest is read.
 async fn cold_start(world: &World, holdfast: Holdfast, estate: &Estate, count: usize) -> Result<()> {
-    // What was proven last is on its way to the disk.
+    // Waits until the last acknowledged versions are on the disk.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let options = holdfast.kill()?;
     for _ in 0..3 {
@@ -138,7 +138,7 @@ async fn all_served(estate: &Estate, count: usize, version: u32) -> Result<()> {
     Ok(())
 }
 
-/// Asks until a route is served in a version.
+/// Waits until a route is served in a version.
 async fn served(estate: &Estate, route: usize, version: u32) -> Result<()> {
     let wanted = version.to_string();
     let asking = async {

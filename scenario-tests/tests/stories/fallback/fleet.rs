@@ -1,6 +1,7 @@
-//! Several Envoys of one Gateway, without a probe: one of them tries what is new, and nobody learns more than that from it.
+//! Several Envoys of one Gateway, without a probe: one Envoy is the canary for new configuration, and the others
+//! receive only what it acknowledged.
 //!
-//! Envoys share the Gateway's port: the kernel chooses one of them for each connection.
+//! Envoys share the Gateway's port: the kernel selects one of them for each connection.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,13 +30,13 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Connections after which each of two Envoys has had one, but for one time in a billion.
+/// Number of connections after which each of two Envoys has had at least one, except once in a billion cases.
 const CONNECTIONS: usize = 30;
 
-/// A few times as long as Envoys may take to answer in the story of a silent one.
+/// Several times `--ack-timeout` in the story of a silent Envoy.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// Every Envoy serves this version.
+/// Waits until every Envoy serves this version.
 async fn everywhere(port: u16, path: &str, version: &str) -> Result<()> {
     until(&format!("{path} is served in version {version} by every Envoy"), || async {
         for _ in 0..CONNECTIONS {
@@ -46,7 +47,7 @@ async fn everywhere(port: u16, path: &str, version: &str) -> Result<()> {
     .await
 }
 
-/// The versions in which a path is served now.
+/// Returns the versions in which a path is served.
 async fn versions(port: u16, path: &str) -> Result<BTreeSet<String>> {
     let mut versions = BTreeSet::new();
     for _ in 0..CONNECTIONS {
@@ -55,7 +56,7 @@ async fn versions(port: u16, path: &str) -> Result<BTreeSet<String>> {
     Ok(versions)
 }
 
-/// `/cart` and `/other` in version 1, served by Envoys of these sorts.
+/// Serves `/cart` and `/other` in version 1 with these Envoys.
 async fn served_by<const N: usize>(
     world: &World,
     flags: &[&str],
@@ -108,7 +109,7 @@ async fn culprits_are_found_on_one_envoy(world: World) -> Result<()> {
     }
     comes_to_blame(&holdfast, "nack", CULPRITS.map(|number| format!("r{number}")).iter().map(String::as_str)).await?;
     let (tried, spared) = (one.refusals().await?, two.refusals().await?);
-    // The second Envoy is asked about each that the first has convicted, and about nothing else.
+    // The second Envoy is sent each content that the first has convicted, and no other refused content.
     let asked = CULPRITS.len() as u64;
     ensure!(tried > 0 && spared == asked, "one refused {tried} times, two {spared} times");
     let bound = CULPRITS.len() as u64 * (2 + 2 * u64::from(ROUTES.ilog2() + 1));
@@ -156,7 +157,7 @@ async fn each_build_gets_what_it_takes(world: World) -> Result<()> {
     Ok(())
 }
 
-/// While a route is refused another Envoy of the build comes, and one of another build.
+/// While a route is refused, another Envoy of the build connects, then one of another build.
 async fn an_envoy_that_comes_later_is_given_what_is_proven(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, [one]) = served_by(&world, &BACKFILL, [FleetEnvoy::small("one")]).await?;
@@ -174,17 +175,17 @@ async fn an_envoy_that_comes_later_is_given_what_is_proven(world: World) -> Resu
     .await?;
     everywhere(port, "/cart", "1").await?;
     everywhere(port, "/other", "2").await?;
-    // It is asked about what the first has convicted, and about nothing else.
+    // It is sent the content that the first Envoy has convicted, and no other refused content.
     ensure!(two.refusals().await? <= 1, "the second Envoy refused {} times", two.refusals().await?);
     one.terminate().await?;
     two.terminate().await?;
-    // One that takes it is alone now: it is a build of its own, and gets the newest.
+    // The only connected Envoy accepts the route: it has its own build, and receives the newest version.
     let large = FleetEnvoy::large("three").start(&world, &options).await?;
     everywhere(port, "/cart", "2").await?;
     large.never_refused().await
 }
 
-/// Endpoints wait for nobody: not even for the Envoy that tries what is new.
+/// Endpoints are never delayed, not even by the canary.
 async fn pods_change_while_a_silent_envoy_is_waited_for(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let envoys = [FleetEnvoy::small("one"), FleetEnvoy::small("two")];
@@ -210,7 +211,7 @@ async fn pods_change_while_a_silent_envoy_is_waited_for(world: World) -> Result<
     everywhere(port, "/cart", "2").await
 }
 
-/// The Envoy that tries what is new falls silent: the others go on, and get what is newer still.
+/// The canary does not answer: the other Envoys receive this and newer configuration.
 async fn a_silent_envoy_keeps_nobody_else_from_being_served(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let flags = [&BACKFILL[..], &["--ack-timeout", "500ms"]].concat();
@@ -226,7 +227,7 @@ async fn a_silent_envoy_keeps_nobody_else_from_being_served(world: World) -> Res
         until(&format!("health says {wanted:?}"), said).await
     };
     says(&[]).await?;
-    // The one that does not try what is new is missed as well.
+    // An Envoy other than the canary that does not answer is reported as well.
     two.freeze();
     world.route("cart", &good("/cart", "cart-1"))?;
     says(&["Envoy two is connected and has not answered", "\"verdict\":\"degraded\""]).await?;
@@ -237,7 +238,7 @@ async fn a_silent_envoy_keeps_nobody_else_from_being_served(world: World) -> Res
     tokio::time::sleep(SILENCE).await;
     says(&["Envoy one is connected and has not answered"]).await?;
     world.route("other", &good("/other", "other-2"))?;
-    // Connections to the silent one would wait: the other one is asked what it has.
+    // A connection to the silent Envoy would block, so the other Envoy's config dump is used.
     until("the Envoy that is well has the newest", || async {
         let dump = two.dump("dynamic_route_configs").await?.to_string();
         ensure!(dump.contains("other-2"), "it has not");
@@ -254,7 +255,7 @@ async fn a_silent_envoy_keeps_nobody_else_from_being_served(world: World) -> Res
     Ok(())
 }
 
-/// The Envoy that tries what is new is killed before it has answered: that is no verdict, and another one tries.
+/// The canary is killed before it has answered: this is not a verdict, and another Envoy becomes the canary.
 async fn a_killed_envoy_convicts_nobody(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let envoys = [FleetEnvoy::small("one"), FleetEnvoy::small("two")];
@@ -279,7 +280,7 @@ async fn a_killed_envoy_convicts_nobody(world: World) -> Result<()> {
     Ok(())
 }
 
-/// The Envoy that tries what is new refuses an edit that the other one of its build takes, beside an edit of another route.
+/// The canary refuses an edit that the other Envoy of its build accepts, beside an edit of another route.
 async fn one_envoy_that_refuses_alone_convicts_no_route(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let envoys = [FleetEnvoy::secretly_small("a-outlier"), FleetEnvoy::large("b-other")];
@@ -304,7 +305,7 @@ async fn one_envoy_that_refuses_alone_convicts_no_route(world: World) -> Result<
     drop(outlier);
     everywhere(port, "/cart", "2").await?;
     everywhere(port, "/other", "2").await?;
-    // An edit is tried on the Envoy that is left, and nothing of the verdicts of the outlier holds.
+    // An edit is tried on the remaining Envoy, and the verdicts of the outlier no longer apply.
     world.route("cart", &refused("/cart", "3"))?;
     everywhere(port, "/cart", "3").await?;
     Ok(())

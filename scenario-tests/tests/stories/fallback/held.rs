@@ -1,4 +1,4 @@
-//! Without the gate a Gateway is held as a whole, at what was last valid: what must go on, and what must go, all the same.
+//! Without the gate a Gateway is held as a whole, at its last valid configuration: changes that must still take effect.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Reply, get};
@@ -52,7 +52,7 @@ async fn what_is_deleted_goes_also_after_a_crash(world: World) -> Result<()> {
     comes_to_serve(port, "/cart", "3").await
 }
 
-/// A new route was no part of the last valid configuration; it comes with the edit that heals.
+/// A new route is not part of the last valid configuration; it is served with the edit that corrects the fault.
 async fn what_is_new_waits(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, _holdfast, envoy) = two_routes(&world, &[]).await?;
@@ -89,8 +89,8 @@ async fn a_fresh_envoy_is_given_what_is_held(world: World) -> Result<()> {
     fresh.never_refused().await
 }
 
-/// Policies that are edited during the hold: one that overwrites a header closes its route, and those that add headers for
-/// information, or rewrite paths, close nothing.
+/// Policies that are edited during the hold: a policy that overwrites a header closes its route; policies that add
+/// headers for information, or rewrite paths, close nothing.
 async fn what_does_not_protect_closes_nothing(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, _holdfast, envoy) = two_routes(&world, &[]).await?;
@@ -103,7 +103,7 @@ async fn what_does_not_protect_closes_nothing(world: World) -> Result<()> {
     comes_to_serve(port, "/safe", "1").await?;
     let informed = async |value: &str| {
         let sees = |reply: &Reply| reply.echo().is_ok_and(|seen| seen.header("x-info") == [value]);
-        ask(port, "/other").comes_to("back ends are informed", sees).await
+        ask(port, "/other").comes_to("backends are informed", sees).await
     };
     informed("one").await?;
     let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
@@ -125,7 +125,7 @@ async fn what_does_not_protect_closes_nothing(world: World) -> Result<()> {
     Ok(())
 }
 
-/// After a restart with the gate the culprit alone is served in its last valid version.
+/// After a restart with the gate only the culprit is served in its last valid version.
 async fn the_gate_switched_on_isolates(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, envoy) = two_routes(&world, &[]).await?;
@@ -144,7 +144,7 @@ async fn the_gate_switched_on_isolates(world: World) -> Result<()> {
     Ok(())
 }
 
-/// After a restart without the gate, what is refused is known, and edits of others wait.
+/// After a restart without the gate, refused content is known, and edits of other routes wait.
 async fn the_gate_switched_off_holds(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, envoy) = two_routes(&world, &BACKFILL).await?;

@@ -1,4 +1,4 @@
-//! What is closed keeps its claim: no wildcard host answers in its place, with TLS or without.
+//! A closed host keeps its claim: no wildcard host answers for it, with TLS or without.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -24,7 +24,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// A route named like its listener.
+/// Writes a route with the name of its listener.
 fn at(world: &World, section: &str, spec: &str) -> Result<()> {
     let parent = format!("- {{name: public, sectionName: {section}}}");
     world.write(&format!("{section}.yaml"), route("HTTPRoute", "default", section, &parent, spec))
@@ -38,7 +38,8 @@ fn narrow_and_wild(port: u16, rest: &str) -> String {
     )
 }
 
-/// Asks for `a.shop.example` and trusts only the wildcard's certificate, which is valid for that name, too.
+/// Returns a request for `a.shop.example` that trusts only the wildcard's certificate, which is valid for that name
+/// too.
 fn by_the_wildcard(port: u16, wild: &Certificate) -> Ask {
     let trust: Trust = wild.trust("a.shop.example");
     get(port, "/x").host("a.shop.example").tls(trust)
@@ -59,7 +60,8 @@ async fn two_tls_hosts(world: &World, flags: &[&str]) -> Result<(u16, Holdfast, 
     Ok((port, holdfast, narrow, wild))
 }
 
-/// Nobody gets a connection for `a.shop.example` any more, and the wildcard goes on; it never was shown in the meantime.
+/// Waits until connections for `a.shop.example` fail, while the wildcard is served; the wildcard's certificate must
+/// never be presented for that name.
 async fn is_refused(port: u16, narrow: &Certificate, wild: &Certificate) -> Result<()> {
     let own = get(port, "/x").host("a.shop.example").tls(narrow.trust("a.shop.example"));
     let others = by_the_wildcard(port, wild);
@@ -74,7 +76,7 @@ async fn is_refused(port: u16, narrow: &Certificate, wild: &Certificate) -> Resu
         ensure!(others.connect().await.is_err(), "the wildcard's chain answers for the host that is closed");
         ensure!(own.connect().await.is_err(), "it is served");
         get(port, "/x").host("b.shop.example").tls(wild.trust("b.shop.example")).answers(200).await?;
-        // Nor by a connection that was made for the wildcard.
+        // A connection for the wildcard is not usable for that host either.
         let misdirected = get(port, "/x").host("a.shop.example").tls(wild.trust("b.shop.example")).send().await?;
         ensure!(misdirected.status.as_u16() == 421, "{misdirected:?}");
     }
@@ -94,8 +96,8 @@ async fn tls_host_that_loses_its_certificate(world: World) -> Result<()> {
     Ok(())
 }
 
-/// With the last valid version of its certificate a listener serves its routes, with what policies say to it; the statuses
-/// say the same.
+/// A listener with the last valid version of its certificate serves its routes, with the policies that apply to it; the
+/// statuses agree.
 async fn routes_of_a_tls_host_with_an_unusable_certificate(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let policy = "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: ListenerPolicy\nmetadata: {name: edge}\nspec:\n  \
@@ -152,7 +154,8 @@ async fn routes_of_a_tls_host_with_an_unusable_certificate(world: World) -> Resu
     Ok(())
 }
 
-/// Client certificates are not checked yet: listeners that ask for them are closed, and nobody else answers for them.
+/// Client certificate validation that is not supported yet: listeners that require it are closed, and no other listener
+/// answers for them.
 async fn tls_host_whose_clients_are_to_be_checked(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, _holdfast, narrow, wild) = two_tls_hosts(&world, &BACKFILL).await?;
@@ -182,7 +185,7 @@ async fn tls_host_whose_clients_are_to_be_checked(world: World) -> Result<()> {
     Ok(())
 }
 
-/// The only route of `a.shop.example` is refused: requests for it do not go to the wildcard host beside it.
+/// The only route of `a.shop.example` is refused: requests for this host do not go to the wildcard host.
 async fn plain_hosts(world: &World, flags: &[&str], body_is_empty: bool) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.port()?;

@@ -1,5 +1,5 @@
-//! Holdfast is killed again and again while routes are written, and its disk fills up: it always starts, and what is
-//! served never goes back.
+//! Holdfast is killed repeatedly while routes are written, and its disk fills up: it always starts, and the served
+//! versions never go back.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,8 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Asks without pause for the version of a path; fails where an older one follows a newer one, or where there is no answer.
+/// Requests the version of a path continuously; fails if an older version follows a newer one, or if there is no
+/// response.
 async fn never_goes_back(port: u16, path: &'static str, stop: Arc<AtomicBool>) -> Result<u64> {
     let mut newest = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -38,7 +39,7 @@ async fn never_goes_back(port: u16, path: &'static str, stop: Arc<AtomicBool>) -
     Ok(newest)
 }
 
-/// `/cart` is refused, and known to be; two others are written all the time.
+/// `/cart` is refused, and the refusal is stored; two other routes are written all the time.
 async fn at_twenty_moments(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, envoy) = three_routes(&world).await?;
@@ -70,8 +71,8 @@ async fn at_twenty_moments(world: World) -> Result<()> {
     Ok(())
 }
 
-/// `/cart` is refused in one new version after another: who is suspected with it may go back, nobody gets anything that is
-/// no version of their own, and all is well in the end.
+/// `/cart` is refused in one new version after another: other suspects may be backfilled, each route is served in one
+/// of its own versions, and in the end all routes are served as desired.
 async fn at_ten_moments_of_blame(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, _envoy) = three_routes(&world).await?;
@@ -109,7 +110,7 @@ async fn three_routes(world: &World) -> Result<(u16, Holdfast, Running)> {
     Ok((port, holdfast, envoy))
 }
 
-/// Starts it and kills it so many times, writing all the while; gives back the last version that was written.
+/// Starts and kills Holdfast this number of times, with continuous writes; returns the last written version.
 async fn killed(
     world: &World,
     mut options: HoldfastOptions,
@@ -119,7 +120,7 @@ async fn killed(
     let mut version = 1;
     for round in 0..times {
         let holdfast = Holdfast::start(world, options)?;
-        // Moments all over the time from the start to the first commits, in an order of their own.
+        // Different moments between the start and the first commits, in a mixed order.
         let until = Instant::now() + Duration::from_millis(round * 379 % 1100);
         while Instant::now() < until {
             version += 1;
@@ -135,8 +136,8 @@ async fn killed(
     Ok((options, version))
 }
 
-/// The store is older than what Envoys have, and manifests take long to be read: until they are, an Envoy that has something
-/// is sent nothing.
+/// The store is older than the configuration of Envoys, and manifests take long to read: until they are read, an Envoy
+/// with a configuration is sent nothing.
 async fn a_store_of_yesterday_takes_nobody_back(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, _envoy) = three_routes(&world).await?;
@@ -150,7 +151,8 @@ async fn a_store_of_yesterday_takes_nobody_back(world: World) -> Result<()> {
     comes_to_serve(port, "/other", "2").await?;
     let stop = Arc::new(AtomicBool::new(false));
     let watched = tokio::spawn(never_goes_back(port, "/other", stop.clone()));
-    // Of a kind that nobody looks at, and longer until it takes longer than the Envoy to come back.
+    // An object of a kind that is not served, made longer until reading it takes longer than the reconnect of the
+    // Envoy.
     let mut lines = 100_000;
     loop {
         let data: String = (0..lines).map(|line| format!("  key-{line}: value {line}\n")).collect();
@@ -181,7 +183,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Files that Holdfast may write are short all at once: what is stored stays, and everything else goes on.
+/// Writes of Holdfast fail because files reach a size limit: stored data stays, and everything else continues.
 async fn with_a_full_disk(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -195,7 +197,7 @@ async fn with_a_full_disk(world: World) -> Result<()> {
         comes_to_serve(port, path, "1").await?;
     }
     let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
-    // Long enough for the disk to be full of it.
+    // Written until the store reaches the limit.
     let mut version = 1;
     until("the disk is full", || {
         version += 1;
@@ -222,7 +224,7 @@ async fn with_a_full_disk(world: World) -> Result<()> {
     comes_to_serve(port, "/other", "3").await?;
     serves(port, "/cart", "1").await?;
     holdfast.process.kill()?;
-    // With room again it starts, with or without what could not be stored.
+    // Without the limit it starts, whether or not the last changes were stored.
     let _holdfast = world.run_with(options).await?;
     world.route("other", &good("/other", "4"))?;
     comes_to_serve(port, "/other", "4").await?;
@@ -232,7 +234,7 @@ async fn with_a_full_disk(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Holdfast that may write no file beyond a few megabytes. Its own output is short.
+/// Holdfast with a limit of file sizes of a few megabytes. Its own output is short.
 struct Limited {
     process: Process,
 }
@@ -240,7 +242,8 @@ struct Limited {
 impl Limited {
     fn start(world: &World, options: &HoldfastOptions) -> Result<Self> {
         let script = world.folder().join("limited");
-        // In blocks of 512 bytes. Without the trap the signal would end it; with it, writing fails.
+        // The limit is in blocks of 512 bytes. Without the trap the signal would end the process; with it, the write
+        // fails.
         fs::write(&script, "#!/bin/sh\ntrap '' XFSZ\nulimit -f 4096\nexec \"$@\"\n")?;
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
         let mut args = vec![binary::holdfast()?.display().to_string()];

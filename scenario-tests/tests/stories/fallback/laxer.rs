@@ -1,5 +1,4 @@
-//! Extensions that ask before a request may enter: an earlier version is served only where it protects as much as the
-//! desired one.
+//! Extensions that authorize requests: an earlier version is served only if it protects as much as the desired one.
 
 use std::net::SocketAddr;
 
@@ -30,10 +29,10 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Requests that are sent once something is closed.
+/// Number of requests that are sent once something is closed.
 const AGAIN: usize = 20;
 
-/// The extension `auth` over HTTP, with its server at this address.
+/// Returns the extension `auth` over HTTP, with its server at this address.
 fn asks(address: SocketAddr, http: &str, more: &str) -> String {
     let spec = format!("extAuth: {{httpService: {{backendRef: {{name: auth, port: 8080}}{http}}}{more}}}");
     documents(&[service("default", "auth", None, &[address]), extension("auth", &spec)])
@@ -48,7 +47,8 @@ async fn comes_to_be_closed(ask: &Ask) -> Result<()> {
     Ok(())
 }
 
-/// Its server gives no answer, and requests passed for that; the desired version refuses them, and has a mistake.
+/// The server does not answer, and the earlier version allows requests in this case; the desired version denies them,
+/// and has a mistake.
 async fn one_that_let_requests_pass(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -78,7 +78,8 @@ async fn one_that_let_requests_pass(world: World) -> Result<()> {
     Ok(())
 }
 
-/// The policy asked an extension that lets requests pass, and asks a stricter one today, with a mistake beside it.
+/// The earlier version of the policy refers to an extension that allows requests; the current version refers to a
+/// stricter one, and has a mistake.
 async fn a_policy_that_asked_such_a_one(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -107,7 +108,7 @@ async fn a_policy_that_asked_such_a_one(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Keys that are not listed any more do not come back where Envoy refuses those of today.
+/// Removed keys do not become valid again where Envoy refuses the current ones.
 async fn keys_of_before(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -135,7 +136,7 @@ async fn keys_of_before(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Only how long the server is waited for was edited, with a mistake: requests go on, and are asked about.
+/// Only the timeout of the server was edited, with a mistake: the earlier version authorizes requests in the same way.
 async fn one_that_asks_the_same_goes_back(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -166,7 +167,7 @@ async fn one_that_asks_the_same_goes_back(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Two causes in one edit: both objects go back, and requests are asked about.
+/// Two causes in one edit: both objects are backfilled, and requests are still authorized.
 async fn one_that_asks_the_same_beside_a_refused_rule(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;

@@ -1,7 +1,8 @@
-//! The fallback: Envoys refuse what translation lets pass, and everything else goes on.
+//! The fallback: Envoys refuse configuration that translation accepts, and everything else is served.
 //!
-//! Envoys are started with Envoy's own limit of expressions, 100, where Holdfast expects 10,000: an everyday expression is
-//! then accepted by translation and refused by Envoy. Every route says in its answers which version of it is served.
+//! Envoys are started with Envoy's default limit of RE2 program size, 100, where Holdfast expects 10,000: a common
+//! regular expression is then accepted by translation and refused by Envoy. Every response contains the version of its
+//! route.
 
 mod attached;
 mod back_ends;
@@ -60,20 +61,20 @@ pub(crate) fn stories() -> Vec<Story> {
     .concat()
 }
 
-/// Larger than Envoy's own limit, and smaller than Holdfast's.
+/// Larger than Envoy's default limit, and smaller than Holdfast's.
 const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
-/// What `LARGE` matches.
+/// A text that `LARGE` matches.
 const SAMPLE: &str = "a-b";
 /// The flags of the fallback with last valid versions.
-const BACKFILL: [&str; 3] =
+pub(crate) const BACKFILL: [&str; 3] =
     ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback=true"];
-/// The flags of the fallback without them.
+/// The flags of the fallback without last valid versions.
 const REPLACE: [&str; 2] = ["--feature-gates", "FallbackConfiguration=true"];
 
-/// The flags of the fallback where nothing stands in the place of what is refused.
+/// The flags of the fallback without replacement of refused routes.
 const LEAVE_OUT: [&str; 2] = ["--feature-gates", "FallbackConfiguration=true,InvalidRouteReplacement=false"];
 
-/// A rule for a match of the path, whose answers carry the version.
+/// Returns a rule for a match of the path; its responses contain the version.
 fn rule(kind: &str, path: &str, version: &str) -> String {
     format!(
         "- matches: [{{path: {{type: {kind}, value: '{path}'}}}}]\n  filters:\n  - type: ResponseHeaderModifier\n    \
@@ -81,22 +82,22 @@ fn rule(kind: &str, path: &str, version: &str) -> String {
     )
 }
 
-/// A version of a route that every Envoy takes.
+/// Returns a version of a route that every Envoy accepts.
 fn good(path: &str, version: &str) -> String {
     format!("rules:\n{}", rule("PathPrefix", path, version))
 }
 
-/// A version of a route that translation takes and a small Envoy refuses.
+/// Returns a version of a route that translation accepts and a small Envoy refuses.
 fn refused(path: &str, version: &str) -> String {
     format!("rules:\n{}", rule("RegularExpression", &format!("{path}/{LARGE}"), version))
 }
 
-/// A request that both versions of the route at `path` answer.
+/// Returns a request that both versions of the route at `path` answer.
 fn ask(port: u16, path: &str) -> Ask {
     get(port, &format!("{path}/{SAMPLE}"))
 }
 
-/// Answers once with this version.
+/// Fails unless the path is served in this version.
 async fn serves(port: u16, path: &str, version: &str) -> Result<()> {
     let reply = ask(port, path).answers(200).await?;
     let served = reply.header("x-version");
@@ -104,17 +105,18 @@ async fn serves(port: u16, path: &str, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Comes to answer with this version.
+/// Waits until the path is served in this version.
 async fn comes_to_serve(port: u16, path: &str, version: &str) -> Result<()> {
     until(&format!("{path} is served in version {version}"), || serves(port, path, version)).await
 }
 
-/// Holdfast without a probe and without Envoys of its own.
+/// Returns options without a probe and without managed Envoys.
 fn unprobed(world: &World, flags: &[&str]) -> Result<HoldfastOptions> {
     Ok(HoldfastOptions::new(world)?.without_envoy().args(&["--probe", "off"]).args(flags))
 }
 
-/// Waits until what was proven so far is on the disk: what is proven later is, and nothing overtakes anything.
+/// Waits until all versions acknowledged so far are on the disk: writes are ordered, so an acknowledged later version
+/// implies it.
 async fn stored(world: &World, port: u16) -> Result<()> {
     for version in ["a", "b", "c"] {
         world.route("stored", &good("/stored", version))?;
@@ -123,7 +125,7 @@ async fn stored(world: &World, port: u16) -> Result<()> {
     Ok(())
 }
 
-/// Names of the objects that are told to be broken, with who found it.
+/// Returns the names of the objects that are reported as broken, with their detectors.
 async fn broken(holdfast: &Holdfast) -> Result<BTreeMap<String, String>> {
     let report = holdfast.diagnostics("/debug/config/fallback").await?;
     let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
@@ -131,7 +133,7 @@ async fn broken(holdfast: &Holdfast) -> Result<BTreeMap<String, String>> {
     Ok(broken.iter().map(|object| (text(object, "name"), text(object, "detectedBy"))).collect())
 }
 
-/// Comes to tell that just these are broken, found so.
+/// Waits until exactly these objects are reported as broken, all with this detector.
 async fn comes_to_blame<'a>(
     holdfast: &Holdfast,
     detected_by: &str,
@@ -140,7 +142,7 @@ async fn comes_to_blame<'a>(
     comes_to_find(holdfast, &names.into_iter().map(|name| (name, detected_by)).collect::<Vec<_>>()).await
 }
 
-/// Comes to report that just these are broken, each with what found it.
+/// Waits until exactly these objects are reported as broken, each with its detector.
 async fn comes_to_find(holdfast: &Holdfast, found: &[(&str, &str)]) -> Result<()> {
     let wanted: BTreeMap<String, String> =
         found.iter().map(|(name, found_by)| ((*name).to_owned(), (*found_by).to_owned())).collect();

@@ -1,5 +1,5 @@
-//! A client's own header beside a version that Envoy refuses: where the new version overwrites it, no earlier version is
-//! served under which it reaches back ends.
+//! A header that a client sets, and a version that Envoy refuses: if the desired version overwrites the header, no
+//! earlier version is served that would pass it to backends.
 
 use anyhow::{Context, Result};
 use holdfast_scenario_tests::ask::{Ask, Reply, get};
@@ -15,22 +15,22 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("fallback::overwritten", true, [by_routes_and_policies, by_a_policy_beside_a_refused_rule, by_a_proxy])
 }
 
-/// Requests that are sent once something is closed.
+/// Number of requests that are sent once something is closed.
 const AGAIN: usize = 20;
 const SET: &str = "set: [{name: x-user, value: checked}]";
 
-/// A request of a client that names itself.
+/// Adds the header with which a client claims a user name.
 fn mallory(ask: Ask) -> Ask {
     ask.header("x-user", "mallory")
 }
 
-/// Back ends see this user.
+/// Waits until backends receive this user name.
 async fn comes_to_see(ask: &Ask, user: &str) -> Result<()> {
     let sees = |reply: &Reply| reply.echo().is_ok_and(|seen| seen.header("x-user") == [user]);
-    ask.comes_to(&format!("back ends see {user}"), sees).await.map(drop)
+    ask.comes_to(&format!("backends see {user}"), sees).await.map(drop)
 }
 
-/// A route with one rule for its name, and more of that rule.
+/// Returns a route with one rule for its name, and further fields of that rule.
 fn route(name: &str, is_refused: bool, more: &str) -> String {
     let (kind, path) =
         if is_refused { ("RegularExpression", format!("/{name}/{LARGE}")) } else { ("PathPrefix", format!("/{name}")) };
@@ -44,13 +44,13 @@ fn path(name: &str) -> String {
     format!("/{name}/{SAMPLE}")
 }
 
-/// One small Envoy, and a neighbour that is served.
+/// Starts Holdfast and one small Envoy.
 async fn served(world: &World, options: &HoldfastOptions) -> Result<(Holdfast, Running)> {
     let holdfast = world.run_with(options.clone()).await?;
     Ok((holdfast, FleetEnvoy::small("one").start(world, options).await?))
 }
 
-/// It comes to be closed, and is not opened again.
+/// Waits until the route is closed, and checks that it stays closed.
 async fn comes_to_be_closed(ask: &Ask) -> Result<()> {
     ask.comes_to_answer(404).await?;
     for _ in 0..AGAIN {
@@ -81,7 +81,8 @@ async fn by_routes_and_policies(world: World) -> Result<()> {
     }
     let load = Hammer::start([get(port, &path("added")), get(port, &format!("/neighbour/{SAMPLE}"))]);
 
-    // A header that is only added protects nothing: this route goes back. It is first, so that it is seen to be tried.
+    // A header that is only added does not protect: this route is backfilled. It is first, which shows that backfill is
+    // tried.
     world.route("added", &route("added", true, &filters("add: [{name: x-info, value: new}]")))?;
     world.route("filter", &route("filter", true, &filters(SET)))?;
     comes_to_be_closed(&mallory(get(port, &path("filter")))).await.context("filter")?;
@@ -94,7 +95,7 @@ async fn by_routes_and_policies(world: World) -> Result<()> {
             .write(&format!("policy-{name}.yaml"), policy_text(&name.to_lowercase(), &name.to_lowercase(), &refused))?;
         comes_to_be_closed(&mallory(get(port, &path(name)))).await.with_context(|| name.to_owned())?;
     }
-    // With the mistakes gone the header is overwritten.
+    // With the mistakes corrected, the header is overwritten.
     world.route("filter", &route("filter", false, &filters(SET)))?;
     for name in policies {
         let spec = format!("{name}: {{request: {{{SET}}}}}");
@@ -107,8 +108,8 @@ async fn by_routes_and_policies(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Two objects in one edit: a valid new policy overwrites the header, and the rule is refused. The route goes back under
-/// that policy; where the policy has a mistake, too, it does not.
+/// Two objects in one edit: a valid new policy overwrites the header, and the rule is refused. The route is backfilled
+/// with that policy, but not if the policy has a mistake too.
 async fn by_a_policy_beside_a_refused_rule(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -137,7 +138,7 @@ async fn by_a_policy_beside_a_refused_rule(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Policies of headers of an HTTPProxy, of a route and of its Services.
+/// Header policies of an HTTPProxy, of a route and of its Services.
 async fn by_a_proxy(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (http, https) = (world.port()?, world.port()?);
@@ -164,7 +165,7 @@ async fn by_a_proxy(world: World) -> Result<()> {
     for (name, service, route) in [("route", "", &*own), ("service", &*of_service, "")] {
         let ask = mallory(get(http, &path("cart")).host(&format!("{name}.example")));
         comes_to_see(&ask, "mallory").await?;
-        // Without the header it goes back, so that the refusal is seen.
+        // Without the header the route is backfilled, so the refusal has been processed.
         set(name, true, "", "")?;
         comes_to_blame(&holdfast, "nack", [name]).await?;
         ask.answers(200).await?;

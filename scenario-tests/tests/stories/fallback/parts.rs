@@ -1,4 +1,4 @@
-//! Clusters and listeners that a real Envoy refuses: whose trouble it is, and who goes on all the while.
+//! Clusters and listeners that a real Envoy refuses: the object to blame, and the objects that are still served.
 
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::Echo;
@@ -26,7 +26,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// A route to a Service that is refused in HTTP/2, and one beside it.
+/// A route to a Service that is refused with HTTP/2, and another route.
 async fn two_services(world: &World) -> Result<(u16, Echo, Echo)> {
     let (echo, mistake) = (world.backend("echo").await?, world.backend(NAME).await?);
     let port = world.gateway()?;
@@ -131,7 +131,7 @@ async fn a_refused_cluster_never_reaches_production(world: World) -> Result<()> 
     Ok(())
 }
 
-/// Two hosts of one port, of which the second is refused under one name and taken under another.
+/// Two hosts of one port, the second of which is refused under one name and accepted under another.
 struct Hosts {
     port: u16,
     certificates: [Certificate; 2],

@@ -1,4 +1,4 @@
-//! Endpoints are never held back: whatever is done about a broken route, requests follow the pods.
+//! Endpoints are never held back: while a route is broken, requests follow the pods.
 
 use anyhow::{Context, Result, ensure};
 use holdfast_engine::run::echo::Echo;
@@ -18,14 +18,14 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// The only pod of the back end is another one from now on, or there is none.
+/// Sets the pods of the backend.
 fn pods(world: &World, addresses: &[std::net::SocketAddr]) -> Result<()> {
     world.write("service-default-echo.yaml", service("default", "echo", None, addresses))
 }
 
 /// Pods are replaced and go away while `/cart` is broken; `asks` are the requests that are still forwarded.
 ///
-/// The last pod is given back, so that it stays.
+/// Returns the last pod, so that it stays.
 async fn follow(world: &World, port: u16, asks: &[Ask], cart: u16) -> Result<Echo> {
     let mut last = None;
     for name in ["second", "third"] {

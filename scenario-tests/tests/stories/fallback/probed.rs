@@ -1,4 +1,4 @@
-//! With a probe: what is refused never reaches an Envoy that serves, whoever it is among many, and whatever is wrong.
+//! With a probe: refused content never reaches a serving Envoy, wherever the culprit is and whatever its fault is.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,13 +31,13 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// A managed Envoy and a probe, both with the small limit.
+/// Returns options with a managed Envoy and a probe, both with the small limit.
 pub(super) fn probed(world: &World, flags: &[&str]) -> Result<HoldfastOptions> {
     let binary = small_binary(world)?.display().to_string();
     Ok(HoldfastOptions::new(world)?.args(&["--probe", "on"]).args(flags).env("ENVOY_BIN", &binary))
 }
 
-/// No Envoy that serves has refused anything, ever.
+/// Checks that no serving Envoy has refused anything.
 async fn production_refused_nothing(holdfast: &Holdfast) -> Result<()> {
     let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;
     ensure!(nacks == 0.0, "{nacks} refusals by Envoys that serve");
@@ -48,7 +48,7 @@ async fn production_refused_nothing(holdfast: &Holdfast) -> Result<()> {
 
 const ROUTES: usize = 1000;
 
-/// So many culprits, all sorts of flaws in turn, far from each other.
+/// Returns this number of culprits, with all kinds of flaws in turn, far from each other.
 fn culprits(count: usize, round: usize) -> BTreeMap<usize, Flaw> {
     let flaws: Vec<Flaw> = mistakes::ALONE.into_iter().map(Flaw::Mistake).chain([Flaw::Large]).collect();
     (0..count).map(|number| ((number * 383 + round * 71) % ROUTES, flaws[(number + round) % flaws.len()])).collect()
@@ -61,7 +61,7 @@ async fn culprits_of_a_thousand(world: World, flags: &[&str], backfilled: bool) 
     estate.write(1, &BTreeMap::new())?;
     let holdfast = world.run_with(probed(&world, flags)?).await?;
     until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
-    // Innocents that share a host, and an owner, with a culprit of each round.
+    // Innocent routes that share a host, and an owner, with a culprit of each round.
     let load = Hammer::start([estate.ask(1), estate.ask(120)]);
     let mut served: Vec<u32> = vec![1; ROUTES];
     for (round, count) in [1, 5, 20].into_iter().enumerate() {
@@ -97,7 +97,7 @@ async fn culprits_among_a_thousand_are_replaced(world: World) -> Result<()> {
     culprits_of_a_thousand(world, &REPLACE, false).await
 }
 
-/// Each of the two is fine alone, and Envoy refuses their host with both: the newer of them goes back.
+/// Each of two routes is valid, but Envoy refuses a host with both: the newer one is backfilled.
 async fn two_that_do_not_go_together(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -106,10 +106,10 @@ async fn two_that_do_not_go_together(world: World) -> Result<()> {
     let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
     until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
     let pair = Flaw::Mistake(mistakes::PAIR);
-    // The first of them alone is no mistake.
+    // The first of them without the second is not a mistake.
     estate.write(2, &BTreeMap::from([(25, pair)]))?;
     until("all are served", || estate.answer(|_| Expected::Version(2))).await?;
-    // The second, of the same host, and a third that is wrong by itself.
+    // The second, of the same host, and a third that is refused by itself.
     let flaws = BTreeMap::from([(25, pair), (65, pair), (77, Flaw::Large)]);
     estate.write(3, &flaws)?;
     until("all but the culprits are served in version 3", || async {
@@ -121,7 +121,7 @@ async fn two_that_do_not_go_together(world: World) -> Result<()> {
     })
     .await?;
     production_refused_nothing(&holdfast).await?;
-    // With one of them gone the other is served.
+    // With one of them corrected, the other is served.
     estate.write_of(2, 4, &BTreeMap::new())?;
     let expected = |route: usize| match route {
         20..30 => Expected::Version(4),
@@ -132,7 +132,7 @@ async fn two_that_do_not_go_together(world: World) -> Result<()> {
     production_refused_nothing(&holdfast).await
 }
 
-/// Its last valid form is shown, and other hosts have their newest.
+/// A certificate with another key: its last valid version is presented, and other hosts have their newest version.
 async fn certificate_with_another_key(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let hosts = ["one.example", "two.example"];
@@ -174,7 +174,7 @@ async fn certificate_with_another_key(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Nothing is proven yet when the first configuration is broken.
+/// Nothing is acknowledged yet when the first configuration is broken.
 async fn a_new_gateway_with_a_broken_route(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -189,7 +189,7 @@ async fn a_new_gateway_with_a_broken_route(world: World) -> Result<()> {
     production_refused_nothing(&holdfast).await
 }
 
-/// Edits come faster than the probe answers: the newest counts in the end, and nobody is taken for somebody else.
+/// Edits arrive faster than the probe answers: in the end the newest version is served, and no other route is blamed.
 async fn edits_while_the_probe_is_at_work(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -218,7 +218,7 @@ async fn edits_while_the_probe_is_at_work(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Without its probe nobody is convicted for it, and in the end everybody has what they should have.
+/// Without a probe no object is convicted, and in the end all routes are served as they should be.
 async fn edits_while_probes_are_killed(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;

@@ -1,5 +1,5 @@
-//! Protection beside last valid versions: valid policies stay on a route that goes back, a client's own headers stay
-//! outside, and a back end keeps the TLS that was acknowledged.
+//! Protection with last valid versions: valid policies apply to a backfilled route, clients cannot set protected
+//! headers, and a backend keeps the acknowledged TLS.
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -22,14 +22,14 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Requests that are sent once something is closed.
+/// Number of requests that are sent once something is closed.
 const AGAIN: usize = 20;
 
 fn policy(world: &World, name: &str, target: &str, spec: &str) -> Result<()> {
     world.write(&format!("policy-{name}.yaml"), policy_text(name, target, spec))
 }
 
-/// A TrafficPolicy of a route.
+/// Returns a TrafficPolicy of a route.
 pub(super) fn policy_text(name: &str, target: &str, spec: &str) -> String {
     format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: {name}, namespace: default}}\n\
@@ -46,7 +46,7 @@ fn rule(path: &str, filters: &str) -> String {
     )
 }
 
-/// A policy of time limits, and one that overwrites a header: both hold on the version that is served again.
+/// A policy of timeouts, and one that overwrites a header: both apply to the backfilled version.
 async fn a_valid_policy_stays_on_a_route_that_goes_back(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -60,7 +60,7 @@ async fn a_valid_policy_stays_on_a_route_that_goes_back(world: World) -> Result<
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
     let ask = get(port, "/cart").header("x-user", "mallory");
     let named = async |ask: &Ask, name: &str| {
-        ask.comes_to(&format!("the back end sees {name}"), |reply| {
+        ask.comes_to(&format!("the backend sees {name}"), |reply| {
             reply.echo().is_ok_and(|echo| echo.header("x-user") == [name])
         })
         .await
@@ -69,14 +69,14 @@ async fn a_valid_policy_stays_on_a_route_that_goes_back(world: World) -> Result<
     let hammer = Hammer::start([ask.clone()]);
     world.route("cart", &format!("rules:\n{}{}", rule("/cart", ""), rule("/more[", "")))?;
     comes_to_blame(&holdfast, "translation", ["cart"]).await?;
-    // An edit of the policy shows that the route is served, in its earlier version, with the policy of today.
+    // An edit of the policy shows that the route is served, in its earlier version, with the current policy.
     holds("two")?;
     named(&ask, "two").await?;
     hammer.stop_expecting(|shot| shot.is_ok()).await?;
     Ok(())
 }
 
-/// Every form in which a header of a client is overwritten.
+/// All ways to overwrite a client's header.
 async fn a_client_does_not_name_itself(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -117,9 +117,9 @@ async fn the_same_with_default_flags(world: World) -> Result<()> {
     unknown_cipher(world, &[]).await
 }
 
-/// TLS to a back end was acknowledged; an edit adds a cipher that Envoy refuses: requests go on with the TLS of before.
+/// TLS to a backend was acknowledged; an edit adds a cipher that Envoy refuses: requests continue with the earlier TLS.
 async fn unknown_cipher(world: World, flags: &[&str]) -> Result<()> {
-    let authority = Authority::new("back ends")?;
+    let authority = Authority::new("backends")?;
     let echo = world.pod("default", "secured", "secured").await?;
     let secured = Secured::start(&authority.client("shop", 1)?, None, echo.address()).await?;
     world.write("secured.yaml", manifests::service("default", "secured", None, &[secured.address]))?;

@@ -56,7 +56,7 @@ async fn last_valid_version_is_served_also_after_a_crash(world: World) -> Result
     load.goes_on(100).await?;
     stored(&world, port).await?;
 
-    // After a crash the verdict is known: the Envoy is not asked again.
+    // After a crash the verdict is known: the content is not sent to the Envoy again.
     let holdfast = world.run_with(holdfast.kill()?).await?;
     connected(&holdfast, 1).await?;
     world.route("other", &good("/other", "3"))?;
@@ -65,7 +65,7 @@ async fn last_valid_version_is_served_also_after_a_crash(world: World) -> Result
     refuses_no_more_than(&envoy, 1).await?;
     load.stop_expecting(Shot::is_ok).await?;
 
-    // Deleted it is gone, whatever was remembered of it; written anew it is served.
+    // A deleted route is gone, whatever is stored of it; created again it is served.
     world.delete("route-cart.yaml")?;
     ask(port, "/cart").comes_to_answer(404).await?;
     let holdfast = world.run_with(holdfast.kill()?).await?;
@@ -92,7 +92,7 @@ async fn without_last_valid_versions_it_is_replaced(world: World) -> Result<()> 
         ask(port, "/cart").answers(404).await?;
     }
     ensure!(echo.count(|seen| seen.request.path.starts_with("/cart")) == before, "the broader route answered");
-    // Also the direct response in its place has the expression that is refused; then it is narrowed.
+    // The direct response that replaces it has the refused regular expression too; then the match is narrowed.
     refuses_no_more_than(&envoy, 2).await?;
     world.route("cart", &good("/cart", "3"))?;
     comes_to_serve(port, "/cart", "3").await?;
@@ -115,8 +115,8 @@ async fn without_replacement_it_is_left_out(world: World) -> Result<()> {
     comes_to_serve(port, "/cart", "3").await
 }
 
-/// The Gateway stays at what was last valid, good edits of others with it; what is deleted goes all the same, and the
-/// next edit of the broken route heals everything.
+/// The Gateway is held at its last valid configuration, so valid edits of other routes wait; deletions take effect, and
+/// the next edit of the broken route resolves everything.
 async fn without_the_gate_the_whole_gateway_is_held(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, _holdfast, envoy) = two_routes(&world, &[]).await?;
@@ -175,7 +175,7 @@ async fn a_route_that_was_never_valid_is_replaced(world: World) -> Result<()> {
     comes_to_serve(port, "/new", "2").await
 }
 
-/// One edit changes two rules, of which Envoy refuses one: a repair of that one alone serves both.
+/// One edit changes two rules, and Envoy refuses one of them: a correction of that rule alone serves both.
 async fn of_two_edited_rules_the_refused_one_alone_is_mended(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     for flags in [&BACKFILL[..], &REPLACE] {
@@ -185,7 +185,7 @@ async fn of_two_edited_rules_the_refused_one_alone_is_mended(world: World) -> Re
         world.route("pair", &before)?;
         comes_to_serve(port, "/second", "1").await?;
         stored(&world, port).await?;
-        // While one rule is tried on the Envoy that serves, clients of the other one are served its last valid version.
+        // While one rule is tried on the serving Envoy, clients of the other rule are served its last valid version.
         let load = (flags != REPLACE).then(|| Hammer::start([ask(port, "/first"), ask(port, "/second")]));
         world.route("pair", &pair(rule("RegularExpression", &format!("/second/{LARGE}"), "2")))?;
         comes_to_blame(&holdfast, "nack", ["pair"]).await?;
@@ -193,7 +193,7 @@ async fn of_two_edited_rules_the_refused_one_alone_is_mended(world: World) -> Re
             load.goes_on(100).await?;
             load.stop_expecting(Shot::is_ok).await?;
         }
-        // No request reaches the host of trials.
+        // No request reaches the virtual host of trials.
         get(port, "/first").host("holdfast trial").answers(400).await?;
         if flags == REPLACE {
             comes_to_serve(port, "/first", "2").await?;
@@ -215,8 +215,7 @@ async fn of_two_edited_rules_the_refused_one_alone_is_mended(world: World) -> Re
     Ok(())
 }
 
-/// Good and refused versions in turn: the newest good one is served each time, and no content is sent twice that was
-/// refused once.
+/// Valid and refused versions in turn: the newest valid one is served each time, and refused content is not sent again.
 async fn what_is_edited_again_and_again_recovers(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, _holdfast, envoy) = two_routes(&world, &BACKFILL).await?;
@@ -225,7 +224,7 @@ async fn what_is_edited_again_and_again_recovers(world: World) -> Result<()> {
         let version = format!("good-{round}");
         world.route("cart", &good("/cart", &version))?;
         comes_to_serve(port, "/cart", &version).await?;
-        // The same bytes in each round: refused once, for good.
+        // The same bytes in each round: refused only once.
         world.route("cart", &refused("/cart", "bad"))?;
         refuses(&envoy, 1).await?;
         world.route("other", &good("/other", &version))?;

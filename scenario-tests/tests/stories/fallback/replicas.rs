@@ -1,6 +1,6 @@
-//! Two replicas, each with an Envoy: one is killed while something is refused, and the other serves the same.
+//! Two replicas, each with an Envoy: one is killed during a refusal, and the other serves the same.
 //!
-//! Envoys share the Gateway's port: the kernel chooses one of them for each connection.
+//! Envoys share the Gateway's port: the kernel selects one of them for each connection.
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
@@ -13,7 +13,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("fallback::replicas", true, [one_is_killed_in_fallback])
 }
 
-/// Connections after which each of two Envoys has had one, but for one time in a billion.
+/// Number of connections after which each of two Envoys has had at least one, except once in a billion cases.
 const CONNECTIONS: usize = 30;
 
 async fn everywhere(port: u16, path: &str, version: &str) -> Result<()> {
@@ -26,7 +26,7 @@ async fn everywhere(port: u16, path: &str, version: &str) -> Result<()> {
     .await
 }
 
-/// The route configurations that an Envoy has: their versions and contents.
+/// Versions and contents of the route configurations of an Envoy.
 async fn routes(envoy: &Running) -> Result<Vec<(Value, Value)>> {
     let dump = envoy.dump("dynamic_route_configs").await?;
     let configs = dump["configs"].as_array().context("no list")?;
@@ -62,7 +62,7 @@ async fn one_is_killed_in_fallback(world: World) -> Result<()> {
     comes_to_blame(&one, "nack", ["cart"]).await?;
     comes_to_blame(&two, "nack", ["cart"]).await?;
     everywhere(port, "/cart", "1").await?;
-    // The leader asks this Envoy about what its own Envoy refused.
+    // The leader has this Envoy try the content that its own Envoy refused.
     until("the second Envoy was asked", || async {
         ensure!(second.refusals().await? > 0, "no refusal yet");
         Ok(())
@@ -70,7 +70,7 @@ async fn one_is_killed_in_fallback(world: World) -> Result<()> {
     .await?;
     world.route("other", &good("/other", "2"))?;
     everywhere(port, "/other", "2").await?;
-    // An edit that comes before the leader has the answer makes it another configuration, which is asked about again.
+    // An edit before the leader has the answer makes a different configuration, which is tried again.
     let asked = second.refusals().await?;
     ensure!((1..=2).contains(&asked), "the second Envoy refused {asked} times");
     until("both Envoys have the same", || async {

@@ -1,5 +1,5 @@
-//! A port that another process holds when Envoy is to bind it: reported with Envoy's words, tried again, and served as soon
-//! as it is free, without an edit. Everything else is served meanwhile.
+//! A port that another process holds when Envoy binds it: reported with Envoy's message, tried again, and served as
+//! soon as it is free, without an edit. Everything else is served meanwhile.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -27,10 +27,10 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// The words of Envoy for it.
+/// Envoy's message.
 const WORDS: &str = "Address already in use";
 
-/// The condition `Programmed` of a listener of the Gateway.
+/// Returns the condition `Programmed` of a listener of the Gateway.
 async fn programmed(holdfast: &Holdfast, listener: &str) -> Result<Value> {
     let page = holdfast.diagnostics("/debug/statuses").await?;
     let objects = page["objects"].as_array().context("no objects")?;
@@ -41,7 +41,8 @@ async fn programmed(holdfast: &Holdfast, listener: &str) -> Result<Value> {
     conditions.iter().find(|condition| condition["type"] == "Programmed").cloned().context("no condition")
 }
 
-/// The reason is in the condition, on the page of faults, in the report and in the metric; nothing is in quarantine.
+/// Waits until the reason is in the condition, on the page of faults, in the report and in the metric; nothing is in
+/// quarantine.
 async fn comes_to_report(holdfast: &Holdfast) -> Result<()> {
     until("the taken port is reported", || async {
         let condition = programmed(holdfast, "taken").await?;
@@ -85,7 +86,7 @@ async fn from_the_start(world: &World, options: HoldfastOptions) -> Result<()> {
     world.gateway_with(&listeners(free, taken))?;
     world.route("cart", &good("/cart", "1"))?;
     let holdfast = Holdfast::start(world, options.clone())?;
-    // The Envoys that Holdfast manages are not sent a listener on a port that another process has.
+    // A managed Envoy is not sent a listener on a port that another process holds, so this Envoy is not managed.
     let _envoy = FleetEnvoy::small("one").start(world, &options).await?;
     comes_to_serve(free, "/cart", "1").await?;
     comes_to_report(&holdfast).await?;
@@ -103,7 +104,7 @@ async fn from_the_start(world: &World, options: HoldfastOptions) -> Result<()> {
     is_reported_no_more(&holdfast).await
 }
 
-/// Whatever is reported: no edit and no restart is needed.
+/// With each setting of the gates, no edit and no restart is needed.
 async fn served_as_soon_as_it_is_free(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     for flags in [&[][..], &REPLACE, &BACKFILL] {
@@ -146,7 +147,7 @@ async fn with_a_probe(world: World) -> Result<()> {
     from_the_start(&world, options.env("ENVOY_BIN", &binary)).await
 }
 
-/// The port is taken only when a listener is added to a Gateway that is served.
+/// The port is occupied only when a listener is added to a served Gateway.
 async fn a_running_gateway_gets_one_more(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (free, taken) = (world.port()?, world.port()?);
@@ -171,7 +172,7 @@ async fn a_running_gateway_gets_one_more(world: World) -> Result<()> {
     is_reported_no_more(&holdfast).await
 }
 
-/// The routes of a listener that cannot be bound are not asked for: no search for a culprit waits for them.
+/// Envoy does not subscribe to the routes of a listener that cannot be bound: no search for a culprit waits for them.
 async fn a_refused_route_beside_it_is_found(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (free, taken) = (world.port()?, world.port()?);
@@ -186,7 +187,7 @@ async fn a_refused_route_beside_it_is_found(world: World) -> Result<()> {
     let batch = [("liar", refused("/liar", "1")), ("new", good("/new", "1"))];
     world.write("batch.yaml", documents(&batch.map(|(name, spec)| http_route(name, &spec))))?;
     comes_to_serve(free, "/new", "1").await?;
-    // The Gateway is listed for its port.
+    // The Gateway is listed because of its port.
     comes_to_blame(&holdfast, "nack", ["liar", "public"]).await?;
     world.route("cart", &good("/cart", "2"))?;
     comes_to_serve(free, "/cart", "2").await

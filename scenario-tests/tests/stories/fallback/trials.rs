@@ -1,4 +1,4 @@
-//! Without a probe: the search for a culprit on Envoys that serve always ends, and keeps every listener open.
+//! Without a probe: the search for a culprit on serving Envoys always ends, and keeps every listener open.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -22,10 +22,10 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// A key that translation takes and Envoy refuses: it is too short.
+/// A key that translation accepts and Envoy refuses: it is too short.
 pub(super) const SHORT_KEY: &str =
     r#"{"keys":[{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"k","x":"MDEyMzQ1Njc4OQ"}]}"#;
-/// A key that both take.
+/// A key that both accept.
 const GOOD_KEY: &str = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"k","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
 pub(super) fn extension(name: &str, spec: &str) -> String {
@@ -49,7 +49,7 @@ fn attack() -> [String; 2] {
     [http_route("attack", &spec), policy("attack", "extAuth: {extensionRef: {name: auth}}")]
 }
 
-/// The back end that the policy calls, and its extension.
+/// The backend that the policy calls, and its extension.
 fn auth() -> String {
     let own = service("default", "auth", Some("kubernetes.io/h2c"), &[]);
     documents(&[own, extension("auth", "extAuth: {grpcService: {backendRef: {name: auth, port: 8080}}}")])
@@ -68,7 +68,7 @@ async fn a_rule_with_a_policy_keeps_no_other_team_waiting(world: World) -> Resul
     world.write("batch.yaml", documents(&[route, policy, http_route("victim", &good("/victim", "1"))]))?;
     comes_to_serve(port, "/victim", "1").await?;
     comes_to_blame(&holdfast, "nack", ["attack"]).await?;
-    // So it stays after a crash.
+    // This remains so after a crash.
     let holdfast = world.run_with(holdfast.kill()?).await?;
     connected(&holdfast, 1).await?;
     comes_to_serve(port, "/victim", "1").await?;
@@ -90,7 +90,7 @@ async fn a_rule_with_a_policy_keeps_nothing_from_being_edited(world: World) -> R
     comes_to_blame(&holdfast, "nack", ["attack"]).await
 }
 
-/// A route with a policy that checks tokens with this key.
+/// Returns a policy that checks tokens with this key, and its extension.
 fn keyed(key: &str) -> String {
     let spec = format!("jwt: {{providers: [{{name: own, issuer: maker, jwks: {{local: {{inline: '{key}'}}}}}}]}}");
     documents(&[extension("tokens", &spec), policy("keyed", "jwtAuth: {extensionRef: {name: tokens}}")])

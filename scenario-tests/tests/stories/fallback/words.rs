@@ -1,4 +1,4 @@
-//! Words of an Envoy's refusal can be written by the owner of a route. They blame nobody else.
+//! The owner of a route can influence the message of Envoy's refusal. The message does not blame other objects.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::fleet::FleetEnvoy;
@@ -11,7 +11,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("fallback::words", true, [that_imitate_a_refusal_of_others, that_imitate_it_while_others_are_edited])
 }
 
-/// What Envoy says of others when it refuses them, in the value of a header that is matched.
+/// Returns a header match with the text of Envoy's message about other resources.
 fn imitation(others: &str) -> String {
     format!(
         "(a{{1,900}}|missing \\n{others}: bind failed\\nError adding/updating listener.s. {others}: refused, {others}: x)"
@@ -39,10 +39,11 @@ async fn told(world: World, flags: &[&str], edited: bool) -> Result<()> {
     for path in ["/liar", "/other", "/cart", "/still"] {
         comes_to_serve(port, path, "1").await?;
     }
-    // Without last valid versions, who is edited while a culprit is looked for is replaced until it is known to be innocent.
+    // Without last valid versions, an object that is edited during the search for a culprit is replaced until it is
+    // known to be innocent.
     let paths = if edited { &["/still"][..] } else { &["/other", "/cart", "/still"] };
     let load = Hammer::start(paths.iter().map(|path| ask(port, path)));
-    // Who is refused more often than that has to wait.
+    // An object that is refused more often has to wait.
     let names = ["httproute/default/other/rules/0, HTTPRoute default/other", "http/80, default/public"];
     for (round, name) in names.into_iter().enumerate() {
         let version = format!("{}", round + 2);

@@ -1,5 +1,5 @@
-//! Hosts by names that Envoy itself asks: for authorization, keys and tokens, and with copies of requests. A name that
-//! leads to the proxy's own host is sent nothing, one that leads elsewhere is asked.
+//! Backends by name that Envoy itself calls: for authorization, keys and tokens, and for mirrored requests. Nothing is
+//! sent to a name that resolves to the proxy's own host; a name that resolves to another host is called.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,14 +19,14 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("policies::asked_by_name", true, [names_that_lead_inside_are_sent_nothing, no_health_checks_by_name])
 }
 
-/// How often each is asked.
+/// Number of requests of each kind.
 const TIMES: usize = 5;
 
-/// What asks, and a word of what it sends.
+/// The kinds of calls, each with a text in its requests.
 const ASKING: [(&str, &str); 4] =
     [("auth", "host: auth-"), ("keys", "GET /keys"), ("login", "POST /token"), ("copy", ".com-shadow")];
 
-/// What a rule answers by itself.
+/// A filter that ends the request in Envoy.
 const END: &str =
     "filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /}}}]";
 
@@ -69,7 +69,7 @@ impl Places {
     }
 }
 
-/// A host for each that asks, and each Backend that is asked.
+/// Writes a route with a host for each kind of call, which use this Backend.
 fn write(world: &World, place: &str, served: &str) -> Result<()> {
     let asked = format!("backendRef: {{group: gateway.kgateway.dev, kind: Backend, name: {place}}}");
     let copied = format!("filters: [{{type: RequestMirror, requestMirror: {{{asked}}}}}]");
@@ -97,7 +97,7 @@ fn write(world: &World, place: &str, served: &str) -> Result<()> {
     Ok(())
 }
 
-/// A policy of a route, and the extension that it names.
+/// Writes a policy of a route, and the extension that it refers to.
 fn guard(world: &World, route: &str, extension: &str, used: &str) -> Result<()> {
     let target = format!("{{group: gateway.networking.k8s.io, kind: HTTPRoute, name: {route}}}");
     let extension = format!(
@@ -108,7 +108,7 @@ fn guard(world: &World, route: &str, extension: &str, used: &str) -> Result<()> 
     world.write(&format!("guard-{route}.yaml"), manifests::documents(&[extension, used]))
 }
 
-/// A route that an authorization server on loopback, by a name, lets pass.
+/// Writes a route with an authorization server on loopback, referred to by name.
 async fn over_grpc(world: &World) -> Result<Authorizer> {
     let server = Authorizer::grpc().await?;
     let host = format!("{{host: inside.names.test, port: {}}}", server.address().port());
@@ -119,7 +119,7 @@ async fn over_grpc(world: &World) -> Result<Authorizer> {
     Ok(server)
 }
 
-/// A request to each host, for which another one is sent to a Backend.
+/// Sends a request to each host, which causes a call to a Backend.
 async fn ask_all(port: u16, place: &str, token: &str) -> Result<()> {
     for (name, _) in ASKING {
         let ask: Ask = get(port, "/").host(&format!("{name}-{place}.example.com"));
@@ -132,7 +132,7 @@ async fn ask_all(port: u16, place: &str, token: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until a server was sent something by each that asks.
+/// Waits until a server has received each kind of call.
 async fn is_asked_by_all(port: u16, place: &str, server: &Plain, token: &str) -> Result<()> {
     until(&format!("{place} is asked by all"), || async {
         ask_all(port, place, token).await?;
@@ -148,7 +148,7 @@ async fn is_asked_by_all(port: u16, place: &str, server: &Plain, token: &str) ->
 async fn names_that_lead_inside_are_sent_nothing(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let places = Places::start(&world).await?;
-    // Back ends on loopback are not served at first.
+    // Backends on loopback are not served at first.
     let served = match places.outside {
         Some(_) => "{group: gateway.kgateway.dev, kind: Backend, name: outside}",
         None => "{name: echo, port: 8080}",
@@ -176,14 +176,14 @@ async fn names_that_lead_inside_are_sent_nothing(world: World) -> Result<()> {
     get(port, "/").host("keys-inside.example.com").header("authorization", &token).answers(401).await?;
     ensure!(places.inside.seen().is_empty(), "{:?}", places.inside.seen());
     refusing.terminate().await?;
-    // The names do lead there: where loopback is allowed it is asked.
+    // Where loopback is allowed, the server is called: the names do resolve to it.
     let _allowing = world.run_with(options).await?;
     call.comes_to_answer(302).await?;
     is_asked_by_all(port, "inside", &places.inside, &token).await
 }
 
-/// Health checks would connect to whatever a name resolves to: a policy that asks for them closes its Backend, unless
-/// operators allow it.
+/// Health checks would connect to any resolved address: a policy with health checks closes its Backend, unless the
+/// operator allows loopback.
 async fn no_health_checks_by_name(world: World) -> Result<()> {
     let places = Places::start(&world).await?;
     let check = "{timeout: 1s, interval: 1s, unhealthyThreshold: 3, healthyThreshold: 1, http: {path: /health}}";

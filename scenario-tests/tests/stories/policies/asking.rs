@@ -1,5 +1,5 @@
-//! What somebody else decides, at every level: authorization, tokens and shared limits, each with a real counterpart.
-//! Nobody passes without a right to, at any moment, however the policy, its extension or what stands closer is edited.
+//! Policies that call a service, at every level: external authorization, JWT and global rate limits, each with a real
+//! server. No unauthorized request passes at any moment, whichever policy, extension or more specific policy is edited.
 
 use std::net::SocketAddr;
 
@@ -41,7 +41,7 @@ const GATEWAY: &str = "{group: gateway.networking.k8s.io, kind: Gateway, name: p
 /// The host of the listener with TLS.
 const HOST: &str = "shop.example";
 
-/// A Gateway with a listener of each sort, and a route for both.
+/// A Gateway with a plain and a TLS listener, and a route for both.
 struct Estate {
     world: World,
     plain: u16,
@@ -74,7 +74,7 @@ impl Estate {
 
 const ONE: &str = "rules:\n- name: one\n  backendRefs: [{name: echo, port: 8080}]";
 
-/// A GatewayExtension, and the Service that it is about.
+/// Returns a GatewayExtension and its Service.
 fn extension(name: &str, address: SocketAddr, spec: &str) -> String {
     documents(&[
         service("default", name, None, &[address]),
@@ -85,20 +85,20 @@ fn extension(name: &str, address: SocketAddr, spec: &str) -> String {
     ])
 }
 
-/// A field at work.
+/// A policy field and its variants.
 struct Field {
     spec: String,
-    /// The extension that it names, as it works and as it does not.
+    /// The extension that it refers to, in a working and a broken version.
     extension: String,
     bad_extension: String,
     passing: Box<dyn Fn(Ask) -> Ask + Send + Sync>,
     failing: Box<dyn Fn(Ask) -> Ask + Send + Sync>,
     status: u16,
-    /// What a policy says that cannot be enforced.
+    /// Policy specs that cannot be enforced.
     broken: [String; 3],
 }
 
-/// Every level, every way to break it.
+/// Checks the field at every level, with every way to break it.
 async fn holds(world: &World, field: &Field) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let estate = Estate::write(world, ONE)?;
@@ -213,7 +213,7 @@ async fn tokens(world: World) -> Result<()> {
 }
 
 async fn limits(world: World) -> Result<()> {
-    // Nobody who is counted may come in; who is not counted may.
+    // The limit is 0: a request with a descriptor is denied, a request without one is allowed.
     let limiter = Limiter::start(0).await?;
     let counted = |header: &str| {
         format!(
@@ -242,7 +242,8 @@ async fn limits(world: World) -> Result<()> {
     holds(&world, &field).await
 }
 
-/// Below a Gateway whose policy asks a server: routes with one of their own, with a token besides, and with nobody to ask.
+/// Below a Gateway with an authorization policy: routes with a policy of their own, with an additional token, and with
+/// authorization disabled.
 async fn what_is_closer_replaces(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (outer, inner) = (Authorizer::grpc().await?, Authorizer::grpc().await?);
@@ -295,7 +296,7 @@ async fn what_is_closer_replaces(world: World) -> Result<()> {
         path("only-token").header("x-token", &token).reaches("echo").await?;
         word(path("only-token")).answers(401).await?;
     }
-    // What guards the routes comes and goes, what guards the Gateway as well; one of the two is always there.
+    // The guards of the routes and of the Gateway are removed and added in turn; one of the two always exists.
     let base = estate.plain();
     let shut = ["plain", "inner", "token"].map(|name| base.clone().path(&format!("/{name}")));
     let hammers = [Hammer::start(shut.clone()), Hammer::start_kept(shut)];
@@ -319,7 +320,7 @@ async fn what_is_closer_replaces(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A listener without TLS may be opened below a guarded Gateway, and closed again.
+/// A listener without TLS below a guarded Gateway may be opened by a policy, and closed again.
 async fn a_listener_is_opened_on_purpose(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let server = Authorizer::grpc().await?;
@@ -342,7 +343,8 @@ async fn a_listener_is_opened_on_purpose(world: World) -> Result<()> {
     Ok(())
 }
 
-/// What only Envoy refuses in an extension closes what is guarded by it, at every level, and is told of the extension.
+/// An extension that only Envoy refuses closes all routes that it guards, at every level, and its status reports the
+/// refusal.
 async fn refused_by_envoy_only(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let server = Authorizer::grpc().await?;
@@ -368,7 +370,7 @@ async fn refused_by_envoy_only(world: World) -> Result<()> {
         let hit = if target == SECURE { estate.secure() } else { estate.plain() };
         let other = if target == SECURE { estate.plain() } else { estate.secure() };
         if target == SECURE {
-            // The plain listener keeps a guard of its own.
+            // The plain listener keeps another guard.
             world.write(
                 "plain.yaml",
                 policy("q", PLAIN, "basicAuth: {users: ['alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=']}"),
@@ -404,7 +406,7 @@ async fn refused_by_envoy_only(world: World) -> Result<()> {
     Ok(())
 }
 
-/// The same where everything is held: what was in force goes on.
+/// An extension that Envoy refuses, where everything is held: the acknowledged configuration stays in force.
 async fn refused_by_envoy_only_and_held(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let server = Authorizer::grpc().await?;

@@ -1,5 +1,5 @@
-//! Policies of back ends: TLS towards them, which is never left out, what is said of single ones and touches no other, and
-//! hosts that no Service has.
+//! Backend policies: TLS to backends, which is never omitted; settings of single backends, which affect no other
+//! backend; Backends by host.
 
 use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
@@ -24,10 +24,10 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// The name in the certificate of the back end.
+/// The name in the certificate of the backend.
 const NAME: &str = "shop.clients.example.com";
 
-/// The route with a rule for each of these Services.
+/// Writes the route with a rule for each of these Services.
 fn route(world: &World, services: &[&str]) -> Result<()> {
     let rules = services.iter().map(|name| {
         format!("- matches: [{{path: {{value: /{name}}}}}]\n  backendRefs: [{{name: {name}, port: 8080}}]\n")
@@ -65,9 +65,9 @@ fn map_validation(map: &str, more: &str) -> String {
     format!("caCertificateRefs: [{{group: '', kind: ConfigMap, name: {map}}}], {more}")
 }
 
-/// Whatever is wrong with a policy, no byte goes to the back end without TLS; whoever else there is goes on.
+/// Whatever is wrong with a policy, no byte goes to the backend without TLS; other backends are served.
 async fn tls_or_nothing(world: World) -> Result<()> {
-    let (authority, stranger) = (Authority::new("back ends")?, Authority::new("strangers")?);
+    let (authority, stranger) = (Authority::new("backends")?, Authority::new("strangers")?);
     let certificate = authority.client("shop", 1)?;
     let echo = world.pod("default", "secured", "secured").await?;
     let secured = Secured::start(&certificate, None, echo.address()).await?;
@@ -86,7 +86,7 @@ async fn tls_or_nothing(world: World) -> Result<()> {
     get(port, "/other").comes_to_reach("other").await?;
     let (all, others) = (Hammer::start([ask.clone()]), Hammer::start([get(port, "/other")]));
 
-    // With another name the connection fails; with the URI in its certificate it is known again.
+    // With another name the handshake fails; with the URI in the certificate it succeeds again.
     tls_policy(&world, "secured", &map_validation("ca", "hostname: other.example.com"))?;
     ask.comes_to_answer(503).await?;
     let by_uri = "hostname: other.example.com, subjectAltNames: [{type: URI, uri: 'spiffe://example.com/shop'}]";
@@ -110,7 +110,7 @@ async fn tls_or_nothing(world: World) -> Result<()> {
     ask.comes_to_answer(500).await?;
     config_map(&world, "ca", &authority)?;
     ask.comes_to_reach("secured").await?;
-    // A policy that is there and cannot be read at all.
+    // A policy that exists and cannot be parsed.
     world.write("tls.yaml", "apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {name: tls, namespace: default}\nspec: [\n")?;
     for _ in 0..20 {
         ask.reaches("secured").await?;
@@ -121,7 +121,7 @@ async fn tls_or_nothing(world: World) -> Result<()> {
     Ok(())
 }
 
-/// The proxy shows a certificate that a back end asks for, and another one after it was renewed.
+/// The proxy presents a client certificate that a backend requires, and the new one after renewal.
 async fn certificates_are_shown(world: World) -> Result<()> {
     let authority = Authority::new("everybody")?;
     let (certificate, own, stranger) =
@@ -152,7 +152,7 @@ async fn certificates_are_shown(world: World) -> Result<()> {
     ensure!(secured.shown() > 0, "no certificate was shown");
     config(&world, "secured", &format!("tls: {{secretRef: {{name: own}}, sni: {NAME}, simpleTLS: true}}"))?;
     ask.comes_to_answer(503).await?;
-    // A connection that is open stays open, whatever becomes of the certificate.
+    // An open connection stays open, whatever happens to the certificate.
     let anew = "commonHttpProtocolOptions: {maxRequestsPerConnection: 1}";
     config(&world, "secured", &format!("{anew}, tls: {{secretRef: {{name: own}}, sni: {NAME}}}"))?;
     ask.comes_to_reach("secured").await?;
@@ -166,10 +166,10 @@ async fn certificates_are_shown(world: World) -> Result<()> {
     Ok(())
 }
 
-/// What is broken is closed on its own.
+/// Broken objects are isolated.
 const FALLBACK: [&str; 2] = ["--feature-gates", "FallbackConfiguration=true"];
 
-/// What nothing but Envoy knows to be wrong closes the rules that use the back end; neighbours go on, and it heals.
+/// A policy that only Envoy refuses closes the rules that use the backend; other rules are served, and it recovers.
 async fn a_policy_that_only_envoy_refuses(world: World) -> Result<()> {
     for probe in [&["--probe=off"][..], &[]] {
         let (_one, _two) = (world.backend("one").await?, world.backend("two").await?);
@@ -198,7 +198,7 @@ async fn a_policy_that_only_envoy_refuses(world: World) -> Result<()> {
     Ok(())
 }
 
-/// One back end is closed for its policy, in a share of a route too, and nothing else.
+/// One backend is closed because of its policy, also as a share of a route, and nothing else.
 async fn a_policy_touches_its_back_end_alone(world: World) -> Result<()> {
     let (_one, _two) = (world.backend("one").await?, world.backend("two").await?);
     let port = world.gateway()?;
@@ -230,7 +230,7 @@ async fn a_policy_touches_its_back_end_alone(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Requests beyond what may be under way are refused at once.
+/// Requests above the limit are refused at once.
 async fn breakers(world: World) -> Result<()> {
     let _one = world.backend("one").await?;
     let port = world.gateway()?;

@@ -1,4 +1,4 @@
-//! Conditions in CEL: what of them Envoy finds true, and what comes of those without an answer.
+//! Conditions in CEL: their evaluation in Envoy, and the treatment of evaluation errors.
 
 use anyhow::Result;
 use holdfast_scenario_tests::ask::{Ask, ask};
@@ -28,7 +28,7 @@ fn rbac(action: &str, conditions: &[&str]) -> String {
     format!("rbac: {{action: {action}, policy: {{matchExpressions: [{}]}}}}", conditions.join(", "))
 }
 
-/// Sets conditions, after one that answers the other way, so that the change is seen.
+/// Sets conditions, after a policy with the opposite outcome, so that the change is visible.
 async fn comes_to(world: &World, asked: &Ask, spec: &str, passes: bool) -> Result<()> {
     let other = if passes { "Deny" } else { "Allow" };
     set(world, LEVELS[0].0, &rbac(other, &["true"]))?;
@@ -71,7 +71,7 @@ async fn what_is_judged(world: World) -> Result<()> {
     comes_to(&world, &asked, &rbac("Deny", &["false", "request.headers['role'] == 'guest'"]), true).await
 }
 
-/// A header that is not there cannot be compared: nobody knows whether the condition holds.
+/// A missing header cannot be compared: the result of the condition is unknown.
 async fn no_answer_lets_nobody_in(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -93,7 +93,7 @@ async fn no_answer_lets_nobody_in(world: World) -> Result<()> {
     plain.comes_to_answer(403).await?;
     guest.comes_to_reach("echo").await?;
     hammer.stop_expecting(|shot| !shot.is_ok()).await?;
-    // Who asks first has an answer.
+    // A condition that first checks the presence of the header has a result.
     set(&world, LEVELS[3].0, &rbac("Deny", &["'role' in request.headers && request.headers['role'] == 'banned'"]))?;
     plain.comes_to_reach("echo").await?;
     guest.reaches("echo").await?;
@@ -101,7 +101,7 @@ async fn no_answer_lets_nobody_in(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Conditions of a Gateway hold where nothing closer says something.
+/// Conditions of a Gateway apply where no more specific policy has conditions.
 async fn the_closest_counts(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -125,7 +125,7 @@ async fn the_closest_counts(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Envoy reads regexes of conditions as UTF-8, where a dot is a large program; translation counts bytes.
+/// Envoy compiles regular expressions of conditions as UTF-8, where a dot is a large program; translation counts bytes.
 async fn only_envoy_refuses_it(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -153,7 +153,7 @@ async fn only_envoy_refuses_it(world: World) -> Result<()> {
     Ok(())
 }
 
-/// As many conditions as there may be, each as deep as it may be: Envoy takes them.
+/// The maximum number of conditions, each with the maximum depth: Envoy accepts them.
 async fn as_deep_as_may_be(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -171,7 +171,7 @@ async fn as_deep_as_may_be(world: World) -> Result<()> {
     Ok(())
 }
 
-/// What a token says is known to conditions; a request without one has no answer.
+/// Conditions can use the claims of a token; without a token their evaluation fails.
 async fn claims_of_tokens(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;

@@ -1,5 +1,5 @@
-//! ListenerPolicies: what they say to connections takes effect, guards hold on older connections too, and one that cannot
-//! be used closes what it is attached to and nothing else.
+//! ListenerPolicies: connection settings take effect, guards apply to existing connections too, and an unusable policy
+//! closes its target and nothing else.
 
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::Recorded;
@@ -39,7 +39,7 @@ fn at(section: &str) -> String {
     format!("{{group: gateway.networking.k8s.io, kind: Gateway, name: public, sectionName: {section}}}")
 }
 
-/// A ListenerPolicy; `default` is what it says for every port.
+/// Writes a ListenerPolicy; `default` has its settings for every port.
 fn set(world: &World, name: &str, target: &str, default: &str) -> Result<()> {
     world.write(
         &format!("policy-{name}.yaml"),
@@ -68,7 +68,7 @@ fn validation(mode: &str, kind: &str, name: &str) -> String {
     )
 }
 
-/// Sends bytes as they are, and reads until the connection ends or the answer has a status line and a body.
+/// Sends bytes as they are, and reads until the server closes the connection.
 async fn raw(port: u16, bytes: &str) -> Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     stream.write_all(bytes.as_bytes()).await?;
@@ -87,7 +87,7 @@ async fn comes_raw(port: u16, bytes: &str, what: &str, wanted: impl Fn(&str) -> 
     .await
 }
 
-/// Hosts with TLS, and what clients need to know of them.
+/// The TLS port and its certificate.
 struct Door {
     certificate: Certificate,
     port: u16,
@@ -111,7 +111,7 @@ impl Door {
     }
 }
 
-/// Two hosts with TLS on one port, and a port without.
+/// Returns two hosts with TLS on one port, and a port without.
 async fn doors(world: &World) -> Result<(Door, u16)> {
     let certificate = Certificate::of(&["*.example.com"])?;
     let (tls, plain) = (world.port()?, world.port()?);
@@ -142,11 +142,11 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     let intruders = Hammer::start([door.ask("strict", None), door.ask("strict", Some(&stranger))]);
     door.comes_to_refuse("strict", None).await?;
     door.comes_to_refuse("strict", Some(&stranger)).await?;
-    // Not by the host that asks for none.
+    // Nor over a connection to the host that requires no certificate.
     let mut connection = door.ask("free", None).connect().await?;
     let around = door.ask("strict", None).send_on(&mut connection).await?;
     ensure!(around.status == 421, "{}", around.status);
-    // Whatever cannot be used closes it, and it heals.
+    // Each unusable policy closes the host, and a correction opens it.
     let wrong = [
         validation("Require", "Secret", "nobody"),
         validation("Perhaps", "Secret", "ours"),
@@ -159,7 +159,7 @@ async fn clients_show_certificates(world: World) -> Result<()> {
         set(&world, "p", &at("strict"), &required)?;
         door.ask("strict", Some(&known)).comes_to_reach("echo").await?;
     }
-    // The authorities themselves.
+    // Unusable CA certificates.
     world.write("ours.yaml", authorities("Secret", "ours", &ours).replace("BEGIN", "BEGAN"))?;
     door.ask("strict", Some(&known)).comes_to_answer(500).await?;
     world.write("ours.yaml", authorities("Secret", "ours", &ours))?;
@@ -167,11 +167,12 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     intruders.goes_on(20).await?;
     intruders.stop_expecting(|shot| !shot.is_ok()).await?;
     neighbours.stop_expecting(Shot::is_ok).await?;
-    // Others may come in from now on, and those of before no longer.
+    // Now clients of another authority are allowed, and the earlier ones no longer.
     set(&world, "p", &at("strict"), &validation("Require", "ConfigMap", "others"))?;
     door.ask("strict", Some(&stranger)).comes_to_reach("echo").await?;
     door.comes_to_refuse("strict", Some(&known)).await?;
-    // Who shows none may come as well, but nobody with a wrong one; back ends are told.
+    // A client without a certificate is allowed as well, but not a client with a wrong one; backends receive the
+    // subject.
     let told = "httpSettings: {forwardClientCertDetails: {details: {subject: true}}}";
     set(&world, "p", &at("strict"), &format!("{}, {told}", validation("Optional", "ConfigMap", "others")))?;
     door.ask("strict", None).comes_to_reach("echo").await?;
@@ -180,7 +181,7 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     let seen = door.ask("strict", Some(&stranger)).header(header, "forged").comes_to_reach("echo").await?.echo()?;
     ensure!(seen.header(header).join(",").contains("CN=stranger"), "{:?}", seen.header(header));
     ensure!(!seen.header(header).join(",").contains("forged"), "{:?}", seen.header(header));
-    // For the whole Gateway: listeners without TLS can ask for none.
+    // For the whole Gateway: listeners without TLS cannot require a certificate and are closed.
     set(&world, "p", GATEWAY, &validation("Require", "ConfigMap", "others"))?;
     door.comes_to_refuse("free", None).await?;
     door.ask("free", Some(&stranger)).comes_to_reach("echo").await?;
@@ -191,7 +192,7 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A connection from before a guard is answered once, not by a back end, and then closed.
+/// A connection from before a guard receives one response, not from a backend, and is then closed.
 async fn older_connections_are_guarded_too(world: World) -> Result<()> {
     let echo = world.backend("echo").await?;
     let (door, plain) = doors(&world).await?;
@@ -215,10 +216,10 @@ async fn older_connections_are_guarded_too(world: World) -> Result<()> {
         ensure!(answer.status == 403, "{answer:?}");
     }
     ensure!(door.ask("strict", None).send_on(&mut older).await.is_err(), "the connection is still open");
-    ensure!(echo.received() == before, "the back end was reached");
+    ensure!(echo.received() == before, "the backend was reached");
     // The chain of the other host is not drained.
     door.ask("free", None).send_on(&mut free).await?.from_pod("echo")?;
-    // The same for what clients must not claim.
+    // Likewise for a policy that removes headers that clients must not set.
     let forged = ask(plain).header("x-user", "admin");
     let mut older = forged.connect().await?;
     let seen = forged.send_on(&mut older).await?.echo()?;
@@ -251,7 +252,7 @@ async fn proxies_say_who_comes(world: World) -> Result<()> {
     let line = |status: &'static str| move |answer: &str| answer.starts_with(&format!("HTTP/1.1 {status}"));
     comes_raw(port, &from("192.0.2.7"), "the client is let in", line("200")).await?;
     comes_raw(port, &from("192.0.2.8"), "another is not", line("403")).await?;
-    // Without it nothing is answered, unless that is allowed.
+    // Without the PROXY protocol the connection is closed, unless this is allowed.
     let answer = raw(port, request).await.unwrap_or_default();
     ensure!(answer.is_empty(), "{answer:?}");
     set(&world, "p", GATEWAY, "proxyProtocol: {allowRequestsWithoutProxyProtocol: true}")?;
@@ -276,7 +277,7 @@ async fn requests_are_written_down_and_traced(world: World) -> Result<()> {
     let tracing =
         format!("tracing: {{randomSampling: 100, provider: {{openTelemetry: {{grpcService: {{{service}}}}}}}}}");
     http(&world, GATEWAY, &format!("accessLog: [{file}, {json}, {otel}, {als}], {tracing}"))?;
-    // What an Envoy writes is passed on as what it says.
+    // Envoy's output is passed on to the log.
     let options = HoldfastOptions::new(&world)?.args(&["--log-level", "info,envoy=debug"]);
     let holdfast = world.run_with(options).await?;
     ask(port).path("/logged/a").comes_to_reach("echo").await?;
@@ -295,12 +296,12 @@ async fn requests_are_written_down_and_traced(world: World) -> Result<()> {
         })
         .await?;
     }
-    // A collector that is gone costs nobody anything.
+    // A collector that is gone does not affect requests.
     let load = Hammer::start([ask(port).path("/logged/c")]);
     world.delete("service-default-collector.yaml")?;
     until("the policy tells", || async {
         let faults = holdfast.diagnostics("/debug/faults").await?.to_string();
-        ensure!(faults.contains("nothing is told to it"), "{faults}");
+        ensure!(faults.contains("it receives nothing"), "{faults}");
         Ok(())
     })
     .await?;
@@ -309,8 +310,8 @@ async fn requests_are_written_down_and_traced(world: World) -> Result<()> {
     Ok(())
 }
 
-/// By gRPC: just the requests that the filter names, with the headers that are asked for; an edit takes effect, and a
-/// service that is away costs nobody anything.
+/// Access logs over gRPC: only the requests that match the filter, with the requested headers; an edit takes effect,
+/// and an unavailable service does not affect requests.
 async fn requests_are_told_to_a_log_service(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let logs = LogServer::start().await?;
@@ -376,7 +377,7 @@ async fn answers_and_limits(world: World) -> Result<()> {
     ensure!(gone.header("x-reply") == "mapped", "{gone:?}");
     let body: serde_json::Value = serde_json::from_str(&gone.body)?;
     ensure!(body["gone"] == "/nothing", "{body}");
-    // HTTP/1.0, and a host for requests that name none.
+    // HTTP/1.0, and a host for requests without one.
     let old = "GET /echo HTTP/1.0\r\n\r\n";
     let refused = raw(port, old).await?;
     ensure!(refused.contains("426"), "{refused:?}");
@@ -426,7 +427,7 @@ async fn who_the_client_is(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A Gateway with the listeners `one` and `two`, and a route at both.
+/// Writes a Gateway with the listeners `one` and `two`, and a route at both.
 fn two_listeners(world: &World) -> Result<(u16, u16)> {
     let (one, two) = (world.port()?, world.port()?);
     let listeners = [listener("one", one, "protocol: HTTP"), listener("two", two, "protocol: HTTP")];
@@ -435,7 +436,8 @@ fn two_listeners(world: &World) -> Result<(u16, u16)> {
     Ok((one, two))
 }
 
-/// What translation finds: at a listener that listener is closed, at a Gateway all of them, and other Gateways never.
+/// Faults that translation finds: at a listener this listener is closed, at a Gateway all of its listeners; other
+/// Gateways are never closed.
 async fn closed_by_what_translation_finds(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (one, two) = two_listeners(&world)?;
@@ -459,25 +461,25 @@ async fn closed_by_what_translation_finds(world: World) -> Result<()> {
     Ok(())
 }
 
-/// What Envoy alone finds: arguments that a command does not take.
+/// Values that only Envoy refuses: invalid arguments of a command.
 const REFUSED: [&str; 2] = [
     "localReplies: {defaultBodyFormat: {text: \"%FILTER_STATE(x:NOSUCH)%\"}}",
     "localReplies: {defaultBodyFormat: {text: \"%METADATA(NOSUCH:a:b)%\"}}",
 ];
-/// The same of logs, which protect no request: an argument, and a condition that does not parse.
+/// Access logs that only Envoy refuses: an invalid argument, and a condition that does not parse.
 const LOGS_REFUSED: [&str; 2] = [
     "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: \"%FILTER_STATE(x:NOSUCH)%\"}}]",
     "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: a}, filter: {celFilter: {match: \"((\"}}}]",
 ];
-/// What translation finds wrong with logs and tracing.
+/// Faults of access logs and tracing that translation finds.
 const LOGS_UNUSABLE: [&str; 3] = [
     "accessLog: [{fileSink: {path: /dev/stdout, stringFormat: \"%NOSUCH%\"}}]",
     "accessLog: [{fileSink: {path: /tmp/x, stringFormat: a}}]",
     "tracing: {provider: {}}",
 ];
 
-/// Access logs and tracing protect no request: where one cannot be used, no host is closed for it, with every setting of
-/// the gates and whether translation, the probe or Envoy finds it; the rest of the policy holds.
+/// Access logs and tracing do not protect requests: an unusable one closes no host, with every setting of the gates,
+/// whether translation, the probe or Envoy finds it; the rest of the policy applies.
 async fn what_only_observes_closes_nothing(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (one, two) = two_listeners(&world)?;
@@ -492,10 +494,11 @@ async fn what_only_observes_closes_nothing(world: World) -> Result<()> {
             let all = Hammer::start([ask(one), ask(two)]);
             let cases = LOGS_UNUSABLE.iter().map(|wrong| (wrong, false));
             for (index, (wrong, refused)) in cases.chain(LOGS_REFUSED.iter().map(|wrong| (wrong, true))).enumerate() {
-                // Without the gate what is new beside it waits until the hold ends.
+                // Without the gate, other changes of the policy wait until the hold ends.
                 let name = format!("server-{index}");
                 http(&world, GATEWAY, &format!("serverName: {name}, {wrong}"))?;
-                // Without the gate the whole listener is held that the probe refuses: nothing is left out, nor closed.
+                // Without the gate, a listener that the probe refuses is held as a whole: nothing is excluded or
+                // closed.
                 if refused && (probe == "off" || !flags.is_empty()) {
                     comes_to_leave_out(&holdfast, true).await?;
                 }
@@ -514,7 +517,7 @@ async fn what_only_observes_closes_nothing(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Comes to report that the log of policy `p` is left out, or that everything is as desired.
+/// Waits until the access log of policy `p` is reported as excluded, or until everything is as desired.
 async fn comes_to_leave_out(holdfast: &Holdfast, wanted: bool) -> Result<()> {
     until("it is reported", || async {
         let report = holdfast.diagnostics("/debug/config/fallback").await?;
@@ -572,7 +575,7 @@ async fn refused_by_envoy(world: World, flags: &[&str], detected_by: &str) -> Re
     Ok(())
 }
 
-/// Comes to tell that just these are broken, and who found it.
+/// Waits until exactly these objects are reported as broken, each with its detector.
 async fn comes_to_blame(holdfast: &Holdfast, wanted: &[(&str, &str)]) -> Result<()> {
     until(&format!("{wanted:?} are told to be broken"), || async {
         let report = holdfast.diagnostics("/debug/config/fallback").await?;

@@ -1,4 +1,5 @@
-//! What those are told whom an access list keeps out: at every level, by which rule, and that nobody comes in for it.
+//! Responses of access lists to denied clients: at every level, with the name of the rule, and without allowing any
+//! client.
 
 use std::net::Ipv4Addr;
 
@@ -24,7 +25,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Whom the list lets in, and whom it does not.
+/// An allowed address and a denied one.
 const WELCOME: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const KEPT_OUT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 const RULES: &str = "defaultAction: deny, rules: [{cidrs: [127.0.0.2], action: allow}]";
@@ -62,7 +63,7 @@ async fn told_at_every_level(world: World) -> Result<()> {
         ensure!(reply.header("grpc-status") == "7" && reply.header("x-blocked-by") == "default", "{reply:?}");
         let reply = welcome.comes_to_reach("echo").await?;
         ensure!(reply.header("x-blocked-by").is_empty() && reply.header("x-why").is_empty(), "{reply:?}");
-        // An answer that cannot be given keeps everybody out.
+        // An invalid response denies every client.
         for broken in
             ["statusCode: 103", "headers: [{name: content-length, value: \"0\"}]", "blockedByHeaderName: 'a b'"]
         {
@@ -110,7 +111,7 @@ async fn named_by_the_narrowest_rule(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A list of a route stands in the place of the Gateway's, its answer as well; two lists of a route are one.
+/// The list of a route overrides that of the Gateway, its response included; two lists of a route are merged.
 async fn told_by_the_list_that_counts(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -128,7 +129,7 @@ async fn told_by_the_list_that_counts(world: World) -> Result<()> {
     Ok(())
 }
 
-/// What is not this list's answer stays as it is: that of a condition, of a password, of a back end.
+/// Denials by other sources keep their response: by a condition, by a password, by a backend.
 async fn others_who_refuse_are_heard(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -161,7 +162,7 @@ async fn answers_without_a_body(world: World) -> Result<()> {
         kept_out.comes_to_answer(status).await?;
         let asks: [Ask; 3] = [kept_out.clone(), kept_out.clone().method(Method::HEAD), kept_out.clone().http2()];
         for ask in asks {
-            // The next answer on the connection begins where this one ends.
+            // The next response on the connection begins where this one ends.
             let mut connection = ask.connect().await?;
             for _ in 0..2 {
                 let reply = ask.send_on(&mut connection).await?;

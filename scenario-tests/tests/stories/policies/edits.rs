@@ -1,5 +1,5 @@
-//! Good edits of a policy, one after the other, under clients that never stop asking: each answer is one of the version
-//! before or of the one after. Whether that is tried on a probe or on one Envoy of several, nobody is turned away for it.
+//! Valid edits of a policy, one after the other, under continuous requests: each response is by the earlier or the new
+//! version. No authorized client is denied, whether a probe or one of several Envoys tries the edit.
 
 use anyhow::Result;
 use holdfast_scenario_tests::ask::ask;
@@ -9,7 +9,7 @@ use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories};
 
 use super::enforced::{LEVELS, ROUTE, set};
 
-/// Edits at each level.
+/// Number of edits at each level.
 const EDITS: usize = 8;
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -37,7 +37,7 @@ async fn told(world: World, probe: &str) -> Result<()> {
     set(&world, LEVELS[0].0, &version(0))?;
     let options = HoldfastOptions::new(&world)?.without_envoy().args(&["--probe", probe]);
     let _holdfast = world.run_with(options.clone()).await?;
-    // They share the port.
+    // The Envoys share the port.
     let mut envoys = Vec::new();
     for node in ["one", "two"] {
         envoys.push(FleetEnvoy::large(node).start(&world, &options).await?);

@@ -1,5 +1,5 @@
-//! Backends that are no addresses of their own: wherever requests want to go, and not the proxy itself; functions, called
-//! with a signature; groups, of which the next one serves where all of one have failed.
+//! Backends without fixed addresses: forward proxies, which do not reach the proxy itself; functions, called with a
+//! signature; priority groups, with failover to the next group when all hosts of a group have failed.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -25,7 +25,7 @@ pub(super) fn backend(world: &World, name: &str, spec: &str) -> Result<()> {
     world.write(&format!("backend-{name}.yaml"), text)
 }
 
-/// A rule for each of these Backends.
+/// Writes a rule for each of these Backends.
 pub(super) fn route(world: &World, names: &[&str]) -> Result<()> {
     let rules = names.iter().map(|name| {
         format!(
@@ -36,7 +36,7 @@ pub(super) fn route(world: &World, names: &[&str]) -> Result<()> {
     world.route("r", &format!("rules:\n{}", rules.collect::<String>()))
 }
 
-/// A server that answers every request with `answer` and remembers what it was sent.
+/// A server that answers every request with `answer` and records requests.
 pub(crate) struct Plain {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<VecDeque<String>>>,
@@ -91,7 +91,7 @@ impl Drop for Plain {
     }
 }
 
-/// Is it a whole request?
+/// Returns whether the request is complete.
 fn is_whole(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
@@ -100,7 +100,7 @@ fn is_whole(text: &[u8]) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-/// An address of this machine that is not its loopback, where it has one; nothing is sent to find it.
+/// Returns an address of this machine that is not its loopback, if there is one; sends nothing.
 pub(crate) fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -108,7 +108,7 @@ pub(crate) fn own_address() -> Option<IpAddr> {
     (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }
 
-/// Requests go where they say, by address and by name; a host that a rule puts in counts.
+/// Requests go to the host in the request, by address and by name; a host that a rule sets overrides it.
 async fn anywhere(world: World) -> Result<()> {
     let (one, two) = (world.pod("default", "one", "one").await?, world.pod("default", "two", "two").await?);
     backend(&world, "anywhere", "dynamicForwardProxy: {}")?;
@@ -130,12 +130,13 @@ async fn anywhere(world: World) -> Result<()> {
     ask(format!("localhost:{of_two}")).comes_to_reach("two").await?;
     ask(format!("LOCALHOST:{of_two}")).comes_to_reach("two").await?;
     ask("nobody.invalid".into()).answers(503).await?;
-    // The host that is put in has the usual port, at which nobody is.
+    // The rewritten host has the default port, where nothing listens.
     get(port, "/rewritten").host(&one.address().to_string()).answers(503).await?;
     Ok(())
 }
 
-/// Where loopback is refused nobody reaches the proxy's own host, however it is written; other addresses are reached.
+/// Where loopback is denied, no request reaches the proxy's own host, however the host is written; other addresses are
+/// reached.
 async fn anywhere_but_the_proxy_itself(world: World) -> Result<()> {
     let inside = Plain::start(IpAddr::from([127, 0, 0, 1]), "inside").await?;
     let outside = match own_address() {
@@ -194,7 +195,7 @@ async fn anywhere_but_the_proxy_itself(world: World) -> Result<()> {
             ensure!([400, 403, 503].contains(&reply.status.as_u16()), "{path} {host}: {}", reply.status);
         }
     }
-    // Upgrades and tries again are no way around, and neither are the pages of Holdfast itself.
+    // Upgrades and retries do not circumvent this, and Holdfast's own pages are not reachable.
     let upgrade = get(port, "/anywhere").host(&inside.address.to_string());
     let upgrade = upgrade.header("connection", "upgrade").header("upgrade", "websocket").send().await?;
     ensure!([403, 503].contains(&upgrade.status.as_u16()), "{}", upgrade.status);
@@ -208,7 +209,7 @@ async fn anywhere_but_the_proxy_itself(world: World) -> Result<()> {
     Ok(())
 }
 
-/// With TLS whoever cannot prove to have the name gets no request.
+/// With TLS, a server without a valid certificate for the name receives no request.
 async fn anywhere_by_tls(world: World) -> Result<()> {
     let echo = world.pod("default", "echo", "echo").await?;
     let certificate = Certificate::of(&["localhost"])?;
@@ -228,8 +229,8 @@ async fn anywhere_by_tls(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A request becomes a call of the function with a signature by the key in the Secret, and with a new one once that
-/// changed; without it nothing is called.
+/// A request is converted to a signed call of the function with the key in the Secret, and with the new key after a
+/// change; without the Secret nothing is called.
 async fn functions(world: World) -> Result<()> {
     let aws = Plain::start(IpAddr::from([127, 0, 0, 1]), r#"{"statusCode": 201, "body": "made"}"#).await?;
     let secret = |name: &str| {
@@ -282,7 +283,8 @@ async fn functions(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Requests go to the first group while any of its hosts is well, to the next one after all have failed, and back again.
+/// Requests go to the first group while any of its hosts is healthy, to the next group after all have failed, and back
+/// again.
 async fn groups(world: World) -> Result<()> {
     let (one, two) = (world.pod("default", "one", "one").await?, world.pod("default", "two", "two").await?);
     let spare = world.pod("default", "spare", "spare").await?;
@@ -295,7 +297,7 @@ async fn groups(world: World) -> Result<()> {
         "groups",
         "priorityGroups: [{backendRefs: [{name: one}, {name: two}]}, {backendRefs: [{name: spare}]}]",
     )?;
-    // Who fails once is left out for longer than this story lasts.
+    // A host that fails once is ejected for longer than this story lasts.
     let failed = "outlierDetection: {consecutive5xx: 1, baseEjectionTime: 300s, maxEjectionPercent: 100}";
     let policy = format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: BackendConfigPolicy\n\
@@ -310,7 +312,7 @@ async fn groups(world: World) -> Result<()> {
     ask.comes_to_reach("one").await?;
     ask.comes_to_reach("two").await?;
     drop(one);
-    // One of two is enough: nothing goes to the spare one.
+    // One healthy host of two is sufficient: no request goes to the spare one.
     let calm = Hammer::start([ask.clone()]);
     calm.goes_on(50).await?;
     for (shot, _) in calm.stop().await {
@@ -318,7 +320,7 @@ async fn groups(world: World) -> Result<()> {
     }
     drop(two);
     ask.comes_to_reach("spare").await?;
-    // Who comes later stands in the first group.
+    // A new host belongs to the first group.
     let again = world.pod("default", "again", "again").await?;
     backend(&world, "two", &at(again.address()))?;
     ask.comes_to_reach("again").await?;

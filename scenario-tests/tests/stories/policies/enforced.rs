@@ -1,5 +1,5 @@
-//! What protects is enforced, closes its target when it cannot be, and heals; at every level, and under a client that
-//! never stops asking without a right to.
+//! Policies that protect: enforced at every level, closed if they cannot be enforced, and recovered, under continuous
+//! unauthorized requests.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, ask};
@@ -31,14 +31,14 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Where a policy is attached, and what is answered when it cannot be enforced.
+/// Targets of a policy, and the status where it cannot be enforced.
 pub(super) const LEVELS: [(&str, u16); 4] = [
     ("{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r, sectionName: one}", 404),
     ("{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}", 404),
     ("{group: gateway.networking.k8s.io, kind: Gateway, name: public, sectionName: http}", 500),
     ("{group: gateway.networking.k8s.io, kind: Gateway, name: public}", 500),
 ];
-/// The route that is protected.
+/// The protected route.
 pub(super) const ROUTE: &str = "rules:\n- name: one\n  backendRefs: [{name: echo, port: 8080}]";
 
 pub(super) fn policy(name: &str, target: &str, spec: &str) -> String {
@@ -52,7 +52,7 @@ pub(super) fn set(world: &World, target: &str, spec: &str) -> Result<()> {
     world.write("policy.yaml", policy("p", target, spec))
 }
 
-/// Every level, every way to break it.
+/// Checks the guard at every level, with every way to break it.
 async fn holds(world: &World, guard: &Guard, base: impl Fn(u16) -> Ask) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -105,7 +105,7 @@ async fn buffer(world: World) -> Result<()> {
     holds(&world, &guards::buffer(), ask).await
 }
 
-/// Everybody comes from a loopback address here: lists are tried that let it in and that do not.
+/// All clients have a loopback address here: lists that allow it and lists that deny it.
 async fn acl(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -150,7 +150,7 @@ async fn acl_takes_the_narrowest_range(world: World) -> Result<()> {
     set(&world, LEVELS[0].0, "acl: {defaultAction: deny}")?;
     let _holdfast = world.run().await?;
     for (rules, default, passes) in rows {
-        // From the other outcome, so that the change is seen.
+        // Starts from the opposite outcome, so that the change is visible.
         let other = if passes { "deny" } else { "allow" };
         set(&world, LEVELS[0].0, &format!("acl: {{defaultAction: {other}}}"))?;
         let (wanted, unwanted) = if passes { (200, 403) } else { (403, 200) };
@@ -163,7 +163,7 @@ async fn acl_takes_the_narrowest_range(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Preflights are answered by Envoy where the policy holds; where it cannot, nothing is.
+/// Envoy answers preflights where the policy applies; where it cannot be enforced, the target is closed.
 async fn cors(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -206,7 +206,7 @@ async fn local_rate_limit(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A policy that closes one listener leaves another one of the port alone, and other routes.
+/// A policy that closes one listener does not affect another listener of the port, or other routes.
 async fn others_at_the_port_go_on(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.port()?;
@@ -239,7 +239,7 @@ async fn others_at_the_port_go_on(world: World) -> Result<()> {
     hammer.stop_expecting(|shot| shot.is_ok() || closed(shot)).await.map(drop)
 }
 
-/// Tools that deploy delete and create: nothing is open between the two.
+/// Deployment tools delete and create a policy: the route is not open in between.
 async fn a_policy_may_be_deleted_and_made_again(world: World) -> Result<()> {
     let guard = guards::basic_auth();
     let _echo = world.backend("echo").await?;
@@ -282,7 +282,7 @@ async fn compression(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Headers, paths, answers and time limits.
+/// Headers, paths, responses and timeouts.
 async fn ways(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;

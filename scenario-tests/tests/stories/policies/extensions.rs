@@ -1,4 +1,4 @@
-//! Fields of GatewayExtensions, each seen by the counterpart that it is about.
+//! Fields of GatewayExtensions, each observed by the server that it affects.
 
 use std::net::SocketAddr;
 
@@ -40,7 +40,8 @@ fn word(ask: Ask) -> Ask {
     ask.header("authorization", WORD)
 }
 
-/// What a server is told besides, and what of its answers clients and back ends are told.
+/// Headers that are added to authorization requests, and headers of the response that are passed on to clients and
+/// backends.
 async fn headers_of_answers(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -65,7 +66,7 @@ async fn headers_of_answers(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A policy says how much of the body the server is told, whatever the extension says.
+/// The policy sets the size of the body in authorization requests, whatever the extension specifies.
 async fn bodies(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -94,7 +95,7 @@ async fn bodies(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A server that stumbles is asked again where that is said, and else requests are refused.
+/// Authorization requests are repeated where this is configured, otherwise a failure denies the request.
 async fn asked_again(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
@@ -105,7 +106,7 @@ async fn asked_again(world: World) -> Result<()> {
             format!("extAuth: {{grpcService: {{backendRef: {{name: auth, port: 8080}}, requestTimeout: 5s{retry}}}}}");
         world.write("auth.yaml", extension("auth", server.address(), &spec))
     };
-    // Envoy takes the longest pause for the time that one attempt may take, too.
+    // Envoy also uses the longest backoff as the timeout of one attempt.
     with(", retry: {attempts: 5, backoff: {baseInterval: 1ms, maxInterval: 4s}}")?;
     world.write("policy.yaml", policy("p", GATEWAY, "extAuth: {extensionRef: {name: auth}}"))?;
     let _holdfast = world.run().await?;
@@ -118,7 +119,7 @@ async fn asked_again(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Keys are those of a ConfigMap, as it is now.
+/// Keys from a ConfigMap, in its current state.
 async fn keys_of_a_config_map(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;

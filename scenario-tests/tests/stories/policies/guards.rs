@@ -1,27 +1,27 @@
-//! What protects, each with a request that may pass and one that may not, and with ways to break it.
+//! Guards, each with an allowed and a denied request, and with ways to break it.
 
 use holdfast_scenario_tests::ask::Ask;
 use hyper::Method;
 
-/// Something that protects.
+/// A policy that protects.
 pub(crate) struct Guard {
-    /// What a policy says.
+    /// The spec of the policy.
     pub(crate) spec: &'static str,
-    /// What it needs besides.
+    /// Further objects.
     pub(crate) besides: &'static str,
-    /// Makes a request one that may pass.
+    /// Makes a request that is allowed.
     pub(crate) passing: fn(Ask) -> Ask,
-    /// Makes a request one that may not.
+    /// Makes a request that is denied.
     pub(crate) failing: fn(Ask) -> Ask,
-    /// What that is answered.
+    /// The status of the denied request.
     pub(crate) status: u16,
-    /// What a policy says that cannot be enforced, in several ways.
+    /// Specs that cannot be enforced, each in a different way.
     pub(crate) broken: &'static [&'static str],
 }
 
-/// A policy that names something that is not there.
+/// A policy that refers to a missing object.
 const MISSING: &str = "apiKeyAuth: {secretRef: {name: nobody}}";
-/// A policy that cannot be read.
+/// A policy that cannot be parsed.
 const UNREADABLE: &str = "timeouts: soon";
 
 pub(crate) fn basic_auth() -> Guard {

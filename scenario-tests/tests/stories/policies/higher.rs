@@ -1,4 +1,4 @@
-//! Policies of Gateways and listeners that are invalid: what is closed, what is not, and what is told of it. With real
+//! Invalid policies of Gateways and listeners: the closed targets, the unaffected ones, and the reports. With real
 //! requests over HTTP and HTTPS.
 
 use anyhow::{Context, Result, ensure};
@@ -18,16 +18,16 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// The listeners of the Gateway `public`: two hosts and everything else on a plain port, and the same with TLS.
+/// The listeners of the Gateway `public`: two hosts and a wildcard on a plain port, and the same with TLS.
 struct Estate {
     plain: u16,
     tls: u16,
-    /// Of the Gateway `other`.
+    /// The port of the Gateway `other`.
     other: u16,
     certificate: Certificate,
 }
 
-/// Hosts, each with a listener on both ports; `any` is for every host below `example`.
+/// Hosts, each with a listener on both ports; `any` is the wildcard for all hosts below `example`.
 const HOSTS: [&str; 3] = ["one", "two", "any"];
 
 impl Estate {
@@ -80,7 +80,7 @@ impl Estate {
         get(self.other, "/")
     }
 
-    /// Every host on both ports.
+    /// Requests to every host on both ports.
     fn all(&self) -> Vec<Ask> {
         HOSTS.iter().flat_map(|host| [self.plain(host), self.tls(host)]).collect()
     }
@@ -91,7 +91,7 @@ fn target(section: &str) -> String {
     format!("{{group: gateway.networking.k8s.io, kind: Gateway, name: public{section}}}")
 }
 
-/// Both routes of a host.
+/// Requests to both routes of a host.
 fn both(ask: &Ask) -> [Ask; 2] {
     [ask.clone(), ask.clone().path("/more/x")]
 }
@@ -110,7 +110,7 @@ async fn are_closed(asks: &[Ask]) -> Result<()> {
     Ok(())
 }
 
-/// Statuses come to say all of these words of an object.
+/// Waits until the status of an object contains all of these texts.
 async fn is_told(holdfast: &Holdfast, kind: &str, name: &str, words: &[&str]) -> Result<()> {
     until(&format!("the status of {kind} {name} says {words:?}"), || async {
         let statuses = holdfast.diagnostics("/debug/statuses").await?;
@@ -160,8 +160,8 @@ async fn of_a_gateway(world: World) -> Result<()> {
     others.stop_expecting(|shot| shot.is_ok()).await.map(drop)
 }
 
-/// A listener's policy closes its own hosts: neither a broader listener of the port answers for them, nor are others
-/// closed with them.
+/// A listener's policy closes its own hosts: no broader listener of the port answers for them, and no other hosts are
+/// closed.
 async fn of_listeners_on_one_port(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let estate = Estate::write(&world)?;
@@ -185,7 +185,7 @@ async fn of_listeners_on_one_port(world: World) -> Result<()> {
     Ok(())
 }
 
-/// The same with TLS: what is closed still shows its certificate, and a wildcard does not answer in its place.
+/// Listeners with TLS: a closed host still presents its certificate, and no wildcard answers for it.
 async fn of_listeners_with_tls(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let estate = Estate::write(&world)?;
@@ -222,7 +222,7 @@ async fn of_listeners_with_tls(world: World) -> Result<()> {
     Ok(())
 }
 
-/// One policy for a plain listener, one with TLS, a rule, and something that is not there.
+/// One policy for a plain listener, one with TLS, a rule, and a missing object.
 async fn several_targets(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let estate = Estate::write(&world)?;
@@ -246,7 +246,7 @@ async fn several_targets(world: World) -> Result<()> {
     let open = Hammer::start_kept_in_turn(free);
     for broken in guard.broken {
         world.write("several.yaml", policy("several", &targets, broken))?;
-        // Of the listeners everything is closed, and of the route its own answer is given elsewhere.
+        // At the listeners everything is closed; at the route only its own rules are replaced.
         for (ask, closed) in guarded.iter().zip([500, 500, 404, 404]) {
             (guard.passing)(ask.clone()).comes_to_answer(closed).await?;
         }
@@ -261,7 +261,8 @@ async fn several_targets(world: World) -> Result<()> {
     open.stop_expecting(|shot| shot.is_ok()).await.map(drop)
 }
 
-/// What a policy names comes after it: until then its target is closed, and then there is no trace of it.
+/// An object that a policy refers to is created later: until then the target is closed, afterwards it is served
+/// normally.
 async fn what_is_not_there_yet(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let estate = Estate::write(&world)?;

@@ -1,4 +1,5 @@
-//! Users who log in elsewhere: sent away, back with a code, in with cookies; nobody else, whatever is broken.
+//! OAuth 2.0 login: users are redirected, return with a code, and are identified by cookies; no other client is
+//! allowed, whatever is broken.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ const GOOD: &str = "scopes: [openid, email], endSessionEndpoint: \"https://login
                     denyRedirect: {headers: [{name: x-requested-with, value: XMLHttpRequest}]}";
 const JWT: &str = "jwt: {jwksURI: \"https://login.example.com/keys\", jwksBackendRef: {name: keys, port: 8080}, ";
 
-/// The extension with all that it names; `rest` is what else it says.
+/// Writes the extension and the objects that it refers to; `rest` has its further fields.
 fn write(world: &World, server: &LoginServer, secret: &str, rest: &str) -> Result<()> {
     let extension = format!(
         "{{apiVersion: gateway.kgateway.dev/v1alpha1, kind: GatewayExtension, metadata: {{name: login, namespace: default}}, \
@@ -40,7 +41,7 @@ fn write(world: &World, server: &LoginServer, secret: &str, rest: &str) -> Resul
     world.write("client.yaml", client)
 }
 
-/// Somebody with a browser: keeps cookies.
+/// A browser that stores cookies.
 #[derive(Clone, Default)]
 pub(super) struct Browser {
     cookies: BTreeMap<String, String>,
@@ -65,7 +66,7 @@ impl Browser {
         if cookies.is_empty() { ask } else { ask.header("cookie", &cookies.join("; ")) }
     }
 
-    /// Goes to the place, is sent to log in, and comes back with a code.
+    /// Requests a page, follows the redirect for the login, and returns with a code.
     pub(super) async fn logs_in(&mut self, place: Ask, code: &str) -> Result<Reply> {
         let sent = place.comes_to_answer(302).await?;
         self.take(&sent);
@@ -79,7 +80,7 @@ impl Browser {
     }
 }
 
-/// A world with the route, the policy and everything that it needs.
+/// Starts the provider, and writes the route, the policy and the objects that they need.
 async fn begun(world: &World, rest: &str) -> Result<(LoginServer, u16)> {
     let server = LoginServer::start(SECRET).await?;
     let port = world.gateway()?;
@@ -109,7 +110,7 @@ async fn logged_in_and_out(world: World) -> Result<()> {
     let is = |name: &str, value: &str| form.get(name).is_some_and(|given| given == value);
     ensure!(is("client_secret", SECRET) && is("redirect_uri", "http://example.com/oauth2/redirect"), "{form:?}");
     user.with_cookies(place.clone()).reaches("echo").await?;
-    // Scripts are told, and not sent anywhere.
+    // Requests of scripts receive a status instead of a redirect.
     place.clone().header("x-requested-with", "XMLHttpRequest").answers(401).await?;
     let out = user.with_cookies(ask(port).path("/logout")).answers(302).await?;
     let end = decoded(&out.header("location"));
@@ -130,7 +131,7 @@ async fn forged_cookies(world: World) -> Result<()> {
     user.with_cookies(place.clone()).answers(302).await?;
     user.logs_in(place.clone(), CODE).await?;
     user.with_cookies(place.clone()).reaches("echo").await?;
-    // As seen by another host, with a part changed or missing, and with nothing but a token.
+    // Cookies at another host, with a changed or missing part, and a token without cookies.
     user.with_cookies(place.clone().host("other.example.com")).answers(302).await?;
     for name in ["OauthHMAC", "OauthExpires", "BearerToken"] {
         let mut forger = user.clone();
@@ -141,7 +142,7 @@ async fn forged_cookies(world: World) -> Result<()> {
         forger.with_cookies(place.clone()).answers(302).await?;
     }
     place.clone().header("authorization", &server.maker.bearer("shop")?).answers(302).await?;
-    // Nobody comes back with a state that was made for somebody else.
+    // A state that was issued for another browser is not accepted.
     let sent = place.answers(302).await?.header("location");
     let state = sent.split("state=").nth(1).unwrap_or_default().to_owned();
     ask(port).path(&format!("/oauth2/redirect?code={CODE}&state={state}")).answers(401).await?;
@@ -160,7 +161,7 @@ async fn tokens_are_verified(world: World) -> Result<()> {
     user.logs_in(place.clone(), CODE).await?;
     let reply = user.with_cookies(place.clone()).reaches("echo").await?;
     ensure!(reply.echo()?.header("x-sub") == ["alice"], "the claim is not told: {reply:?}");
-    // A token for somebody else is not enough, though the user is logged in.
+    // A token for another audience is denied, although the user is logged in.
     let other = format!("{JWT} accessToken: {{audiences: [shop]}}, idToken: {{audiences: [bank]}}}}");
     write(&world, &server, SECRET, &other)?;
     user.with_cookies(place.clone()).comes_to_answer(403).await?;
@@ -168,7 +169,7 @@ async fn tokens_are_verified(world: World) -> Result<()> {
     user.with_cookies(place).comes_to_reach("echo").await.map(drop)
 }
 
-/// Of content that cannot be served, and unreadable.
+/// Specs that cannot be served or parsed.
 const BROKEN: [&str; 3] =
     ["logoutPath: bye", "scopes: openid", "endSessionEndpoint: \"https://login.example.com/end\""];
 
@@ -200,7 +201,7 @@ async fn closed_and_healed(world: World) -> Result<()> {
             passing.comes_to_reach("echo").await?;
         }
     }
-    // Who is logged in stays so, whoever is killed: the key of cookies is made of what is still there.
+    // Sessions survive a restart, because the key of the cookies is derived from data that is still available.
     let options = holdfast.kill()?;
     let _holdfast = world.run_with(options).await?;
     passing.comes_to_reach("echo").await?;

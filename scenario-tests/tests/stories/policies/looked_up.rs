@@ -1,5 +1,5 @@
-//! Backends of which the name decides: names with several addresses, of which some are refused, and those who must prove
-//! to an authority of the proxy's system that a name is theirs.
+//! Backends by name: names with several addresses, some of which are denied, and servers that must present a
+//! certificate for the name from an authority that the proxy's system trusts.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -26,20 +26,20 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// How often each is asked: Envoy chooses among addresses.
+/// Number of requests to each name: Envoy selects among its addresses.
 const TIMES: usize = 10;
 const LOCAL: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 
-/// Of a name with a refused address and another, the other one is reached, and the refused one never: not first, not
-/// last, and not after the other one was silent.
+/// For a name with a denied address and another one, only the other one is connected to: the denied one neither first,
+/// nor last, nor after a timeout of the other one.
 async fn names_with_several_addresses(world: World) -> Result<()> {
     let own = own_address().and_then(|address| if let IpAddr::V4(own) = address { Some(own) } else { None });
     let outside = match own {
         Some(own) => Some(Plain::start(IpAddr::from(own), "outside").await?),
         None => None,
     };
-    // At the same port as the one outside, and at one that is silent there.
+    // At the same port as the outside server, and at one where the outside address does not answer.
     let port = outside.as_ref().map_or(0, |outside| outside.address.port());
     let inside = Plain::at(SocketAddr::from((LOCAL, port)), "inside").await?;
     let behind_silence = Plain::start(IpAddr::from(LOCAL), "inside").await?;
@@ -87,8 +87,9 @@ async fn names_with_several_addresses(world: World) -> Result<()> {
     names.iter().try_for_each(|name| asked.get(name).map(drop).with_context(|| format!("{name} was not asked for")))
 }
 
-/// Static hosts by names that lead to the proxy's own host or to the metadata service: requests do not get there, nor
-/// by a group of Backends; one that leads elsewhere is reached. Where operators allow loopback, it is reached.
+/// Static hosts by names that resolve to the proxy's own host or to the metadata service: no request reaches these, not
+/// through a group of Backends either; a host that resolves to another address is reached. Where the operator allows
+/// loopback, it is reached.
 async fn hosts_by_names_that_lead_inside(world: World) -> Result<()> {
     let own = own_address().and_then(|address| if let IpAddr::V4(own) = address { Some(own) } else { None });
     let inside = Plain::start(IpAddr::from(LOCAL), "inside").await?;
@@ -131,7 +132,7 @@ async fn hosts_by_names_that_lead_inside(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Two authorities, of which the system trusts one.
+/// Two authorities, one of which the system trusts.
 struct Authorities {
     trusted: Authority,
     other: Authority,
@@ -144,8 +145,8 @@ fn authorities(world: &World) -> Result<Authorities> {
     Ok(Authorities { trusted, other, envoy })
 }
 
-/// With `enableTls` requests reach whoever proves the name that was asked for to an authority of the system, and nobody
-/// else: not with a certificate of another authority, nor with one for another name.
+/// With `enableTls`, requests reach only servers with a certificate for the requested name from an authority of the
+/// system: neither a certificate of another authority nor one for another name is accepted.
 async fn anywhere_by_tls_to_who_proves_the_name(world: World) -> Result<()> {
     let echo = world.pod("default", "echo", "echo").await?;
     let Authorities { trusted, other, envoy } = authorities(&world)?;
@@ -175,7 +176,7 @@ async fn anywhere_by_tls_to_who_proves_the_name(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Whoever connected left when it saw the certificate.
+/// Waits until a client has ended the handshake after it received the certificate.
 async fn was_looked_at(wrong: &Secured) -> Result<()> {
     until("it looked at the certificate", || async {
         ensure!(wrong.broken_off() > 0, "nobody left");
@@ -184,7 +185,7 @@ async fn was_looked_at(wrong: &Secured) -> Result<()> {
     .await
 }
 
-/// The same of functions: a call, which is signed, goes to nobody who does not prove to be the place for it.
+/// Functions: a signed call is sent only to a server with a valid certificate for the name.
 async fn functions_by_tls_to_who_proves_the_name(world: World) -> Result<()> {
     let aws = Plain::start(IpAddr::from(LOCAL), r#"{"statusCode": 201, "body": "made"}"#).await?;
     let Authorities { trusted, other, envoy } = authorities(&world)?;

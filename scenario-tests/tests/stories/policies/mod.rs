@@ -1,4 +1,4 @@
-//! Policies of kgateway's: what protects is enforced at every level, and closes what it cannot protect.
+//! Policies of kgateway: protection is enforced at every level, and a target is closed where it cannot be protected.
 
 mod asked_by_name;
 mod asking;

@@ -1,4 +1,5 @@
-//! Services that see requests on their way: shown, marked, refused; away, missing, broken, refused by Envoy, and healed.
+//! External processing services: called, with headers set, denying; unavailable, missing, broken, refused by Envoy, and
+//! recovered.
 
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::Echo;
@@ -19,7 +20,7 @@ pub(crate) fn stories() -> Vec<Story> {
 
 const POLICY: &str = "extProc: {extensionRef: {name: seen}}";
 
-/// An extension of this name, whose server is the Service `seen`.
+/// Returns the extension `seen`, with the Service `seen` as its server.
 fn extension(rest: &str) -> String {
     format!(
         "{{apiVersion: gateway.kgateway.dev/v1alpha1, kind: GatewayExtension, metadata: {{name: seen, namespace: default}}, \
@@ -31,7 +32,7 @@ fn write(world: &World, server: &ProcessingServer, rest: &str) -> Result<()> {
     world.write("seen.yaml", documents(&[service("default", "seen", None, &[server.address()]), extension(rest)]))
 }
 
-/// A back end, a service that sees requests, a Gateway with a route; the policy is at one level.
+/// Starts a backend and a processing service, and writes a Gateway with a route; the policy is at one level.
 async fn begin(world: &World, level: usize, rules: &str) -> Result<(Echo, ProcessingServer, u16)> {
     let echo = world.backend("echo").await?;
     let server = ProcessingServer::start().await?;
@@ -50,13 +51,13 @@ async fn shown_and_refused(world: World) -> Result<()> {
     let (_echo, server, port) = begin(&world, 1, ROUTE).await?;
     let _holdfast = world.run().await?;
     let reply = with_word(ask(port)).path("/a").comes_to_reach("echo").await?;
-    ensure!(reply.echo()?.header(MARK) == ["yes"], "the back end does not see what it did: {reply:?}");
+    ensure!(reply.echo()?.header(MARK) == ["yes"], "the backend does not see what it did: {reply:?}");
     ensure!(reply.header(MARK) == "yes", "the client does not see what it did: {reply:?}");
     ensure!(ask(port).answers(403).await?.body == REFUSAL, "its refusal is not passed on");
     ensure!(server.seen().contains(&"request headers /a".to_owned()), "{:?}", server.seen());
     ensure!(!server.seen().iter().any(|seen| seen.starts_with("request body")), "it was shown a body");
 
-    // What a policy wants shown comes before what is usual.
+    // The processing mode of a policy overrides the default.
     let modes =
         "extProc: {extensionRef: {name: seen}, processingMode: {requestBodyMode: BUFFERED, responseHeaderMode: SKIP}}";
     world.write("policy.yaml", policy("p", LEVELS[1].0, modes))?;
@@ -65,7 +66,7 @@ async fn shown_and_refused(world: World) -> Result<()> {
     reply.from_pod("echo")?;
     ensure!(server.seen().contains(&"request body one two".to_owned()), "{:?}", server.seen());
 
-    // Switched off by a rule, though the route has it.
+    // A rule disables it, although the route has it.
     let none = policy("none", LEVELS[0].0, "extProc: {disable: {}}");
     world.write("none.yaml", none)?;
     ask(port).comes_to_reach("echo").await?;
@@ -84,19 +85,19 @@ async fn away(world: World) -> Result<()> {
     ensure!(refused.pod().is_err(), "it passed: {refused:?}");
     hammer.goes_on(20).await?;
     hammer.stop_expecting(|shot| !shot.is_ok()).await?;
-    // Where it may be away, requests pass unseen.
+    // With `failOpen`, requests pass without processing.
     let gone = documents(&[service("default", "seen", None, &[address]), extension("failOpen: true")]);
     world.write("seen.yaml", gone)?;
     let reply = ask(port).comes_to_reach("echo").await?;
     ensure!(reply.echo()?.header(MARK).is_empty(), "somebody saw it: {reply:?}");
-    // Back again, and it must be there.
+    // The service is available again, and required.
     let server = ProcessingServer::start().await?;
     write(&world, &server, "failOpen: false")?;
     with_word(ask(port)).comes_to("it is seen again", |reply| reply.header(MARK) == "yes").await?;
     ask(port).comes_to_answer(403).await.map(drop)
 }
 
-/// Content that cannot be served, that cannot be read, and that nobody knows.
+/// Specs that cannot be served, that cannot be parsed, and with an unknown value.
 const BROKEN: [&str; 3] = [
     "failOpen: false, routeCacheAction: Clear",
     "failOpen: perhaps",
@@ -123,7 +124,7 @@ async fn closed_and_healed(world: World) -> Result<()> {
         write(&world, &server, "failOpen: false")?;
         with_word(ask(port)).comes_to_reach("echo").await?;
     }
-    // Killed and started again nobody has been let in.
+    // No denied request passes after a kill and a restart.
     let options = holdfast.kill()?;
     let _holdfast = world.run_with(options).await?;
     ask(port).comes_to_answer(403).await?;
@@ -134,7 +135,7 @@ async fn closed_and_healed(world: World) -> Result<()> {
     Ok(())
 }
 
-/// What the filter says is refused: the rule that asks for it is closed, and nothing else.
+/// A filter configuration that Envoy refuses: the rule that uses it is closed, and nothing else.
 async fn only_envoy_refuses(world: World) -> Result<()> {
     let rules = format!(
         "{ROUTE}\n- name: two\n  matches: [{{path: {{value: /two}}}}]\n  backendRefs: [{{name: echo, port: 8080}}]"
@@ -154,7 +155,7 @@ async fn only_envoy_refuses(world: World) -> Result<()> {
     hammer.stop_expecting(|shot| !shot.is_ok()).await.map(drop)
 }
 
-/// Another route might have other policies, whose filters a request that is on its way has not met.
+/// A different route could have other policies, and the request has already passed their filters.
 async fn the_route_stays(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let _secret = world.backend("secret").await?;

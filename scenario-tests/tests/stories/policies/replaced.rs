@@ -1,5 +1,5 @@
-//! Invalid routes and policies of routes, as requests see them: a route that works, its policy or its destination made
-//! invalid, the answer in its place, and the route that works again. Neither its siblings nor a broader route notice.
+//! Invalid routes and policies of routes, as requests see them: the policy or the destination of a valid route becomes
+//! invalid, is answered with a direct response, and recovers. Sibling rules and broader routes are not affected.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -22,11 +22,11 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// What a replaced route answers where no flag says otherwise.
+/// The default body of the response of a replaced route.
 const BODY: &str = "Holdfast has invalid configuration. Administrators should check the HTTPRoute resource to find and fix config errors.";
 const TARGET: &str = "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: shop, sectionName: guarded}";
 
-/// A guarded rule with a sibling in its route, beside a broader route of somebody else.
+/// Writes a guarded rule with a sibling in its route, beside a broader route of another owner.
 fn routes(world: &World, destination: &str) -> Result<()> {
     world.route(
         "shop",
@@ -48,7 +48,7 @@ async fn is_replaced(ask: &Ask, status: u16, body: &str) -> Result<()> {
     ask.comes_to("it is replaced", |reply| reply.status.as_u16() == status && reply.body == body).await.map(drop)
 }
 
-/// Requests beside the guarded route, which nothing may disturb.
+/// Load on routes beside the guarded one, which must not be affected.
 fn beside(port: u16) -> (Hammer, Hammer) {
     (Hammer::start([get(port, "/shop/open")]), Hammer::start([get(port, "/shop"), get(port, "/")]))
 }
@@ -77,7 +77,7 @@ async fn invalid_policies(world: World, flags: &[&str]) -> Result<()> {
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(flags)).await?;
     (first.passing)(get(port, "/shop/guarded")).comes_to_reach("shop").await?;
     for path in ["/shop", "/shop/open"] {
-        get(port, path).comes_to("a back end answers", |reply| reply.pod().is_ok()).await?;
+        get(port, path).comes_to("a backend answers", |reply| reply.pod().is_ok()).await?;
     }
     let besides = beside(port);
     for guard in [first, guards::api_key(), guards::csrf(), guards::buffer()] {
@@ -86,7 +86,7 @@ async fn invalid_policies(world: World, flags: &[&str]) -> Result<()> {
             world.write("besides.yaml", guard.besides)?;
         }
         let asks = [passing(get(port, "/shop/guarded")), failing(get(port, "/shop/guarded/more"))];
-        // While it is edited, whoever may not come in reaches nobody.
+        // During edits, no unauthorized request reaches a backend.
         set(&world, spec)?;
         asks[0].comes_to_reach("shop").await?;
         asks[1].comes_to_answer(*status).await?;
@@ -106,7 +106,7 @@ async fn invalid_policies(world: World, flags: &[&str]) -> Result<()> {
     }
     undisturbed(besides).await?;
     let strays = broad.count(|seen| seen.request.path.starts_with("/shop/guarded"));
-    ensure!(strays == 0, "{strays} requests reached the back end of the broader route");
+    ensure!(strays == 0, "{strays} requests reached the backend of the broader route");
     Ok(())
 }
 
@@ -114,12 +114,13 @@ async fn a_policy_that_becomes_invalid(world: World) -> Result<()> {
     invalid_policies(world, &[]).await
 }
 
-/// What carries a policy that protects is replaced all the same.
+/// A rule with a policy that protects is replaced even with the gate off.
 async fn a_policy_that_becomes_invalid_without_replacement(world: World) -> Result<()> {
     invalid_policies(world, &["--feature-gates", "InvalidRouteReplacement=false"]).await
 }
 
-/// Destinations that are not there, not granted, and of no kind that there is: 500, as Gateway API requires.
+/// Missing destinations, destinations without a grant, and destinations of an unknown kind: 500, as Gateway API
+/// requires.
 async fn a_destination_that_becomes_invalid(world: World) -> Result<()> {
     let (_shop, broad) = (world.backend("shop").await?, world.backend("broad").await?);
     let _elsewhere = world.backend_in("elsewhere", "shop", None).await?;
@@ -144,7 +145,7 @@ async fn a_destination_that_becomes_invalid(world: World) -> Result<()> {
         routes(&world, DESTINATION)?;
         ask.comes_to_reach("shop").await?;
     }
-    // One that was never there comes later.
+    // A destination that is created later.
     routes(&world, "name: late, port: 8080")?;
     ask.comes_to_answer(500).await?;
     let _late = world.backend("late").await?;
@@ -161,7 +162,7 @@ async fn a_destination_that_becomes_invalid(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Other codes and another body show without a restart of Envoy, of what is replaced and of what is closed.
+/// Other codes and another body take effect without a restart of Envoy, for replaced rules and closed hosts.
 async fn other_settings_give_another_answer(world: World) -> Result<()> {
     let _backends = (world.backend("shop").await?, world.backend("broad").await?);
     let port = world.port()?;
@@ -193,7 +194,7 @@ async fn other_settings_give_another_answer(world: World) -> Result<()> {
         options = holdfast.kill()?;
     }
     load.stop_expecting(Shot::is_ok).await?;
-    // Repaired, both are open to those who may come in.
+    // Corrected, both are open to authorized requests.
     set(&world, guards::basic_auth().spec)?;
     world.write("closing.yaml", policy("closing", closing, guards::basic_auth().spec))?;
     let _holdfast = world.run_with(options).await?;

@@ -1,4 +1,4 @@
-//! Values that come from elsewhere: headers from Secrets, which nobody is shown, and bodies that Envoy makes.
+//! Values from other sources: headers from Secrets, which are never exposed, and bodies that Envoy generates.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Reply, ask, get};
@@ -19,7 +19,7 @@ fn secret(value: &str) -> String {
     )
 }
 
-/// At every level; what is missing or no header closes, and heals.
+/// At every level; a missing or invalid header value closes the route, which recovers.
 async fn headers_from_secrets(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;

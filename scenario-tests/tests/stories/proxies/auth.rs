@@ -1,5 +1,5 @@
-//! Authorization of HTTPProxies: a server is asked before requests pass, over gRPC and HTTP. Whatever is broken about it,
-//! nobody passes without having been asked about.
+//! External authorization of HTTPProxies: over gRPC and HTTP. Whatever is broken, no request passes without
+//! authorization.
 
 use std::net::SocketAddr;
 
@@ -31,7 +31,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// An ExtensionService with one Service of this address.
+/// Returns an ExtensionService with one Service of this address.
 pub(super) fn extension(namespace: &str, name: &str, protocol: &str, address: SocketAddr) -> String {
     documents(&[
         service(namespace, name, None, &[address]),
@@ -43,7 +43,7 @@ pub(super) fn extension(namespace: &str, name: &str, protocol: &str, address: So
     ])
 }
 
-/// A host with TLS; `guard` are fields of its virtual host, `routes` its routes.
+/// Returns a host with TLS; `guard` are fields of its virtual host, `routes` its routes.
 pub(super) fn secure(guard: &str, routes: &str) -> String {
     proxy(
         "shop",
@@ -55,23 +55,23 @@ pub(super) fn secure(guard: &str, routes: &str) -> String {
     )
 }
 
-/// The certificate of that host, written down.
+/// Creates the certificate of that host, and writes its Secret.
 pub(super) fn certificate(world: &World) -> Result<Certificate> {
     let certificate = Certificate::of(&["shop.example.com"])?;
     world.write("cert.yaml", certificate.secret("shop", "cert"))?;
     Ok(certificate)
 }
 
-/// A request to that host with TLS.
+/// Returns a request to that host with TLS.
 pub(super) fn ask(served: &Served, certificate: &Certificate, path: &str) -> Ask {
     let ask = holdfast_scenario_tests::ask::get(served.https, path);
     ask.host("shop.example.com").tls(certificate.trust("shop.example.com"))
 }
 
-/// Stands for a connection that is refused: of a host that cannot be read nobody knows whether it has TLS.
+/// Marks a refused connection instead of a status: if a host cannot be parsed, it is not known whether it uses TLS.
 pub(super) const REFUSED_CONNECTION: u16 = 0;
 
-/// Sends the request again and again until there is no connection for it.
+/// Repeats the request until its connection is refused.
 pub(super) async fn comes_to_be_refused(ask: &Ask) -> Result<()> {
     until("the connection is refused", || async {
         ensure!(ask.send().await.is_err(), "it is served");
@@ -80,7 +80,7 @@ pub(super) async fn comes_to_be_refused(ask: &Ask) -> Result<()> {
     .await
 }
 
-/// Is it anything but an answer of a back end?
+/// Returns whether no backend answered.
 pub(super) fn did_not_pass(shot: &Shot) -> bool {
     !matches!(shot, Shot::Answer { pod, .. } if !pod.is_empty())
 }
@@ -109,7 +109,7 @@ async fn asked_over_grpc(world: World) -> Result<()> {
     let served = serve(&world).await?;
     let ask = |path: &str| ask(&served, &certificate, path);
     let reply = ask("/").header("authorization", WORD).body("123456").comes_to_reach("echo").await?;
-    ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the back end is not told who it is");
+    ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the backend is not told who it is");
     ensure!(ask("/").answers(REFUSED).await?.body == "asked over gRPC", "its answer is not passed on");
     ask("/open").reaches("echo").await?;
     ask("/more").answers(REFUSED).await?;
@@ -121,7 +121,7 @@ async fn asked_over_grpc(world: World) -> Result<()> {
     let merged = merged.map(|(key, value)| (key.to_owned(), value.to_owned()));
     ensure!(told("/more").context == merged.into(), "{checks:?}");
     ensure!(!checks.iter().any(|check| check.path == "/open"), "it was asked about what is open");
-    // Without TLS nobody is asked, and nothing is open.
+    // Without TLS the server is not called, and no route is open.
     for path in ["/", "/open", "/plain"] {
         served.get("shop.example.com", path).answers(301).await?;
     }
@@ -145,7 +145,7 @@ async fn asked_over_http(world: World) -> Result<()> {
     let ask = |path: &str| ask(&served, &certificate, path);
     let passing = ask("/a?b=c").header("authorization", WORD).header("x-token", "1").header("x-client-id", "2");
     let reply = passing.header("x-other", "3").comes_to_reach("echo").await?;
-    ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the back end is not told who it is");
+    ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the backend is not told who it is");
     let checks = server.checks();
     let check = checks.last().cloned().unwrap_or_default();
     ensure!(check.path == "/check/a?b=c", "{check:?}");
@@ -153,10 +153,10 @@ async fn asked_over_http(world: World) -> Result<()> {
     ensure!(told("x-token") == Some("1") && told("x-client-id") == Some("2"), "{check:?}");
     ensure!(told("x-other").is_none(), "{check:?}");
     ensure!(ask("/").answers(REFUSED).await?.body == "asked over HTTP", "its answer is not passed on");
-    // A header of the client's is not what the server said.
+    // A client cannot set a header of the authorization response.
     let reply = ask("/").header("authorization", WORD).header(USER_HEADER, "mallory").reaches("echo").await?;
     ensure!(reply.echo()?.header(USER_HEADER) == [USER], "{:?}", reply.echo()?.header(USER_HEADER));
-    // Over HTTP there is no context: what asks for it is closed.
+    // Over HTTP there is no context: a route with a context is closed.
     let routes = format!(
         "{routes}\n  authPolicy: {{context: {{a: b}}}}\n- conditions: [{{prefix: /fine}}]\n  services: [{{name: echo, port: 8080}}]"
     );
@@ -178,7 +178,7 @@ async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
     let ask = |path: &str| ask(&served, &certificate, path);
     let known = |path: &str| ask(path).header("authorization", WORD);
     let host = Edited::start(&world, (&served, whole), known, ask).await?;
-    // The server's object is gone, refers to nothing, cannot be read; the server itself does not answer.
+    // The ExtensionService is deleted, refers to nothing, cannot be parsed; the server does not answer.
     let broken = [
         (None, 500),
         (Some(working().replace("port: 8080}]", "port: 9}]")), 500),
@@ -195,8 +195,7 @@ async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
         world.write("auth.yaml", working())?;
         known("/").comes_to_reach("echo").await?;
     }
-    // The same of what the host says; other settings take effect at once. Whoever lets requests pass where the server is
-    // late or away is not among them: see the next story.
+    // Then edits of the host; other settings take effect at once. `failOpen` is not among them: see the next story.
     let edits = [
         (guard("  responseTimeout: soon"), 500),
         (guard("  serviceType: http\n  httpSettings: {allowedUpstreamHeaders: [{}]}"), 500),
@@ -219,13 +218,14 @@ async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
     .await
 }
 
-/// An address at which nobody answers.
+/// Returns an address where nothing listens.
 async fn nowhere() -> Result<SocketAddr> {
     let gone = Authorizer::grpc().await?;
     Ok(gone.address())
 }
 
-/// `failOpen`: who is refused stays refused, and all pass where nobody can be asked, for as long as that is wanted.
+/// `failOpen`: denied requests stay denied, and all requests pass while the server is unavailable, as long as it is
+/// set.
 async fn open_where_nobody_can_be_asked(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
@@ -240,7 +240,7 @@ async fn open_where_nobody_can_be_asked(world: World) -> Result<()> {
         ask("/").comes_to_answer(REFUSED).await?;
         world.write("auth.yaml", &away)?;
         ask("/").comes_to_reach("echo").await?;
-        // No longer wanted.
+        // The field is removed.
         world.write("proxy.yaml", secure(SERVER, edited::ROUTES))?;
         ask("/").comes_to_answer(403).await?;
         world.write("proxy.yaml", secure(&open, edited::ROUTES))?;
@@ -248,7 +248,7 @@ async fn open_where_nobody_can_be_asked(world: World) -> Result<()> {
         world.write("auth.yaml", &working)?;
     }
     ask("/").comes_to_answer(REFUSED).await?;
-    // An object that is not there is nobody's choice.
+    // A missing object is not covered by `failOpen`.
     world.delete("auth.yaml")?;
     ask("/").comes_to_answer(500).await.map(drop)
 }
@@ -303,7 +303,7 @@ async fn several_services_with_shares(world: World) -> Result<()> {
         Ok(())
     })
     .await?;
-    // Endpoints take their quick path: a new address is asked at once.
+    // Endpoints take their quick path: a new address is called at once.
     let moved = Authorizer::grpc().await?;
     let services = [service("shop", "a", None, &[moved.address()]), service("shop", "b", None, &[moved.address()])];
     world.write("services.yaml", documents(&[&services[..], &[service("shop", "c", None, &[])]].concat()))?;
@@ -333,14 +333,14 @@ async fn preflights_are_answered_before(world: World) -> Result<()> {
     let reply = preflight("https://app.example.com").answers(200).await?;
     ensure!(reply.header("access-control-allow-origin") == "https://app.example.com", "{:?}", reply.headers);
     ensure!(server.checks().len() == asked, "a preflight was asked about");
-    // One of somebody else, and an OPTIONS that is none, reach nobody.
+    // A preflight from another origin, and an OPTIONS request that is not a preflight, do not reach the backend.
     let other = preflight("https://evil.example.com").send().await?;
-    ensure!(other.pod().is_err(), "a preflight reached the back end: {other:?}");
+    ensure!(other.pod().is_err(), "a preflight reached the backend: {other:?}");
     ask.clone().method(Method::OPTIONS).answers(REFUSED).await?;
     ask.header("origin", "https://app.example.com").answers(REFUSED).await.map(drop)
 }
 
-/// A header that the server adds would match another route, which knows nothing of the lists of the first one.
+/// A header that the server adds would match another route, which does not have the access list of the first one.
 async fn its_answer_chooses_no_route(world: World) -> Result<()> {
     let _back_ends = (world.backend_in("shop", "echo", None).await?, world.backend_in("shop", "other", None).await?);
     let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
@@ -357,9 +357,9 @@ async fn its_answer_chooses_no_route(world: World) -> Result<()> {
     let served = serve(&world).await?;
     let ask = |path: &str| ask(&served, &certificate, path).header("authorization", WORD);
     let reply = ask("/").comes_to_reach("echo").await?;
-    ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the back end is not told who it is");
+    ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the backend is not told who it is");
     ask("/closed").answers(403).await?;
-    // Whoever says it is told apart from whom the server says.
+    // The route match uses the header of the client, not that of the server.
     ask("/").header(USER_HEADER, USER).reaches("other").await?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Certificates of clients: asked for, checked, told to back ends; and hosts that are closed because they cannot be.
+//! Client certificates: requested, validated, forwarded to backends; and hosts that are closed because validation is
+//! impossible.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -17,7 +18,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// A Secret of authorities or revocations.
+/// Returns a Secret of CA certificates or revocations.
 fn secret(name: &str, key: &str, text: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}, namespace: shop}}\nstringData: {{{key}: {}}}\n",
@@ -25,7 +26,7 @@ fn secret(name: &str, key: &str, text: &str) -> String {
     )
 }
 
-/// A host whose back end is `echo`.
+/// Writes a host with the backend `echo`.
 fn host(world: &World, name: &str, validation: &str) -> Result<()> {
     let validation =
         if validation.is_empty() { String::new() } else { format!(", clientValidation: {{{validation}}}") };
@@ -36,7 +37,7 @@ fn host(world: &World, name: &str, validation: &str) -> Result<()> {
     world.write(&format!("{name}.yaml"), proxy("shop", name, &spec))
 }
 
-/// The hosts' certificate, and what clients need to know of it.
+/// The HTTPS port and the certificate of the hosts.
 struct Door {
     certificate: Certificate,
     port: u16,
@@ -103,14 +104,14 @@ async fn clients_show_certificates(world: World) -> Result<()> {
         door.refuses(name, Some(&lost)).await?;
         door.refuses(name, None).await?;
     }
-    // They are asked for there, and nothing more.
+    // There a certificate is requested, but not required.
     door.ask("unchecked", None).reaches("echo").await?;
     door.ask("unchecked", Some(&stranger)).reaches("echo").await?;
-    // Nobody who is let in elsewhere gets round it on the same connection.
+    // A connection to a host without validation cannot be used for another host.
     let mut connection = door.ask("open", None).connect().await?;
     let other = get(served.https, "/").host("strict.example.com").send_on(&mut connection).await?;
     ensure!(other.status.as_u16() == 421, "{}", other.status);
-    // Others are let in from now on, and those of before no longer.
+    // Now clients of another authority are allowed, and the earlier ones no longer.
     world.write("authorities.yaml", secret("newer", "ca.crt", &others.pem))?;
     host(&world, "strict", "caSecret: newer")?;
     door.ask("strict", Some(&stranger)).comes_to_reach("echo").await?;
@@ -147,7 +148,7 @@ async fn back_ends_are_told_who_comes(world: World) -> Result<()> {
     ensure!(whole.contains("Cert=") && whole.contains("Chain=") && !whole.contains("Subject="), "{whole}");
     for (name, shown) in [("names", None), ("silent", Some(&known))] {
         let seen = seen(name, shown).await?;
-        ensure!(seen.is_empty(), "{name}: the back end is told {seen}");
+        ensure!(seen.is_empty(), "{name}: the backend is told {seen}");
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ pub(crate) fn stories() -> Vec<Story> {
 type Headers = &'static [(&'static str, &'static str)];
 
 async fn includes_in_every_depth(world: World) -> Result<()> {
-    // Each level asks for more: a path, a header, a path and a query parameter, a header, a path.
+    // Each level adds conditions: a path, a header, a path and a query parameter, a header, a path.
     let conditions = [
         "{prefix: /one}",
         "{header: {name: x-two, exact: '2'}}",
@@ -53,7 +53,7 @@ async fn includes_in_every_depth(world: World) -> Result<()> {
 }
 
 async fn duplicates_of_every_kind(world: World) -> Result<()> {
-    // Condition, and a request that it lets in: what follows the path, and a header.
+    // Condition, and a matching request: the suffix of the path, and a header.
     let rows = [
         ("{header: {name: X-A, present: true}}", "", "x-a: 1"),
         ("{header: {name: x-a, notpresent: true}}", "", ""),

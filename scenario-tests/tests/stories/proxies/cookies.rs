@@ -1,4 +1,4 @@
-//! Cookies that back ends set, rewritten on their way.
+//! Rewriting of cookies that backends set.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::{Story, World, stories};
@@ -46,7 +46,7 @@ routes:
         let cookie = ask.reaches("echo").await?.header("set-cookie");
         ensure!(cookie == seen, "{path}: {set} becomes {cookie}, not {seen}");
     }
-    // Several cookies, in their order, those without a rule among them.
+    // Several cookies, in their order, including some without a rule.
     let several = "set-cookie:a=1; Path=/,set-cookie:session=2; Path=/,set-cookie:open=3; Secure,set-cookie:session=4";
     let reply = served.get("example.com", "/all").header("x-echo-set-header", several).reaches("echo").await?;
     let cookies = reply.header_values("set-cookie");

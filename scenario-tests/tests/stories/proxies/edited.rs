@@ -1,4 +1,4 @@
-//! A host whose guard is edited again and again, broken and not, while clients without a right to come in never stop asking.
+//! A host with a guard that is edited repeatedly, valid and broken, under continuous unauthorized requests.
 
 use anyhow::Result;
 use holdfast_scenario_tests::hammer::Shot;
@@ -7,14 +7,14 @@ use holdfast_scenario_tests::{Ask, Hammer, World};
 use super::auth::{REFUSED_CONNECTION, comes_to_be_refused, did_not_pass, secure};
 use super::{Served, proxy, serve};
 
-/// Its routes, and those of a host beside it.
+/// The routes of the host, and of another host.
 pub(super) const ROUTES: &str = "- services: [{name: echo, port: 8080}]";
 
-/// The host as it is whole, and who asks.
+/// The valid host, and its clients.
 pub(super) struct Edited<A> {
     world: World,
     whole: String,
-    /// A request of somebody who may come in, to a path.
+    /// Makes an authorized request to a path.
     known: A,
     strangers: [Hammer; 2],
     others: Hammer,
@@ -30,7 +30,7 @@ pub(super) async fn served(world: &World, guard: &str) -> Result<(Served, String
 }
 
 impl<A: Fn(&str) -> Ask> Edited<A> {
-    /// Begins to hammer, when those who may come in do; `unknown` is a request of somebody who may not.
+    /// Starts the load once authorized requests pass; `unknown` makes an unauthorized request.
     pub(super) async fn start(
         world: &World,
         (served, whole): (&Served, String),
@@ -45,7 +45,7 @@ impl<A: Fn(&str) -> Ask> Edited<A> {
         Ok(Self { world: world.clone(), whole, known, strangers, others: Hammer::start([other]) })
     }
 
-    /// Edits the guard, and a route with it; what those who may come in are answered then; and back.
+    /// Edits the guard, and a route with it; waits until authorized requests have this status; then reverts the edit.
     pub(super) async fn edit(&self, guard: &str, status: u16) -> Result<()> {
         let more = format!("{ROUTES}\n- conditions: [{{prefix: /new}}]\n  services: [{{name: echo, port: 8080}}]");
         self.world.write("proxy.yaml", secure(guard, &more))?;
@@ -58,7 +58,7 @@ impl<A: Fn(&str) -> Ask> Edited<A> {
         (self.known)("/").comes_to_reach("echo").await.map(drop)
     }
 
-    /// Nobody came in who may not, and the other host was served all the while.
+    /// Checks that no unauthorized request passed, and that the other host was served all the time.
     pub(super) async fn end(self) -> Result<()> {
         for hammer in self.strangers {
             hammer.goes_on(20).await?;

@@ -1,7 +1,8 @@
-//! What is broken, beside what is not: one route, include, certificate, policy. A client hammers the neighbours all the
-//! while, and whatever is guarded is never open.
+//! Faults of one route, include, certificate or policy: other routes are served under continuous load, and guarded
+//! routes are never open.
 //!
-//! Envoys have Envoy's own limit of expressions, so that they refuse an everyday one that translation takes.
+//! Envoys have Envoy's default limit of RE2 program size, so that they refuse a common regular expression that
+//! translation accepts.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -31,7 +32,7 @@ pub(crate) fn stories() -> Vec<Story> {
     )
 }
 
-/// Larger than Envoy's own limit, and smaller than Holdfast's; matches `a-b`.
+/// Larger than Envoy's default limit, and smaller than Holdfast's; matches `a-b`.
 const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
 const BACKFILL: [&str; 4] =
     ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback=true", "--probe=off"];
@@ -39,7 +40,7 @@ const REPLACE: [&str; 3] = ["--feature-gates", "FallbackConfiguration=true", "--
 const PROBED: [&str; 4] =
     ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback=true", "--probe=on"];
 
-/// A route whose answers carry a version.
+/// Returns a route; its responses contain the version.
 fn route(kind: &str, path: &str, version: u32, more: &str) -> String {
     format!(
         "- conditions: [{{{kind}: '{path}'}}]\n  responseHeadersPolicy: {{set: [{{name: x-version, value: '{version}'}}]}}\n  \
@@ -51,7 +52,7 @@ fn good(path: &str, version: u32) -> String {
     route("prefix", path, version, "")
 }
 
-/// One that translation takes and a small Envoy refuses.
+/// Returns a route that translation accepts and a small Envoy refuses.
 fn refused(path: &str, version: u32) -> String {
     route("regex", &format!("{path}/{LARGE}"), version, "")
 }
@@ -60,7 +61,7 @@ fn child(world: &World, name: &str, routes: &[String]) -> Result<()> {
     world.write(&format!("{name}.yaml"), proxy("shop", name, &format!("routes:\n{}", routes.concat())))
 }
 
-/// A root with these includes (name and prefix) and one route for everything else.
+/// Writes a root with these includes (name and prefix) and one route for everything else.
 fn root(world: &World, name: &str, includes: &[(&str, &str)], version: u32) -> Result<()> {
     let includes =
         includes.iter().map(|(name, prefix)| format!("- {{name: {name}, conditions: [{{prefix: {prefix}}}]}}\n"));
@@ -77,7 +78,7 @@ fn options(world: &World, flags: &[&str]) -> Result<(HoldfastOptions, u16, u16)>
     Ok((HoldfastOptions::new(world)?.args(&[&ports, flags].concat()), http, https))
 }
 
-/// A managed Envoy with the small limit.
+/// Starts Holdfast with a managed Envoy with the small limit.
 async fn serve(world: &World, flags: &[&str]) -> Result<Served> {
     let (options, http, https) = options(world, flags)?;
     let binary = small_binary(world)?.display().to_string();
@@ -122,7 +123,7 @@ async fn one_bad_route_also_after_a_crash(world: World) -> Result<()> {
         Ok(())
     })
     .await?;
-    // Its root, its siblings and other hosts are edited as if nothing were wrong.
+    // Edits of its root, its siblings and other hosts take effect.
     child(&world, "stock", &[good("/", 2)])?;
     root(&world, "root", &[("cart", "/cart"), ("stock", "/stock")], 2)?;
     root(&world, "other", &[], 2)?;
@@ -136,12 +137,12 @@ async fn one_bad_route_also_after_a_crash(world: World) -> Result<()> {
     ensure!(report["brokenObjects"][0]["field"] == "spec.routes[0]", "{report}");
     ensure!(report["backfilledObjects"][0]["name"] == "cart", "{report}");
     for version in [3, 4, 5] {
-        // What is proven later is on the disk later: the edits before are there then.
+        // Writes to the disk are ordered: after a later acknowledged version, the earlier edits are on the disk.
         root(&world, "other", &[], version)?;
         comes_to_serve(ask(http, "other", "/"), version).await?;
     }
 
-    // After a crash the Envoy is not asked again.
+    // After a crash the content is not sent to the Envoy again.
     let holdfast = world.run_with(holdfast.kill()?).await?;
     connected(&holdfast, 1).await?;
     child(&world, "stock", &[good("/", 3)])?;
@@ -150,7 +151,7 @@ async fn one_bad_route_also_after_a_crash(world: World) -> Result<()> {
     load.stop_expecting(Shot::is_ok).await?;
     ensure!(envoy.refusals().await? == before, "it was asked again");
 
-    // Deleted while it is broken it is gone; written anew it is served.
+    // Deleted while it is broken, the proxy is gone; created again, it is served.
     let load =
         Hammer::start([("root", "/"), ("root", "/stock"), ("other", "/")].map(|(host, path)| ask(http, host, path)));
     world.delete("cart.yaml")?;
@@ -253,7 +254,8 @@ async fn one_leaf_of_two_roots(world: World) -> Result<()> {
     Ok(())
 }
 
-/// One that leads nowhere, two levels deep, answers below its whole prefix; another team's path of that name goes on.
+/// A dangling include, two levels deep, is answered for its whole prefix; the path of that name of another team is
+/// served.
 async fn one_bad_include(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     root(&world, "root", &[("team", "/team-a"), ("stock", "/team-b")], 1)?;
@@ -277,7 +279,7 @@ async fn one_bad_include(world: World) -> Result<()> {
     team("nobody", 2)?;
     ask(http, "root", "/team-a/team-b/x").comes_to_answer(502).await?;
     ask(http, "root", "/team-a/team-b").answers(502).await?;
-    // What its proxy says beside it is served as it says it today.
+    // The other routes of its proxy are served in their current version.
     comes_to_serve(ask(http, "root", "/team-a/own"), 2).await?;
     serves(ask(http, "root", "/team-b"), 1).await?;
     let exact = format!("includes:\n- {{name: deep, conditions: [{{exact: /team-b}}]}}\nroutes:\n{}", good("/own", 3));
@@ -290,7 +292,7 @@ async fn one_bad_include(world: World) -> Result<()> {
     Ok(())
 }
 
-/// A certificate whose key is another's is found before any Envoy sees it.
+/// A certificate with the key of another one is found before any Envoy receives it.
 async fn one_bad_certificate(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let [one, two, wild, other] =
@@ -342,7 +344,7 @@ async fn one_bad_certificate(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Whatever is broken, and in whatever order it is edited: who may not come in gets nothing from a Service.
+/// Whatever is broken, and in whatever order it is edited: no unauthorized request reaches a Service.
 async fn one_bad_policy(world: World) -> Result<()> {
     let echo = world.backend_in("shop", "echo", None).await?;
     root(&world, "root", &[("cart", "/cart")], 1)?;
@@ -357,23 +359,23 @@ async fn one_bad_policy(world: World) -> Result<()> {
     ask(http, "root", "/cart/admin").answers(403).await?;
     let load = Hammer::start(["/", "/cart/open"].map(|path| ask(http, "root", path)));
     let barred = Hammer::start([ask(http, "root", "/cart/admin/a-b")]);
-    // The neighbour stays as it is: what changes together with a refused route is suspected too, for a while.
+    // The other route does not change: a route that changes together with a refused one is a suspect too, for a while.
     let steps = [
-        // An address that cannot be read next to one that can.
+        // An invalid address beside a valid one.
         [open(1), admin(2, half)],
         [open(1), admin(3, shut)],
         // Envoy refuses the guarded route.
         [open(1), route("regex", &format!("/admin/{LARGE}"), 4, shut)],
         [open(1), admin(5, shut)],
-        // A token is asked for that nobody can check.
+        // A token of an unknown provider is required.
         [open(1), admin(6, "  jwtVerificationPolicy: {require: nobody}\n")],
-        // Its guard does not decode.
+        // The guard cannot be decoded.
         [open(1), admin(7, "  ipAllowPolicy: 10.0.0.0/8\n")],
         [open(1), admin(8, shut)],
     ];
     for (step, routes) in steps.iter().enumerate() {
         child(&world, "cart", routes)?;
-        // The root says when what was written before it was taken in.
+        // The version of the root shows that the earlier writes have been processed.
         let version = u32::try_from(step)? + 2;
         root(&world, "root", &[("cart", "/cart")], version)?;
         comes_to_serve(ask(http, "root", "/"), version).await?;

@@ -21,7 +21,7 @@ async fn serve(world: &World) -> Result<Served> {
     Ok(Served { http, https, holdfast: world.run_with(options).await? })
 }
 
-/// A root that sends all to the echo back end; its time decides who comes first.
+/// Returns a root that forwards all requests to the echo backend; its creation time decides precedence.
 fn root(name: &str, fqdn: &str, tls: &str, created: &str) -> String {
     let spec = format!("virtualhost: {{fqdn: \"{fqdn}\"{tls}}}\nroutes:\n- services: [{{name: proxied, port: 8080}}]");
     proxy("shop", name, &spec).replace("namespace: shop", &format!("namespace: shop, creationTimestamp: \"{created}\""))
@@ -48,16 +48,16 @@ async fn beside_the_routes_of_a_gateway(world: World) -> Result<()> {
     secure("own.example.com", &wild).comes_to_reach("routed").await?;
     let neighbours = [served.get("other.example.com", "/"), secure("other.example.com", &wild)];
     let hammer = Hammer::start(neighbours);
-    // A host of its own within the wildcard's, with its own certificate.
+    // A separate host within the wildcard, with a separate certificate.
     world.write("own.yaml", root("own", "own.example.com", ", tls: {secretName: own}", LATE))?;
     secure("own.example.com", &own).comes_to_reach("proxied").await?;
     served.get("own.example.com", "/a").comes_to_answer(301).await?;
     served.comes_to_be("shop", "own", "valid").await?;
-    // A connection is for the hosts of one API only.
+    // A connection is valid for the hosts of one API only.
     let mut connection = secure("other.example.com", &wild).connect().await?;
     let strange = get(served.https, "/").host("own.example.com").send_on(&mut connection).await?;
     ensure!(strange.status.as_u16() == 421, "{}", strange.status);
-    // Without its certificate it refuses, and the wildcard does not step in.
+    // Without its certificate the host refuses connections, and the wildcard does not answer for it.
     world.write("secrets.yaml", wild.secret("default", "wild"))?;
     served.get("own.example.com", "/a").comes_to_answer(500).await?;
     let refused = |ask: Ask| async move {
@@ -83,7 +83,7 @@ async fn a_host_comes_from_one_api(world: World) -> Result<()> {
     served.get("first.example.com", "/").comes_to_reach("proxied").await?;
     served.get("second.example.com", "/").comes_to_reach("routed").await?;
     let hammer = Hammer::start([served.get("first.example.com", "/"), served.get("second.example.com", "/")]);
-    // Whoever comes later takes nothing away.
+    // A newer object does not take over a host.
     world.write("late-route.yaml", http_route("late", "first.example.com", LATE))?;
     world.write("late-proxy.yaml", root("late", "second.example.com", ", tls: {secretName: wild}", LATE))?;
     served.comes_to_be("shop", "late", "invalid").await?;
@@ -95,7 +95,7 @@ async fn a_host_comes_from_one_api(world: World) -> Result<()> {
     second.comes_to_reach("routed").await?;
     hammer.goes_on(20).await?;
     hammer.stop_expecting(|shot| shot.is_ok()).await?;
-    // Whoever leaves makes room for the other.
+    // When the older object is deleted, the newer one gets the host.
     world.delete("route.yaml")?;
     world.delete("proxy.yaml")?;
     served.get("first.example.com", "/").comes_to_reach("routed").await?;

@@ -1,4 +1,4 @@
-//! Includes: across namespaces, and a broken child beside a good one.
+//! Includes: across namespaces, and a broken child beside a valid one.
 
 use anyhow::Result;
 use holdfast_scenario_tests::{Hammer, Story, World, stories};
@@ -28,7 +28,7 @@ routes:
     served.get("www.example.com", "/news/1").header("x-beta", "").reaches("posts").await?;
     served.get("www.example.com", "/gone/1").answers(502).await?;
     served.get("other.example.com", "/").answers(404).await?;
-    // What was missing is there later, and nothing else is touched.
+    // The missing child is created later, and nothing else is affected.
     let hammer = Hammer::start([served.get("www.example.com", "/blog/1"), served.get("www.example.com", "/")]);
     world.write("nobody.yaml", proxy("blog", "nobody", "routes:\n- directResponsePolicy: {statusCode: 204}"))?;
     served.get("www.example.com", "/gone/1").comes_to_answer(204).await?;
@@ -65,7 +65,7 @@ routes:
   jwtVerificationPolicy: {require: nobody}
   services: [{name: echo, port: 8080}]";
     world.write("bad.yaml", proxy("shop", "bad", bad))?;
-    // While it is tried all of it may be closed (503), since something in it now asks who comes.
+    // While it is tried, the whole child may be closed (503), because its content now requires a token.
     served.get("example.com", "/bad/timeout/x").comes_to_answer(404).await?;
     served.get("example.com", "/bad/x").answers(503).await?;
     served.get("example.com", "/bad/token").answers(404).await?;

@@ -1,4 +1,4 @@
-//! Limits of HTTPProxies: those of a host, and those that all Envoys share, kept by a rate limit service.
+//! Rate limits of HTTPProxies: local ones of a host, and global ones of a rate limit service.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::asked::limits::Limiter;
@@ -39,7 +39,7 @@ routes:
     let served = serve_with(&world, &FLAGS).await?;
     let get = |path: &str| served.get("example.com", path);
     get("/free").comes_to_reach("echo").await?;
-    // Three of a kind pass.
+    // Three requests per descriptor pass.
     get("/").comes_to_answer(429).await?;
     let counts = limiter.counts();
     ensure!(counts.get("shop: generic_key=host") == Some(&4), "{counts:?}");
@@ -83,7 +83,7 @@ routes:
   services: [{name: echo, port: 8080}]";
     world.write("limits.yaml", &limits)?;
     world.write("proxy.yaml", proxy("shop", "proxy", spec))?;
-    // Nobody has said who keeps limits.
+    // No rate limit service is configured.
     let served = serve(&world).await?;
     served.get("example.com", "/").comes_to_reach("echo").await?;
     served.get("example.com", "/limited").answers(404).await?;
@@ -94,7 +94,7 @@ routes:
     limited.comes_to_reach("echo").await?;
     served.get("other.example.com", "/").comes_to_reach("echo").await?;
     let neighbour = Hammer::start([served.get("other.example.com", "/")]);
-    // The service is gone, refers to nothing, cannot be read, does not answer.
+    // The service is deleted, refers to nothing, cannot be parsed, does not answer.
     let gone = Limiter::start(1).await?;
     let nowhere = gone.address();
     drop(gone);
@@ -117,7 +117,7 @@ routes:
         world.write("limits.yaml", &limits)?;
         limited.comes_to_reach("echo").await?;
     }
-    // What it counts by cannot be used: that route is closed.
+    // Invalid descriptors: that route is closed.
     let bad = [
         "{entries: [{}]}",
         "{entries: [{remoteAddress: {}, genericKey: {value: a}}]}",
@@ -151,7 +151,7 @@ routes:
     let served = serve(&world).await?;
     let get = |path: &str| served.get("example.com", path);
     get("/").comes_to_reach("echo").await?;
-    // All routes of the host count together, but for one that says something itself.
+    // All routes of the host share the limit, except a route with its own limit.
     world.write("proxy.yaml", proxy("shop", "proxy", &spec("3")))?;
     until("the new limit holds", || async {
         get("/").answers(429).await?;

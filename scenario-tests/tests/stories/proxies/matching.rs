@@ -1,4 +1,4 @@
-//! Which route is served, and what of the path goes on: duplicates and rewriting.
+//! Route matching and prefix rewriting: duplicates and forwarded paths.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::{Story, World, stories};
@@ -56,9 +56,9 @@ async fn prefixes_are_rewritten(world: World) -> Result<()> {
     ];
     for (host, path, seen) in rows {
         let echo = served.get(&format!("{host}.example.com"), path).comes_to_reach("echo").await?.echo()?;
-        ensure!(echo.path == seen, "{host} {path} is {} to the back end instead of {seen}", echo.path);
+        ensure!(echo.path == seen, "{host} {path} is {} to the backend instead of {seen}", echo.path);
     }
-    // What was made for the path without its slash is for that path only.
+    // A route that is generated for the path without its slash matches that path only.
     for path in ["/lsball", "/llball"] {
         served.get("t.example.com", path).answers(404).await?;
     }
@@ -88,7 +88,7 @@ includes:
     ensure!(status["currentStatus"] == "valid", "{status}");
     let warning = &status["conditions"][0]["warnings"][0];
     ensure!(warning["reason"] == "DuplicateMatchConditions", "{status}");
-    // Whoever leaves makes room for the other.
+    // When the first one gives up the path, the other one is served.
     world.write("child1.yaml", proxy("shop", "child1", &child("s1", "/elsewhere")))?;
     served.get("example.com", "/foo/bar").comes_to_reach("s2").await?;
     served.comes_to_be("shop", "child2", "valid").await

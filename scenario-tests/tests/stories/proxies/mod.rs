@@ -1,4 +1,4 @@
-//! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and what is broken beside what is not.
+//! HTTPProxies through a real Envoy: includes, rewriting, duplicates, TLS, and faults beside valid objects.
 
 mod auth;
 mod clients;
@@ -56,7 +56,7 @@ async fn serve(world: &World) -> Result<Served> {
     serve_with(world, &[]).await
 }
 
-/// The same, with more flags.
+/// Starts Holdfast with further flags.
 async fn serve_with(world: &World, flags: &[&str]) -> Result<Served> {
     let (http, https) = (world.port()?, world.port()?);
     let (first, second) = (http.to_string(), https.to_string());
@@ -77,7 +77,7 @@ impl Served {
         get(self.http, path).host(host)
     }
 
-    /// `Valid` of a proxy, as its status has it.
+    /// Returns the status of a proxy.
     async fn status(&self, namespace: &str, name: &str) -> Result<serde_json::Value> {
         let statuses = self.holdfast.diagnostics("/debug/statuses").await?;
         let text = statuses.to_string();

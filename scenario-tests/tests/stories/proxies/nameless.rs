@@ -1,4 +1,4 @@
-//! Clients that name no host over TLS: they are shown the operator's certificate.
+//! Clients without server name indication: they receive the operator's certificate.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::get;
@@ -39,12 +39,12 @@ async fn clients_that_name_no_host(world: World) -> Result<()> {
     named("two").comes_to_reach("two").await?;
     nameless("one").comes_to_reach("one").await?;
     nameless("one").http2().reaches("one").await?;
-    // Whoever is not served to everybody is not found there, and neither is anybody else.
+    // Hosts without this certificate are not found there, and neither is any other host.
     nameless("two").answers(421).await?;
     nameless("three").answers(421).await?;
     let unknown = get(served.https, "/").host("one.example.com").tls(fallback.trust("nobody.example.org"));
     unknown.reaches("one").await?;
-    // Nor is there a way from one to the other on an open connection.
+    // An open connection for one host cannot be used for the other.
     let mut connection = named("one").connect().await?;
     let other = get(served.https, "/").host("two.example.com").send_on(&mut connection).await?;
     ensure!(other.status.as_u16() == 421, "{}", other.status);

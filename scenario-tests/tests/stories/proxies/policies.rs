@@ -66,7 +66,7 @@ routes:
     world.write("proxy.yaml", proxy("shop", "proxy", &spec("127.0.0.0/8")))?;
     served.get("example.com", "/").comes_to_answer(403).await?;
     served.get("example.com", "/own").reaches("echo").await?;
-    // What cannot be read shuts the host, it does not open it.
+    // An invalid list closes the host.
     world.write("proxy.yaml", proxy("shop", "proxy", &spec("nonsense")))?;
     served.get("example.com", "/").comes_to_answer(500).await?;
     served.get("example.com", "/own").answers(500).await?;

@@ -1,4 +1,4 @@
-//! What becomes of single requests: weights, web sockets, health asked at another port.
+//! Weights, web sockets, and health checks at another port.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{proxy, serve};
 
-/// With this many requests and the bounds below, a fair draw fails less than once in a million runs.
+/// With this number of requests and the bounds below, a fair distribution fails less than once in a million runs.
 const REQUESTS: u32 = 400;
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -48,14 +48,14 @@ routes:
         if path == "/copied" {
             until("copies arrive", || async { between("the mirror", copies.received() - before.2, 45, 165) }).await?;
         } else {
-            // Weight 0 beside others gets nothing.
+            // A Service of weight 0 beside others receives nothing.
             ensure!(copies.received() == before.2, "{path} reaches a Service without weight");
         }
     }
     Ok(())
 }
 
-/// A server that becomes whatever is asked for and sends back what it gets.
+/// Starts a server that accepts any upgrade and echoes its input.
 async fn upgrading() -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -116,7 +116,7 @@ routes:
         stream.read_exact(&mut back).await?;
         ensure!(back == words.as_bytes(), "{back:?}");
     }
-    // Where nobody asked for it, it stays HTTP.
+    // Without a configured upgrade, the request stays HTTP.
     let (answer, _) = ask("/other").await?;
     ensure!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     Ok(())

@@ -1,4 +1,4 @@
-//! Rewriting of prefixes where several routes, includes and roots meet.
+//! Rewriting of prefixes with several routes, includes and roots.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::{Story, World, stories};
@@ -38,19 +38,19 @@ routes:
     let served = serve(&world).await?;
     served.get("example.com", "/both").comes_to_reach("a").await?;
     let rows = [
-        // Both are written: both stay as they are.
+        // Both forms are configured: both stay as they are.
         ("/both", "", "a", "/bar"),
         ("/bothall", "", "a", "/barall"),
         ("/both/", "", "b", "/both/"),
         ("/both/x", "", "b", "/both/x"),
-        // Two that differ by a header: each is made into two.
+        // Two routes that differ by a header: each is split in two.
         ("/split", "x-a", "a", "/one"),
         ("/split/", "x-a", "a", "/one/"),
         ("/split/x", "x-a", "a", "/one/x"),
         ("/split", "", "b", "/"),
         ("/split/", "", "b", "/"),
         ("/split/x", "", "b", "/x"),
-        // What somebody wrote comes before what was made.
+        // A configured route takes precedence over a generated one.
         ("/written", "", "b", "/written"),
         ("/written/x", "", "a", "/bar/x"),
         ("/query/x?q=1", "", "b", "/query/x?q=1"),
@@ -60,7 +60,7 @@ routes:
         let ask = served.get("example.com", path);
         let ask = if header.is_empty() { ask } else { ask.header(header, "1") };
         let echo = ask.reaches(pod).await?.echo()?;
-        ensure!(echo.path == seen, "{path} is {} to the back end instead of {seen}", echo.path);
+        ensure!(echo.path == seen, "{path} is {} to the backend instead of {seen}", echo.path);
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ async fn one_leaf_of_several_roots(world: World) -> Result<()> {
     ];
     for (host, path, seen) in rows {
         let echo = served.get(&format!("{host}.example.com"), path).reaches("app").await?.echo()?;
-        ensure!(echo.path == seen, "{host} {path} is {} to the back end instead of {seen}", echo.path);
+        ensure!(echo.path == seen, "{host} {path} is {} to the backend instead of {seen}", echo.path);
     }
     Ok(())
 }

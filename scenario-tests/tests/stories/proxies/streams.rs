@@ -1,4 +1,4 @@
-//! tcpproxy: connections that are passed on as they are, after TLS has ended or with it.
+//! tcpproxy: connections that are forwarded as they are, with TLS terminated or passed through.
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::ask::{Ask, get};
@@ -51,11 +51,11 @@ routes:
         get(served.https, "/any/path").host(&host).tls(certificate.trust(&host))
     };
     for pod in ["echo", "other"] {
-        // Each connection is for one of them.
+        // Each connection is forwarded to one of them.
         ask("here").comes_to_reach(pod).await?;
     }
     let seen = ask("there").comes_to_reach("echo").await?.echo()?;
-    // Nobody has put anything into it on its way.
+    // Nothing is inserted into the stream.
     ensure!(seen.header("x-request-id").is_empty(), "{:?}", seen.headers);
     for name in ["again", "local"] {
         ask(name).comes_to_reach("echo").await?;
@@ -63,7 +63,7 @@ routes:
     for name in ["strange", "gone"] {
         refuses(&ask(name)).await?;
     }
-    // Without TLS the routes count.
+    // Without TLS, the routes apply.
     served.get("here.example.com", "/open").comes_to_reach("other").await?;
     served.get("here.example.com", "/").answers(301).await?;
     served.get("there.example.com", "/").answers(404).await?;

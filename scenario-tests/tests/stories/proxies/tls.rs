@@ -28,7 +28,7 @@ async fn hosts_with_tls(world: World) -> Result<()> {
     let served = serve(&world).await?;
     let secure = |name: &str, certificate: &Certificate| get(served.https, "/").host(name).tls(certificate.trust(name));
     secure("any.example.com", &wild).comes_to_reach("echo").await?;
-    // Nobody has delegated the certificate: the wildcard does not step in.
+    // Without a delegation of the certificate, the wildcard does not answer.
     let refused = |ask: Ask| async move {
         ensure!(ask.send().await.is_err(), "{} is answered", ask.line());
         Ok(())
@@ -46,11 +46,11 @@ async fn hosts_with_tls(world: World) -> Result<()> {
     let wanted = format!("https://own.example.com:{}/a", served.https);
     ensure!(reply.header("location") == wanted, "{}", reply.header("location"));
     served.get("own.example.com", "/open").comes_to_reach("echo").await?;
-    // A connection is for one host only.
+    // A connection is valid for one host only.
     let mut connection = secure("own.example.com", &own).connect().await?;
     let other = get(served.https, "/").host("any.example.com").send_on(&mut connection).await?;
     ensure!(other.status.as_u16() == 421, "{}", other.status);
-    // Revoked, it closes again.
+    // When the delegation is deleted, the host closes again.
     world.delete("delegation.yaml")?;
     served.get("own.example.com", "/open").comes_to_answer(500).await?;
     until("connections are refused", || async { refused(secure("own.example.com", &own)).await }).await?;

@@ -1,5 +1,4 @@
-//! Tokens: routes of HTTPProxies that ask for one, with keys that are fetched or written down. Whatever is broken about
-//! it, nobody passes without one.
+//! JWT verification of HTTPProxies, with fetched or local keys. Whatever is broken, no request passes without a token.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -43,7 +42,7 @@ const ROUTES: &str = "- services: [{name: echo, port: 8080}]
 async fn keys_that_are_fetched(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = certificate(&world)?;
-    // Two makers on one host: what each signs is known by its own keys only.
+    // Two providers on one host: their tokens are accepted with their own keys only.
     let (first, second) = (TokenMaker::start("first").await?, TokenMaker::start("second").await?);
     let guard = format!(
         "jwtProviders:
@@ -68,7 +67,7 @@ async fn keys_that_are_fetched(world: World) -> Result<()> {
     }
     ask("/").header("authorization", &two).answers(401).await?;
     ask("/second").header("authorization", &one).answers(401).await?;
-    // For another audience: who it is was known.
+    // A valid token for another audience: 403.
     ask("/").header("authorization", &first.bearer("other")?).answers(403).await?;
     for path in ["/", "/open", "/plain"] {
         served.get("shop.example.com", path).answers(301).await?;
@@ -97,7 +96,7 @@ async fn keys_in_a_secret(world: World) -> Result<()> {
     };
     with(&old)?.comes_to_reach("echo").await?;
     with(&new)?.answers(401).await?;
-    // Other keys: the old ones are worth nothing any more, on any connection.
+    // Other keys: tokens of the old ones are not accepted any more, on any connection.
     let kept = with(&old)?;
     let mut connection = kept.connect().await?;
     ensure!(kept.send_on(&mut connection).await?.pod()? == "echo", "the connection does not work");
@@ -107,7 +106,7 @@ async fn keys_in_a_secret(world: World) -> Result<()> {
     if let Ok(reply) = kept.send_on(&mut connection).await {
         ensure!(reply.pod().is_err(), "old keys are good on an old connection: {reply:?}");
     }
-    // Without keys, and with private ones, the host is closed; nobody is told what stands in the Secret.
+    // Without keys, and with private ones, the host is closed; the content of the Secret is never reported.
     world.delete("keys.yaml")?;
     with(&new)?.comes_to_answer(500).await?;
     let private = new.keys()?.replace("\"kty\"", "\"d\":\"c2VjcmV0LWtleQ\",\"kty\"");
@@ -124,8 +123,8 @@ async fn keys_in_a_secret(world: World) -> Result<()> {
     with(&new)?.comes_to_reach("echo").await.map(drop)
 }
 
-/// Without a probe: keys that only Envoy refuses close what asks for tokens of their provider, and nothing is closed once
-/// the provider is gone, whether it is edited away or the proxy is deleted and created.
+/// Without a probe: keys that only Envoy refuses close the routes that require tokens of their provider; nothing is
+/// closed after the provider is gone, whether it is removed by an edit or the proxy is deleted and created.
 async fn keys_that_only_envoy_refuses(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = certificate(&world)?;
@@ -153,7 +152,7 @@ async fn keys_that_only_envoy_refuses(world: World) -> Result<()> {
         world.write("proxy.yaml", secure("", routes))?;
         ask(&served, &certificate, "/").comes_to_reach("echo").await?;
     }
-    // What is closed is answered on the host's own chain.
+    // A closed route is answered on the host's own chain.
     world.write("proxy.yaml", secure(LOCAL, routes))?;
     ask(&served, &certificate, "/").comes_to_answer(404).await?;
     Ok(())
@@ -205,7 +204,7 @@ async fn a_provider_that_is_not_defined(world: World) -> Result<()> {
   services: [{name: echo, port: 8080}]";
     let own =
         format!("jwtProviders:\n- {{name: own, issuer: maker, remoteJWKS: {{uri: '{}', timeout: 5s}}}}", maker.uri());
-    // Among others, and on a host that has none at all.
+    // Among other providers, and on a host without any provider.
     for guard in [own.as_str(), ""] {
         world.write("proxy.yaml", secure(guard, routes))?;
         let served = serve(&world).await?;
@@ -223,7 +222,8 @@ async fn a_provider_that_is_not_defined(world: World) -> Result<()> {
     Ok(())
 }
 
-/// Keys are fetched from a name that leads outside, and not from one that leads to the proxy's own host.
+/// Keys are fetched from a name that resolves to an outside address, and not from one that resolves to the proxy's own
+/// host.
 async fn keys_at_names_that_lead_inside(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = certificate(&world)?;

@@ -1,4 +1,4 @@
-//! The image is built with the toolchain and the Envoy that everything is tested with.
+//! Container image: its toolchain and its Envoy are those of the tests, its user is that of the Pod.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! What the chart says of the product is so: its values, its roles, its alerts, its image. Nothing here runs Helm; what is
-//! rendered is tested in `scenario-tests/tests/chart`.
+//! The chart against the product: values, roles, alerts, image. These tests do not run Helm; rendered manifests are
+//! tested in `scenario-tests/tests/chart`.
 //!
-//! `HOLDFAST_GOLDEN=write cargo test -p holdfast-tests chart` writes anew what is made from something else: the roles'
-//! rules and the table in the README.
+//! `HOLDFAST_GOLDEN=write cargo test -p holdfast-tests chart` rewrites generated parts: the rules of the roles and the
+//! table in the README.
 
 mod image;
 mod monitoring;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// A file of the chart.
+/// Returns the path of a file of the chart.
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/holdfast").join(name)
 }
@@ -27,7 +27,7 @@ fn yaml(name: &str) -> Value {
     serde_saphyr::from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Compares a file with what it is made of, or writes it.
+/// Compares a file with its generated text, or writes it.
 fn is_made_of(name: &str, expected: &str) {
     if std::env::var("HOLDFAST_GOLDEN").is_ok_and(|value| value == "write") {
         fs::write(path(name), expected).unwrap();

@@ -1,4 +1,4 @@
-//! Alerts and the dashboard ask for metrics that there are, and alerts lead to pages that there are.
+//! Alerts and the dashboard: the metrics that they query exist, and so do the runbook pages of alerts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ fn docs(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
 }
 
-/// The metrics that a text names, without the endings of histograms.
+/// Returns the metrics that a text names, without the suffix `_bucket` of histograms.
 fn metrics(text: &str) -> BTreeSet<String> {
     let name = Regex::new(r"holdfast_[a-z_]+").unwrap();
     let base = |name: &str| name.strip_suffix("_bucket").unwrap_or(name).to_owned();

@@ -1,4 +1,4 @@
-//! The rules of the chart's roles are those that the program says it needs.
+//! Rules of the chart's roles: they equal the permissions that the program lists.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use super::{is_made_of, yaml};
 const HEAD: &str = "# Rules of the chart's roles. Made from the list of kinds and of what is done with them, in\n\
                     # engine/src/run/kubernetes/rights.rs; a test compares.\n";
 
-/// Rules with one group and the same verbs for several resources.
+/// Returns rules, each for all resources with the same group and verbs.
 fn rules(rights: &[Right]) -> String {
     let mut rules: BTreeMap<(&str, &[&str]), Vec<&str>> = BTreeMap::new();
     for right in rights {
@@ -52,7 +52,7 @@ fn nothing_is_written_but_statuses_and_what_is_its_own() {
         assert!(!right.verbs.contains(&"*") && !right.resource.contains('*'), "{right:?}");
         assert!(!["pods/exec", "users", "groups"].contains(&right.resource.as_str()), "{right:?}");
     }
-    // A Secret is read where Holdfast watches, never cluster-wide by itself.
+    // The right to read Secrets belongs to namespaces, never to the cluster-scoped rules.
     let secrets: Vec<Right> = rights().into_iter().filter(|right| right.resource == "secrets").collect();
     assert!(secrets.iter().all(|right| right.place != Place::Cluster), "{secrets:?}");
     assert!(yaml("files/rights.yaml")["cluster"].to_string().contains("gatewayclasses"));

@@ -1,4 +1,4 @@
-//! Values, their schema and the README say the same.
+//! Values of the chart: values.yaml, its schema and the README agree.
 
 use std::fmt::Write;
 
@@ -7,22 +7,22 @@ use serde_json::{Map, Value};
 
 use super::{is_made_of, text, yaml};
 
-/// Where the table of values begins in the README, and where it ends.
+/// Markers at the start and the end of the table of values in the README.
 const TABLE: (&str, &str) = ("<!-- values: made from values.yaml -->\n", "<!-- end of values -->\n");
-/// What Helm puts among the values of a chart with others below it.
+/// Values that Helm adds for the subcharts of a chart.
 const OF_HELM: [&str; 4] = ["contour-crds", "gateway-api-crds", "global", "kgateway-crds"];
 
 fn schema() -> Value {
     serde_json::from_str(&text("values.schema.json")).unwrap()
 }
 
-/// One value: its path, what the comment above it says, and whether it is a group of others.
+/// One value: its path, and the comment above it.
 struct Line {
     path: Vec<String>,
     comment: String,
 }
 
-/// The lines of values.yaml that the schema knows, in their order.
+/// Returns the lines of values.yaml that the schema describes, in order.
 fn lines(schema: &Value) -> Vec<Line> {
     let (mut lines, mut path, mut comment) = (Vec::new(), Vec::<String>::new(), String::new());
     for line in text("values.yaml").lines() {
@@ -67,7 +67,7 @@ fn every_value_is_described_once_and_the_same_everywhere() {
     assert_eq!(lines.len() + OF_HELM.len(), in_schema.len());
 }
 
-/// The paths of all values; on the way each group is seen to be strict.
+/// Collects the paths of all values, and checks that each group rejects unknown values.
 fn collect(node: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
     let Some(properties) = node.get("properties").and_then(Value::as_object) else { return };
     assert_eq!(node["additionalProperties"], false, "{} takes anything", path.join("."));

@@ -1,4 +1,4 @@
-//! Contour's kinds are known as its own schemas have them: every field decodes, and none is passed over in silence.
+//! Contour's kinds against Contour's schemas: every field decodes, and no field is silently ignored.
 
 mod rows;
 mod statuses;
@@ -7,10 +7,10 @@ use holdfast_engine::apis::{Decoded, decode};
 use holdfast_engine::testing;
 use serde_json::{Map, Value, json};
 
-/// The schemas, from Contour.
+/// The schemas of Contour.
 const SCHEMAS: &str = include_str!("schemas.yaml");
 
-/// A value with every field that a schema has; lists have one entry.
+/// Returns a value with every field of a schema, and adds the number of fields to `fields`; lists have one entry.
 pub(crate) fn sample(schema: &Value, fields: &mut usize) -> Value {
     if let Some(first) = schema.get("enum").and_then(|values| values.get(0)) {
         return first.clone();

@@ -1,9 +1,9 @@
-//! Every sub-condition that the status of an HTTPProxy or ExtensionService can have is shown by a golden pair.
+//! Coverage of sub-conditions: each one in the status of an HTTPProxy or ExtensionService has a golden pair.
 
 use std::fs;
 use std::path::Path;
 
-/// Types and reasons, those of Contour first. Each stands in the answer of a golden pair.
+/// Types and reasons, those of Contour first. Each must be in the expected result of a golden pair.
 const ROWS: &[(&str, &[&str])] = &[
     ("Orphaned", &["Orphaned"]),
     (
@@ -23,7 +23,7 @@ const ROWS: &[(&str, &[&str])] = &[
         &[
             "NothingDefined",
             "IgnoredField",
-            // Of ExtensionServices.
+            // Reasons of ExtensionServices.
             "TimeoutPolicyNotValid",
             "UnsupportedProtocol",
             "CircuitBreakerPolicyNotValid",

@@ -1,4 +1,4 @@
-//! One edit changes the statuses of those whom it concerns, each once, and nobody else's.
+//! Scope of status changes: an edit changes only the statuses of the objects that it affects.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use holdfast_engine::settings::Settings;
 use holdfast_engine::testing;
 use serde_json::{Value, json};
 
-/// Trees of a root, two children and a leaf of the first child.
+/// Number of trees, each with a root, two children and a leaf of the first child.
 const TREES: usize = 20;
 
 fn proxy(name: &str, generation: i64, spec: &Value) -> Value {
@@ -43,7 +43,7 @@ fn statuses(engine: &Engine) -> BTreeMap<String, Value> {
     engine.statuses().into_iter().map(|status| (status.object.name.to_string(), status.status)).collect()
 }
 
-/// The objects whose status is another one after the edit.
+/// Returns the objects with a different status after the edit.
 fn changed(engine: &mut Engine, edit: Value) -> Vec<String> {
     let before = statuses(engine);
     engine.handle(testing::event(edit).into_iter().collect());
@@ -61,21 +61,21 @@ fn an_edit_changes_the_statuses_of_those_whom_it_concerns() {
     engine.handle(world().into_iter().filter_map(testing::event).collect());
     assert_eq!(statuses(&engine).len(), 4 * TREES);
     let leaf = |routes: &[Value]| json!({"routes": routes});
-    // A route more: only the generation that was seen is another one.
+    // One more route: only `observedGeneration` changes.
     let routes = [answer("/leaf"), answer("/more")];
     assert_eq!(changed(&mut engine, proxy("leaf-3", 2, &leaf(&routes))), ["leaf-3"]);
-    // The same once more.
+    // The same edit again changes nothing.
     assert_eq!(changed(&mut engine, proxy("leaf-3", 2, &leaf(&routes))), Vec::<String>::new());
-    // A route that takes what another proxy has: that one is told, and the root that includes it.
+    // A route with the conditions of another proxy's route: the statuses of that proxy and of the common root change.
     let routes = [answer("/leaf"), answer("/taken")];
     assert_eq!(changed(&mut engine, proxy("leaf-3", 3, &leaf(&routes))), ["leaf-3", "root-3", "second-3"]);
     let back = [answer("/leaf")];
     assert_eq!(changed(&mut engine, proxy("leaf-3", 4, &leaf(&back))), ["leaf-3", "root-3", "second-3"]);
-    // A fault of its own is nobody else's.
+    // A fault within one proxy changes no other status.
     let broken =
         [answer("/leaf"), json!({"conditions": [{"regex": "["}], "directResponsePolicy": {"statusCode": 200}})];
     assert_eq!(changed(&mut engine, proxy("leaf-3", 5, &leaf(&broken))), ["leaf-3"]);
-    // Whoever is left out is told, and nobody else but the one who left it out.
+    // An orphaned proxy: only its status and the status of the proxy that no longer includes it change.
     let first = json!({"routes": [answer("/first")]});
     assert_eq!(changed(&mut engine, proxy("first-3", 2, &first)), ["first-3", "leaf-3"]);
 }

@@ -1,8 +1,9 @@
-//! A request, traced through the resources as Envoy would: filter chain, virtual host, route, and what comes of it.
+//! Tracing of a request through the published resources, as Envoy matches it: filter chain, virtual host, route.
 //!
-//! `METHOD host[:port]/path[?query] [name=value…] [→ expected]`, where some names are not headers: `gateway`
-//! (`namespace/name`, needed where there are several) and `sni` (the host where unset, none where empty). What is expected are texts that
-//! must stand in the answer, all of those between `&`, of one of the alternatives between `|`.
+//! `METHOD host[:port]/path[?query] [name=value…] [→ expected]`. Each name is a header, except `gateway`
+//! (`namespace/name`, necessary with several Gateways) and `sni` (default: the host; empty: no server name). The
+//! expected answer consists of alternatives separated by `|`, and an alternative of texts separated by `&`. The answer
+//! must contain all texts of one alternative.
 
 use holdfast_engine::engine::Engine;
 use holdfast_xds::{ResourceType, to_json};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::matcher;
 
-/// A request.
+/// A request with its expected answer.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     text: String,
@@ -21,7 +22,7 @@ pub(super) struct Ask {
     request: Request,
 }
 
-/// What routes look at.
+/// The properties of a request that routes match.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     /// Method.
@@ -30,14 +31,14 @@ pub(super) struct Request {
     pub(super) host: String,
     /// Path, without query.
     pub(super) path: String,
-    /// Query parameters, the first of each name counts.
+    /// Query parameters; the first of each name is matched.
     pub(super) query: Vec<(String, String)>,
-    /// Headers, in lower case.
+    /// Headers, with names in lower case.
     pub(super) headers: Vec<(String, String)>,
 }
 
 impl Ask {
-    /// Reads a request.
+    /// Parses a request.
     pub(super) fn read(line: &str) -> Result<Self, String> {
         let (text, expected) = match line.split_once(" → ") {
             Some((text, expected)) => (text, Some(expected.to_owned())),
@@ -79,12 +80,12 @@ impl Ask {
         Ok(ask)
     }
 
-    /// `request → answer`.
+    /// Returns `request → answer`.
     pub(super) fn trace(&self, engine: &Engine) -> Value {
         json!(format!("{} → {}", self.text, self.answer(engine)))
     }
 
-    /// Is the answer what the case expects?
+    /// Checks that the answer is the one that the case expects.
     pub(super) fn check(&self, engine: &Engine) -> Result<(), String> {
         let Some(expected) = &self.expected else { return Ok(()) };
         let answer = self.answer(engine);

@@ -1,15 +1,14 @@
-//! A case: what its file says, as steps of events and what is to be shown.
+//! A golden case: its settings, its steps of events, and the parts of the result to show.
 //!
-//! ```text
-//! # What the case shows, in sentences.
-//! # include: include/class.yaml              files of `golden/` that come first
-//! # settings: replacement=off, mode=cluster  see `setting`
-//! # show: LDS, edges                         what is shown in full: types, edges, statuses, planes; or `brief`
-//! # ask: GET shop.example.com/cart x-a=1     a request whose way is traced through the answer, see `ask`
-//! # acknowledge                              Envoy acknowledges everything
-//! # step: a sentence                         what follows happens later
-//! # delete: Service shop/cart                in a step
-//! ```
+//! The file begins with a comment that describes the case, in sentences. Comments of these forms are directives:
+//!
+//! - `# include: include/class.yaml`: files of `golden/` that are applied first
+//! - `# settings: replacement=off, mode=cluster`: settings, see [`setting`]
+//! - `# show: LDS, edges`: the parts of the result that are shown in full, see [`Case::show`]
+//! - `# ask: GET shop.example.com/cart x-a=1`: a request that is traced through the result, see [`Ask`]
+//! - `# acknowledge`: Envoy acknowledges everything
+//! - `# step: a sentence`: the beginning of a step; its events happen after those of the step before
+//! - `# delete: Service shop/cart`: an object that is deleted in the step
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,33 +23,36 @@ use holdfast_graph::ObjectKey;
 
 use super::ask::Ask;
 
-/// What a file says.
+/// The content of a file.
 pub(super) struct Case {
     /// Settings of the engine.
     pub(super) settings: Settings,
-    /// What is shown in full: short names of xDS types, `edges`, `statuses`; `brief` shows no resources.
+    /// The parts that are shown in full: short names of xDS types, `edges`, `statuses`, `planes`, `bootstrap`.
+    ///
+    /// `brief` shows listeners with routes, and no resources. `trusted` and `by-address` change the xDS settings of
+    /// data planes.
     pub(super) show: BTreeSet<String>,
-    /// Does Envoy acknowledge everything it is sent?
+    /// Whether Envoy acknowledges everything that it receives.
     pub(super) acknowledge: bool,
     /// Requests to trace.
     pub(super) asks: Vec<Ask>,
-    /// What happens, one after the other; never empty.
+    /// The steps in order; never empty.
     pub(super) steps: Vec<Step>,
 }
 
-/// What happens at once.
+/// Events that the engine handles at once.
 #[derive(Default)]
 pub(super) struct Step {
-    /// A sentence; empty for the only step.
+    /// The sentence of the `# step` directive; empty if the case has none.
     pub(super) title: String,
-    /// What happens.
+    /// The events.
     pub(super) events: Vec<Event>,
-    /// Documents that are no objects of ours, with the reason.
+    /// The reasons why documents were skipped: the object is of a foreign kind or has no name.
     pub(super) skipped: Vec<String>,
 }
 
 impl Case {
-    /// Reads a case; files to include stand below `folder`.
+    /// Parses a case; `folder` contains the files to include.
     pub(super) fn read(text: &str, folder: &Path) -> Result<Self, String> {
         let mut case = Self {
             settings: Settings::standalone(),
@@ -84,7 +86,7 @@ impl Case {
                 "delete" => step.events.push(Event::Deleted(key(rest)?)),
                 "step" => {
                     step.take(&std::mem::take(&mut body));
-                    // What comes before the first step belongs to it.
+                    // Everything before the first `# step` belongs to the first step.
                     if step.title.is_empty() {
                         step.title = rest.to_owned();
                     } else {
@@ -113,7 +115,7 @@ impl Step {
     }
 }
 
-/// `# word: rest`, where word is one of ours.
+/// Parses `# word: rest`, with the word in lower case, or `# acknowledge`.
 fn directive(line: &str) -> Option<(&str, &str)> {
     let line = line.strip_prefix("# ")?;
     if line == "acknowledge" {
@@ -154,7 +156,7 @@ fn setting(settings: &mut Settings, entry: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A rate limit service by its name.
+/// Returns the settings of a rate limit service with the given name.
 fn limits(name: &str) -> Result<RateLimits, String> {
     Ok(RateLimits {
         service: key(&format!("ExtensionService {name}"))?,
@@ -170,7 +172,7 @@ fn replacement(settings: &mut Settings) -> &mut Replacement {
     settings.replacement.get_or_insert_default()
 }
 
-/// `Kind namespace/name` or `Kind name`.
+/// Parses `Kind namespace/name` or `Kind name`.
 fn key(text: &str) -> Result<ObjectKey, String> {
     let (kind, name) = text.split_once(' ').ok_or_else(|| format!("{text:?} is not Kind namespace/name"))?;
     let known = KINDS.iter().find(|known| known.kind == kind).ok_or_else(|| format!("{kind} is no kind"))?;

@@ -1,9 +1,9 @@
-//! Two texts, line by line, as `diff -u` shows them.
+//! Line difference of two texts, in the form of `diff -u`.
 
-/// Lines of context around a difference.
+/// Lines of context before and after a difference.
 const CONTEXT: usize = 4;
 
-/// The lines that differ, each with a little around it.
+/// Returns the lines that differ, with lines of context.
 pub(super) fn lines(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let rows = rows(&old, &new);
@@ -25,7 +25,7 @@ pub(super) fn lines(old: &str, new: &str) -> String {
     text
 }
 
-/// Every line with ` `, `-` or `+`, from the longest common subsequence.
+/// Returns every line with its mark, ` `, `-` or `+`, from the longest common subsequence.
 fn rows<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
     let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {

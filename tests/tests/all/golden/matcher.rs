@@ -1,6 +1,7 @@
-//! How Envoy chooses: filter chains by server name, virtual hosts by domain, routes one after the other.
+//! Envoy's matching: filter chains by server name, virtual hosts by domain, routes in order.
 //!
-//! Written from Envoy's documentation and apart from what is tested, so that both must be wrong in the same way.
+//! Written from Envoy's documentation and independent of the code under test: an error remains undetected only if both
+//! contain it.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto>
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::ask::Request;
 
-/// The filter chain for a server name: the precise one, else that of the longest suffix, else the one without.
+/// Returns the filter chain for a server name: the exact name, else the longest suffix, else a chain without names.
 pub(super) fn chain<'a>(listener: &'a Value, sni: &str) -> Result<&'a Value, String> {
     let chains = list(&listener["filterChains"]);
     let rank = |chain: &Value| -> Option<usize> {
@@ -23,7 +24,7 @@ pub(super) fn chain<'a>(listener: &'a Value, sni: &str) -> Result<&'a Value, Str
     best.map(|(_, chain)| chain).ok_or_else(|| format!("no filter chain for {sni}: connection closed"))
 }
 
-/// How well a pattern covers a host; the more the better, `None` where not at all.
+/// Returns the rank of a pattern that covers a host, `None` if it does not. A more specific pattern has a higher rank.
 fn covers(pattern: &str, host: &str) -> Option<usize> {
     match pattern.strip_prefix('*') {
         None if pattern == host => Some(usize::MAX),
@@ -32,7 +33,7 @@ fn covers(pattern: &str, host: &str) -> Option<usize> {
     }
 }
 
-/// What comes of a request at a route configuration.
+/// Returns the answer of a route configuration to a request.
 pub(super) fn answer(table: &Value, request: &Request, tls: bool, port: u64) -> String {
     let hosts = list(&table["virtualHosts"]).iter().filter_map(|host| {
         let domains = list(&host["domains"]).iter();
@@ -61,7 +62,7 @@ pub(super) fn answer(table: &Value, request: &Request, tls: bool, port: u64) -> 
     text
 }
 
-/// The clusters of a route or of a filter for connections, with their shares.
+/// Returns the clusters of a route or of a TCP proxy filter, with their weights.
 pub(super) fn clusters(action: &Value) -> String {
     if let Some(cluster) = action["cluster"].as_str() {
         return cluster.to_owned();
@@ -98,7 +99,7 @@ fn matches(wanted: &Value, request: &Request) -> bool {
 fn value_matches(wanted: &Value, value: Option<&str>) -> bool {
     let missing_is_empty = wanted["treatMissingHeaderAsEmpty"] == Value::Bool(true);
     let Some(value) = value.or(missing_is_empty.then_some("")) else {
-        // Envoy's inverted matches of a header that is not there: present or not is inverted, values never match.
+        // Envoy's inverted match of a missing header: a presence match is inverted, a value match never matches.
         return wanted["invertMatch"] == Value::Bool(true) && wanted["presentMatch"] == Value::Bool(true);
     };
     let text = &wanted["stringMatch"];
@@ -154,7 +155,7 @@ fn location(redirect: &Value, matched: &Value, request: &Request, tls: bool, own
     };
     let scheme = redirect["schemeRedirect"].as_str().unwrap_or(if tls { "https" } else { "http" });
     let host = redirect["hostRedirect"].as_str().filter(|host| !host.is_empty());
-    // The authority of the request keeps its port where nothing else is said.
+    // The authority of the request keeps its port unless the redirect sets a host or a port.
     let kept = if host.is_none() && own_port != if tls { 443 } else { 80 } { Some(own_port) } else { None };
     let port = redirect["portRedirect"].as_u64().filter(|port| *port > 0).or(kept);
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Golden pairs: `golden/<area>/<case>.yaml` holds objects, `<case>.out.yaml` what comes of them.
+//! Golden pairs: `golden/<area>/<case>.yaml` contains objects, `<case>.out.yaml` the expected result.
 //!
-//! A case begins with a comment that says what it shows, in sentences. Comment lines of the form `# word: …` set
-//! things, see [`case`]. `HOLDFAST_GOLDEN=write cargo test -p holdfast-tests golden` writes the answers anew: read
-//! the difference before it is committed.
+//! A case begins with a comment that describes it, in sentences. Comment lines of the form `# word: …` are directives,
+//! see [`case`]. `HOLDFAST_GOLDEN=write cargo test -p holdfast-tests golden` rewrites the expected results: review the
+//! difference before you commit it.
 //!
-//! Each case is translated in three ways (all objects at once, one by one in the opposite order, and after everything
-//! was deleted once), which must agree.
+//! Each case is translated in three ways, which must agree: the objects of each step at once; one object at a time, in
+//! reverse order; and all objects again after every object was deleted.
 
 mod ask;
 mod case;
@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 use case::Case;
 use serde_json::Value;
 
-/// One test an area, so that they run side by side and a failure names its area.
+/// Defines one test for each area: the tests run in parallel, and a failure names its area.
 macro_rules! areas {
     ($($area:ident),* $(,)?) => {
-        /// Every area that has a test.
+        /// The areas with a test.
         const AREAS: &[&str] = &[$(stringify!($area)),*];
         $(#[test]
         fn $area() {
@@ -125,7 +125,7 @@ fn check(area: &str) {
     );
 }
 
-/// A report as text. That it says what it should when it is read again is checked here, for every case.
+/// Returns a report as YAML. For every case, this function checks that the YAML parses to the same report.
 fn text(report: &Value) -> String {
     let text = yaml::write(report);
     let read: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));

@@ -1,4 +1,4 @@
-//! Data planes as they are wanted: every object of a Gateway, without what is the same in all of them.
+//! Desired data planes: the objects of every Gateway, abridged. Hashes are left out.
 
 use holdfast_engine::engine::Engine;
 use holdfast_engine::provision::{self, APPLIED_ANNOTATION, Operator};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::case::Case;
 
-/// The data planes of all Gateways.
+/// Returns the data planes of all Gateways.
 pub(super) fn of(case: &Case, engine: &Engine) -> Value {
     let host = if case.show.contains("by-address") { "2001:db8::1" } else { "holdfast.holdfast-system.svc" };
     let operator = Operator {
@@ -37,7 +37,8 @@ pub(super) fn of(case: &Case, engine: &Engine) -> Value {
     Value::Object(planes.collect())
 }
 
-/// An object, whole where the case shows `planes`, else what tells most of it.
+/// Returns an object: in full if the case shows `planes`, otherwise the ports of a Service or the replicas of a
+/// Deployment.
 fn shown(case: &Case, object: Value) -> (String, Value) {
     let (title, object) = whole(case, object);
     if case.show.contains("planes") {

@@ -1,4 +1,4 @@
-//! What came of a case, as JSON: the Gateways with their resources, statuses, faults, replacements, ways of requests.
+//! The result of a case as JSON: Gateways with their resources, statuses, faults, replacements, traced requests.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,11 @@ use serde_json::{Map, Value, json};
 
 use super::case::{Case, Step};
 
-/// Types that are always shown in full; of the others only the names.
+/// Types with resources that are always shown, abridged. Of other types only names are shown, unless the case shows
+/// them in full.
 const SHOWN: [ResourceType; 2] = [ResourceType::Route, ResourceType::Endpoints];
 
-/// Translates a case step by step; every step is compared with other ways to the same objects.
+/// Translates a case step by step, and compares every step with other ways to the same objects.
 pub(super) fn of(case: &Case) -> Result<Value, String> {
     let mut engine = Engine::new(case.settings.clone());
     let mut world: BTreeMap<ObjectKey, Event> = BTreeMap::new();
@@ -43,7 +44,7 @@ pub(super) fn of(case: &Case) -> Result<Value, String> {
     if reports.len() == 1 {
         return Ok(reports.remove(0));
     }
-    // Of later steps only what became different.
+    // A later step shows only differences from the step before.
     for at in (1..reports.len()).rev() {
         let (earlier, later) = reports.split_at_mut(at);
         without_repeats(&earlier[at - 1], &mut later[0]);
@@ -58,7 +59,7 @@ fn without_repeats(earlier: &Value, later: &mut Value) {
             None => {
                 fields.insert(name.clone(), json!("(no more)"));
             }
-            // What was done is of its step.
+            // Actions belong to their step.
             Some(_) if name == "actions" => {}
             Some(new) if new == old => {
                 fields.remove(name);
@@ -73,7 +74,8 @@ fn without_repeats(earlier: &Value, later: &mut Value) {
     }
 }
 
-/// What is not served as written is told; and the outcome depends on the objects only: not on the order in which they came, nor on what was there before.
+/// Checks that every deviation from the written objects has a fault, and that the result depends only on the objects:
+/// not on the order of events, nor on earlier objects.
 fn agree(case: &Case, engine: &Engine, world: &BTreeMap<ObjectKey, Event>) -> Result<(), String> {
     let untold = testing::untold(engine);
     if !untold.is_empty() {
@@ -135,7 +137,8 @@ fn report(case: &Case, step: &Step, engine: &Engine, actions: &[Action]) -> Valu
     report
 }
 
-/// What Envoys are given; what goes to the store or the probe is no part of a golden pair.
+/// Returns an action that changes the configuration of Envoys. Actions for the store or the probe are not part of a
+/// golden pair.
 fn action(action: &Action) -> Option<Value> {
     match action {
         Action::Publish { gateway, .. } => Some(json!(format!("publish {gateway}"))),
@@ -144,7 +147,7 @@ fn action(action: &Action) -> Option<Value> {
     }
 }
 
-/// Everything that follows from the objects.
+/// Returns everything that is derived from the objects.
 fn state(case: &Case, engine: &Engine) -> Value {
     let mut fields = Map::new();
     let views = engine.gateways();
@@ -233,7 +236,7 @@ fn resources(case: &Case, snapshot: &Snapshot, kind: ResourceType) -> Option<(St
     Some((kind.short_name().into(), value))
 }
 
-/// Leaves out what is the same everywhere; anything else than that stays.
+/// Removes names that are shown elsewhere, and fields with their usual constant; any other value stays.
 fn abridge(body: &mut Value) {
     let constants = [("ignorePortInHostMatching", json!(true)), ("validateClusters", json!(false))];
     let in_routes = [("clusterNotFoundResponseCode", json!("INTERNAL_SERVER_ERROR")), ("timeout", json!("0s"))];
@@ -257,7 +260,7 @@ fn abridge(body: &mut Value) {
     }
 }
 
-/// Keys in order, whatever map JSON is built with; the one long text that stands everywhere is named.
+/// Sorts keys, for any map type of `serde_json`, and replaces the long body of replaced routes by a short name.
 fn canonical(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -270,7 +273,7 @@ fn canonical(value: Value) -> Value {
     }
 }
 
-/// Is it the body of replaced routes, whichever kind of route it names?
+/// Checks whether a text is the body of replaced routes, for any kind of route.
 fn is_body(text: &str) -> bool {
     let named = |kind: &str| *text == *body_for(&INVALID_ROUTE_RESPONSE_BODY.into(), kind);
     ["HTTPRoute", "GRPCRoute", "HTTPProxy"].into_iter().any(named)
@@ -301,7 +304,7 @@ fn short(key: &ObjectKey) -> String {
     format!("{} {}", key.kind, key.namespaced_name())
 }
 
-/// Does a status say nothing but that all is well, as far as Envoy has answered?
+/// Checks whether a status reports no problem, as far as Envoy has answered.
 fn is_fine(status: &Value) -> bool {
     match status {
         Value::Object(fields) if fields.contains_key("reason") => match fields["type"].as_str().unwrap() {
@@ -316,7 +319,7 @@ fn is_fine(status: &Value) -> bool {
     }
 }
 
-/// Takes out what is fine, and defaults of references.
+/// Removes conditions that report no problem, and defaults of references.
 fn only_told(status: &mut Value) {
     let defaults = [("controllerName", CONTROLLER_NAME), ("group", "gateway.networking.k8s.io"), ("kind", "Gateway")];
     match status {
@@ -332,12 +335,12 @@ fn only_told(status: &mut Value) {
     }
 }
 
-/// A status with each condition on a line.
+/// Returns a status with each condition on one line.
 fn compact(status: Value) -> Value {
     match status {
         Value::Object(fields) => {
             let mut fields = fields;
-            // The same of every class.
+            // Every GatewayClass has the same features.
             fields.remove("supportedFeatures");
             if let Some(conditions) = fields.remove("conditions") {
                 fields.extend(conditions.as_array().unwrap().iter().map(condition));
@@ -353,7 +356,7 @@ fn compact(status: Value) -> Value {
     }
 }
 
-/// Errors and warnings of a condition, each on a line.
+/// Returns the errors and warnings of a condition, each on one line.
 fn sub_conditions(condition: &Value) -> impl Iterator<Item = (&'static str, Value)> {
     ["errors", "warnings"].into_iter().filter_map(move |kind| {
         let line = |sub: &Value| {

@@ -1,11 +1,11 @@
-//! Writes YAML for people who compare it: keys in order, what is short on one line.
+//! YAML for review: keys in order, short values on one line.
 
 use serde_json::Value;
 
-/// Columns of a line that holds more than one value.
+/// Limit in columns of a line with more than one value.
 const WIDTH: usize = 120;
 
-/// A value as YAML, ending with a line break.
+/// Returns a value as YAML, with a line break at the end.
 pub(super) fn write(value: &Value) -> String {
     let mut text = String::new();
     block(value, 0, &mut text);
@@ -35,7 +35,7 @@ fn block(value: &Value, indent: usize, text: &mut String) {
     }
 }
 
-/// `key: value` where it is short, else the key with the value below it.
+/// Writes a short value as `key: value`, any other value below its key.
 fn entry(key: &str, value: &Value, indent: usize, text: &mut String) {
     let line = flow(value);
     text.push_str(key);
@@ -90,7 +90,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// Text as it is where nobody could take it for anything else, otherwise in quotation marks.
+/// Returns a text unchanged if it cannot be read as another value, otherwise in quotation marks.
 fn scalar(text: &str) -> String {
     let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@+()=;^$ ".contains(c);

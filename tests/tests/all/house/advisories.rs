@@ -1,4 +1,4 @@
-//! Advisories that are accepted: the table of SECURITY.md, `deny.toml` and the lock file agree.
+//! Accepted advisories: the table of SECURITY.md, `deny.toml` and the lock file agree.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,11 +1,11 @@
-//! Which crate may use which, and where versions stand.
+//! Dependencies between crates, and the place of dependency versions.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use super::{none, top};
 
-/// The arrows of `docs/architecture.md`: a crate, and those of ours that it may use.
+/// The arrows of `docs/architecture.md`: each crate, and the crates of this repository that it may use.
 const ARROWS: [(&str, &[&str]); 4] =
     [("graph", &[]), ("store", &["graph"]), ("xds", &["graph"]), ("engine", &["graph", "store", "xds"])];
 
@@ -18,7 +18,7 @@ fn crates_use_only_what_the_arrows_allow() {
     let mut offences = Vec::new();
     for (member, allowed) in ARROWS {
         let manifest = manifest(member);
-        // Tests may use what they like.
+        // Tests may use any crate.
         let manifest = manifest.split("[dev-dependencies]").next().unwrap();
         for (other, _) in ARROWS {
             let used =
@@ -47,14 +47,14 @@ fn versions_stand_at_the_root_only() {
     none("members take versions from the workspace", offences);
 }
 
-/// The lines of each package of a lock file, by the first two: name and version.
+/// Returns the lines of each package of a lock file, by its first two lines: name and version.
 fn locked(file: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(top().join(file)).unwrap();
     let packages = text.split("[[package]]\n").skip(1);
     packages.map(|lines| (lines.lines().take(2).collect::<Vec<_>>().join(" "), lines.to_owned())).collect()
 }
 
-/// The fuzz targets are a workspace of their own, so that its lock file can differ from the one of the product.
+/// The fuzz targets are a separate workspace: its lock file could differ from the lock file of the product.
 #[test]
 fn fuzz_targets_are_built_with_the_versions_of_the_product() {
     let (product, fuzz) = (locked("Cargo.lock"), locked("fuzz/Cargo.lock"));

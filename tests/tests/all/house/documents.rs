@@ -1,4 +1,4 @@
-//! What documents say of the code is so: tests that they name exist, kinds that are read are told.
+//! Documents against the code: named tests exist, and the reference describes every kind.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::{files, none, top};
 
-/// Names of functions anywhere in the sources.
+/// Returns the names of all functions in the sources.
 fn functions() -> BTreeSet<String> {
     let definition = Regex::new(r"\bfn (\w+)").unwrap();
     let rooms = ["graph", "store", "xds", "engine", "tests", "scenario-tests"];

@@ -1,14 +1,14 @@
-//! What every source file owes its reader, and what stands at the top level.
+//! Requirements for every source file, and the entries of the top-level folder.
 
 use std::fs;
 
 use super::{files, none, shown, top};
 
-/// Lines of one source file.
+/// Limit in lines of a source file.
 const LINES_MAX: usize = 800;
-/// The folders of sources.
+/// Folders with sources.
 const ROOMS: [&str; 6] = ["graph", "store", "xds", "engine", "tests", "scenario-tests"];
-/// What may stand at the top level.
+/// Allowed entries of the top-level folder.
 const TOP: [&str; 19] = [
     "Cargo.toml",
     "Cargo.lock",

@@ -1,4 +1,4 @@
-//! Links between documents lead somewhere.
+//! Links between documents: every target exists.
 
 use std::fs;
 

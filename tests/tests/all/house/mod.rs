@@ -1,4 +1,4 @@
-//! The rules of the house, as tests: what must not be in which room, and what every file owes its reader.
+//! Rules of the code base, as tests: forbidden code in each folder, and requirements for every file.
 
 mod advisories;
 mod arrows;
@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// The top of the repository.
+/// Returns the top-level folder of the repository.
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Every file below a folder with one of these endings, in order; what is built and what is hidden is passed over.
+/// Returns every file below a folder with one of these endings, sorted. Folders with build output, fuzzing data or a
+/// hidden name are skipped.
 fn files(below: &str, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![top().join(below)];
@@ -40,12 +41,13 @@ fn files(below: &str, endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// The path from the top, as messages show it.
+/// Returns the path relative to the top-level folder, for messages.
 fn shown(path: &Path) -> String {
     path.strip_prefix(top()).unwrap().to_str().unwrap().to_owned()
 }
 
-/// The text of a file without its tests and comments: what is before `#[cfg(test)]`, without lines that begin with `//`.
+/// Returns the text of a file without its tests and comments: the part before the test module, without lines that
+/// begin with `//`.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let tests = Regex::new(r"#\[cfg\(test\)\]\n(#\[allow.*\]\n)?mod tests \{").unwrap();
@@ -53,7 +55,7 @@ fn code(path: &Path) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// Fails with all offences at once.
+/// Fails with a list of all offences.
 fn none(rule: &str, offences: Vec<String>) {
     assert!(offences.is_empty(), "{rule}:\n  {}", offences.join("\n  "));
 }

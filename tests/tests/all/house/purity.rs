@@ -1,10 +1,11 @@
-//! Where there is no I/O, no clock, no randomness and no `async`; and who never names a Kubernetes kind.
+//! Limits of the deciding code: no I/O, no clock, no randomness and no `async`. Only the named files and crates use
+//! kinds of Kubernetes, clusters with DNS, and regex budgets.
 
 use regex::Regex;
 
 use super::{code, files, none, shown};
 
-/// Files outside of `engine/src/run/` that do I/O, with the reason.
+/// Files outside of `engine/src/run/` that perform I/O, with the reason.
 const ALLOWED: [(&str, &str); 11] = [
     ("xds/src/server.rs", "tonic around the state machine"),
     ("xds/src/ads.rs", "the RPCs of the aggregated stream"),
@@ -41,7 +42,8 @@ fn deciding_code_does_no_io_and_reads_no_clock() {
     none("I/O, clocks, randomness and async stand in run/ and a few named files only", offences);
 }
 
-/// The files that make clusters with hosts which Envoy looks up; each of these clusters needs a wall (decision 21).
+/// The files that create clusters with hosts that Envoy looks up; each of these clusters needs a wall: an address
+/// filter (decision 21).
 const LOOKED_UP: [&str; 2] = ["engine/src/features/wall.rs", "engine/src/features/forward_proxy.rs"];
 
 #[test]
@@ -68,7 +70,7 @@ fn names_are_looked_up_behind_a_wall_only() {
 #[test]
 fn only_the_engine_names_kinds_of_kubernetes() {
     let kinds: Vec<&str> = holdfast_engine::apis::KINDS.iter().map(|kind| kind.kind).collect();
-    // Gateway is also the word for what a fleet belongs to, Secret also a type of xDS.
+    // Some kinds have another meaning in these crates: a fleet belongs to a Gateway, and Secret is also a type of xDS.
     let kinds = kinds.into_iter().filter(|kind| !["Gateway", "Secret", "Namespace", "Service"].contains(kind));
     let named = Regex::new(&format!(r"\b({})\b", kinds.collect::<Vec<_>>().join("|"))).unwrap();
     let sources = ["graph/src", "store/src", "xds/src"].into_iter().flat_map(|room| files(room, &[".rs"]));
@@ -84,7 +86,7 @@ fn only_the_engine_names_kinds_of_kubernetes() {
     none("xds, store and graph name no Kubernetes kind", offences);
 }
 
-/// Where the regular expressions of an object get their steps, and of which object.
+/// The files that create the step budget for the regular expressions of an object, with the object.
 const BUDGETS: [(&str, &str); 5] = [
     ("engine/src/translate/route.rs", "an HTTPRoute or GRPCRoute"),
     ("engine/src/translate/today.rs", "the desired version of one of which another is read"),

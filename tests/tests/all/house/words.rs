@@ -1,4 +1,4 @@
-//! Words that must not stand in what is committed.
+//! Words that must not be committed.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! kgateway's kinds are known as its own schemas have them: every field decodes, and none is passed over in silence.
+//! kgateway's kinds against kgateway's schemas: every field decodes, and no field is silently ignored.
 
 mod shown;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::contour::sample;
 
-/// The schemas, from kgateway.
+/// The schemas of kgateway.
 const SCHEMAS: &str = include_str!("schemas.yaml");
 
 #[test]
@@ -25,12 +25,12 @@ fn every_field_of_the_schemas_is_known() {
         });
         match decode(document, None) {
             Decoded::Object(_, faults) => {
-                // What is known and not served is told as well.
+                // Fields that are known and not served have a fault, too.
                 let known = |fault: &Fault| {
                     fault.reason == "NotServed"
                         || fault.message.contains("served by this")
                         || fault.field == "spec.status"
-                        // The sample has everything, also what excludes each other.
+                        // The sample has all fields, including mutually exclusive ones.
                         || fault.message.contains("only one of")
                         || fault.message.contains("exactly one of")
                 };
@@ -63,7 +63,7 @@ fn what_cannot_be_read_of_a_policy_is_kept_with_its_targets() {
     assert!(faults.iter().all(|fault| fault.is_error()), "{faults:?}");
 }
 
-/// The fields that protect, each with a type that it cannot have.
+/// The fields that protect, by kind; the test sets each of them to values of wrong types.
 const PROTECTING: [(&str, &[&str]); 4] = [
     (
         "TrafficPolicy",

@@ -1,6 +1,6 @@
-//! Every field of kgateway's kinds, and every reason that policies can have, is shown by a golden pair.
+//! Coverage by golden pairs: every field of kgateway's kinds, and every reason in the status of policies.
 //!
-//! Whoever adds a field to the schemas adds a pair that has it, or says here that it closes.
+//! A new field of the schemas needs a golden pair that contains it, or an entry in [`CLOSING`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::SCHEMAS;
 
-/// Fields that close, or have no effect, as a whole: of what is below them nothing need be shown.
+/// Fields that close, or have no effect, as a whole: the fields below them need no golden pair.
 const CLOSING: &[(&str, &str)] = &[
     ("Backend", "spec.aws"),
     ("Backend", "spec.dynamicForwardProxy"),
@@ -23,7 +23,7 @@ const CLOSING: &[(&str, &str)] = &[
     ("TrafficPolicy", "spec.transformation.request.body"),
 ];
 
-/// What is read in the same way wherever it stands: it is shown where it is shown once.
+/// Fields that are decoded in the same way at several places: a golden pair for one place is enough.
 const SAME: &[(&str, &str)] = &[
     ("spec.perPort[].listener", "spec.default"),
     (".andFilter[]", ""),
@@ -65,7 +65,7 @@ fn folded(path: &str) -> String {
     SAME.iter().fold(path.to_owned(), |path, (one, other)| path.replace(one, other))
 }
 
-/// The fields of a schema below which there are no others.
+/// Collects the fields of a schema without fields below them.
 fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
     if schema["type"] == "array" {
         leaves(&schema["items"], &format!("{path}[]"), found);
@@ -76,7 +76,7 @@ fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// All fields of a value, those between among them.
+/// Collects all fields of a value, including those with fields below them.
 fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     found.insert(folded(path));
     match value {
@@ -88,7 +88,7 @@ fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The golden files of every area that are answers, or that are not.
+/// Returns the golden files of every area: the expected results, or the cases.
 fn golden(answers: bool) -> Vec<String> {
     let read =
         |folder: &Path| -> Vec<PathBuf> { fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect() };
@@ -103,7 +103,7 @@ fn golden(answers: bool) -> Vec<String> {
 fn every_field_has_a_golden_pair() {
     let schemas = testing::documents(SCHEMAS).remove(0);
     let mut shown: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    // A case may have several steps, between which nothing ends a document.
+    // A case may have several steps, without a document separator between them.
     let cases = golden(false).into_iter().map(|text| text.replace("\n# step", "\n---\n# step"));
     for document in cases.flat_map(|text| testing::documents(&text)) {
         let api = document["apiVersion"].as_str().unwrap_or_default();
@@ -126,7 +126,7 @@ fn every_field_has_a_golden_pair() {
     assert!(bare.is_empty(), "no golden pair shows {bare:#?}");
 }
 
-/// Types and what their statuses and reasons can be.
+/// Condition types with their possible statuses and reasons.
 const CONDITIONS: &[(&str, &[&str])] = &[
     ("Accepted", &["True Valid", "True Accepted", "False Invalid", "False Conflicted", "False Pending"]),
     ("Accepted", &["False ListenerReplaced", "False GatewayReplaced", "False NoValidCACertificate"]),

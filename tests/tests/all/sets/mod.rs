@@ -1,4 +1,4 @@
-//! ListenerSet, and what a Gateway says of it, are known as Gateway API's own schemas have them: every field decodes.
+//! ListenerSet and Gateway against Gateway API's schemas: every field decodes.
 
 use holdfast_engine::apis::{Decoded, decode};
 use holdfast_engine::testing;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::contour::sample;
 
-/// The schemas, from Gateway API.
+/// The schemas of Gateway API.
 const SCHEMAS: &str = include_str!("schemas.yaml");
 
 #[test]

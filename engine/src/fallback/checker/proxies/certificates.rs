@@ -1,4 +1,5 @@
-//! Certificates of hosts: named by a root of today, in its own namespace or delegated to it today.
+//! Audit of certificates of hosts: a current root must name the certificate, in its own namespace or with a current
+//! delegation.
 
 use holdfast_graph::ObjectKey;
 
@@ -8,8 +9,8 @@ use crate::apis::Body;
 use crate::apis::contour::virtual_host::Tls;
 use crate::fallback::world::World;
 
-/// Why no root of today may have this certificate for its host; nothing where one may. Without a host: for clients that
-/// name none.
+/// Returns why no current root may use this certificate for its host; `None` if one may. `host` is `None` for clients
+/// that send no server name.
 pub(in super::super) fn wrong(
     host: Option<&str>,
     secret: &ObjectKey,
@@ -35,7 +36,7 @@ pub(in super::super) fn wrong(
     Some(why)
 }
 
-/// Does a root of today ask the clients of its host for certificates?
+/// Checks whether a current root requires client certificates for its host.
 pub(in super::super) fn asks_clients(host: &str, world: &World<'_>, today: &Today<'_>) -> bool {
     let mut roots = world.translator.roots_of_host(host);
     roots.any(|root| tls(root, today).is_some_and(|tls| tls.client_validation.is_some()))

@@ -1,8 +1,9 @@
-//! What guards the routes of a host: whoever would get the requests of a route of today has what guards that route.
+//! Audit of the guards of a host: every route that would receive the requests of a current route must have the guards
+//! of that route.
 //!
-//! What is demanded is read from today's proxies as they are written, also where they cannot be translated; what is
-//! there from the routes as they would be served and from the proxy that stands in. A new guard is a line in
-//! [`Demand::lacking`].
+//! Required guards are read from the written form of the current proxies, even if these cannot be translated. Actual
+//! guards are read from the routes as they would be served, and from the stand-in version of the proxy. A new guard is
+//! a condition in [`Demand::lacking`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use crate::model::{Action, Route};
 use crate::translate::overlay::Overlay;
 use crate::translate::route::RoutePlan;
 
-/// Routes of stand-ins that would answer requests without what guards these today.
+/// Returns objections to routes of stand-in versions that would answer requests without the guards that the desired
+/// routes have.
 pub(super) fn check(
     root: &HttpProxy,
     desired: &RoutePlan,
@@ -54,12 +56,12 @@ pub(super) fn check(
             let Some(lost) = demand.lacking(route, then) else { continue };
             let meet = may_meet(&route.matches, &wanted.matches);
             if meet && (both.is_form_of(route, wanted) || both.gets_requests_of(route, wanted)) {
-                // Who gives up a guarded route leaves its requests to others, who are not to blame.
+                // A proxy that gives up a guarded route leaves its requests to other proxies, which are not at fault.
                 let node = match is_stand_in(route) {
                     true => Node::section(route.key.clone(), route.section.clone()),
                     false => Node::whole(wanted.key.clone()),
                 };
-                let why = format!("{lost} that {} of {} asks for today is not in it", wanted.section, wanted.key);
+                let why = format!("it lacks {lost}, which {} of {} requires today", wanted.section, wanted.key);
                 found.insert(Objection::new(node, About::Security, why));
             }
         }
@@ -67,18 +69,18 @@ pub(super) fn check(
     found
 }
 
-/// A route as it is written.
+/// A route in its written form.
 #[derive(Clone, Copy)]
 enum Entry<'a> {
     Known(&'a Written),
-    /// What guards it cannot be told.
+    /// The guards of the route cannot be read.
     Unknown,
-    /// Nobody wrote it: it answers for an include or a host.
+    /// No route is written: it is a direct response for an include or a host.
     None,
 }
 
 fn written<'a>(route: &Route, today: &Today<'a>) -> Entry<'a> {
-    // What cannot be read at all asks for nothing that could be compared.
+    // A proxy that cannot be read at all requires nothing that could be compared.
     proxy(&route.key, today).map_or(Entry::None, |proxy| entry(proxy, &route.section))
 }
 
@@ -92,7 +94,7 @@ fn entry<'a>(proxy: &'a HttpProxy, section: &str) -> Entry<'a> {
     }
 }
 
-/// What guards a host.
+/// The guards of a host.
 struct Guarded {
     addresses: Addresses,
     tls: bool,
@@ -107,12 +109,12 @@ impl Guarded {
     }
 }
 
-/// Who may come in, by address.
+/// The access list by address.
 #[derive(PartialEq)]
 enum Addresses {
     Everybody,
     Some(IpFilter),
-    /// Nobody can tell.
+    /// The list cannot be read.
     Unknown,
 }
 
@@ -136,16 +138,16 @@ fn addresses(allow: &Option<Vec<IpFilterPolicy>>, deny: &Option<Vec<IpFilterPoli
     }
 }
 
-/// What guards one route of today.
+/// The guards that one current route requires.
 struct Demand<'a> {
     written: Entry<'a>,
-    /// The same as it is desired, which may be closed.
+    /// The desired form of the route, which may be closed.
     wanted: &'a Route,
     host: &'a Guarded,
 }
 
 impl Demand<'_> {
-    /// Can nobody lack anything of it? A route that somebody wrote may ask for less than others too.
+    /// Checks whether no route can lack any of these guards. A written route may also forbid what other routes allow.
     fn is_empty(&self) -> bool {
         matches!(self.written, Entry::None)
             && self.wanted.guards.is_empty()
@@ -153,7 +155,7 @@ impl Demand<'_> {
             && !self.host.tls
     }
 
-    /// What of it a route that forwards lacks, in a word.
+    /// Returns, in a word, the guard that a forwarding route lacks; `None` if it lacks none.
     fn lacking(&self, route: &Route, then: Entry<'_>) -> Option<String> {
         let (wanted, then) = match (self.written, then) {
             (Entry::None, _) => (&Written::default(), None),
@@ -161,7 +163,7 @@ impl Demand<'_> {
             (Entry::Known(wanted), Entry::Known(then)) => (wanted, Some(then)),
             (Entry::Known(wanted), Entry::None) => (wanted, None),
         };
-        // All of it: a new field does not compile before it is classified here.
+        // Exhaustive: a new field does not compile before it is classified here.
         let Written {
             conditions: _,
             services: _,
@@ -239,7 +241,7 @@ impl Demand<'_> {
             let mut wanted = removed.chain(overwritten.map(|header| &header.name));
             wanted.find(|wanted| !gone.iter().any(|name| name.eq_ignore_ascii_case(wanted))).cloned()
         };
-        // The host is overwritten where requests are forwarded, and not as a header.
+        // Overwriting the host is a property of forwarding, and not a header edit.
         let rewrites = match &route.action {
             Action::Forward(forward) => forward.rewrite.host.is_some(),
             Action::Redirect(_) | Action::Respond(_) => false,
@@ -253,15 +255,15 @@ impl Demand<'_> {
     }
 }
 
-/// A host as it is desired, and as it would be served.
+/// A host in its desired form, and in the form in which it would be served.
 struct Both<'a> {
     desired: &'a RoutePlan,
     served: &'a RoutePlan,
 }
 
 impl Both<'_> {
-    /// Does a served route stand in for this desired one: for the same requests, or, where neither's are the other
-    /// version's, at its place?
+    /// Checks whether a served route is a form of this desired one: it has the same matches, or it has the same section
+    /// and neither plan has the other's matches.
     fn is_form_of(&self, route: &Route, wanted: &Route) -> bool {
         let has = |plan: &RoutePlan, of: &Route| {
             plan.routes.iter().any(|other| other.route.key == of.key && other.route.matches == of.matches)
@@ -270,7 +272,7 @@ impl Both<'_> {
         route.matches == wanted.matches || (at_its_place() && !has(self.desired, route) && !has(self.served, wanted))
     }
 
-    /// Would a served route get requests that go to this desired one?
+    /// Checks whether a served route would receive requests of this desired one.
     fn gets_requests_of(&self, route: &Route, wanted: &Route) -> bool {
         let is_own = |other: &Route| {
             other.matches == route.matches

@@ -1,4 +1,4 @@
-//! Who is included by whom today, and below which prefixes: walked anew over the objects.
+//! Includes of current HTTPProxies, with their prefixes, computed again from the objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,18 @@ use crate::object::Object;
 use crate::translate::overlay::Overlay;
 use crate::translate::proxy::is_ours;
 
-/// So many includes of one root are followed.
+/// Limit of includes that are followed for one root.
 const FOLLOWED_MAX: usize = 20_000;
-/// So deep they go.
+/// Limit of the depth of includes.
 const DEPTH_MAX: usize = 64;
 
-/// The proxies that take part in a host.
+/// The proxies that take part in a host, with their prefixes.
 pub(super) struct Included {
     prefixes: BTreeMap<ObjectKey, BTreeSet<String>>,
 }
 
 impl Included {
-    /// Those of a root.
+    /// Returns the proxies that a root includes, and the root itself.
     pub(super) fn of<'a>(root: &ObjectKey, proxy: &'a HttpProxy, overlay: &'a Overlay, today: &'a Today<'_>) -> Self {
         let mut included = Self { prefixes: BTreeMap::from([(root.clone(), BTreeSet::from([String::new()]))]) };
         let mut next = vec![(vec![root.clone()], String::new(), proxy)];
@@ -56,13 +56,13 @@ impl Included {
         included
     }
 
-    /// Below which prefixes a proxy takes part; nothing where it does not.
+    /// Returns the prefixes below which a proxy takes part; `None` if it does not take part.
     pub(super) fn prefixes(&self, key: &ObjectKey) -> Option<&BTreeSet<String>> {
         self.prefixes.get(key)
     }
 }
 
-/// A proxy of today; one that cannot be read as it stands in for itself.
+/// Returns the current version of a proxy, or its stand-in version if the current one cannot be read.
 fn readable<'a>(key: &ObjectKey, overlay: &'a Overlay, today: &'a Today<'_>) -> Option<&'a HttpProxy> {
     let stand_in = || overlay.objects.get(key).filter(|_| today.is_unusable(key));
     match &today.object(key).or_else(stand_in)?.body {
@@ -71,7 +71,7 @@ fn readable<'a>(key: &ObjectKey, overlay: &'a Overlay, today: &'a Today<'_>) -> 
     }
 }
 
-/// Is a root of today one that claims its host?
+/// Checks whether the current version of a root claims its host.
 pub(super) fn is_served(root: &ObjectKey, today: &Today<'_>, world: &World<'_>) -> bool {
     let Some(object) = today.object(root) else { return false };
     let Object { body: Body::HttpProxy(proxy), .. } = &**object else { return false };

@@ -1,8 +1,8 @@
-//! HTTPProxies: nobody's routes but those of proxies that take part today, at the host of today, below the prefixes of
-//! today's includes, with what guards them today.
+//! Audit of HTTPProxies: only proxies that take part now may have routes, at their current host, below the prefixes of
+//! the current includes, with their current guards.
 //!
-//! Hosts, includes and delegations are read anew from the objects; a root with all that it includes is looked at as one,
-//! since a request that one proxy gives up goes to another one's route.
+//! Hosts, includes and delegations are read again from the objects. A root with all proxies that it includes is checked
+//! as one, because a request that one proxy gives up goes to a route of another one.
 
 mod certificates;
 mod guards;
@@ -28,7 +28,7 @@ use crate::translate::route::RoutePlan;
 use crate::translate::table::TableName;
 use includes::Included;
 
-/// The roots whose routes the overlay touches.
+/// Returns the roots with routes that the overlay affects.
 pub(super) fn roots(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {
     let mut roots = BTreeSet::new();
     for key in overlay.keys() {
@@ -41,7 +41,7 @@ pub(super) fn roots(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey>
     roots
 }
 
-/// Everything that is wrong with a root and all that it includes, as they would be served.
+/// Returns all objections to a root and the proxies that it includes, in the form in which they would be served.
 pub(super) fn check(root: &ObjectKey, overlay: &Overlay, world: &World<'_>, today: &Today<'_>) -> BTreeSet<Objection> {
     match world.translator.try_root(root, overlay, world.objects) {
         Some(plan) => compare(root, &plan, overlay, world, today),
@@ -49,7 +49,7 @@ pub(super) fn check(root: &ObjectKey, overlay: &Overlay, world: &World<'_>, toda
     }
 }
 
-/// What is wrong with a plan of a root.
+/// Returns objections to a plan of a root.
 pub(super) fn compare(
     root: &ObjectKey,
     plan: &RoutePlan,
@@ -101,7 +101,7 @@ pub(super) fn compare(
     found
 }
 
-/// A proxy of today.
+/// Returns the current version of a proxy.
 fn proxy<'a>(key: &ObjectKey, today: &Today<'a>) -> Option<&'a HttpProxy> {
     match &today.object(key)?.body {
         Body::HttpProxy(proxy) => Some(proxy),
@@ -109,12 +109,12 @@ fn proxy<'a>(key: &ObjectKey, today: &Today<'a>) -> Option<&'a HttpProxy> {
     }
 }
 
-/// Does a route give requests to anybody?
+/// Checks whether the action of a route is anything other than a direct response.
 fn is_open(route: &Route) -> bool {
     !matches!(route.action, Action::Respond(_))
 }
 
-/// What is wrong with the places of a root.
+/// Returns the objection to the places of a root.
 fn host(root: &ObjectKey, proxy: &HttpProxy, plan: &RoutePlan, world: &World<'_>, today: &Today<'_>) -> Option<String> {
     if !plan.routes.iter().any(|rendered| is_open(&rendered.route)) {
         return None;
@@ -123,10 +123,10 @@ fn host(root: &ObjectKey, proxy: &HttpProxy, plan: &RoutePlan, world: &World<'_>
     let tls = host.written.as_ref().and_then(|written| written.tls.as_ref());
     for (gateway, table, stands_for) in &plan.places {
         if gateway != world.gateway || stands_for.domain() != &*host.fqdn {
-            return Some(format!("it would stand for host {:?}, which it does not claim today", stands_for.domain()));
+            return Some(format!("it would serve host {:?}, which it does not claim today", stands_for.domain()));
         }
         if matches!(table, TableName::Listener(_)) && tls.is_none() {
-            return Some("it would be served with TLS, which it does not ask for today".into());
+            return Some("it would be served with TLS, which it does not request today".into());
         }
     }
     let others = world.translator.roots_of_host(&host.fqdn).filter(|other| *other != root);
@@ -134,7 +134,7 @@ fn host(root: &ObjectKey, proxy: &HttpProxy, plan: &RoutePlan, world: &World<'_>
     rivals.next().map(|other| format!("{other} claims the same host today"))
 }
 
-/// Does a route take only paths below a prefix, as far as that can be told?
+/// Checks whether a route accepts only paths below a prefix, as far as this can be determined.
 fn is_below(path: &PathMatch, prefix: &str) -> bool {
     let literal;
     let text: &str = match path {

@@ -1,4 +1,4 @@
-//! The planner against its checker, and plans that were spoilt on purpose.
+//! Tests of the planner against its audit, and of plans that were modified to be wrong.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -26,12 +26,12 @@ fn secret() -> ObjectKey {
     ObjectKey::new("", "Secret", "infra", "wildcard")
 }
 
-/// Everything good, and proven.
+/// A valid configuration, with all content proven.
 fn good() -> Plans {
     Plans::new(&mut |_| 0)
 }
 
-/// A rule of the route was broken, so that its last valid version stands in.
+/// A configuration with a broken rule in the route, so that the last valid version of the route is served.
 fn broken() -> Plans {
     let mut plans = good();
     plans.edit(CART, "/spec/rules/2/matches/0/path/value", json!("/a/["));

@@ -1,5 +1,5 @@
-//! Random pairs of versions: planner and audit agree on each, and what both accept lacks nothing that the desired version
-//! has.
+//! Random pairs of versions: planner and audit agree on each pair, and a version that both accept lacks no protection
+//! of the desired version.
 
 use serde_json::{Map, Value, json};
 
@@ -9,10 +9,10 @@ use crate::engine::Event;
 use crate::fallback::protection::{Context, lost, trusts_earlier_lists};
 use crate::object::Object;
 
-/// Pairs of each kind where nothing else is said.
+/// The number of pairs of each kind.
 const PAIRS: u64 = 4000;
 
-/// A field, as a JSON pointer below `spec`, with the values that it may have.
+/// A field, as a JSON pointer below `spec`, with its possible values.
 type Field = (&'static str, Vec<Value>);
 
 fn traffic_fields() -> Vec<Field> {
@@ -166,7 +166,7 @@ fn authority_fields() -> Vec<Field> {
     vec![("validation", validations), ("options", vec![json!({"a.test/one": "x"}), json!({"a.test/one": "y"})])]
 }
 
-/// An object with some of the fields.
+/// Returns an object with some of the fields.
 fn object(kind: &str, fields: &[Field], choose: &mut impl FnMut(usize) -> usize) -> Object {
     let mut spec = Map::new();
     for (name, values) in fields {
@@ -200,7 +200,7 @@ fn object(kind: &str, fields: &[Field], choose: &mut impl FnMut(usize) -> usize)
     }
 }
 
-/// What the audit has against an earlier version.
+/// Returns the objection of the audit to an earlier version.
 fn audited(now: &Object, then: &Body) -> Option<String> {
     let trusted = trusts_earlier_lists(now);
     match (&now.body, then) {

@@ -1,4 +1,4 @@
-//! What was translated yesterday against the objects of today: as if translation had missed a change.
+//! Earlier translations against the current objects, as if translation had missed a change.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn about(found: Vec<Objection>) -> Vec<About> {
     about
 }
 
-/// What is wrong with a route object as it was translated then.
+/// Returns the objections to a route object in an earlier translation.
 fn against_today(plans: &Plans, plan: &Arc<RoutePlan>) -> Vec<Objection> {
     let world = plans.world();
     let gateway = plans.translator.gateway(&plans.gateway).unwrap();
@@ -93,7 +93,7 @@ fn a_route_whose_back_end_is_gone() {
     let found = against_today(&plans, &yesterday);
     let told: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert_eq!(about(found), [About::BackEnd], "{told:?}");
-    assert!(told[0].contains("rules[2] (back end): Service stock/stock is not there"), "{told:?}");
+    assert!(told[0].contains("rules[2] (backend): Service stock/stock is not there"), "{told:?}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_route_that_is_gone() {
     assert!(about(against_today(&plans, &yesterday)).contains(&About::Existence));
 }
 
-/// What is wrong with listeners that are served otherwise than desired.
+/// Returns the objections to listeners that are served in a form other than the desired one.
 fn served(plans: &Plans, spoil: impl Fn(&mut GatewayPlan)) -> Vec<About> {
     let world = plans.world();
     let desired = plans.translator.gateway(&plans.gateway).unwrap();

@@ -1,18 +1,18 @@
-//! The planner against its checker: worlds that change at random, in which neither may be wrong; and plans that are
-//! spoilt at random, of which nothing wrong may be left.
+//! The planner against its audit: random changes, in which neither may be wrong; and random modifications of plans,
+//! after which nothing wrong may be left.
 //!
-//! Seeded: a failure names its seed. `HOLDFAST_SEEDS=10000` tries more of them.
+//! Seeded: a failure names its seed. `HOLDFAST_SEEDS=10000` tries that number of seeds.
 
 use crate::fallback::checker::About;
 use crate::testing::mutate::Choose;
 use crate::testing::plans::Plans;
 
-/// Seeds where nothing else is said.
+/// The default number of seeds.
 const SEEDS: u64 = 60;
-/// What happens in each world.
+/// The number of changes for each seed.
 const STEPS: usize = 12;
 
-/// Numbers below what is asked for, the same for the same seed.
+/// Returns a generator of numbers below its argument. The sequence depends only on the seed.
 pub(super) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
     move |below| {
@@ -25,7 +25,7 @@ fn seeds() -> u64 {
     std::env::var("HOLDFAST_SEEDS").map_or(SEEDS, |seeds| seeds.parse().unwrap())
 }
 
-/// A world at its beginning.
+/// Returns the configuration before the first change.
 type Begin = fn(&mut Choose<'_>) -> Plans;
 
 #[test]
@@ -53,7 +53,8 @@ fn nothing_against_the_planner(begin: Begin) {
             plans.step(&mut choose);
             let planned = plans.planned();
             for objection in plans.objections(&planned) {
-                // The planner compares rule by rule what protects them; the checker also where requests have moved.
+                // The planner compares protection rule by rule; the audit also checks requests that have moved to
+                // another rule.
                 let beyond = objection.about == About::Security && plans.has_moved(&planned, &objection.node.key);
                 assert!(beyond, "seed {seed}, step {step}: {objection}");
                 has_moved = true;
@@ -64,7 +65,7 @@ fn nothing_against_the_planner(begin: Begin) {
         }
         moved += u64::from(has_moved);
     }
-    // Worlds in which nothing is broken would show nothing.
+    // Without broken objects, the test would prove nothing.
     let few = usize::try_from(seeds()).unwrap() / 2;
     assert!(versions > few && closed > few, "{versions} objects in another version, {closed} with closed units");
     assert!(moved * 10 < seeds(), "in {moved} of {} worlds the planner let requests move", seeds());

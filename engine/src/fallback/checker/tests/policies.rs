@@ -1,4 +1,4 @@
-//! Plans in which a policy is missing somewhere, as a mistake in the planner or in translation would leave them.
+//! Plans with a missing policy, as a defect in the planner or in translation would leave them.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn policy(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(GROUP, "TrafficPolicy", namespace, name)
 }
 
-/// A time limit of a policy was broken, so that its last valid version stands in.
+/// A configuration with a broken time limit in a policy, so that the last valid version of the policy is served.
 fn broken() -> Plans {
     let mut plans = good();
     plans.edit(("TrafficPolicy", "shop", "cart"), "/spec/timeouts", json!({"request": "soon"}));
@@ -40,7 +40,7 @@ fn broken() -> Plans {
     plans
 }
 
-/// A policy says what it is told to.
+/// Changes the settings of a policy.
 fn says(plans: &Plans, key: &ObjectKey, change: impl FnOnce(PolicyPlan) -> PolicyPlan) -> Fallback {
     let mut fallback = plans.planned();
     let plan = change((**plans.translator.policy(key).unwrap()).clone());
@@ -95,7 +95,7 @@ fn a_policy_that_would_count_as_missing() {
     assert!(fallback.0.overlay.policies.get(&key).unwrap().unenforceable.is_some());
 }
 
-/// An earlier version with other content, under the targets of today.
+/// Returns an earlier version with other content, and with the current targets.
 fn earlier(plans: &Plans, spec: &Value) -> Arc<Object> {
     let today = plans.objects.get(&policy("shop", "cart")).unwrap();
     let Body::TrafficPolicy(written) = &today.body else { panic!("no policy") };
@@ -131,7 +131,7 @@ fn an_earlier_version_that_protects_less() {
             objected(&plans, &mut fallback, &key, About::Security);
             assert!(fallback.0.overlay.policies.get(&key).unwrap().unenforceable.is_some(), "{spec}");
         }
-        // The planner asks the same by code of its own.
+        // The planner checks the same with its own code.
         let planned = plans.planned();
         assert_eq!(plans.objections(&planned), []);
     }
@@ -160,7 +160,7 @@ fn headers_taken_away_before_back_ends() {
     let backend = json!([{"name": "cart", "port": 80, "filters": filters}]);
     let mut plans = super::broken();
     plans.edit(CART, "/spec/rules/0/backendRefs", backend);
-    // What stands in does not take the header away before its back end, as the rule of today asks.
+    // The stand-in version does not remove the header before its backend, as the current rule requires.
     let planned = plans.planned();
     assert!(!planned.0.overlay.objects.contains_key(&cart()), "the planner knows");
     let mut spoilt = plans.planned();

@@ -1,4 +1,4 @@
-//! Plans for HTTPProxies that were spoilt, one thing at a time.
+//! Plans for HTTPProxies that were modified to be wrong, one property at a time.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn good() -> Plans {
     Plans::of_proxies(&mut |_| 0)
 }
 
-/// A route of the proxy was broken, so that its last valid version stands in.
+/// A configuration with a broken route in the proxy, so that the last valid version of the proxy is served.
 fn broken(which: (&str, &str, &str)) -> Plans {
     let mut plans = good();
     let last = plans.document(which.0, which.1, which.2).pointer("/spec/routes").unwrap().as_array().unwrap().len() - 1;
@@ -36,7 +36,7 @@ fn broken(which: (&str, &str, &str)) -> Plans {
     plans
 }
 
-/// The last valid version, with what claims and attaches of today or of then.
+/// Returns the last valid version, with the claims and attachments of the current or of the earlier version.
 fn last_valid(plans: &Plans, which: (&str, &str, &str), claims_of_today: bool) -> Arc<Object> {
     let key = key(which);
     let last = plans.last_valid.of(&key, None).next().unwrap().object.clone();
@@ -103,7 +103,7 @@ fn a_guard_that_is_newer() {
         ("authPolicy", json!({"context": {"team": "shop"}})),
         ("requestHeadersPolicy", json!({"remove": ["x-other"]})),
         ("responseHeadersPolicy", json!({"remove": ["x-other"]})),
-        // It is read in part: what it would have asked for is not known.
+        // The route is read in part: its requirement is not known.
         ("ipAllowPolicy", json!("ten")),
     ];
     for (name, guard) in rows {
@@ -113,7 +113,7 @@ fn a_guard_that_is_newer() {
         assert!(!planned.0.overlay.objects.contains_key(&key(CART)), "the planner lets {name} {guard} be lost");
         let mut fallback = in_place(&plans, last_valid(&plans, CART, true));
         objected(&plans, &mut fallback, &key(CART), About::Security);
-        // That route alone: the version still stands in for the others.
+        // Only that route: the version is still served for the others.
         assert!(fallback.0.overlay.objects.contains_key(&key(CART)), "{name} {guard}");
         let closed = fallback.0.overlay.closed.get(&key(CART)).unwrap();
         assert_eq!(closed.keys().map(|unit| &**unit).collect::<Vec<_>>(), ["routes[0]"], "{name} {guard}");
@@ -138,7 +138,7 @@ fn a_guarded_route_that_then_was_not_there() {
 #[test]
 fn a_guarded_route_that_is_left_to_another_proxy() {
     let mut plans = good();
-    // Then there was no route for all that is below the prefix; now there is one, guarded, and one that is broken.
+    // Initially there is no route for all paths below the prefix. Later there is a guarded one, and one that is broken.
     plans.edit(
         CART,
         "/spec/routes",
@@ -157,7 +157,7 @@ fn a_guarded_route_that_is_left_to_another_proxy() {
     );
     let mut fallback = in_place(&plans, last_valid(&plans, CART, true));
     objected(&plans, &mut fallback, &key(CART), About::Security);
-    // The root's own route for everything else is not to blame.
+    // The root's own route for all other paths is not at fault.
     assert!(!fallback.0.overlay.closed.contains_key(&key(ROOT)), "{fallback:?}");
     assert!(!plans.planned().0.overlay.objects.contains_key(&key(CART)));
 }
@@ -182,7 +182,7 @@ fn a_certificate_that_is_not_delegated_today() {
     let stand_in = Arc::new(Object { body: last.body.clone(), ..(*today).clone() });
     assert_eq!(plans.planned().0.overlay.objects.get(&secret), Some(&stand_in));
     assert_eq!(plans.objections(&in_place(&plans, stand_in.clone())), []);
-    // As if translation had missed what is taken back.
+    // As if translation had missed the revocation.
     let yesterday = plans.translator.try_gateway(&plans.gateway, &in_place(&plans, stand_in).0.overlay, &plans.objects);
     plans.edit(("TLSCertificateDelegation", "infra", "certificates"), "/spec/delegations", json!([]));
     let desired = plans.translator.gateway(&plans.gateway).unwrap().clone();
@@ -208,7 +208,7 @@ fn a_version_of_a_delegation() {
 
 #[test]
 fn proxies_of_yesterday() {
-    // What was translated then, against the objects of today.
+    // The earlier translation against the current objects.
     let rows = [
         (ROOT, "/spec/includes", json!([]), Some(About::Reach)),
         (ROOT, "/spec/includes/0/conditions", json!([{"prefix": "/elsewhere"}]), Some(About::Reach)),

@@ -1,4 +1,5 @@
-//! Plans that were spoilt, one thing at a time, as a mistake in the planner would: each is objected to, and closed.
+//! Plans that were modified to be wrong, one property at a time, as a defect in the planner would leave them: the audit
+//! objects to each and closes it.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::object::Object;
 use crate::testing::plans::{Fallback, Plans};
 use crate::translate::fleet::FleetId;
 
-/// The last valid version of the route, under the name, labels and claims of today.
+/// Returns the last valid version of the route, with the current name, labels and claims.
 pub(super) fn last_valid(plans: &Plans) -> Arc<Object> {
     let last = plans.last_valid.of(&cart(), None).next().unwrap().object.clone();
     let (Body::HttpRoute(then), today) = (&last.body, plans.objects.get(&cart()).unwrap()) else { panic!("no route") };
@@ -34,7 +35,7 @@ pub(super) fn is_about(found: &[Objection], key: &ObjectKey, about: About) -> bo
     found.iter().any(|objection| objection.node.key == *key && objection.about == about)
 }
 
-/// There is an objection, it is noted, and nothing wrong is left.
+/// Asserts that there is an objection, that it is recorded, and that nothing wrong is left.
 pub(super) fn objected(plans: &Plans, fallback: &mut Fallback, key: &ObjectKey, about: About) {
     let found = plans.objections(fallback);
     assert!(is_about(&found, key, about), "{found:?}");
@@ -43,7 +44,7 @@ pub(super) fn objected(plans: &Plans, fallback: &mut Fallback, key: &ObjectKey, 
     assert_eq!(plans.objections(fallback), []);
 }
 
-/// The version does not stand in any more, and what it stood in for is closed.
+/// Asserts that the version is no longer served, and that the object it replaced is closed.
 fn closes(plans: &Plans, object: Arc<Object>, about: About) -> Fallback {
     let key = object.key.clone();
     let mut fallback = in_place(plans, object);
@@ -59,7 +60,7 @@ fn closes(plans: &Plans, object: Arc<Object>, about: About) -> Fallback {
     fallback
 }
 
-/// Everything that the Envoys would be sent of a type, as text.
+/// Returns all resources of a type that the Envoys would be sent, as text.
 pub(super) fn sent(plans: &mut Plans, fallback: Fallback, kind: ResourceType) -> String {
     let fleet = FleetId::main(&plans.gateway);
     plans.translator.lay_over(&fleet, fallback.0.overlay);
@@ -168,7 +169,7 @@ fn a_version_of_what_is_always_of_today() {
     let last = plans.objects.get(&ObjectKey::new("", "Namespace", "", "shop")).unwrap().clone();
     plans.edit(("Namespace", "", "shop"), "/metadata/labels/team", json!("none"));
     let mut fallback = in_place(&plans, last.clone());
-    // The listener lets in the namespace of then.
+    // The listener allows the namespace with its earlier labels.
     assert!(plans.objections(&fallback).iter().any(|objection| objection.about == About::Reach));
     objected(&plans, &mut fallback, &last.key, About::Version);
     assert!(fallback.0.overlay.is_empty());
@@ -189,7 +190,7 @@ fn a_certificate_that_is_gone_or_has_expired() {
     plans.now += 4_000_000_000;
     let fallback = closes(&plans, stand_in.clone(), About::Credential);
     assert!(fallback.0.overlay.hidden.contains(&secret()));
-    // Its host keeps a filter chain, which refuses.
+    // Its host keeps a filter chain, which refuses connections.
     let listeners = sent(&mut plans, fallback, ResourceType::Listener);
     assert!(listeners.contains("*.example.com"), "{listeners}");
     plans.now -= 4_000_000_000;
@@ -218,7 +219,7 @@ fn a_filter_that_protects_and_is_newer() {
         assert!(!planned.0.overlay.objects.contains_key(&cart()), "the planner lets {filter} be lost");
         let mut fallback = in_place(&plans, last_valid(&plans));
         objected(&plans, &mut fallback, &cart(), About::Security);
-        // That rule alone: the version still stands in for the others.
+        // Only that rule: the version is still served for the others.
         assert!(fallback.0.overlay.objects.contains_key(&cart()));
         let closed = fallback.0.overlay.closed.get(&cart()).unwrap();
         assert_eq!(closed.keys().map(|unit| &**unit).collect::<Vec<_>>(), ["rules[0]"], "{filter}");

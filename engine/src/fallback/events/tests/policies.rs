@@ -1,4 +1,4 @@
-//! What is told of policies, and of what they close.
+//! Events for policies, and for the objects that these close.
 
 use super::{Teller, check, exact, last_valid, route};
 use crate::fallback::survey::tests::BASE;

@@ -1,7 +1,7 @@
-//! Data planes: keeps what [`crate::provision`] wants for each Gateway, and says how it stands.
+//! Data planes: maintains what [`crate::provision`] wants for each Gateway, and reports its state.
 //!
-//! [`owned`] watches what is there, [`writer`] applies what differs. Nothing that is not ours is touched, whatever its
-//! name. Only the leader writes; every replica knows the addresses.
+//! [`owned`] watches the existing objects, [`writer`] applies those that differ. Objects of others are never changed,
+//! whatever their name. Only the leader writes; every replica knows the addresses.
 
 pub mod arguments;
 pub(super) mod owned;
@@ -26,30 +26,30 @@ use crate::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::run::cli::XdsMode;
 use crate::run::kubernetes::leader::Leadership;
 
-/// How many news of data planes may wait to be taken.
+/// Limit in waiting reports about data planes.
 const NEWS_MAX: usize = 16;
-/// Bytes of the file of authorities.
+/// Maximum size of the file of authorities, in bytes.
 const AUTHORITIES_BYTES_MAX: u64 = 1 << 18;
 
-/// Everything that is wanted.
+/// The desired state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Wanted {
     /// The data planes of our Gateways.
     planes: Vec<DataPlane>,
-    /// UIDs of Gateways that are another controller's.
+    /// UIDs of Gateways of another controller.
     others: Vec<Arc<str>>,
 }
 
-/// Takes what is wanted; only the newest counts.
+/// Receives the desired state; only the newest counts.
 #[derive(Debug)]
 pub(crate) struct DataPlanes(watch::Sender<Option<Wanted>>);
 
 impl DataPlanes {
-    /// Starts to keep data planes in these namespaces, or all where none is named. News of how they stand come by the
-    /// channel.
+    /// Starts to maintain data planes in these namespaces, or in all if none is named. Reports about their state arrive
+    /// on the returned channel.
     ///
     /// # Errors
-    /// Where a file that a flag names cannot be read.
+    /// Returns an error if a file that a flag names cannot be read.
     pub(crate) fn start(
         client: &Client,
         args: &ProvisionArgs,
@@ -64,7 +64,7 @@ impl DataPlanes {
         Ok((Self(wanted), told))
     }
 
-    /// This is wanted now.
+    /// Sets the desired state.
     pub(crate) fn want(&self, planes: Vec<DataPlane>, others: Vec<Arc<str>>) {
         let wanted = Some(Wanted { planes, others });
         self.0.send_if_modified(|known| {
@@ -75,7 +75,7 @@ impl DataPlanes {
     }
 }
 
-/// What is the same for all data planes.
+/// The inputs that all data planes have in common.
 struct Plan {
     operator: Operator,
     args: ProvisionArgs,
@@ -93,13 +93,13 @@ impl Plan {
         Ok(Self { operator, args: args.clone() })
     }
 
-    /// Reads again who is trusted: new authorities reach Envoys before anything is signed by them. What cannot be read
-    /// changes nothing.
+    /// Reads the authorities again: new authorities reach Envoys before they sign anything. An unreadable file changes
+    /// nothing.
     fn look_again(&mut self) {
         let Some(path) = &self.args.provision_xds_authorities else { return };
         match read(path) {
             Ok(authorities) if self.operator.authorities.as_ref() != Some(&authorities) => {
-                tracing::info!("the authorities of the xDS server have changed; Envoys are told");
+                tracing::info!("the certificate authorities of the xDS server have changed; Envoys receive them");
                 self.operator.authorities = Some(authorities);
             }
             Ok(_) => {}
@@ -109,14 +109,14 @@ impl Plan {
         }
     }
 
-    /// The objects of a data plane.
+    /// The desired objects of a data plane.
     fn desired(&self, plane: &DataPlane) -> Vec<Value> {
         let bootstrap = Bootstrap {
             gateway: plane.gateway.namespaced_name(),
             // Each Pod has its own.
             node_id: String::new(),
             xds: self.args.xds_address(),
-            // What they show is of their Pods, and is put in there.
+            // The credentials belong to the Pods, and are added there.
             credentials: None,
             admin: None,
             mode: XdsMode::Delta,
@@ -127,7 +127,7 @@ impl Plan {
     }
 }
 
-/// The authorities of a file; one without a certificate is none.
+/// Reads the authorities of a file, which must contain a certificate.
 fn read(path: &Path) -> anyhow::Result<String> {
     let named = || format!("--provision-xds-authorities {}: cannot be read", path.display());
     let mut text = String::new();

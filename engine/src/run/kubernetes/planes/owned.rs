@@ -1,4 +1,4 @@
-//! What was made for Gateways, as the API server has it.
+//! Objects that Holdfast created for Gateways, as the API server has them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,18 +14,18 @@ use tokio::sync::Notify;
 use crate::provision::OWNED_LABEL;
 use crate::run::kubernetes::rest::Rest;
 
-/// A kind that is made.
+/// A kind of created objects.
 #[derive(Debug)]
 pub(in crate::run::kubernetes) struct Kind {
     pub(in crate::run::kubernetes) group: &'static str,
     pub(super) version: &'static str,
     pub(super) kind: &'static str,
     pub(in crate::run::kubernetes) plural: &'static str,
-    /// Is it made only where parameters ask for it?
+    /// Whether objects of this kind are created only if parameters request them.
     pub(super) optional: bool,
 }
 
-/// Every kind that is made.
+/// All kinds of created objects.
 pub(in crate::run::kubernetes) const KINDS: [Kind; 6] = [
     Kind { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps", optional: false },
     Kind { group: "", version: "v1", kind: "Service", plural: "services", optional: false },
@@ -53,7 +53,7 @@ impl Kind {
         ApiResource::from_gvk_with_plural(&named, self.plural)
     }
 
-    /// The kind of this name.
+    /// The kind with this name.
     pub(super) fn named(kind: &str) -> Option<&'static Kind> {
         KINDS.iter().find(|known| known.kind == kind)
     }
@@ -62,7 +62,7 @@ impl Kind {
 /// Kind, namespace and name.
 pub(super) type Key = (&'static str, String, String);
 
-/// Everything with our label.
+/// All objects with our label.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Owned {
     objects: Arc<Mutex<BTreeMap<Key, Value>>>,
@@ -70,7 +70,7 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    /// Begins to watch, in these namespaces or in all.
+    /// Starts to watch, in these namespaces or in all.
     pub(super) fn watch(client: &Client, namespaces: &[String]) -> Self {
         let owned = Self::default();
         for kind in &KINDS {
@@ -120,22 +120,22 @@ impl Owned {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something changed.
+    /// Waits until an object changed.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// One object.
+    /// Returns an object.
     pub(super) fn get(&self, key: &Key) -> Option<Value> {
         self.lock().get(key).cloned()
     }
 
-    /// This was answered by the API server; what is watched comes later.
+    /// Stores an object that the API server returned, before the watch event arrives.
     pub(super) fn put(&self, key: Key, object: Value) {
         self.lock().insert(key, object);
     }
 
-    /// Those that an answer is wanted about.
+    /// The objects that match.
     pub(super) fn filter(&self, wanted: impl Fn(&Key, &Value) -> bool) -> Vec<(Key, Value)> {
         let objects = self.lock();
         let found = objects.iter().filter(|(key, object)| wanted(key, object));

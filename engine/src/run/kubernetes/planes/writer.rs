@@ -1,4 +1,5 @@
-//! Applies what is wanted and differs, one object after the other, and says how each data plane stands.
+//! Writer of data planes: applies desired objects that differ, one after the other, and reports each data plane's
+//! state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,13 +19,13 @@ use crate::engine::Event;
 use crate::provision::{DataPlane, FIELD_OWNER, Provisioned, addresses, compare, names};
 use crate::run::kubernetes::leader::Leadership;
 
-/// The least time between two writes.
+/// Minimum time between two writes.
 const PACE: Duration = Duration::from_millis(20);
-/// How often everything is looked at, whatever was heard.
+/// Interval of complete checks, independent of events.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// How soon what failed is tried again.
+/// Pause before a failed write is repeated.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
-/// Characters of an error that are told.
+/// Limit in characters of an error that are reported.
 const ERROR_CHARS_MAX: usize = 400;
 
 pub(super) struct Writer {
@@ -47,7 +48,7 @@ impl Writer {
         Self { client, plan, owned, leadership, news, told: BTreeMap::new() }
     }
 
-    /// Runs until nobody says any longer what is wanted.
+    /// Runs until the sender of the desired state is gone.
     pub(super) async fn run(mut self, mut wanted: watch::Receiver<Option<Wanted>>) {
         let mut again = Instant::now();
         loop {
@@ -69,7 +70,7 @@ impl Writer {
         }
     }
 
-    /// True where everything is as it should be.
+    /// Applies the desired state; returns true if everything matches it.
     async fn bring_all(&mut self, wanted: &Wanted) -> bool {
         self.plan.look_again();
         let leads = self.leadership.leads();
@@ -93,14 +94,15 @@ impl Writer {
         }
         if leads {
             for uid in &wanted.others {
-                // Deleted Gateways take what was made for them along; these are there, and somebody else's.
+                // The objects of deleted Gateways are garbage-collected; these Gateways exist and belong to another
+                // controller.
                 for (key, object) in self.owned.filter(|_, object| compare::is_ours(object, uid)) {
                     well &= self.delete(&key, &object).await;
                 }
             }
         }
         if !events.is_empty() {
-            // Whoever ends takes no news any more.
+            // The main loop no longer receives events when it ends.
             let _ = self.news.send(events).await;
         }
         well
@@ -114,7 +116,7 @@ impl Writer {
         Provisioned { addresses: service.as_ref().map(addresses::of_service).unwrap_or_default(), trouble }
     }
 
-    /// Nothing is written before it is certain that all of it is ours to write.
+    /// Applies the objects of a data plane. Nothing is written before all of them are known to be ours.
     async fn apply_all(&self, plane: &DataPlane) -> Result<(), String> {
         let mut wanted = Vec::new();
         for object in self.plan.desired(plane) {
@@ -128,7 +130,7 @@ impl Writer {
         if wanted.is_empty() {
             return Ok(());
         }
-        // What is wanted may be a second old, and what is missing may have gone together with its Gateway.
+        // The desired state may be a second old, and a missing object may have been deleted together with its Gateway.
         if let Some((key, ..)) = wanted.iter().find(|(_, _, found)| found.is_none())
             && !self
                 .lives(plane)
@@ -144,7 +146,7 @@ impl Writer {
                     .map_err(|error| told(key, "cannot be applied", &error))?;
             }
         }
-        // What parameters asked for once and no longer.
+        // Objects that parameters requested earlier and no longer request.
         let is_left = |key: &Key, object: &Value| {
             let optional = Kind::named(key.0).is_some_and(|kind| kind.optional);
             optional && compare::is_ours(object, &plane.uid) && !wanted.iter().any(|(wanted, _, _)| wanted == key)
@@ -155,8 +157,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Is the Gateway of a data plane there, as the API server has it now, and not being deleted? Asked before anything
-    /// is created. Read by its status, for which there is a right already.
+    /// Returns whether the Gateway of a data plane exists in the API server and is not being deleted. Checked before an
+    /// object is created. Reads the status of the Gateway, for which the permission exists already.
     async fn lives(&self, plane: &DataPlane) -> Result<bool, Error> {
         let kind = GroupVersionKind::gvk(GROUP, "v1", "Gateway");
         let resource = ApiResource::from_gvk_with_plural(&kind, "gateways");
@@ -176,7 +178,7 @@ impl Writer {
         Some(Api::namespaced_with(self.client.clone(), &key.1, &resource))
     }
 
-    /// The object of this name, whosever it is.
+    /// The object of this name, whether it is ours or not.
     async fn find(&self, key: &Key) -> Result<Option<Value>, Error> {
         if let Some(known) = self.owned.get(key) {
             return Ok(Some(known));
@@ -189,13 +191,13 @@ impl Writer {
     async fn apply(&self, key: &Key, object: &Value, found: Option<&Value>) -> Result<(), Error> {
         let Some(api) = self.api(key) else { return Ok(()) };
         let mut object = object.clone();
-        // Where others say how many Pods there are, to say nothing any more would make it one.
+        // If others set the number of Pods, an apply without this field would reset it to one.
         if let Some(replicas) = found.and_then(|found| found.pointer("/spec/replicas"))
             && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
         {
             spec.entry("replicas").or_insert_with(|| replicas.clone());
         }
-        // What takes its place meanwhile is not written over.
+        // The UID prevents that a successor of the object is overwritten.
         if let Some(uid) = found.and_then(|found| found.pointer("/metadata/uid"))
             && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
         {
@@ -211,7 +213,7 @@ impl Writer {
         Ok(())
     }
 
-    /// True where it is gone.
+    /// Deletes an object; returns true if it is gone.
     async fn delete(&self, key: &Key, object: &Value) -> bool {
         let Some(api) = self.api(key) else { return true };
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned);
@@ -240,7 +242,7 @@ fn key(object: &Value) -> Option<Key> {
 }
 
 fn foreign((kind, namespace, name): &Key, found: &Value) -> String {
-    // One of an earlier Gateway of this name goes by itself.
+    // An object of an earlier Gateway with this name is garbage-collected.
     let whose = if compare::has_label(found) && compare::owner(found).is_some() {
         "belongs to another Gateway, or to an earlier one of this name that is being cleared away"
     } else {

@@ -1,21 +1,21 @@
-//! Takes out of changes that wait what later ones make superfluous.
+//! Merging of waiting changes: removes changes that later ones supersede.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_store::record::VERSIONS_KEPT;
 use holdfast_store::{Batch, Change};
 
-/// How much waits: changes, and the resources in them.
+/// The weight of a batch: its changes, and the resources in them.
 pub(super) fn weight(batch: &Batch) -> usize {
     let more = |change: &Change| if let Change::Acknowledge(_, resources) = change { resources.len() } else { 0 };
     batch.changes().iter().map(|change| 1 + more(change)).sum()
 }
 
-/// Changes that come to the same.
+/// The batch without superseded changes, with the same result.
 pub(super) fn merged(batch: Batch) -> Batch {
     let (mut promoted, mut forgotten) = (BTreeMap::new(), BTreeSet::new());
     let (mut acknowledged, mut judged, mut gone) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    // From the last to the first: what is known already is superseded.
+    // From the last to the first: a change about a subject that was already seen is superseded.
     let mut kept: Vec<Change> = batch
         .into_changes()
         .into_iter()

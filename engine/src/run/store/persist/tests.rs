@@ -1,4 +1,4 @@
-//! With the store in memory, and with one that fails as long as it is told to.
+//! Tests with the store in memory, and with a store that fails while it is set to.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,7 +16,7 @@ const PACE: Pace = Pace {
     again_after_max: Duration::from_millis(4),
 };
 
-/// A store in memory that others may look into, and break.
+/// A store in memory that tests can read, and set to fail.
 #[derive(Clone, Default)]
 struct Breakable {
     store: Arc<Mutex<MemoryStore>>,
@@ -138,7 +138,7 @@ fn what_waits_is_merged_and_comes_to_the_same() {
     for round in 0..5u8 {
         for name in ["a", "b", "c"] {
             batch.append(promote(name, i64::from(round), 0));
-            // Of a version that is proven twice in a row the one before stays.
+            // If a version is proven twice in a row, the version before it is kept.
             batch.append(promote(name, i64::from(round), 0));
         }
         batch.push(Change::Acknowledge(scope(), Vec::new()));
@@ -182,7 +182,7 @@ fn what_waits_is_stored_before_it_ends() {
     let persist = Persist::with_pace(store.clone(), Pace { between: LONG, ..PACE }, |_| {}).unwrap();
     persist.commit(promote("a", 1, 0));
     assert!(persist.flush(LONG));
-    // The next one would wait for a minute.
+    // The next commit would wait for a minute.
     persist.commit(promote("b", 1, 0));
     let shared = persist.shared.clone();
     drop(persist);

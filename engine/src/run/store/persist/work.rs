@@ -1,4 +1,4 @@
-//! What the thread does.
+//! Work of the persistence thread.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -8,12 +8,12 @@ use holdfast_store::{Batch, LastValidStore, StoreError};
 
 use super::{Pace, Shared, merge};
 
-/// How old what is told of the store may be while it is written.
+/// Maximum age of the reported statistics while the store is written.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// Stores what waits until it is to end.
+/// Commits waiting changes until the thread has to end.
 pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, committed: impl Fn(Duration)) {
-    // Also where this thread panics: nobody shall wait for it.
+    // Signals the end even if this thread panics, so that no caller waits for it.
     let _ended = Ended(shared);
     let (mut next, mut told) = (Instant::now(), None);
     let mut again_after = pace.again_after;
@@ -66,7 +66,7 @@ pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, 
     }
 }
 
-/// Waits for something to do, not before the next commit is due; takes all that waits.
+/// Waits until the next commit is due and changes wait; takes all of them.
 fn take(shared: &Shared, next: Instant) -> (Batch, u64, bool) {
     let mut queue = shared.queue();
     loop {
@@ -83,7 +83,8 @@ fn take(shared: &Shared, next: Instant) -> (Batch, u64, bool) {
     }
 }
 
-/// Commits. Where a batch is refused, its changes are tried one by one, so that one too large hurts no other.
+/// Commits a batch. If the batch is rejected, its changes are committed one by one, so that one that is too large
+/// affects no other.
 fn commit(store: &mut impl LastValidStore, batch: Batch, shared: &Shared) -> Result<(), (StoreError, Batch)> {
     match store.commit(batch.clone()) {
         Ok(()) => return Ok(()),

@@ -1,4 +1,4 @@
-//! `extAuth`: a server is asked whether requests may pass.
+//! `extAuth`: external authorization.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::features::remote::Remote;
 use crate::model::{Like, Part};
 use crate::policies::settings::Piece;
 
-/// How long an answer over HTTP may take where nothing is set.
+/// Default timeout of authorization over HTTP.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
@@ -61,7 +61,7 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
         Err(_) => None,
     };
     if written.clear_route_cache == Some(true) {
-        // Which filters a request meets is decided by its first route.
+        // The first route of a request decides which filters it passes.
         let message =
             "must not be true: a request that comes to another route would not have met what protects that one";
         used.wrong("extAuth.clearRouteCache", message);
@@ -120,7 +120,7 @@ fn over_http(service: &HttpService, used: &mut Used<'_, '_, '_>) -> Option<(Remo
     Some((remote, asking, Spoken::Http(http), timeout.unwrap_or(HTTP_TIMEOUT)))
 }
 
-/// Headers that the server is told besides, with what Envoy fills in.
+/// Reads additional headers for the authorization service; Envoy substitutes commands in their values.
 fn added(service: &HttpService, used: &mut Used<'_, '_, '_>) -> Option<Vec<(Arc<str>, Arc<str>)>> {
     let mut added = Vec::new();
     let written = service.authorization_request.as_ref().and_then(|request| request.headers_to_add.as_ref());

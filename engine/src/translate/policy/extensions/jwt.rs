@@ -1,4 +1,4 @@
-//! `jwtAuth`: tokens, and who makes them.
+//! `jwtAuth`: verification of tokens and their providers.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -18,11 +18,11 @@ use crate::features::jwt::{
 };
 use crate::policies::settings::Piece;
 
-/// How long fetching keys may take.
+/// Timeout for fetching keys.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long keys may be kept, and how long a fetch that failed may rest: Envoy takes less than 9,000,000 s.
+/// Range of the cache duration of keys and of the pause after a failed fetch: Envoy requires less than 9,000,000 s.
 const KEPT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(2499 * 3600);
-/// The entry of a ConfigMap that holds keys.
+/// Entry of a ConfigMap that contains keys.
 const KEYS_ENTRY: &str = "jwks";
 
 pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
@@ -61,7 +61,7 @@ fn jwt(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Jwt> {
     for (index, written) in written.iter().enumerate() {
         let provider = provider(&format!("jwt.providers[{index}]"), written, &mut used)?;
         if providers.insert(written.name.clone(), provider).is_some() {
-            used.wrong(&format!("jwt.providers[{index}].name"), "stands there twice");
+            used.wrong(&format!("jwt.providers[{index}].name"), "is listed twice");
             return None;
         }
     }
@@ -133,7 +133,7 @@ fn provider(field: &str, written: &JwtProvider, used: &mut Used<'_, '_, '_>) -> 
     })
 }
 
-/// Keys in the cluster.
+/// Reads keys from the cluster.
 fn local_keys(field: &str, local: &LocalJwks, used: &mut Used<'_, '_, '_>) -> Option<Arc<str>> {
     let (text, below) = match (&local.inline, &local.config_map_ref) {
         (Some(text), None) => (text.clone(), "inline"),
@@ -152,7 +152,7 @@ fn local_keys(field: &str, local: &LocalJwks, used: &mut Used<'_, '_, '_>) -> Op
     }
 }
 
-/// The text that a ConfigMap beside the extension holds.
+/// Reads the keys from a ConfigMap in the namespace of the extension.
 fn in_config_map(field: &str, name: &str, used: &mut Used<'_, '_, '_>) -> Option<Arc<str>> {
     let field = format!("{field}.configMapRef");
     if name.is_empty() {
@@ -178,7 +178,7 @@ fn in_config_map(field: &str, name: &str, used: &mut Used<'_, '_, '_>) -> Option
     }
 }
 
-/// How keys are fetched.
+/// Reads the settings for fetching keys.
 fn fetching(field: &str, remote: &RemoteJwks, used: &mut Used<'_, '_, '_>) -> Option<Fetching> {
     let mut fetching = Fetching::default();
     if let Some(ahead) = &remote.async_fetch {

@@ -1,4 +1,4 @@
-//! Fields that ask somebody else, each by a GatewayExtension: one file for each sort of extension.
+//! Fields that use an external service through a GatewayExtension: one file for each type of extension.
 
 mod ext_auth;
 mod jwt;
@@ -23,7 +23,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     rate_limit::read(spec, reading);
 }
 
-/// The GatewayExtension that a field names.
+/// Returns the GatewayExtension that a field references.
 pub(super) fn extension<'a>(
     field: &str,
     reference: &ExtensionRef,
@@ -57,7 +57,7 @@ pub(super) fn extension<'a>(
     }
 }
 
-/// What a filter is called. One that lets requests pass without an answer must not be taken for one that does not.
+/// Returns the name of a filter. A filter that fails open has another name than one that fails closed.
 pub(super) fn name(filter: &str, key: &ObjectKey, fail_open: bool) -> Arc<str> {
     let open = if fail_open { "/open" } else { "" };
     format!("{filter}/extension/{}/{}{open}", key.namespace, key.name).into()

@@ -1,4 +1,4 @@
-//! `rateLimit.global`: limits that all Envoys share.
+//! `rateLimit.global`: rate limits that all Envoys share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::apis::kgateway::traffic_policy::{DescriptorEntry, GlobalRateLimit, Tr
 use crate::features::rate_limit::{Entry, GlobalLimit, RateLimitService};
 use crate::policies::settings::Piece;
 
-/// How long a rate limit service may take where nothing is set.
+/// Default timeout of a rate limit service.
 const LIMIT_TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
@@ -61,7 +61,7 @@ fn limit(written: &GlobalRateLimit, reading: &mut Reading<'_, '_>) -> Option<Glo
     };
     let fail_open = *fail_open != Some(false);
     let timeout = used.duration("rateLimit.timeout", timeout.as_deref()).unwrap_or(LIMIT_TIMEOUT);
-    // Both say how long an answer may take: the shorter one ends it.
+    // Both fields limit the response time: the shorter one applies.
     let request = used.duration("rateLimit.grpcService.requestTimeout", service.request_timeout.as_deref());
     let (remote, asking) = used.grpc("rateLimit.grpcService", service)?;
     let service = RateLimitService {

@@ -1,4 +1,4 @@
-//! A GatewayExtension while a field of a policy uses it: what is wrong with it is told of the policy.
+//! Use of a GatewayExtension by a field of a policy: problems of the extension are reported for the policy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(in super::super) struct Used<'u, 'r, 'a> {
     pub(in super::super) key: &'u ObjectKey,
     /// The field of the policy.
     pub(in super::super) field: &'u str,
-    /// The notes on the policy.
+    /// The reading of the policy.
     pub(in super::super) reading: &'u mut Reading<'r, 'a>,
 }
 
@@ -29,7 +29,7 @@ impl Used<'_, '_, '_> {
         self.reading.wrong_extension(field, self.key, format!("spec.{below}: {message}"));
     }
 
-    /// What the names of its statistics begin with: these protect no request.
+    /// Returns the prefix of its statistics. An invalid prefix is ignored, since statistics protect no request.
     pub(in super::super) fn stat_prefix(
         &mut self,
         below: &str,
@@ -43,13 +43,14 @@ impl Used<'_, '_, '_> {
         written.filter(|_| wrong.is_none()).cloned()
     }
 
-    /// It is none for the field that names it: that is not its own fault.
+    /// Reports that the extension has the wrong type for the field: this is a fault of the policy, not of the
+    /// extension.
     pub(in super::super) fn misused(&mut self, below: &str, message: &str) {
         let message = format!("GatewayExtension {}: spec.{below}: {message}", self.key.namespaced_name());
         self.reading.invalid(format!("spec.{}.extensionRef", self.field), message);
     }
 
-    /// Something that it names is not there.
+    /// Reports that an object that the extension references is missing.
     pub(in super::super) fn missing(&mut self, below: &str, reason: &'static str, message: impl std::fmt::Display) {
         let field = format!("spec.{}.extensionRef", self.field);
         self.reading.extension_misses(field, self.key, reason, format!("spec.{below}: {message}"));
@@ -65,7 +66,7 @@ impl Used<'_, '_, '_> {
         }
     }
 
-    /// Whom it asks.
+    /// Returns the external service that the extension calls.
     pub(in super::super) fn remote(&mut self, below: &str, written: Option<&BackendRef>, grpc: bool) -> Option<Remote> {
         let Some(written) = written else {
             self.wrong(below, "backendRef must be set");
@@ -93,7 +94,7 @@ impl Used<'_, '_, '_> {
         }
     }
 
-    /// The same of a service of gRPC, with how it is asked.
+    /// Returns the gRPC service that the extension calls, and the settings of the calls.
     pub(in super::super) fn grpc(&mut self, below: &str, service: &GrpcService) -> Option<(Remote, Asking)> {
         let authority = match &service.authority {
             Some(authority) if authority.is_empty() || check::header::value(authority).is_err() => {
@@ -107,13 +108,13 @@ impl Used<'_, '_, '_> {
         Some((remote, Asking { authority, again }))
     }
 
-    /// When a service is asked again, if ever; nothing where that cannot be told.
+    /// Returns the retry settings of calls; `None` if they are invalid.
     pub(super) fn again(&mut self, below: &str, written: Option<&RetryPolicy>) -> Option<Option<Again>> {
         let Some(RetryPolicy { attempts, backoff }) = written else { return Some(None) };
         self.times(below, ("attempts", *attempts, 0), ("backoff", backoff.as_ref())).map(Some)
     }
 
-    /// How often, and with which pauses. The names of the fields differ.
+    /// Returns the number of retries and the pauses. The names of the fields differ.
     pub(super) fn times(
         &mut self,
         below: &str,

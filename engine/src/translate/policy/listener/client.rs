@@ -1,4 +1,4 @@
-//! Who the client is, and what back ends are told of its certificate.
+//! Client address, and forwarding of the client certificate to backends.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::features::connection::Part;
 use crate::features::connection::client_address::{ClientAddress, HOPS_MAX, TRUSTED_MAX};
 use crate::features::connection::forwarded_certificate::{ForwardedCertificate, Mode};
 
-/// The field that stands for all that says who the client is: they are merged together.
+/// Field name of all settings of the client address: they are merged as one field.
 const ADDRESS: &str = "httpSettings.useRemoteAddress";
 
 pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
@@ -78,7 +78,7 @@ fn forwarded(
         uri: details.uri.unwrap_or(false),
     });
     let mode = match &written.mode {
-        // Who says what is written wants it to be written.
+        // Details without a mode imply a mode that forwards them.
         None => told.map(|_| Mode::SanitizeSet)?,
         Some(name) => match Mode::read(name) {
             Some(mode) => mode,

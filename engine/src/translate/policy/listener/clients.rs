@@ -1,4 +1,4 @@
-//! Certificates that clients must show.
+//! Verification of client certificates.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::apis::kgateway::listener_policy::{ClientCertificateValidation, Object
 use crate::check::certificate::check_client_authorities;
 use crate::features::client_certificate::{ClientCertificates, Trust};
 
-/// Objects that authorities come from; the CRD allows as many.
+/// Maximum number of objects with certificate authorities; the limit of the CRD.
 pub(crate) const REFERENCES_MAX: usize = 8;
-/// Where authorities stand in a Secret or ConfigMap.
+/// Entry of a Secret or ConfigMap that contains certificate authorities.
 const ENTRY: &str = "ca.crt";
 
-/// Reads which certificates clients must show; nothing where that cannot be used, which closes.
+/// Reads the verification of client certificates; `None` if it is invalid, which closes the listener.
 pub(super) fn read(
     field: &str,
     written: &ClientCertificateValidation,
@@ -44,7 +44,7 @@ pub(super) fn read(
     if found.is_empty() || found.len() < references.len() {
         return None;
     }
-    // They are one pool, whatever the order in which they are named.
+    // The order of the references does not matter: the certificate authorities form one pool.
     found.sort_unstable();
     found.dedup();
     let text = found.iter().map(|(_, text)| text.as_ref()).collect::<Vec<&[u8]>>().join(&b"\n"[..]);
@@ -61,7 +61,7 @@ pub(super) fn read(
     Some(Arc::new(ClientCertificates { required, trust, told: None }))
 }
 
-/// The authorities that an object holds.
+/// Reads the certificate authorities of an object.
 fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'_, '_>) -> Option<(ObjectKey, Bytes)> {
     let kind = &*reference.kind;
     if !reference.group.is_empty() || !matches!(kind, "Secret" | "ConfigMap") {
@@ -72,7 +72,7 @@ fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'
     let namespace = reference.namespace.as_deref().unwrap_or(&reading.key.namespace);
     let key = ObjectKey::new("", kind, namespace, &*reference.name);
     reading.reader.edge(reading.key, "", &key, Role::Requires);
-    // Who listens may refer as well as the policy: it is the Gateway's namespace.
+    // A ReferenceGrant for Gateways is sufficient as well: the policy is in the Gateway's namespace.
     let own = reading.key.clone();
     let granted = reading.reader.granted((&own.group, &own.kind, &own.namespace), &key)
         || reading.reader.granted((GATEWAY_GROUP, "Gateway", &own.namespace), &key);
@@ -86,7 +86,7 @@ fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'
         reading.missing(field, "RefNotPermitted", message);
         return None;
     }
-    // Who may come in is what it is today.
+    // The accepted certificate authorities are always those of today's version.
     let text = match reading.reader.current(&key).map(|object| &object.body) {
         Some(Body::Secret(secret)) => secret.data.get(ENTRY).cloned(),
         Some(Body::ConfigMap(map)) => map.data.get(ENTRY).map(|text| Bytes::copy_from_slice(text.as_bytes())),

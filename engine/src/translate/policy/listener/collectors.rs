@@ -1,4 +1,4 @@
-//! Whom Envoy tells of requests. One that is not there is told, and nothing is closed on its account.
+//! Collectors of access logs and traces. A missing collector is reported and closes nothing.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::check;
 use crate::features::connection::collector::{Collector, METADATA_MAX, Retry};
 use crate::features::remote::Remote;
 
-/// A collector; `None` where it is not there.
+/// Reads a collector; `None` if it is missing.
 pub(super) fn read(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> Option<Collector> {
     let authority = written.authority.clone().filter(|authority| !authority.is_empty());
     if let Some(fault) = authority.as_ref().and_then(|authority| check::header::value(authority).err()) {
@@ -82,7 +82,7 @@ fn remote(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> 
         Ok(backend) => Some(Remote::Backend(backend.over_h2())),
         Err(refused) => {
             let fault = &refused.fault;
-            reading.ignored(&fault.field, fault.reason, format!("{}; nothing is told to it", fault.message));
+            reading.ignored(&fault.field, fault.reason, format!("{}; it receives nothing", fault.message));
             None
         }
     }

@@ -1,4 +1,4 @@
-//! Which requests are written down, or which answers are changed.
+//! Filters of access logs and of local replies.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::features::connection::log_filter::{
     Denominator, ENTRIES_MAX, GRPC_STATUSES, LogFilter, Op, Sampled, TEXT_BYTES_MAX,
 };
 
-/// Reads a filter, or one in a list of them.
+/// Reads a filter, which may be a list of filters.
 pub(super) fn read(field: &str, written: &Filter, reading: &mut Reading<'_, '_>) -> Option<LogFilter> {
     filter(field, written, true, reading)
 }
@@ -59,7 +59,7 @@ fn filter(field: &str, written: &Filter, outer: bool, reading: &mut Reading<'_, 
         }
         let entries = list.iter().enumerate();
         let entries = entries.map(|(index, entry)| filter(&format!("{field}[{index}]"), entry, false, reading));
-        // All are looked at, so that each fault is told.
+        // All entries are read, so that each fault is reported.
         let entries: Vec<Option<LogFilter>> = entries.collect();
         let entries: Option<Vec<LogFilter>> = entries.into_iter().collect();
         return entries.map(|entries| if all { LogFilter::And(entries) } else { LogFilter::Or(entries) });

@@ -1,4 +1,4 @@
-//! `httpSettings`: a field each.
+//! `httpSettings`: one part for each field.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Re
     }
 }
 
-/// Changes to headers, with values as they are written.
+/// Reads changes to headers with literal values.
 fn early(field: &str, written: &HeaderFilter, reading: &mut Reading<'_, '_>) -> HeaderEdits {
     let mut pairs = |list: &str, headers: &Option<Vec<Header>>| {
         let mut read: Vec<(Arc<str>, Arc<str>)> = Vec::new();

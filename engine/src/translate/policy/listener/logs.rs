@@ -1,4 +1,4 @@
-//! Where requests are written down.
+//! Access logs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn read(field: &str, written: &[Option<Written>], reading: &mut Readi
     }
     let mut logs = Vec::new();
     for (index, log) in written.iter().enumerate().take(LOGS_MAX) {
-        // What could not be read is reported already.
+        // Decoding has reported unreadable entries already.
         let Some(log) = log else { continue };
         logs.extend(reading.observing(|reading| self::log(&format!("{field}[{index}]"), log, reading)));
     }
@@ -45,7 +45,7 @@ fn log(field: &str, written: &Written, reading: &mut Reading<'_, '_>) -> Option<
 
 fn file(field: &str, written: &FileSink, reading: &mut Reading<'_, '_>) -> Option<Sink> {
     if !PATHS.contains(&&*written.path) {
-        // A file is on the machine of an Envoy, and whatever it is it would be written over.
+        // The file is on the host of the Envoy, and any file would be overwritten.
         let message = format!("{:?} is not written to; {} are", written.path, PATHS.join(", "));
         reading.invalid(format!("spec.{field}.path"), message);
     }

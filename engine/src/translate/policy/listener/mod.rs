@@ -1,6 +1,6 @@
-//! ListenerPolicies, field by field: what they say for every port, and for single ones.
+//! ListenerPolicies, field by field: settings of all ports and of single ports.
 //!
-//! What is said for a port takes the place of what is said for all of them; the certificates of clients hold everywhere.
+//! Settings of a port replace the settings of all ports; the verification of client certificates applies to every port.
 
 mod client;
 mod clients;
@@ -22,12 +22,12 @@ use crate::features::connection::Part;
 use crate::features::connection::socket::{KEEPALIVE_SECONDS_MAX, Keepalive, PROBES_MAX, Socket};
 use crate::policies::settings::{Field, Piece, Settings as Pieces};
 
-/// Ports of one policy; the CRD allows as many.
+/// Maximum number of ports of one policy; the limit of the CRD.
 pub(crate) const PORTS_MAX: usize = 64;
 
-/// What is said for one port, or for all of them.
+/// Settings of one port, or of all ports.
 struct Said<'s> {
-    /// Where in `spec`.
+    /// Path below `spec`.
     at: &'s str,
     pieces: Pieces,
 }
@@ -37,13 +37,13 @@ impl Said<'_> {
         self.pieces.insert(field, Piece::Connection(part));
     }
 
-    /// A field below `spec`.
+    /// Returns the path of a field below `spec`.
     fn below(&self, field: &str) -> String {
         format!("{}.{field}", self.at)
     }
 }
 
-/// Reads what a policy says; for single ports as they are written.
+/// Reads the settings of a policy; returns those of single ports by the declared port.
 pub(super) fn read(spec: &ListenerSpec, reading: &mut Reading<'_, '_>) -> BTreeMap<i64, Pieces> {
     let clients = spec.default.as_ref().and_then(|default| default.client_certificate_validation.as_ref());
     let clients = clients.and_then(|written| clients::read("default.clientCertificateValidation", written, reading));
@@ -69,7 +69,7 @@ pub(super) fn read(spec: &ListenerSpec, reading: &mut Reading<'_, '_>) -> BTreeM
         let mut pieces = listener(&format!("{at}.listener"), &entry.listener, reading);
         pieces.extend(clients.clone());
         if ports.insert(entry.port, pieces).is_some() {
-            reading.invalid(format!("spec.{at}.port"), "stands there twice");
+            reading.invalid(format!("spec.{at}.port"), "is listed twice");
         }
     }
     ports
@@ -123,6 +123,6 @@ fn keepalive(field: &str, written: &TcpKeepalive, reading: &mut Reading<'_, '_>)
         }
         probes
     });
-    // None at all is what the system does of itself.
+    // Zero probes means the default of the operating system.
     Keepalive { idle, interval, probes: probes.filter(|probes| *probes > 0) }
 }

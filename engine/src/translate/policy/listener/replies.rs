@@ -1,4 +1,4 @@
-//! What answers look like that Envoy itself gives.
+//! Local replies: responses that Envoy itself generates.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::apis::kgateway::http_settings::{BodyFormat as WrittenFormat, LocalRep
 use crate::features::connection::format::{BodyFormat, Format};
 use crate::features::connection::local_replies::{BODY_BYTES_MAX, LocalReplies, MAPPERS_MAX, Mapper};
 
-/// The statuses that an answer may get.
+/// Allowed response statuses.
 const STATUSES: std::ops::RangeInclusive<i64> = 200..=599;
 
 pub(super) fn read(field: &str, written: &Written, reading: &mut Reading<'_, '_>) -> LocalReplies {
@@ -67,7 +67,7 @@ fn mapper(field: &str, written: &LocalReplyMapper, reading: &mut Reading<'_, '_>
     }
     let (headers, secret) = headers::edits(&format!("{field}.headers"), written.headers.as_ref(), reading);
     if !secret.is_empty() {
-        // A listener is shown to people, with the headers that it sets.
+        // Diagnostics show listeners with their headers, so headers from Secrets are not supported.
         reading.unsupported(format!("{field}.headers: secretRef"));
     }
     let filter = filters::read(&format!("{field}.filter"), &written.filter, reading)?;

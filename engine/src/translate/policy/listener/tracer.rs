@@ -1,4 +1,4 @@
-//! Where requests are traced.
+//! Tracing of requests.
 
 use super::super::reading::Reading;
 use super::super::shape;
@@ -9,7 +9,7 @@ use crate::features::connection::tracer::Tracer;
 use crate::features::percent::Percent;
 use crate::features::tracing::Tracing;
 
-/// Reads where requests are traced; `None` where nobody is there to be told.
+/// Reads the settings of tracing; `None` without a usable collector.
 pub(super) fn read(field: &str, written: &Written, reading: &mut Reading<'_, '_>) -> Option<Tracer> {
     let mut share = |below: &str, value: Option<i64>| {
         value.map(|value| percent(&format!("{field}.{below}"), Some(value), Percent::ALL, reading))
@@ -28,7 +28,7 @@ pub(super) fn read(field: &str, written: &Written, reading: &mut Reading<'_, '_>
     };
     let field = format!("{field}.provider.openTelemetry");
     let detectors = provider.resource_detectors.iter().flatten();
-    // The last counts, and Envoy takes none where its environment has nothing for it.
+    // The last detector applies. Envoy refuses one that finds no attributes in its environment.
     let mut environment = detectors.filter_map(|detector| detector.environment_resource_detector.as_ref());
     let environment = environment.next_back().is_some_and(|detector| detector.enable.unwrap_or(true));
     let collector = collectors::read(&format!("{field}.grpcService"), &provider.grpc_service, reading)?;

@@ -1,22 +1,22 @@
-//! Every combination of gates that means something, each with or without a probe.
+//! The relevant combinations of gates, with and without a probe.
 
-/// A combination.
+/// A combination of gates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gates {
     /// FallbackConfiguration.
     isolate: bool,
     /// InvalidRouteReplacement.
     replace: bool,
-    /// Last valid versions, where they are used.
+    /// Use of last valid versions, if enabled.
     last_valid: Option<LastValid>,
-    /// Is there a probe?
+    /// Whether there is a probe.
     pub(super) probe: bool,
 }
 
-/// How last valid versions are used.
+/// Options of last valid versions.
 #[derive(Clone, Copy, Debug)]
 struct LastValid {
-    /// Dependants go back together with what they depend on.
+    /// Whether dependants are backfilled together with the objects that they depend on.
     dependants: bool,
     /// BackfillUnresolvedReferences.
     unresolved: bool,
@@ -30,7 +30,7 @@ const fn last_valid(replace: bool, dependants: bool, unresolved: bool, probe: bo
     Gates { isolate: true, replace, last_valid: Some(LastValid { dependants, unresolved }), probe }
 }
 
-/// All of them.
+/// All combinations.
 pub(super) const ALL: [Gates; 12] = [
     gates(false, true, false),
     gates(false, false, true),
@@ -47,7 +47,7 @@ pub(super) const ALL: [Gates; 12] = [
 ];
 
 impl Gates {
-    /// Its flags.
+    /// Returns the flags.
     pub(super) fn flags(self) -> Vec<String> {
         let mut named = vec![("InvalidRouteReplacement", self.replace), ("FallbackConfiguration", self.isolate)];
         let mut flags = Vec::new();
@@ -62,7 +62,7 @@ impl Gates {
         flags
     }
 
-    /// Can nothing stand in for what translation finds broken?
+    /// Whether faults that translation finds always close, because no stand-in version exists.
     pub(super) fn closes(self) -> bool {
         self.last_valid.is_none()
     }

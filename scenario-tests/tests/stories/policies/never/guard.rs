@@ -1,6 +1,7 @@
-//! What protects, field by field: each with a request that may pass, one that may not, and three ways to break it.
+//! Protecting fields: each with an allowed request, a denied request, and three ways to break it.
 //!
-//! A new field joins with an entry in `FIELDS` and one in `guard`; where it cannot stand at every level, one in `levels`.
+//! A new field needs an entry in `FIELDS` and one in `guard`; if it is not available at every level, also one in
+//! `levels`.
 
 use std::any::Any;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,7 +20,7 @@ use hyper::Method;
 use super::level::Level;
 use super::tls::{self, Kind};
 
-/// Every field that decides who may come in.
+/// All fields that decide whether a request is allowed.
 pub(super) const FIELDS: [&str; 15] = [
     "basicAuth",
     "apiKeyAuth",
@@ -37,39 +38,39 @@ pub(super) const FIELDS: [&str; 15] = [
     "BackendConfigPolicy.tls",
     "BackendTLSPolicy",
 ];
-/// Stands for a connection that is refused.
+/// Marks a refused connection instead of a status.
 pub(super) const REFUSED_CONNECTION: u16 = 0;
 
-/// An expression that translation takes, and that an Envoy with its own limit refuses.
+/// A regular expression that translation accepts, and an Envoy with its default limit refuses.
 pub(super) const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
 
 type Change = Box<dyn Fn(Ask) -> Ask + Send + Sync>;
 
-/// Something that protects.
+/// A protecting field in use.
 pub(super) struct Guard {
-    /// Which policy it is.
+    /// The kind of the policy.
     pub(super) kind: Kind,
-    /// What it says.
+    /// The spec of the policy.
     pub(super) spec: String,
-    /// The objects that it names; empty where it names none.
+    /// The objects that it refers to; empty where there are none.
     pub(super) besides: String,
-    /// Objects that are there all the while; empty where none are needed.
+    /// Objects that exist during the whole story; empty where none are needed.
     pub(super) standing: String,
-    /// Makes a request one that may pass; unset where nobody may in the long run.
+    /// Makes a request that is allowed; unset where no request is allowed permanently.
     pub(super) passing: Option<Change>,
-    /// Makes a request one that may not.
+    /// Makes a request that is denied.
     pub(super) failing: Change,
-    /// What that is answered.
+    /// The status of a denied request.
     pub(super) status: u16,
-    /// How many of those that may not pass do each time that something is edited: what is left of a limit.
+    /// Number of requests per edit that pass although they should be denied: the remainder of a rate limit.
     pub(super) slack: u64,
-    /// What a policy says that names something that is not there.
+    /// A spec that refers to a missing object.
     missing: Option<String>,
-    /// What a policy says that cannot be enforced.
+    /// A spec that cannot be enforced.
     pub(super) bad: String,
-    /// What a policy says that only Envoy refuses.
+    /// A spec that only Envoy refuses.
     pub(super) refused: String,
-    /// Whom Envoy asks, at work for as long as this is there.
+    /// The server that Envoy calls; it runs until the guard is dropped.
     _asked: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -86,7 +87,7 @@ impl Guard {
             slack: 0,
             missing: None,
             bad: String::new(),
-            // Of another field of the same policy: fields are enforced together, or not at all.
+            // A mistake in another field of the same policy: fields are enforced together, or not at all.
             refused: format!("{spec}\ncsrf: {{additionalOrigins: [{{safeRegex: '{LARGE}'}}]}}"),
             _asked: None,
         }
@@ -112,30 +113,31 @@ impl Guard {
         Self { _asked: Some(Box::new(asked)), ..self }
     }
 
-    /// Said by another kind of policy, beside objects that are there all the while; `refused` is what only Envoy refuses.
+    /// Uses another kind of policy, with objects that exist during the whole story; `refused` is the spec that only
+    /// Envoy refuses.
     pub(super) fn of(self, kind: Kind, refused: String, standing: String) -> Self {
         Self { kind, refused, standing, ..self }
     }
 
-    /// What a policy says that names something that is not there.
+    /// Returns a spec that refers to a missing object.
     pub(super) fn missing_spec(&self) -> String {
-        // Of another field where this one names nothing.
+        // Uses another field where this one has no reference.
         let other = || format!("{}\napiKeyAuth: {{secretRef: {{name: nobody}}}}", self.spec);
         self.missing.clone().unwrap_or_else(other)
     }
 }
 
-/// Where a field can stand.
+/// The levels at which a field is available.
 pub(super) fn levels(field: &str) -> &'static [Level] {
     match field {
-        // Without TLS nobody shows a certificate.
+        // Client certificates require TLS.
         "clientCertificateValidation" => &[Level::Secure, Level::Doors],
         "BackendConfigPolicy.tls" | "BackendTLSPolicy" => &[Level::BackEnd],
         _ => &Level::OF_TRAFFIC,
     }
 }
 
-/// A field at work; what it names is named after the place.
+/// Creates the guard of a field; the objects that it refers to are named after the level.
 pub(super) async fn guard(field: &str, level: Level, world: &World) -> Result<Guard> {
     let place = level.name();
     Ok(match field {
@@ -179,7 +181,7 @@ fn api_key(place: &str) -> Guard {
         .bad(&format!("apiKeyAuth: {{secretRef: {{name: keys-{place}}}, keySources: [{{}}]}}"))
 }
 
-/// The loopback address that may come in.
+/// The loopback address that is allowed.
 const WELCOME: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 fn acl() -> Guard {
@@ -191,7 +193,7 @@ fn rbac() -> Guard {
     let of =
         |more: &str| format!("rbac: {{policy: {{matchExpressions: [\"request.headers['role'] == 'admin'{more}\"]}}}}");
     let guard = Guard::new(&of(""), 403, |ask| ask.header("role", "guest"));
-    // A regex is larger to Envoy, which reads UTF-8 here, than its text tells.
+    // The regular expression is a larger program in Envoy, which compiles it as UTF-8, than its text suggests.
     Guard { refused: of(" && request.path.matches('.{20}')"), ..guard }
         .passing(|ask| ask.header("role", "admin"))
         .bad(&of(" && nobody()"))
@@ -215,7 +217,7 @@ fn buffer() -> Guard {
         .bad("buffer: {maxRequestSize: 0}")
 }
 
-/// Each edit makes new tokens, and so do Envoys that hear of an edit of others in the same route configuration.
+/// Each edit refills the token bucket, and so does any edit of other objects in the same route configuration.
 const EDITS_HEARD_MAX: u64 = 20;
 
 fn local_limit() -> Guard {
@@ -226,7 +228,7 @@ fn local_limit() -> Guard {
     Guard { slack: EDITS_HEARD_MAX, ..guard }
 }
 
-/// A GatewayExtension and the Service that it is about.
+/// Returns a GatewayExtension and its Service.
 fn extension(name: &str, spec: &str, address: SocketAddr) -> String {
     documents(&[
         service(NAMESPACE, name, Some("kubernetes.io/h2c"), &[address]),
@@ -263,7 +265,7 @@ async fn jwt(place: &str) -> Result<Guard> {
 }
 
 async fn global_limit(place: &str) -> Result<Guard> {
-    // Nobody who is counted may come in; who is not counted may.
+    // The limit is 0: a request with a descriptor is denied, a request without one is allowed.
     let limiter = Limiter::start(0).await?;
     let name = format!("limits-{place}");
     let spec = format!(
@@ -308,7 +310,7 @@ async fn oauth2(place: &str) -> Result<Guard> {
          stringData: {{client-secret: s3cret}}}}"
     );
     let used = |by: &str| format!("{by}: {{extensionRef: {{name: {name}}}}}");
-    // Nobody logs in here: that is told elsewhere.
+    // No login here: other stories cover it.
     Ok(Guard::new(&used("oauth2"), 302, |ask| {
         ask.header("cookie", "BearerToken=a; OauthHMAC=b; OauthExpires=4102444800")
     })

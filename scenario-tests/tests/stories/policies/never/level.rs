@@ -1,4 +1,4 @@
-//! Where a policy is attached: at every level a route of its own, with something broader beside it that must not answer.
+//! Attachment of policies: for every level a separate route, with a broader route that must not answer for it.
 
 use anyhow::Result;
 use holdfast_scenario_tests::World;
@@ -15,7 +15,7 @@ pub(super) enum Level {
     Rule,
     /// An HTTPRoute.
     Route,
-    /// A rule that names the policy.
+    /// A rule that refers to the policy.
     Named,
     /// A listener without TLS.
     Plain,
@@ -23,27 +23,27 @@ pub(super) enum Level {
     Secure,
     /// A Gateway.
     Gateway,
-    /// A Gateway whose listeners have TLS.
+    /// A Gateway with TLS listeners.
     Doors,
-    /// Services, by what is said of them.
+    /// Services with a backend policy.
     BackEnd,
 }
 
-/// Services of the level of back ends: who is trusted there, and who is not.
+/// Services of the backend level: the trusted one and the untrusted one.
 pub(super) const TRUSTED: &str = "trusted";
 pub(super) const IMPOSTOR: &str = "impostor";
 
 impl Level {
-    /// All of them; first the one that is broken until its policy is there.
+    /// All levels; the first is broken until its policy exists.
     pub(super) const ALL: [Self; 8] =
         [Self::Named, Self::Rule, Self::Route, Self::Plain, Self::Secure, Self::Gateway, Self::Doors, Self::BackEnd];
-    /// Those of TrafficPolicies.
+    /// Levels of TrafficPolicies.
     pub(super) const OF_TRAFFIC: [Self; 6] =
         [Self::Named, Self::Rule, Self::Route, Self::Plain, Self::Secure, Self::Gateway];
-    /// Those of routes.
+    /// Levels of routes.
     pub(super) const OF_ROUTES: [Self; 3] = [Self::Rule, Self::Route, Self::Named];
 
-    /// What its objects are named after.
+    /// The name of its objects.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Rule => "rule",
@@ -66,12 +66,12 @@ impl Level {
         format!("guard-{}", self.name())
     }
 
-    /// What is answered where a policy cannot be enforced.
+    /// The status where a policy cannot be enforced.
     pub(super) fn closed(self) -> u16 {
         if Self::OF_ROUTES.contains(&self) { 404 } else { 500 }
     }
 
-    /// The reference to what the policy is attached to; none where it is named by that.
+    /// Returns the target reference of the policy; none where the rule refers to the policy.
     fn target(self) -> Option<String> {
         let target = |kind: &str, name: &str, section: &str| {
             let section = if section.is_empty() { String::new() } else { format!(", sectionName: {section}") };
@@ -104,10 +104,10 @@ pub(super) struct Estate {
 }
 
 impl Estate {
-    /// The Gateways that Envoys are needed for.
+    /// The Gateways that need Envoys.
     pub(super) const GATEWAYS: [&str; 3] = ["default/public", "default/whole", "default/doors"];
 
-    /// Writes everything but policies.
+    /// Writes everything except policies.
     pub(super) fn write(world: &World) -> Result<Self> {
         let (plain, tls, whole, doors) = (world.port()?, world.port()?, world.port()?, world.port()?);
         let certificate = Certificate::of(&["secure.example", "doors.example"])?;
@@ -125,7 +125,7 @@ impl Estate {
                 gateway("whole", &listener("whole", whole, "protocol: HTTP")),
                 gateway("doors", &https_listener("door", doors, "doors.example", &["certificate"])),
                 certificate.secret(NAMESPACE, "certificate"),
-                // Everything that a guarded route does not answer itself.
+                // All requests that no guarded route answers.
                 route(
                     "broad",
                     "- {name: public, sectionName: broad}\n- {name: public, sectionName: broad-tls}\n",
@@ -161,13 +161,13 @@ impl Estate {
             world.write(&format!("route-{}.yaml", level.name()), text)?;
         }
         let estate = Self { world: world.clone(), plain, tls, whole, doors, certificate };
-        // A guard brings their endpoints.
+        // Their endpoints are written with a guard.
         let services = [TRUSTED, IMPOSTOR].map(|name| manifests::service(NAMESPACE, name, None, &[]));
         estate.standing(Level::BackEnd, &documents(&services))?;
         Ok(estate)
     }
 
-    /// A request to the route of a level.
+    /// Returns a request to the route of a level.
     pub(super) fn ask(&self, level: Level) -> Ask {
         let port = match level {
             Level::Secure => self.tls,
@@ -205,17 +205,17 @@ impl Estate {
         self.world.delete(&format!("{}.yaml", level.policy()))
     }
 
-    /// Writes the objects that are there all the while.
+    /// Writes the objects that exist during the whole story.
     pub(super) fn standing(&self, level: Level, objects: &str) -> Result<()> {
         self.world.write(&format!("standing-{}.yaml", level.name()), objects)
     }
 
-    /// Writes the objects that the guard of a level names.
+    /// Writes the objects that the guard of a level refers to.
     pub(super) fn besides(&self, level: Level, objects: &str) -> Result<()> {
         self.world.write(&besides(level), objects)
     }
 
-    /// Deletes them.
+    /// Deletes the objects that the guard of a level refers to.
     pub(super) fn without_besides(&self, level: Level) -> Result<()> {
         self.world.delete(&besides(level))
     }

@@ -1,8 +1,9 @@
-//! Nothing gets through without what a policy asks for: every field, at every level, certificates of clients and of back
-//! ends among them, broken in every way, under every combination of gates, while Holdfast is killed and ended, and a client without a right to come in never stops asking.
+//! No request passes without the protection of a policy: every field, at every level, certificates of clients and
+//! backends included, broken in every way, under every combination of gates, while Holdfast is killed and terminated,
+//! under continuous unauthorized requests.
 //!
-//! Envoys are the story's own, so that they go on while Holdfast does not; they have a limit of expressions of which
-//! Holdfast does not know, so that they refuse what translation takes.
+//! The story starts its own Envoys, which continue without Holdfast; their RE2 program size limit is lower than
+//! Holdfast expects, so that they refuse configuration that translation accepts.
 
 mod gates;
 mod guard;

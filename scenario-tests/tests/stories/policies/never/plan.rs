@@ -1,5 +1,5 @@
-//! Which fields are tried at which level under which gates: every pair of field and level, and of level and gates. Each
-//! is broken in every way, so that these pairs are all there as well.
+//! Test plan of fields, levels and gates: covers every pair of field and level, and of level and gates. Each field is
+//! broken in every way, so the pairs with these are covered as well.
 
 use std::collections::BTreeSet;
 
@@ -9,28 +9,28 @@ use super::gates;
 use super::guard::{FIELDS, levels};
 use super::level::Level;
 
-/// One world: a field at each level.
+/// One round: a field for each level.
 pub(super) type Round = Vec<(Level, &'static str)>;
 
-/// The rounds under each combination of gates, by its number.
+/// Returns the rounds under a combination of gates, by its number.
 pub(super) fn rounds(gates_number: usize) -> Vec<Round> {
     let all = fields_of(Level::ALL).into_iter().map(|(_, fields)| fields.len()).max().unwrap_or_default();
     let numbers = (0..all.max(gates::ALL.len())).filter(|number| number % gates::ALL.len() == gates_number);
     numbers.map(round).collect()
 }
 
-/// In each round every level has another field.
+/// Returns a round; over the rounds every level has each of its fields.
 fn round(number: usize) -> Round {
     let fields = fields_of(Level::ALL).into_iter().enumerate();
     fields.filter_map(|(at, (level, fields))| Some((level, *fields.get((number + at) % fields.len())?))).collect()
 }
 
-/// The fields that can stand at each level.
+/// Returns the fields that are available at each level.
 fn fields_of<const N: usize>(all: [Level; N]) -> [(Level, Vec<&'static str>); N] {
     all.map(|level| (level, FIELDS.into_iter().filter(|field| levels(field).contains(&level)).collect()))
 }
 
-/// Every pair is there; says how many cells there are.
+/// Checks that every pair is covered; returns the number of cells.
 pub(super) fn check() -> Result<usize> {
     let mut at_level = BTreeSet::new();
     let mut under_gates = BTreeSet::new();

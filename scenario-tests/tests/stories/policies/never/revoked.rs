@@ -1,5 +1,5 @@
-//! Somebody else's route is refused, and whatever the gates do about that, a password that is taken back is worth nothing
-//! from then on: at no level, and on no connection.
+//! A revoked password while the route of another owner is refused: with every combination of gates it is invalid from
+//! then on, at every level and on every connection.
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::ask::Ask;
@@ -12,7 +12,7 @@ use super::guard::LARGE;
 use super::level::{Estate, Level};
 
 const ALICE: (&str, &str) = ("alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=", "Basic YWxpY2U6c2VzYW1l");
-/// The same password, of somebody else.
+/// Another user with the same password.
 const BOB: (&str, &str) = ("bob:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=", "Basic Ym9iOnNlc2FtZQ==");
 
 pub(super) async fn told(world: World, gates: Gates) -> Result<()> {
@@ -58,7 +58,7 @@ pub(super) async fn told(world: World, gates: Gates) -> Result<()> {
         Ok(())
     })
     .await?;
-    // Connections of hers that are older than what follows.
+    // Connections of the user from before the revocation.
     let mut old = Vec::new();
     for ask in of(ALICE) {
         let mut connection = ask.connect().await?;
@@ -67,7 +67,7 @@ pub(super) async fn told(world: World, gates: Gates) -> Result<()> {
     }
     let_in(BOB)?;
     for ask in of(ALICE) {
-        ask.comes_to("no back end answers", |reply| reply.pod().is_err()).await?;
+        ask.comes_to("no backend answers", |reply| reply.pod().is_err()).await?;
     }
     for (ask, mut connection) in old {
         if let Ok(reply) = ask.send_on(&mut connection).await {

@@ -1,5 +1,5 @@
-//! One world: policies at every level are broken and mended, one after the other, while a client without a right to come
-//! in never stops asking, on new connections and on old ones.
+//! Rounds: policies at every level are broken and corrected, one after the other, under continuous unauthorized
+//! requests on new and existing connections.
 
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::ask::Ask;
@@ -12,22 +12,22 @@ use super::level::{Estate, Level};
 use super::plan::Round;
 use super::tls::Kind;
 
-/// In which ways each policy is broken.
+/// The ways to break a policy.
 pub(super) const WAYS: [Way; 3] = [Way::Missing, Way::Bad, Way::Refused];
-/// Edits of each policy that overtake each other.
+/// Number of edits of each policy without waiting between them.
 const HASTY: usize = 4;
-/// Edits of a world, at least.
+/// Minimum number of edits in a round.
 const EDITS_MIN: usize = 50;
-/// Where Holdfast is killed, and where it is ended: the place of the cell.
+/// The cells at which Holdfast is killed and terminated.
 const KILLED_AT: usize = 1;
 const ENDED_AT: usize = 3;
 
-/// How a policy is broken.
+/// A way to break a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// What it names is not there.
+    /// An object that it refers to is missing.
     Missing,
-    /// It cannot be enforced as it is written.
+    /// It cannot be enforced as written.
     Bad,
     /// Only Envoy refuses it.
     Refused,
@@ -41,7 +41,7 @@ struct Cell {
     failing: Ask,
 }
 
-/// The world at work.
+/// The running processes and the state of a story.
 struct Works {
     world: World,
     estate: Estate,
@@ -52,7 +52,7 @@ struct Works {
     edits: usize,
 }
 
-/// Tells the rounds of one combination of gates, all with the same Envoys.
+/// Runs the rounds of one combination of gates, all with the same Envoys.
 pub(super) async fn run(world: &World, gates: Gates, rounds: &[Round]) -> Result<()> {
     let _backends = (world.backend("echo").await?, world.backend("broad").await?);
     let mut works = Works::start(world, gates).await?;
@@ -87,7 +87,7 @@ impl Works {
             let what = format!("{field} at {level:?} under {:?}", self.gates);
             cells.push((self.attach(*level, field).await.with_context(|| what.clone())?, what));
         }
-        // Its connections are as old as the first edit.
+        // Its connections exist since before the first edit.
         let steady = cells.iter().filter(|(cell, _)| cell.guard.slack == 0);
         let steady = Hammer::start_kept_in_turn(steady.map(|(cell, _)| cell.failing.clone()));
         for (at, (cell, what)) in cells.iter().enumerate() {
@@ -100,7 +100,7 @@ impl Works {
         Ok(())
     }
 
-    /// A policy where there was none: connections that are older than it are guarded as well.
+    /// Adds a policy where there was none: existing connections are guarded as well.
     async fn attach(&mut self, level: Level, field: &str) -> Result<Cell> {
         let guard = guard(field, level, &self.world).await?;
         if !guard.standing.is_empty() {
@@ -196,7 +196,7 @@ impl Works {
         self.is_broken(cell, way).await
     }
 
-    /// It is told of, and nobody gets in for it.
+    /// Checks that the fault is reported, and that no unauthorized request passes.
     async fn is_broken(&self, cell: &Cell, way: Way) -> Result<()> {
         self.comes_to_tell(true).await?;
         if way != Way::Refused && self.gates.closes() {
@@ -205,7 +205,7 @@ impl Works {
             }
         } else if cell.guard.slack == 0 {
             let reply = cell.failing.send().await;
-            // Where TLS is what protects, there may be nobody at all.
+            // Where TLS protects, the connection may be refused.
             ensure!(reply.is_ok() || cell.guard.kind == Kind::Listener, "{reply:?}");
             ensure!(
                 reply.as_ref().map_or(true, |reply| reply.pod().is_err()),
@@ -216,7 +216,7 @@ impl Works {
         Ok(())
     }
 
-    /// All is as it was, for those who may pass as well.
+    /// Corrects the policy, and waits until allowed and denied requests are answered as before.
     async fn mend(&mut self, cell: &Cell) -> Result<()> {
         self.write_whole(cell)?;
         if let Some(passing) = &cell.passing {
@@ -235,7 +235,7 @@ impl Works {
         self.comes_to_tell(false).await
     }
 
-    /// Says whether anything is broken, and is not about to find out more.
+    /// Waits until the fallback report is final and shows whether anything is broken.
     async fn comes_to_tell(&self, broken: bool) -> Result<()> {
         let holdfast = self.holdfast.as_ref().context("it does not run")?;
         let told = until(if broken { "it says what is broken" } else { "it says that all is well" }, || async {
@@ -244,7 +244,7 @@ impl Works {
             let is = |wanted: &str| gateways.iter().any(|gateway| gateway["state"] == wanted);
             let mut told = report["status"] == "triggered" || is("held");
             if !told {
-                // What is not there yet is no trouble that anybody falls back from.
+                // A missing object does not cause a fallback, but is listed as a fault.
                 let faults = holdfast.diagnostics("/debug/faults").await?;
                 let faults = faults["faults"].as_array().context("no faults")?;
                 let kinds = Kind::ALL.map(Kind::name);

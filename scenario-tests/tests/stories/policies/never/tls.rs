@@ -1,4 +1,4 @@
-//! What TLS protects: who clients are, by their certificates, and who back ends are, by theirs.
+//! Protection by TLS: certificates of clients and of backends.
 
 use anyhow::Result;
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use holdfast_scenario_tests::tls::Authority;
 use super::guard::{Guard, REFUSED_CONNECTION};
 use super::level::{IMPOSTOR, Level, TRUSTED};
 
-/// What says it, and in which API.
+/// The kind of a policy, with its API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
     #[default]
@@ -38,10 +38,10 @@ impl Kind {
     }
 }
 
-/// A name in the certificates of back ends.
+/// A name in the certificates of backends.
 const NAME: &str = "shop.clients.example.com";
 
-/// A ConfigMap with authorities.
+/// Returns a ConfigMap with CA certificates.
 fn authorities(name: &str, text: &str) -> String {
     let text = indent(text, 4);
     format!(
@@ -49,7 +49,7 @@ fn authorities(name: &str, text: &str) -> String {
     )
 }
 
-/// Authorities of a version that there is not: only Envoy looks at it.
+/// Returns a CA certificate with an invalid version, which only Envoy checks.
 fn odd(authority: &Authority) -> Result<String> {
     let body: String = authority.pem.lines().filter(|line| !line.starts_with('-')).collect();
     let mut bytes = STANDARD.decode(body.trim())?;
@@ -61,14 +61,15 @@ fn odd(authority: &Authority) -> Result<String> {
     Ok(format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(bytes)))
 }
 
-/// Authorities that are there, no PEM, and of that version.
+/// Returns ConfigMaps with valid CA certificates, with invalid PEM, and with an invalid version.
 fn three(authority: &Authority, place: &str) -> Result<(String, String)> {
     let bad = authority.pem.replace("BEGIN", "BEGAN");
     let others = [authorities(&format!("bad-{place}"), &bad), authorities(&format!("odd-{place}"), &odd(authority)?)];
     Ok((authorities(&format!("ca-{place}"), &authority.pem), documents(&others)))
 }
 
-/// Certificates of clients; at one level who shows none is refused, at the other one who shows a stranger's.
+/// Client certificates; the denied request has no certificate, at the level of Gateways a certificate of an untrusted
+/// authority.
 pub(super) fn clients(level: Level) -> Result<Guard> {
     let (ours, others) = (Authority::new("ours")?, Authority::new("others")?);
     let (known, stranger) = (ours.client("known", 1)?, others.client("stranger", 1)?);
@@ -90,10 +91,10 @@ pub(super) fn clients(level: Level) -> Result<Guard> {
         .bad(&spec("bad")))
 }
 
-/// TLS towards a back end. Who asks for the other one would reach somebody whose certificate is a stranger's, and who
-/// answers without TLS as well.
+/// TLS to a backend. The denied request would reach a server with a certificate of an untrusted authority, which also
+/// answers without TLS.
 pub(super) async fn back_end(kind: Kind, world: &World, place: &str) -> Result<Guard> {
-    let (authority, stranger) = (Authority::new("back ends")?, Authority::new("strangers")?);
+    let (authority, stranger) = (Authority::new("backends")?, Authority::new("strangers")?);
     let (own, others) = (authority.client("shop", 1)?, stranger.client("shop", 1)?);
     let (besides, standing) = three(&authority, place)?;
     let echo = world.pod(NAMESPACE, TRUSTED, "echo").await?;

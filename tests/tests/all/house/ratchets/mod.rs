@@ -1,7 +1,7 @@
-//! Figures of the house that may only fall: `tests/ratchets.yaml` has one section for each, by file or by name.
+//! Figures of the sources that may only fall: `tests/ratchets.yaml` has one section for each, by file or by name.
 //!
 //! `HOLDFAST_GOLDEN=write cargo test -p holdfast-tests ratchets` records figures that fell. It records a section only
-//! where the sum of its figures does not grow, so that a file can be moved and none can get worse.
+//! if the sum of its figures does not grow, so that a file can be moved and no sum can get worse.
 
 mod structure;
 mod vocabulary;
@@ -18,16 +18,16 @@ type Figures = BTreeMap<String, usize>;
 
 /// Sources of the product.
 const PRODUCT: [&str; 4] = ["graph", "store", "xds", "engine"];
-/// Sources of all tests besides.
+/// Sources of the product and of all tests.
 const SOURCES: [&str; 7] = ["graph", "store", "xds", "engine", "tests", "scenario-tests", "fuzz"];
 
 fn sources(rooms: &[&str]) -> Vec<PathBuf> {
     let all = rooms.iter().flat_map(|room| files(room, &[".rs"]));
-    // The list of private words, and its test, name them.
+    // The list of private words, and its test, contain these words.
     all.filter(|path| !shown(path).ends_with("ratchets/vocabulary.rs")).collect()
 }
 
-/// A figure of each file; files without one are left out.
+/// Returns the figure of each file; files with the figure 0 are left out.
 fn by_file(paths: Vec<PathBuf>, figure: impl Fn(&PathBuf) -> usize) -> Figures {
     paths.iter().map(|path| (shown(path), figure(path))).filter(|(_, count)| *count > 0).collect()
 }
@@ -57,7 +57,7 @@ fn ratchet(sections: BTreeMap<String, Figures>, advice: &str) {
     let mut all = recorded();
     let mut offences = Vec::new();
     for (section, now) in sections {
-        // A section without figures is a new one.
+        // A section that is not recorded is new.
         let before = all.entry(section.clone()).or_insert_with(|| now.clone());
         let (sum, limit) = (now.values().sum::<usize>(), before.values().sum::<usize>());
         for name in now.keys().chain(before.keys()).collect::<BTreeSet<_>>() {
@@ -77,7 +77,7 @@ fn ratchet(sections: BTreeMap<String, Figures>, advice: &str) {
     assert!(offences.is_empty(), "figures that may only fall:\n  {}\n{advice}\n{how}", offences.join("\n  "));
 }
 
-/// All ratchets in one test: they share one file.
+/// One test for all ratchets, since they share one file.
 #[test]
 fn figures_only_fall() {
     let mut sections = BTreeMap::new();

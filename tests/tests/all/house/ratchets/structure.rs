@@ -1,4 +1,4 @@
-//! Figures of the structure: types, functions, arrows between the rooms of the engine.
+//! Figures of the structure: types, functions, dependencies between the layers of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,10 +10,10 @@ use syn::visit::{self, Visit};
 
 use super::{Figures, code, shown, vocabulary};
 
-/// Lines of a function, from its signature to its end.
+/// Limit in lines of a function, from its signature to its end.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// The rooms of the engine in the order in which they may use each other: each room those before it.
+/// The layers of the engine with their modules, in order of dependency: each layer may use the layers before it.
 const ORDER: [(&str, &[&str]); 7] = [
     ("check", &["check", "time"]),
     ("api", &["apis", "object", "fault", "snapshot", "settings", "status"]),
@@ -23,7 +23,7 @@ const ORDER: [(&str, &[&str]); 7] = [
     ("engine", &["engine", "report", "health", "watching", "provision", "leadership", "identity", "testing"]),
     ("cli", &["run", "main"]),
 ];
-/// Folders of the engine that may use the types of Envoy.
+/// Modules of the engine that may use the types of Envoy.
 const ENVOY: [&str; 3] = ["features", "encode", "model"];
 
 /// A source file of the product, without its tests.
@@ -40,13 +40,13 @@ impl Source {
         Self { name: shown(path), code, file }
     }
 
-    /// The crate and, in the engine, the room.
+    /// Returns the top-level module of a file of the engine; `None` for files of other crates.
     fn module(&self) -> Option<&str> {
         let within = self.name.strip_prefix("engine/src/")?;
         within.split('/').next().map(|first| first.trim_end_matches(".rs"))
     }
 
-    /// Files of tests beside the code that they test.
+    /// Checks whether the file contains tests, benchmarks, examples or test support.
     fn is_test(&self) -> bool {
         let parts: Vec<&str> = self.name.split('/').collect();
         parts.iter().any(|part| ["tests", "tests.rs", "benches", "examples", "testing"].contains(part))
@@ -61,13 +61,13 @@ fn product(sources: &[Source]) -> impl Iterator<Item = &Source> {
     sources.iter().filter(|source| !source.is_test())
 }
 
-/// What one file defines.
+/// The definitions of one file.
 #[derive(Default)]
 struct Definitions {
     types: Vec<String>,
     /// Types with an `impl` block that is not of a trait.
     methods: BTreeSet<String>,
-    /// Functions and the lines of each.
+    /// Functions with their number of lines.
     functions: Vec<(String, usize)>,
 }
 
@@ -120,8 +120,8 @@ impl<'a> Visit<'a> for Definitions {
     }
 }
 
-/// Types with methods in several files, and in how many. Types of one crate that share a name count as one, except in
-/// a file that defines a type of that name.
+/// Returns the types with methods in several files, and the number of files. Types of one crate that share a name count
+/// as one, except in a file that defines a type of that name.
 pub(super) fn scattered(sources: &[Source]) -> Figures {
     let mut with_methods = BTreeMap::<String, BTreeSet<&str>>::new();
     let mut defined = BTreeMap::<String, usize>::new();
@@ -137,13 +137,13 @@ pub(super) fn scattered(sources: &[Source]) -> Figures {
             }
         }
     }
-    // The file that defines a type comes on top where it is the only one.
+    // The defining file is added if only one file defines a type of that name.
     let others = with_methods.into_iter().map(|(name, files)| (defined.get(&name) == Some(&1), name, files.len()));
     let counted = others.map(|(single, name, files)| (name, files + usize::from(single)));
     counted.filter(|(_, files)| *files > 1).collect()
 }
 
-/// Names of more than one type, and of how many.
+/// Returns the names that several types share, and the number of types.
 pub(super) fn shared_names(sources: &[Source]) -> Figures {
     let mut names = Figures::new();
     for name in product(sources).flat_map(|source| Definitions::of(source).types) {
@@ -155,7 +155,7 @@ pub(super) fn shared_names(sources: &[Source]) -> Figures {
     names
 }
 
-/// Functions over the limit, and their lines.
+/// Returns the functions over the limit, and their number of lines.
 pub(super) fn long_functions(sources: &[Source]) -> Figures {
     let all = product(sources).flat_map(|source| {
         let functions = Definitions::of(source).functions.into_iter();
@@ -164,7 +164,7 @@ pub(super) fn long_functions(sources: &[Source]) -> Figures {
     all.filter(|(_, lines)| *lines > FUNCTION_LINES_MAX).collect()
 }
 
-/// What a `use` of several names takes from the crate.
+/// The top-level names that `use crate::…` imports.
 #[derive(Default)]
 struct CrateUses(BTreeSet<String>);
 
@@ -190,7 +190,7 @@ fn place(module: &str) -> Option<usize> {
     ORDER.iter().position(|(_, modules)| modules.contains(&module))
 }
 
-/// Uses of a later room by an earlier one, and by how many files.
+/// Returns the uses of a later layer by a module of an earlier layer, and the number of files with each use.
 pub(super) fn arrows_up(sources: &[Source]) -> Figures {
     let path = Regex::new(r"\bcrate::(\w+)").unwrap();
     let mut arrows = Figures::new();
@@ -210,14 +210,14 @@ pub(super) fn arrows_up(sources: &[Source]) -> Figures {
     arrows
 }
 
-/// Mentions of the types of Envoy by files of other rooms.
+/// Returns the number of mentions of Envoy's types in each file of other modules.
 pub(super) fn envoy_types(sources: &[Source]) -> Figures {
     let others = product(sources).filter(|source| source.module().is_some_and(|module| !ENVOY.contains(&module)));
     let mentions = others.map(|source| (source.name.clone(), source.code.matches("envoy_types::").count()));
     mentions.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Kinds as string literals outside the room that defines them.
+/// Returns the number of kinds as string literals in each file outside the module that defines them.
 pub(super) fn kinds(sources: &[Source]) -> Figures {
     let others = product(sources).filter(|source| source.module().is_some_and(|module| module != "apis"));
     let counted = others.map(|source| {

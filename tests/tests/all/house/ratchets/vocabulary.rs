@@ -6,7 +6,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use regex::Regex;
 
 /// Private words as a regex, and what to write instead.
-const PRIVATE: [(&str, &str); 16] = [
+const PRIVATE: [(&str, &str); 17] = [
     ("told|tells?|telling", "report, record, send, describe"),
     ("say|says|said|saying", "report, state, specify; message"),
     ("hear|hears|heard|hearing", "receive; event, watch event"),
@@ -18,6 +18,7 @@ const PRIVATE: [(&str, &str); 16] = [
     ("anew", "again, recomputed"),
     ("troubles?", "problem, error"),
     ("strangers?", "unauthenticated peer, foreign store"),
+    ("back ends?", "backend"),
     ("afar", "remote"),
     ("astray|strays?", "outlier"),
     ("comes? in|lets? in", "is allowed; access list"),
@@ -30,8 +31,8 @@ static WORDS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?i)\b(?:{})\b", words.join("|"))).unwrap()
 });
 
-/// Inline code is an identifier or a quotation, and `stand-in` is in the glossary.
-static PASSED_OVER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"`[^`]*`|(?i:\bstand-ins?\b)").unwrap());
+/// Inline code and placeholders are identifiers or quotations, and `stand-in` is in the glossary.
+static PASSED_OVER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"`[^`]*`|\{[^{}]*\}|(?i:\bstand-ins?\b)").unwrap());
 
 /// Whether a line of prose has a private word.
 pub(super) fn is_private(prose: &str) -> bool {
@@ -87,7 +88,7 @@ fn private_words_are_found_in_prose_only() {
     for private in ["the status is told", "Whose route it is", "asks for it", "a stand-in stands there"] {
         assert!(is_private(private), "{private}");
     }
-    for plain in ["a stand-in version", "`told` is reported", "standalone mode", "a task"] {
+    for plain in ["a stand-in version", "`told` is reported", "standalone mode", "a task", "{told}: {said}"] {
         assert!(!is_private(plain), "{plain}");
     }
     let mut found = Vec::new();
