@@ -1,8 +1,8 @@
-//! What the checker of fallbacks costs, beside the planner whose plan it looks at.
+//! Run time of the fallback checker, compared with the planner that makes the plan.
 //!
 //! `cargo bench -p holdfast-engine --features testing --bench checker [-- ROUTES…]` prints the median of each at 1,000
-//! and 2,000 routes of which 1, 10 and 100 are broken and backfilled: the checker's time must grow with what is
-//! broken, and not with what is there.
+//! and 2,000 routes, of which 1, 10 and 100 are broken and backfilled. The checker's time must grow with the number of
+//! broken routes, not with the number of all routes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
