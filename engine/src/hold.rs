@@ -54,14 +54,17 @@ impl Refusal {
 
     /// Returns Envoy's message, with the consequence where the cause is not the content.
     pub fn explained(&self) -> String {
-        let again = "the Envoy is sent it again, at most 30 seconds apart, and nothing has to be edited";
+        let again = "Holdfast sends the configuration to this Envoy again, at least every 30 seconds, and no object \
+                     has to be edited";
         match self.class {
             Class::Content => self.message.clone(),
-            Class::Host => format!("{} (a resource of the host of Envoy {}: {again})", self.message, self.node),
-            Class::Transient => {
-                format!("{} (a passing state of the host of Envoy {}: {again})", self.message, self.node)
+            Class::Host => {
+                format!("{} (caused by the host of Envoy {}, not by an object: {again})", self.message, self.node)
             }
-            Class::Unknown => format!("Envoy {} refused it without a reason: {again}", self.node),
+            Class::Transient => {
+                format!("{} (caused by a temporary state of the host of Envoy {}: {again})", self.message, self.node)
+            }
+            Class::Unknown => format!("Envoy {} refused it without an error message: {again}", self.node),
         }
     }
 }

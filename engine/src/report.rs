@@ -317,7 +317,7 @@ impl Seen<'_> {
 /// Returns `Programmed` of a listener: true only after an ACK of its configuration.
 fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
     if let Some(message) = seen.refused.get(&listener.name) {
-        let message = format!("Envoy refused it, and its connections are refused: {message}");
+        let message = format!("Envoy refused the listener, and connections to it are refused: {message}");
         return Condition::new("Programmed", false, "Invalid", message);
     }
     let is_earlier = seen.serves_earlier_certificate(listener);
@@ -339,7 +339,7 @@ fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
                 return Condition::new("Programmed", false, "Invalid", message);
             }
             Some(Standing::Unavailable(message)) => {
-                let message = format!("no Envoy has {} {name}: {message}", kind.short_name());
+                let message = format!("Envoys have not applied {} {name}: {message}", kind.short_name());
                 return Condition::new("Programmed", false, "Pending", message);
             }
             Some(Standing::Acknowledged) => {}
@@ -347,10 +347,10 @@ fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
         }
     }
     if pending {
-        Condition::unknown("Programmed", "Pending", "no Envoy has acknowledged it yet")
+        Condition::unknown("Programmed", "Pending", "no Envoy has acknowledged the listener yet")
     } else if is_earlier {
-        let message = "acknowledged by Envoy, with the last valid version of a certificate that cannot be used: see \
-                       ResolvedRefs";
+        let message = "acknowledged by Envoy with the last valid version of the certificate, since the current \
+                       certificate cannot be used: see ResolvedRefs";
         Condition::new("Programmed", true, "Programmed", message)
     } else {
         Condition::new("Programmed", true, "Programmed", "acknowledged by Envoy")
@@ -368,7 +368,7 @@ fn programmed_of<'a>(listeners: impl Iterator<Item = &'a ListenerPlan>, seen: &S
     if any("Unknown") {
         Condition::unknown("Programmed", "Pending", "Envoy has not acknowledged every listener yet")
     } else if any("True") {
-        Condition::new("Programmed", true, "Programmed", "Envoy has acknowledged what is served")
+        Condition::new("Programmed", true, "Programmed", "Envoy has acknowledged the served configuration")
     } else {
         let message = conditions.first().map_or("there is no listener", |condition| &condition.message);
         Condition::new("Programmed", false, "Invalid", message)

@@ -39,7 +39,7 @@ pub enum StoreError {
     #[error("there is no store at {0}")]
     Absent(String),
     /// Another process has written to the shared store since it was read here.
-    #[error("another has written what is shared, since it was read")]
+    #[error("another process has written to the shared store since it was read")]
     Conflict,
     /// The files of the store cannot be used.
     #[error("the store's files cannot be used: {0}")]

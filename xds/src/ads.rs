@@ -84,7 +84,7 @@ impl Service<Request<Body>> for AggregatedDiscoveryService {
         ready(Ok(match method {
             Some("DeltaAggregatedResources") => self.open::<DeltaDiscoveryRequest>(request),
             Some("StreamAggregatedResources") => self.open::<DiscoveryRequest>(request),
-            _ => Status::unimplemented("only the streams are served").into_http(),
+            _ => Status::unimplemented("only the methods with streams are supported").into_http(),
         }))
     }
 }

@@ -51,10 +51,10 @@ pub enum Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A resource name is too long.
-    #[error("a resource name may have {NAME_BYTES_MAX} bytes")]
+    #[error("a resource name is limited to {NAME_BYTES_MAX} bytes")]
     NameTooLong,
     /// The stream subscribes to too many resources.
-    #[error("a stream may subscribe to {NAMES_MAX} resources by name")]
+    #[error("a stream can subscribe to at most {NAMES_MAX} resources by name")]
     TooManyNames,
 }
 

@@ -51,10 +51,10 @@ async fn accept(listener: TcpListener, tls: Option<TlsSource>, rooms: Rooms, con
                     Some(room) => {
                         handshakes.spawn(shake_hands(stream, from.ip(), room, tls.clone(), connections.clone()));
                     }
-                    None => debug!(peer = %from.ip(), "connection closed: there are too many"),
+                    None => debug!(peer = %from.ip(), "connection closed: the limit of connections is reached"),
                 },
                 Err(error) => {
-                    warn!(%error, "cannot take a connection");
+                    warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -83,6 +83,6 @@ async fn shake_hands(
             let _ = connections.send(PeerIo::tls(stream, from, room)).await;
         }
         Ok(Err(error)) => debug!(peer = %from, %error, "TLS handshake failed"),
-        Err(_) => debug!(peer = %from, "TLS handshake not done in time"),
+        Err(_) => debug!(peer = %from, "TLS handshake timed out"),
     }
 }

@@ -106,7 +106,12 @@ impl Fleets {
     pub fn publish(&self, fleet: &str, mut offers: Offers) {
         let left_out = offers.limit();
         if left_out > 0 {
-            warn!(fleet, left_out, "more builds or nodes have a configuration of their own than can be");
+            warn!(
+                fleet,
+                left_out,
+                "too many builds or nodes have a configuration of their own; the ones beyond the limit get the common \
+                 configuration"
+            );
         }
         let mut fleets = lock(&self.0.fleets);
         let fleet = fleets.entry(Arc::from(fleet)).or_insert_with(Fleet::new);

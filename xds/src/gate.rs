@@ -61,7 +61,7 @@ where
             }
             Err(error) => {
                 let peer = request.extensions().get::<Peer>();
-                info!(peer = ?peer.and_then(Peer::address), path = request.uri().path(), %error, "not let in");
+                info!(peer = ?peer.and_then(Peer::address), path = request.uri().path(), %error, "client refused");
                 peer.iter().for_each(|peer| peer.close());
                 Either::Right(ready(Ok(unauthenticated().into_http())))
             }

@@ -59,13 +59,13 @@ pub enum IdentityError {
     #[error("`node.cluster` is not the Gateway that the credentials are for")]
     NotProven,
     /// `node.id` or `node.cluster` is too long.
-    #[error("`node.id` may have {NODE_ID_BYTES_MAX} bytes, `node.cluster` {FLEET_BYTES_MAX}")]
+    #[error("`node.id` may have at most {NODE_ID_BYTES_MAX} bytes, and `node.cluster` at most {FLEET_BYTES_MAX}")]
     TooLong,
     /// `node.id` or `node.cluster` has control characters, which could forge log lines.
-    #[error("`node.id` and `node.cluster` may have no control characters")]
+    #[error("`node.id` and `node.cluster` must not contain control characters")]
     NotPrintable,
     /// A later message claims to be from another Envoy.
-    #[error("`node.id` and `node.cluster` may not change within a stream")]
+    #[error("`node.id` and `node.cluster` must not change within a stream")]
     Changed,
 }
 

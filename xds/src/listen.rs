@@ -60,7 +60,7 @@ pub enum ServeError {
     #[error("no permission to listen on {0}")]
     Denied(Address),
     /// The path of the unix socket is another kind of file.
-    #[error("{0} is a file and not a socket; it is left alone")]
+    #[error("{0} exists and is not a socket; Holdfast does not replace it")]
     NotASocket(Address),
     /// Listening failed.
     #[error("cannot listen on {address}: {source}")]

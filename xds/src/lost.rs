@@ -30,8 +30,8 @@ impl Reachable {
         let file = state.file.as_ref().filter(|file| !file.is_there())?;
         let path = file.path().display();
         Some(match &state.failure {
-            Some(why) => format!("the socket {path} is gone, and cannot be made again: {why}"),
-            None => format!("the socket {path} is gone, and is about to be made again"),
+            Some(why) => format!("the socket {path} was removed, and cannot be created again: {why}"),
+            None => format!("the socket {path} was removed, and will be created again"),
         })
     }
 
@@ -92,13 +92,13 @@ impl Door {
             Ok(Ok((listener, file))) => {
                 self.reachable.is_at(file.0.clone());
                 (self.listener, self.file) = (listener, file);
-                return tracing::warn!(path = shown, "the socket of the xDS server was gone, and was made again");
+                return tracing::warn!(path = shown, "the socket of the xDS server was removed, and was created again");
             }
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
         if self.reachable.fails(&why) {
-            tracing::error!(path = shown, why, "the socket of the xDS server is gone, and cannot be made again");
+            tracing::error!(path = shown, why, "the socket of the xDS server was removed, and cannot be created again");
         }
     }
 }

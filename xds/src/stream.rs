@@ -97,7 +97,7 @@ async fn converse<R: Request>(
 ) -> Result<(), Status> {
     let first = tokio::time::timeout(FIRST_MESSAGE_TIMEOUT, requests.message())
         .await
-        .map_err(|_| Status::deadline_exceeded("no first message"))?;
+        .map_err(|_| Status::deadline_exceeded("the first message did not arrive in time"))?;
     let Some(first) = first? else { return Ok(()) };
     let envoy = EnvoyId::of(first.node(), &belonging).map_err(|error| {
         info!(%error, "stream refused");

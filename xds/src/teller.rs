@@ -22,7 +22,7 @@ impl Teller {
     pub(crate) async fn begin(notices: mpsc::Sender<Notice>, envoy: EnvoyId, resumes: bool) -> Self {
         // A future that is dropped while it waits here has reported nothing, and will report nothing.
         if notices.send(Notice::Connected(envoy.clone(), resumes)).await.is_err() {
-            debug!("the peer is gone to notices");
+            debug!("the receiver of notices has ended");
         }
         Self { notices, envoy, waiting: VecDeque::new() }
     }

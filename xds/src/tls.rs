@@ -14,7 +14,7 @@ pub enum TlsError {
     #[error("certificate and key cannot be used: {0}")]
     Pair(rustls::Error),
     /// The certificate authorities for clients cannot be used.
-    #[error("the authorities of client certificates cannot be used: {0}")]
+    #[error("the certificate authorities for client certificates cannot be used: {0}")]
     Authorities(String),
 }
 

@@ -151,7 +151,7 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
     let Some(kind) = scheme::find(group, &kind_name) else {
         return match misspelt::meant(group, &kind_name) {
             Some(meant) => Decoded::Nameless(format!(
-                "{api_version} has no kind {kind_name:?}; did you mean {meant}? It is not used"
+                "{api_version} has no kind {kind_name:?}; did you mean {meant}? The object is ignored"
             )),
             None => Decoded::Foreign(format!("{api_version} {kind_name} is not a kind that Holdfast reads")),
         };
@@ -165,7 +165,7 @@ pub fn decode_defective(mut document: Value, source: Option<Source>, defects: &[
     if !kind.versions.contains(&version) {
         found.invalid(
             "apiVersion",
-            format!("{kind_name} is read in {} {}, not in {version}", kind.group, kind.versions.join(" and ")),
+            format!("{kind_name} is supported in {} {}, not in {version}", kind.group, kind.versions.join(" and ")),
         );
     }
     let read = found.typed_quietly::<RawMetadata>("metadata", &metadata);
@@ -206,8 +206,8 @@ fn identity(kind: &scheme::Kind, metadata: &Value) -> Result<ObjectKey, String> 
         if !legal || value.len() > NAME_BYTES_MAX {
             let shown: String = value.chars().take(64).collect();
             return Err(format!(
-                "metadata.{field} {shown:?} must consist of lower-case letters, digits, '-' and '.', at most \
-                 {NAME_BYTES_MAX} of them"
+                "metadata.{field} {shown:?} must consist of lower-case letters, digits, '-' and '.', with at most \
+                 {NAME_BYTES_MAX} characters"
             ));
         }
     }

@@ -37,10 +37,10 @@ impl Rule {
         match self {
             Rule::Equal => "only an equal value",
             Rule::Access => "only an equal value; with `holdfast.dev/fallback: last-valid` any value that is set",
-            Rule::Guard => "only where it is switched on then as it is now",
-            Rule::Headers => "only where each of these headers is removed or overwritten then, too",
-            Rule::Limit => "only where there was a limit then, too; any figure",
-            Rule::Opening => "only where it allows nothing then that is not allowed now",
+            Rule::Guard => "only if it is switched on in the earlier version as well",
+            Rule::Headers => "only if the earlier version removes or overwrites each of these headers as well",
+            Rule::Limit => "only if the earlier version has a limit as well; any value",
+            Rule::Opening => "only if the earlier version allows nothing that is not allowed now",
             Rule::Free => "any value",
         }
     }

@@ -19,12 +19,12 @@ const HEAD: &str = "\
 # What protects
 
 May an earlier version of an object be served where the desired one cannot?
-This page is generated from the declarations that Holdfast itself decides by; a test compares them.
-When an earlier version is looked for at all is in [fallback](../concepts/fallback.md).
+This page is generated from the declarations that this decision uses; a test compares both.
+The page about [fallback](../concepts/fallback.md) describes when Holdfast looks for an earlier version.
 
 An earlier version is served only where no row of its kind forbids it.
-A version is compared with the desired one rule by rule (route by route, port by port); a rule with a name with the one of that name.
-A policy that is valid today is applied to an earlier version of a route as to any other: it keeps no route from going back, except where it protects a rule by its name and the earlier version has no rule of that name.
+A version is compared with the desired one rule by rule (route by route, port by port); rules with a name are compared by name.
+A policy that is valid today also applies to an earlier version of a route: it does not prevent the fallback, unless it protects a rule by its name and the earlier version has no rule of that name.
 A field of the desired version that cannot be decoded counts as protecting.
 
 The annotation `holdfast.dev/fallback: never` keeps an object in its desired version; `holdfast.dev/fallback: last-valid` on a policy or extension allows earlier access lists.
@@ -36,7 +36,7 @@ The annotation `holdfast.dev/fallback: never` keeps an object in its desired ver
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     let mut line = |text: std::fmt::Arguments<'_>| writeln!(page, "{text}").unwrap_or_default();
-    line(format_args!("\n| Kind | Earlier versions | What of them, or why not |\n| --- | --- | --- |"));
+    line(format_args!("\n| Kind | Earlier versions | Parts that are served, or why none is |\n| --- | --- | --- |"));
     for kind in KINDS {
         let (may, because) = match kind.backfill {
             Backfill::Yes(because) => ("yes", because),

@@ -60,7 +60,7 @@ pub const KINDS: &[Kind] = &[
         scope: Scope::Namespaced,
         has_status: false,
         backfill: Backfill::No(
-            "it holds authorities, keys of tokens and parameters: what it no longer lists must not be trusted",
+            "it contains certificate authorities, token keys and parameters: removed entries must not be trusted again",
         ),
         decode: core::config_map::decode,
     },
@@ -139,7 +139,7 @@ pub const KINDS: &[Kind] = &[
         plural: "directresponses",
         scope: Scope::Namespaced,
         has_status: true,
-        backfill: Backfill::Yes("an answer; one that refuses requests today is not backfilled by one that does not"),
+        backfill: Backfill::Yes("a response; one that refuses requests today is not backfilled by one that does not"),
         decode: kgateway::direct_response::decode,
     },
     Kind {
@@ -196,7 +196,8 @@ pub const KINDS: &[Kind] = &[
         scope: Scope::Namespaced,
         has_status: true,
         backfill: Backfill::No(
-            "the routes of all teams are attached to it; its listeners borrow single hostnames and certificates instead",
+            "the routes of all teams are attached to it; instead, its listeners use single hostnames and certificates \
+             of earlier versions",
         ),
         decode: gateway::gateway::decode,
     },
@@ -238,7 +239,8 @@ pub const KINDS: &[Kind] = &[
         scope: Scope::Namespaced,
         has_status: true,
         backfill: Backfill::No(
-            "the routes of other teams are attached to it; its listeners borrow single hostnames and certificates instead",
+            "the routes of other teams are attached to it; instead, its listeners use single hostnames and \
+             certificates of earlier versions",
         ),
         decode: gateway::listener_set::decode,
     },
@@ -259,9 +261,7 @@ pub const KINDS: &[Kind] = &[
         plural: "extensionservices",
         scope: Scope::Namespaced,
         has_status: true,
-        backfill: Backfill::No(
-            "HTTPProxies are guarded by it: what guards a host is the desired version, or the host is closed",
-        ),
+        backfill: Backfill::No("it protects HTTPProxies: the desired version protects a host, or the host is closed"),
         decode: contour::extension_service::decode,
     },
     Kind {

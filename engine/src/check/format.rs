@@ -64,7 +64,7 @@ const LENGTH_DIGITS_MAX: usize = 5;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FormatFault {
     /// A command between percent signs that Envoy does not know.
-    #[error("%{command}% is nothing that Envoy fills in; write %% for a percent sign")]
+    #[error("%{command}% is not a command that Envoy substitutes; write %% for a percent sign")]
     Command {
         /// The command, shortened.
         command: String,
@@ -79,7 +79,7 @@ pub enum FormatFault {
     #[error("json is nested deeper than {DEPTH_MAX} steps")]
     Deep,
     /// The content type is not a valid header value.
-    #[error("{0} can be no type of a content")]
+    #[error("{0} is not a valid content type")]
     ContentType(Excerpt),
     /// The check takes too many steps.
     #[error("{0}")]

@@ -32,13 +32,13 @@ pub enum NumberFault {
         port: i64,
     },
     /// An invalid status code for a redirect.
-    #[error("status code {status} is no redirect; use 301, 302, 303, 307 or 308")]
+    #[error("status code {status} is not a redirect; use 301, 302, 303, 307 or 308")]
     RedirectStatus {
         /// The status code.
         status: i64,
     },
     /// An invalid status code for a direct response.
-    #[error("status code {status} is out of range; a direct response has one from 200 to 599")]
+    #[error("status code {status} is out of range; a direct response must have a status from 200 to 599")]
     ResponseStatus {
         /// The status code.
         status: i64,

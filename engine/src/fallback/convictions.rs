@@ -13,8 +13,8 @@ use super::readmission::Subject;
 
 /// The message of a suspicion. Envoy's answer is about one of all changed contents, and is attached to that content
 /// only.
-pub(super) const SUSPECTED: &str =
-    "changed together with what Envoy refused; it is tried apart from that, and served again once Envoy takes it";
+pub(super) const SUSPECTED: &str = "changed together with the configuration that Envoy refused; it is tried \
+                                    separately, and served again when Envoy accepts it";
 
 impl Line {
     /// Convicts a subject that was refused as one. If it has more than one content, any of them may be at fault: the

@@ -23,9 +23,9 @@ use crate::translate::proxy::{HOST, is_proxy};
 /// too.
 const STAND_INS_MAX: usize = 8;
 /// The message for changed content while everything is held.
-pub(super) const HELD: &str = "held together with everything that changed since the last valid configuration";
+pub(super) const HELD: &str = "held together with all other changes since the last valid configuration";
 /// The message for an object that was refused repeatedly.
-pub(super) const WAITS: &str = "refused three times within a minute: the next try waits for up to 30 seconds";
+pub(super) const WAITS: &str = "refused three times within a minute: the next attempt follows within 30 seconds";
 /// The message for an object with content that cannot be read.
 const UNREADABLE: &str = "its content cannot be read";
 

@@ -143,7 +143,7 @@ fn broken(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fallba
             let fallback = anew && broken.gateways.iter().all(|gateway| was_in_fallback(gateway));
             let gateways = broken.gateways.iter().map(|gateway| &**gateway).collect::<Vec<_>>().join(", ");
             let who = if broken.detected_by == Detected::Probe { "the probe" } else { "Envoy" };
-            let note = format!("{who} refused it at {gateways}: {}", because(broken));
+            let note = format!("{who} refused this object at {gateways}: {}", because(broken));
             tell(events, reason(fallback), &broken.object, note);
         }
     }
@@ -273,8 +273,8 @@ fn recovered(
     let still: BTreeSet<ObjectKey> = still.into_iter().map(Identity::key).collect();
     for object in left.into_iter().filter(|object| !still.contains(&object.key())) {
         let (regarding, note) = match exists(&object.key()) {
-            true => (Regarding::Object(object.clone()), "it is current again".to_owned()),
-            false => (Regarding::Deleted(object.clone()), "it is gone".to_owned()),
+            true => (Regarding::Object(object.clone()), "the object is served as desired again".to_owned()),
+            false => (Regarding::Deleted(object.clone()), "the object is deleted".to_owned()),
         };
         events.push(FallbackEvent { reason: Reason::Recovered, regarding, note });
     }
@@ -292,7 +292,7 @@ fn gateways(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fall
         } else {
             let [backfilled, replaced, excluded] =
                 [Step::Backfilled, Step::Replaced, Step::Excluded].map(|step| acknowledged.objects(step));
-            let held = if acknowledged.held { "; what was acknowledged before is held" } else { "" };
+            let held = if acknowledged.held { "; the last acknowledged configuration is held" } else { "" };
             let note = format!(
                 "successfully applied fallback configuration to {name}: {} broken, {backfilled} backfilled, {replaced} \
                  replaced, {excluded} excluded{held}",

@@ -16,10 +16,10 @@ use super::world::World;
 /// Milliseconds during which suspects are tried on an Envoy before a newer configuration may replace the trial.
 pub(crate) const TRIAL_UNDISTURBED_MS: u64 = 500;
 /// The message for content that waits for the budget of its owner.
-const OWNER_WAITS: &str = "Envoys refused much of this namespace within a minute: what is new in it is tried a few seconds \
-                           later, and what was served before goes on";
+const OWNER_WAITS: &str = "Envoys refused many changes of this namespace within a minute: its new content is tried a \
+                           few seconds later, and its previous content stays served";
 /// The message for content that waits for other owners.
-const YIELDS: &str = "something of this namespace was refused just now: other namespaces are served first";
+const YIELDS: &str = "content of this namespace was refused just now: changes of other namespaces are tried first";
 
 /// The state of fairness between owners.
 #[derive(Debug, Default)]

@@ -24,7 +24,7 @@ use crate::trial::{Outcome, Trial, Tried};
 /// tried.
 pub(crate) const SUSPECTS_MAX: usize = 4096;
 /// The message for content without an answer.
-pub(crate) const SILENCE: &str = "Envoy died on it or fell silent";
+pub(crate) const SILENCE: &str = "Envoy exited or stopped answering after it received this configuration";
 
 /// A search on the probe.
 #[derive(Debug, Default)]

@@ -157,6 +157,8 @@ impl Line {
 }
 
 fn refused_with(witness: Option<String>) -> String {
-    witness
-        .map_or_else(|| "refused together with what is served".into(), |with| format!("refused together with {with}"))
+    witness.map_or_else(
+        || "refused together with the configuration that is served".into(),
+        |with| format!("refused together with {with}"),
+    )
 }

@@ -56,7 +56,7 @@ impl DenyResponse {
         let code = status.map_or(Some(FORBIDDEN), |status| u16::try_from(status).ok());
         let code = code.filter(|code| (200..600).contains(code));
         if code.is_none() {
-            flaws.push(Flaw::new("statusCode", "an answer has a status from 200 to 599"));
+            flaws.push(Flaw::new("statusCode", "must be between 200 and 599"));
         }
         let mut read = Vec::new();
         if headers.as_ref().is_some_and(|headers| headers.len() > HEADERS_MAX) {

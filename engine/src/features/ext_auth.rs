@@ -202,7 +202,9 @@ impl AuthServer {
 pub fn stat_prefix_fault(prefix: &str) -> Option<String> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let fits = !prefix.is_empty() && prefix.len() <= STAT_PREFIX_BYTES_MAX && prefix.chars().all(legal);
-    (!fits).then(|| format!("is made of letters, digits, _, - and ., at most {STAT_PREFIX_BYTES_MAX}"))
+    (!fits).then(|| {
+        format!("must consist of letters, digits, _, - and ., with at most {STAT_PREFIX_BYTES_MAX} characters")
+    })
 }
 
 impl Body {

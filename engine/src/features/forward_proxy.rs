@@ -83,7 +83,10 @@ impl Anywhere {
     /// Returns an error where settings of policies cannot apply to a forward proxy.
     pub(crate) fn fits(upstream: &Upstream) -> Result<(), String> {
         if upstream.tls.is_some() {
-            return Err("field enableTls of the Backend decides about TLS to its hosts; policies cannot".into());
+            return Err(
+                "TLS to the hosts of a dynamic forward proxy is set by enableTls of the Backend, not by a policy"
+                    .into(),
+            );
         }
         let Some(configured) = &upstream.configured else { return Ok(()) };
         let set = [
@@ -92,7 +95,9 @@ impl Anywhere {
             ("outlierDetection", configured.outliers.is_some()),
         ];
         match set.iter().find(|(_, is_set)| *is_set) {
-            Some((field, _)) => Err(format!("{field} of a policy has no meaning where requests choose the host")),
+            Some((field, _)) => Err(format!(
+                "{field} of a policy cannot apply to a dynamic forward proxy, where requests select the host"
+            )),
             None => Ok(()),
         }
     }

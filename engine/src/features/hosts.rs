@@ -23,9 +23,9 @@ pub const HOSTS_MAX: usize = 256;
 const OVERPROVISIONING: u32 = 100 * 256;
 
 /// Message for health checks of hosts that Envoy resolves by name.
-const CHECKS_BY_NAME: &str = "healthCheck of a policy would connect to whatever address the host name resolves to, \
-                              loopback and metadata services included: use outlierDetection, write addresses instead \
-                              of the host name, or start Holdfast with --allow-health-checks-by-name";
+const CHECKS_BY_NAME: &str = "healthCheck of a policy would connect to any address that the host name resolves to, \
+                              including loopback addresses and cloud metadata services: use outlierDetection, use IP \
+                              addresses instead of the host name, or start Holdfast with --allow-health-checks-by-name";
 
 /// The hosts of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

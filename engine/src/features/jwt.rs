@@ -252,7 +252,7 @@ pub fn check_keys(text: &[u8]) -> Result<Arc<str>, String> {
     if text.len() > JWKS_BYTES_MAX {
         return Err(format!("it has more than {JWKS_BYTES_MAX} bytes"));
     }
-    let not_jwks = || "it is no JSON Web Key Set".to_owned();
+    let not_jwks = || "it is not a JSON Web Key Set (JWKS)".to_owned();
     let text = std::str::from_utf8(text).map_err(|_| not_jwks())?;
     let document: serde_json::Value = serde_json::from_str(text).map_err(|_| not_jwks())?;
     // A single key is read as a set with one key.
@@ -266,13 +266,13 @@ pub fn check_keys(text: &[u8]) -> Result<Arc<str>, String> {
         let is_number =
             |name: &str| part(name).is_some_and(|text| !text.is_empty() && URL_SAFE_NO_PAD.decode(text).is_ok());
         if ["d", "k", "p", "q"].iter().any(|name| key.get(*name).is_some()) {
-            return Err(format!("keys[{index}] holds a private or secret key; only public keys can be served"));
+            return Err(format!("keys[{index}] contains a private or symmetric key; only public keys are allowed"));
         }
         let whole = match part("kty") {
             Some("RSA") => is_number("n") && is_number("e"),
             Some("EC") => part("crv").is_some() && is_number("x") && is_number("y"),
             Some("OKP") => part("crv").is_some() && is_number("x"),
-            _ => return Err(format!("keys[{index}] is of no known type: RSA, EC and OKP are served")),
+            _ => return Err(format!("keys[{index}] has an unsupported type: kty must be RSA, EC or OKP")),
         };
         if !whole {
             return Err(format!("keys[{index}] lacks parts of a public key"));
@@ -293,13 +293,13 @@ mod tests {
         assert!(check_keys(rsa.as_bytes()).is_ok());
         assert!(check_keys(br#"{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}"#).is_ok());
         for (wrong, word) in [
-            ("", "no JSON Web Key Set"),
-            ("[]", "no JSON Web Key Set"),
+            ("", "not a JSON Web Key Set"),
+            ("[]", "not a JSON Web Key Set"),
             (r#"{"keys":[]}"#, "no keys"),
             (r#"{"keys":[{"kty":"RSA","n":"sXch","e":"AQAB","d":"AA"}]}"#, "private"),
-            (r#"{"keys":[{"kty":"oct","k":"AA"}]}"#, "private or secret"),
+            (r#"{"keys":[{"kty":"oct","k":"AA"}]}"#, "private or symmetric"),
             (r#"{"keys":[{"kty":"RSA","n":"s+/=","e":"AQAB"}]}"#, "lacks"),
-            (r#"{"keys":[{"kty":"XYZ"}]}"#, "no known type"),
+            (r#"{"keys":[{"kty":"XYZ"}]}"#, "unsupported type"),
         ] {
             assert!(check_keys(wrong.as_bytes()).is_err_and(|why| why.contains(word)), "{wrong}");
         }

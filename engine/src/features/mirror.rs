@@ -49,13 +49,14 @@ impl Share {
             (Some(_), Some(_)) => Err(Flaw::new("", "only one of percent and fraction may be set")),
             (Some(percent), None) => match u32::try_from(percent) {
                 Ok(percent @ 0..=100) => Ok(Self(percent * (WHOLE / 100))),
-                _ => Err(Flaw::new("percent", format!("percent is {percent}; it goes from 0 to 100"))),
+                _ => Err(Flaw::new("percent", format!("percent is {percent}; it must be between 0 and 100"))),
             },
             (None, Some((numerator, denominator))) => {
                 let denominator = denominator.unwrap_or(100);
                 if numerator < 0 || denominator < 1 || numerator > denominator {
-                    let message =
-                        format!("{numerator}/{denominator} is no share: numerator goes from 0 to denominator");
+                    let message = format!(
+                        "{numerator}/{denominator} is not a valid fraction: numerator must be between 0 and denominator"
+                    );
                     return Err(Flaw::new("fraction", message));
                 }
                 let millionths = i64::from(numerator) * i64::from(WHOLE) / i64::from(denominator);

@@ -164,7 +164,7 @@ impl Login {
             flaws.extend(check::path::matched(path).err().map(|fault| Flaw::new(field, fault)));
         }
         if self.redirect_path == self.logout_path {
-            flaws.push(Flaw::new("logoutPath", "must be another path than that of redirectURI"));
+            flaws.push(Flaw::new("logoutPath", "must differ from the path of redirectURI"));
         }
         if self.scopes.len() > ENTRIES_MAX {
             flaws.push(Flaw::new("scopes", format!("must have at most {ENTRIES_MAX} entries")));
@@ -183,7 +183,8 @@ impl Login {
         }
         let (access, id) = self.cookies.names();
         if access == id || [access, id].iter().any(|name| OWN_COOKIES.contains(name)) {
-            flaws.push(Flaw::new("cookies.names", "each cookie must have a name of its own"));
+            flaws
+                .push(Flaw::new("cookies.names", "each cookie must have a unique name that Envoy does not use itself"));
         }
         if let Some(domain) = &self.cookies.domain
             && let Err(fault) = check::host::precise_hostname(domain)
@@ -292,7 +293,7 @@ fn is_word(text: &str) -> bool {
 
 /// Validates an HTTPS URL.
 pub fn check_https(uri: &str) -> Result<(), &'static str> {
-    const WRONG: &str = "must be an address that begins with https:// and has a host";
+    const WRONG: &str = "must be an https URL with a host";
     if uri.len() > TEXT_BYTES_MAX {
         return Err("is too long");
     }
@@ -307,7 +308,7 @@ pub fn check_https(uri: &str) -> Result<(), &'static str> {
         return Err("must have a port between 1 and 65535, or none");
     }
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/?".contains(&byte);
-    if tail.bytes().all(is_allowed) { Ok(()) } else { Err("contains a character that no address may have") }
+    if tail.bytes().all(is_allowed) { Ok(()) } else { Err("contains a character that is not allowed in a URL") }
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl Conditions {
         if steps > STEPS_MAX {
             flaws.push(Flaw::new(
                 "",
-                format!("are too large together: {steps} steps, of which there may be {STEPS_MAX}"),
+                format!("are too complex together: they have {steps} steps; at most {STEPS_MAX} are allowed"),
             ));
         }
         match cel::any_of(conditions) {

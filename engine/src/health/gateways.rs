@@ -41,16 +41,19 @@ pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severi
         let at = gateway.listeners.join(", ");
         match outside.managed.get(&state.name) {
             Some(envoy) if envoy.state == "running" && envoy.serves => {
-                let message = format!("its Envoy runs and is not connected; it serves {at} as before");
+                let message = format!(
+                    "its Envoy runs, but is not connected to Holdfast; it serves {at} with the configuration that it \
+                     received before"
+                );
                 add(Severity::Degraded, "NotConnected", message);
             }
             managed => {
                 let managed = managed.map(|envoy| match &*envoy.state {
-                    "running" => " (its Envoy runs, and has not connected since it was started)".to_owned(),
+                    "running" => " (its Envoy runs, but has not connected to Holdfast since its start)".to_owned(),
                     state => format!(" (its Envoy is {state})"),
                 });
                 let managed = managed.unwrap_or_default();
-                let message = format!("no Envoy is connected{managed}: no request to {at} is known to be answered");
+                let message = format!("no Envoy is connected{managed}: requests to {at} probably get no response");
                 add(Severity::Outage, "NoEnvoy", message);
             }
         }
@@ -58,28 +61,29 @@ pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severi
     let all = if answering > 0 { answering } else { connected };
     if counts.pending > 0 || (answering == 0 && connected > 0) {
         let pending = counts.pending.max(usize::from(answering == 0) * connected);
-        let message = format!("{pending} of {all} Envoys have not acknowledged everything yet");
+        let message = format!("{pending} of {all} Envoys have not acknowledged the whole configuration yet");
         add(Severity::Degraded, "Pending", message);
     } else if let Some(message) = on_its_way(state.state) {
         add(Severity::Degraded, "Pending", message.to_owned());
     }
     if state.state == ServedState::Unverified && answering > 0 {
-        let message = "what an earlier run stored is served until all objects have been read";
+        let message = "the configuration that an earlier run stored is served until all objects have been read";
         add(Severity::Degraded, "Unverified", message.to_owned());
     }
     for node in not_answering(gateway, outside) {
         let message = format!(
-            "Envoy {node} is connected and has not answered for 5 seconds or longer: its clients get what it had before, or no answer"
+            "Envoy {node} is connected, but has not answered for 5 seconds or longer: its clients get its previous \
+             configuration, or no response"
         );
         add(Severity::Degraded, "NotAnswering", message);
     }
     for (node, Refusing { words, serves }) in &gateway.refusing {
         let (severity, has) = match serves {
-            true if counts.acknowledged > 0 => (Severity::Degraded, "keeps what it had"),
-            true => (Severity::Outage, "keeps what it had"),
-            false => (Severity::Outage, "has nothing to serve instead: its clients get 404 or no connection"),
+            true if counts.acknowledged > 0 => (Severity::Degraded, "keeps its previous configuration"),
+            true => (Severity::Outage, "keeps its previous configuration"),
+            false => (Severity::Outage, "has no previous configuration: its clients get 404 or no connection"),
         };
-        add(severity, "RefusedByOne", format!("Envoy {node} refuses what it is offered, and {has}: {words}"));
+        add(severity, "RefusedByOne", format!("Envoy {node} refuses its new configuration, and {has}: {words}"));
     }
     if let Some(why) = &gateway.provisioning {
         add(Severity::Degraded, "NotProvisioned", why.clone());
@@ -107,9 +111,13 @@ fn not_answering<'a>(gateway: &GatewayFacts, outside: &'a Outside) -> Vec<&'a Ar
 
 fn on_its_way(state: ServedState) -> Option<&'static str> {
     match state {
-        ServedState::Trying => Some("one Envoy tries what is new; the others have what was acknowledged before"),
-        ServedState::Probing => Some("the probe tries what is new; Envoys have what was acknowledged before"),
-        ServedState::Following => Some("what is new waits for the replica that leads"),
+        ServedState::Trying => {
+            Some("one Envoy tries the new configuration; the others keep the last acknowledged configuration")
+        }
+        ServedState::Probing => {
+            Some("the probe tries the new configuration; Envoys keep the last acknowledged configuration")
+        }
+        ServedState::Following => Some("the new configuration waits for the leader replica"),
         ServedState::Current | ServedState::Unverified | ServedState::Fallback | ServedState::Held => None,
     }
 }

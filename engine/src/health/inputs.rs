@@ -65,13 +65,16 @@ pub(super) fn inputs(input: &Input) -> Inputs {
     };
     if let Some(why) = &input.failing {
         let seen = match input.seen_seconds_ago {
-            Some(seconds) => format!("it answered last {seconds} s ago; what was read until then is served"),
-            None => "it has never answered; what an earlier run stored is served".to_owned(),
+            Some(seconds) => {
+                format!("its last answer was {seconds} s ago; the objects that were read until then are served")
+            }
+            None => "it has never answered; the configuration that an earlier run stored is served".to_owned(),
         };
         let next = if input.kubernetes { "kubectl get --raw /readyz?verbose" } else { "ls -l" };
         problem(&name, "Unreachable", format!("{why}; {seen}"), next.to_owned());
     } else if !input.read {
-        let message = "not all objects have been read yet; what an earlier run stored is served".to_owned();
+        let message =
+            "not all objects have been read yet; the configuration that an earlier run stored is served".to_owned();
         problem(&name, "NotRead", message, "/debug/health".to_owned());
     }
     for (of, message) in &input.files {
@@ -84,7 +87,7 @@ pub(super) fn inputs(input: &Input) -> Inputs {
     let complete = NEEDED.iter().any(|group| !group.iter().any(|kind| is_absent(&kind)));
     let missing: Vec<&str> = NEEDED.iter().copied().flatten().filter(is_absent).copied().collect();
     if !complete {
-        let message = "the API server has neither the CRDs of Gateway API nor HTTPProxy: nothing can be served";
+        let message = "neither the CRDs of Gateway API nor the CRD of HTTPProxy are installed: nothing can be served";
         problem(&missing.join(", ").into(), "NotServed", message.to_owned(), "kubectl get crds".to_owned());
     }
     for kind in &input.kinds {

@@ -24,15 +24,15 @@ pub fn judge(facts: &Facts) -> Health {
     explain(&mut cases, effects);
     let mut health = Health { inputs: inputs(&outside.input), ..Health::default() };
     if let Some(why) = &outside.store {
-        let message = format!("{why}; last valid versions and refused contents are lost when Holdfast ends");
+        let message = format!("{why}; last valid versions and records of refused content are lost when Holdfast ends");
         let (of, reason, next) = ("the store".into(), "NotStored".to_owned(), "/debug/store".to_owned());
         health.inputs.problems.push(InputProblem { of, reason, message, since: None, next });
     }
     if let Some(why) = &outside.unreachable {
-        let message = format!("{why}; no Envoy can connect, those that are connected keep what they have");
+        let message = format!("{why}; no Envoy can connect, and connected Envoys keep their configuration");
         let (of, reason) = ("the xDS server".into(), "NotListening".to_owned());
-        let next =
-            "make room for the socket, or start Holdfast again with another --data-dir or --xds-listen".to_owned();
+        let next = "make the path of the socket usable, or restart Holdfast with another --data-dir or --xds-listen"
+            .to_owned();
         health.inputs.problems.push(InputProblem { of, reason, message, since: None, next });
     }
     health.gateways = served_by.iter().map(|gateway| gateways::shown(gateway, outside)).collect();
@@ -151,7 +151,9 @@ fn unexplained(effect: &Effect) -> Found {
         object: effect.object.clone(),
         generation: effect.version,
         message: match effect.version {
-            Some(generation) => format!("{message} (of generation {generation}, which is served, last valid)"),
+            Some(generation) => {
+                format!("{message} (in generation {generation}, the last valid version, which is served)")
+            }
             None => message.to_owned(),
         },
         field: field.to_owned(),

@@ -112,11 +112,10 @@ fn counts(health: &Health) -> (Verdict, [usize; 4]) {
 #[test]
 fn only_what_has_no_fault_is_served_by_envoys_and_is_read_whole_is_healthy() {
     assert_eq!(counts(&judge(&facts())), (Verdict::Healthy, [0, 0, 0, 0]));
-    assert_eq!(judge(&facts()).summary().sentence(), "Everything is served as it is desired.");
+    assert_eq!(judge(&facts()).summary().sentence(), "Everything is served as desired.");
     let health = judge(&broken_shop());
     assert_eq!(counts(&health), (Verdict::Down, [1, 1, 1, 1]));
-    let sentence =
-        "NOT everything is served as it is desired: 1 outage, 1 degraded, 1 warning, 1 input that cannot be read.";
+    let sentence = "NOT everything is served as desired: 1 outage, 1 degraded, 1 warning, 1 input that cannot be read.";
     assert_eq!(health.summary().sentence(), sentence);
     let text = serde_json::to_string(&health).unwrap();
     assert_eq!(serde_json::from_str::<Health>(&text).unwrap(), health, "it is read as it is written");
@@ -320,7 +319,7 @@ fn what_clients_get_of_a_last_valid_version_names_its_field_once_and_its_generat
     let finding = &judge(&facts).outages[0];
     let (subject, message) = (&finding.objects[0], "Service b/echo: no ReferenceGrant permits it");
     assert_eq!((&*subject.field, subject.generation), ("spec.rules[0].backendRefs[0]", Some(4)));
-    assert_eq!(finding.message, format!("{message} (of generation 4, which is served, last valid)"));
+    assert_eq!(finding.message, format!("{message} (in generation 4, the last valid version, which is served)"));
 }
 
 #[test]

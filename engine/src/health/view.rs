@@ -291,11 +291,11 @@ impl Summary {
     pub fn sentence_about(&self, part: &str) -> String {
         let Self { verdict, outages, degraded, warnings, inputs } = self;
         if *verdict == Verdict::Healthy {
-            return format!("Everything{part} is served as it is desired.");
+            return format!("Everything{part} is served as desired.");
         }
         let count = |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
         format!(
-            "NOT everything{part} is served as it is desired: {}, {degraded} degraded, {}, {}.",
+            "NOT everything{part} is served as desired: {}, {degraded} degraded, {}, {}.",
             count(*outages, "outage", "outages"),
             count(*warnings, "warning", "warnings"),
             count(*inputs, "input that cannot be read", "inputs that cannot be read"),

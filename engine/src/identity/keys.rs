@@ -35,13 +35,13 @@ enum Material {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeysFault {
     /// The key set exceeds [`KEY_SET_BYTES_MAX`].
-    #[error("a key set has at most {KEY_SET_BYTES_MAX} bytes")]
+    #[error("the key set is larger than {KEY_SET_BYTES_MAX} bytes")]
     Large,
     /// The content is not a JSON Web Key Set.
-    #[error("no JSON Web Key Set: {0}")]
+    #[error("not a JSON Web Key Set: {0}")]
     Unreadable(String),
     /// The key set contains no usable key.
-    #[error("no key in the key set can be used: RSA, P-256 and P-384 keys for signatures can")]
+    #[error("the key set has no usable key: supported are RSA, P-256 and P-384 keys for signatures")]
     Empty,
 }
 

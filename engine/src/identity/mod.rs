@@ -47,9 +47,9 @@ pub enum Unproven {
         wrong: &'static str,
     },
     /// None of the known keys signed the token.
-    #[error("the token is not signed by a key that is known")]
+    #[error("the signature of the token matches no known key")]
     NotSigned,
     /// The signature algorithm is not supported.
-    #[error("the token is signed by an algorithm that is not taken; RS256, RS384, RS512, ES256 and ES384 are")]
+    #[error("the token is signed with an unsupported algorithm; supported are RS256, RS384, RS512, ES256 and ES384")]
     Algorithm,
 }

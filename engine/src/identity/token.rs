@@ -99,10 +99,10 @@ impl Claims {
         };
         let not_before = self.nbf.unwrap_or(self.iat).max(self.iat);
         match self {
-            _ if self.iss != rules.issuer => wrong("iss", "is another issuer"),
+            _ if self.iss != rules.issuer => wrong("iss", "is not the expected issuer"),
             _ if !is_for_us => wrong("aud", "is not the audience of this server"),
-            _ if self.exp <= now => wrong("exp", "has passed"),
-            _ if not_before > now.saturating_add(CLOCKS_DIFFER) => wrong("nbf", "is still to come"),
+            _ if self.exp <= now => wrong("exp", "is in the past"),
+            _ if not_before > now.saturating_add(CLOCKS_DIFFER) => wrong("nbf", "is in the future"),
             _ if self.exp.saturating_sub(self.iat) > TOKEN_LIFE_MAX => {
                 wrong("exp", "is more than a day after its `iat`")
             }
@@ -116,7 +116,7 @@ impl Claims {
         let (namespace, name) = account.split_once(':').ok_or_else(none)?;
         let contradicts = |bound: &Kubernetes| bound.namespace != namespace || bound.serviceaccount.name != name;
         if self.kubernetes.as_ref().is_some_and(contradicts) {
-            return Err(Unproven::Claim { claim: "kubernetes.io", wrong: "contradicts its `sub`" });
+            return Err(Unproven::Claim { claim: "kubernetes.io", wrong: "does not match the claim `sub`" });
         }
         names::gateway_of_service_account(namespace, name).ok_or_else(none)
     }

@@ -203,7 +203,7 @@ pub fn read(text: &str) -> Result<Value, Flaw> {
     }
     let value: Value = serde_saphyr::from_str(text).map_err(|error| {
         let said = error.to_string();
-        Flaw::new("", format!("no YAML: {}", said.lines().next().unwrap_or_default()))
+        Flaw::new("", format!("not valid YAML: {}", said.lines().next().unwrap_or_default()))
     })?;
     let value = if value.is_null() { Value::Object(Default::default()) } else { value };
     typed(&value)?;
@@ -256,7 +256,7 @@ fn typed(value: &Value) -> Result<Parameters, Flaw> {
         }
     };
     if let Some(field) = unknown {
-        return Err(Flaw::new(field, "is no field of parameters"));
+        return Err(Flaw::new(field, "is not a field of the parameters"));
     }
     check(&parameters)?;
     Ok(parameters)
@@ -290,7 +290,7 @@ fn check(parameters: &Parameters) -> Result<(), Flaw> {
     for (field, said) in resources.iter().flat_map(|all| [("requests", &all.requests), ("limits", &all.limits)]) {
         for (name, quantity) in said.iter().flatten() {
             if quantity::read(&quantity.0).is_none() {
-                return Err(Flaw::new(format!("resources.{field}.{name}"), "must be a quantity, as 500m or 1Gi"));
+                return Err(Flaw::new(format!("resources.{field}.{name}"), "must be a quantity, such as 500m or 1Gi"));
             }
         }
     }
@@ -298,18 +298,21 @@ fn check(parameters: &Parameters) -> Result<(), Flaw> {
     check_labels("pod.labels", &pod.labels)?;
     check_labels("pod.nodeSelector", &pod.node_selector)?;
     if let Some(range) = service.load_balancer_source_ranges.iter().find(|range| !is_range(range)) {
-        let message =
-            format!("{:?} is no range of addresses, as 10.0.0.0/8", range.chars().take(64).collect::<String>());
+        let message = format!(
+            "{:?} is not an address range in CIDR notation, such as 10.0.0.0/8",
+            range.chars().take(64).collect::<String>()
+        );
         return Err(Flaw::new("service.loadBalancerSourceRanges", message));
     }
     if let Some(Budget { min_available, max_unavailable }) = &parameters.pod_disruption_budget
         && min_available.is_some() == max_unavailable.is_some()
     {
-        return Err(Flaw::new("podDisruptionBudget", "needs one of minAvailable and maxUnavailable"));
+        return Err(Flaw::new("podDisruptionBudget", "exactly one of minAvailable and maxUnavailable must be set"));
     }
     if let Some(Autoscaling { min_replicas, max_replicas, target_cpu_utilization_percentage }) = autoscaling {
         if *min_replicas < 1 || max_replicas < min_replicas || *max_replicas > REPLICAS_MAX {
-            let message = format!("minReplicas must be at least 1, maxReplicas no less, and at most {REPLICAS_MAX}");
+            let message =
+                format!("minReplicas must be at least 1, and maxReplicas must be from minReplicas to {REPLICAS_MAX}");
             return Err(Flaw::new("autoscaling", message));
         }
         if *target_cpu_utilization_percentage < 1 {

@@ -13,7 +13,7 @@ use crate::translate::cluster_policy::plan::BackEndPlan;
 use crate::translate::cluster_policy::standing::Standing;
 
 /// Effect of backends that are closed.
-const CLOSED: &str = "requests to the backends that the policy is for are answered with status 500";
+const CLOSED: &str = "requests to the target backends of the policy are answered with status 500";
 
 impl Engine {
     /// Returns the status of a policy of backends.
@@ -53,7 +53,7 @@ impl Engine {
         let accepted = match &plan.unenforceable {
             None => Condition::new("Accepted", true, "Accepted", "the Backend can be used"),
             Some(why) => {
-                let message = format!("what uses the Backend is answered with status 500: {why}");
+                let message = format!("requests to the Backend are answered with status 500: {why}");
                 Condition::new("Accepted", false, "Invalid", message)
             }
         };
@@ -89,7 +89,7 @@ fn conditions(object: &Object, plan: &BackEndPlan, standing: Standing) -> Vec<Co
         _ => vec![accepted(plan), attached(plan, standing)],
     };
     if standing.tls_overridden {
-        let message = "a BackendTLSPolicy for the same backend comes before spec.tls";
+        let message = "a BackendTLSPolicy for the same backend overrides spec.tls";
         conditions.push(Condition::new("Overridden", true, "ConflictedWithBackendTLSPolicy", message));
     }
     if plan.unenforceable.is_some() && plan.conflicted.is_none() {
@@ -111,10 +111,10 @@ fn attached(plan: &BackEndPlan, standing: Standing) -> Condition {
     }
     match standing {
         Standing { overridden: true, .. } => {
-            Condition::new("Attached", false, "Overridden", "others come before it in every field")
+            Condition::new("Attached", false, "Overridden", "other policies override every field of the policy")
         }
         Standing { merged: true, .. } => {
-            Condition::new("Attached", true, "Merged", "others come before it in some fields")
+            Condition::new("Attached", true, "Merged", "other policies override some fields of the policy")
         }
         _ => Condition::new("Attached", true, "Attached", "the policy is attached"),
     }

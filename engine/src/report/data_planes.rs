@@ -71,13 +71,15 @@ impl Engine {
             return Condition::new("Programmed", false, "NoResources", trouble);
         }
         if plan.infrastructure.parameters.is_none() && standing.is_none_or(|standing| standing.addresses.is_empty()) {
-            let message = "the parameters of its class or its own cannot be used, so that nothing is made for it";
+            let message = "the parameters of the Gateway or of its GatewayClass cannot be used, so that no Envoys are \
+                           deployed for it";
             return Condition::new("Programmed", false, "NoResources", message);
         }
         match standing {
-            None => Condition::unknown("Programmed", "Pending", "its Envoys are not made yet"),
+            None => Condition::unknown("Programmed", "Pending", "the Deployment of its Envoys is not created yet"),
             Some(standing) if standing.addresses.is_empty() => {
-                let message = "its Service has no address yet; one of type LoadBalancer gets it from outside";
+                let message = "its Service has no address yet; the load balancer controller of the cluster assigns \
+                               the address of a Service of type LoadBalancer";
                 Condition::new("Programmed", false, "AddressNotAssigned", message)
             }
             Some(_) if programmed.reason == "Pending" && !self.has_envoys(&plan.name) => {

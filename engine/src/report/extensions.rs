@@ -29,15 +29,15 @@ impl Engine {
             let message = messages.collect::<Vec<_>>().join("; ");
             let conditions = if closed.is_empty() {
                 vec![
-                    Condition::new("Accepted", true, "Valid", "the answer is given"),
-                    Condition::new("Attached", true, "Attached", "a rule names it"),
+                    Condition::new("Accepted", true, "Valid", "the direct response is served"),
+                    Condition::new("Attached", true, "Attached", "a rule references the DirectResponse"),
                 ]
             } else {
-                let message = format!("the rules that name it are closed: {message}");
-                let told = "the rules that name it get a fixed answer";
+                let message = format!("the rules that reference the DirectResponse are closed: {message}");
+                let told = "requests to the rules that reference the DirectResponse get an error response";
                 vec![
                     Condition::new("Accepted", false, "Invalid", message),
-                    Condition::new("Attached", false, "Pending", "the answer cannot be given"),
+                    Condition::new("Attached", false, "Pending", "the direct response cannot be served"),
                     Condition::new(FALLBACK_CONDITION, true, "Replaced", told),
                 ]
             };
@@ -62,10 +62,10 @@ impl Engine {
             wrong.extend(message.split("; ").map(str::to_owned));
         }
         let accepted = match wrong.is_empty() {
-            true => Condition::new("Accepted", true, "Accepted", "policies can use it"),
+            true => Condition::new("Accepted", true, "Accepted", "policies can use the GatewayExtension"),
             false => {
                 let told = wrong.into_iter().collect::<Vec<_>>().join("; ");
-                let message = format!("routes of policies that use it are closed: {told}");
+                let message = format!("routes of policies that use the GatewayExtension are closed: {told}");
                 Condition::new("Accepted", false, if invalid { "Invalid" } else { "Pending" }, message)
             }
         };

@@ -40,7 +40,7 @@ impl Engine {
         let accepted = match &plan.unenforceable {
             None => Condition::new("Accepted", true, "Valid", enforced(plan)),
             Some(Unenforceable { message, .. }) => {
-                let message = format!("what the policy is attached to is closed: {message}");
+                let message = format!("the targets of the policy are closed: {message}");
                 Condition::new("Accepted", false, "Invalid", message)
             }
         };
@@ -54,9 +54,11 @@ impl Engine {
             let attached = match standing {
                 _ if is_closed => Condition::new("Attached", false, "Pending", "the policy cannot be enforced"),
                 Standing::Whole => Condition::new("Attached", true, "Attached", "the policy is attached"),
-                Standing::Merged => Condition::new("Attached", true, "Merged", "others come before it in some fields"),
+                Standing::Merged => {
+                    Condition::new("Attached", true, "Merged", "other policies override some fields of the policy")
+                }
                 Standing::Overridden => {
-                    Condition::new("Attached", false, "Overridden", "others come before it in every field")
+                    Condition::new("Attached", false, "Overridden", "other policies override every field of the policy")
                 }
             };
             let errors = plan.unenforceable.iter().map(|why| why.message.to_string()).chain(refused);
@@ -66,7 +68,8 @@ impl Engine {
             let accepted = match (&fallback, is_closed, conflict) {
                 // Only parts without protection are left out.
                 (Some(left_out), ..) if left_out.reason == "Excluded" && plan.unenforceable.is_none() => {
-                    let message = format!("the policy is enforced but for what is left out: {}", left_out.message);
+                    let message =
+                        format!("the policy is enforced, except for the parts that are left out: {}", left_out.message);
                     Condition::new("Accepted", true, "Valid", message)
                 }
                 (Some(_), ..) => {
@@ -74,14 +77,14 @@ impl Engine {
                     Condition::new("Accepted", false, "Invalid", message)
                 }
                 (None, true, _) => {
-                    let message = format!("what the policy is attached to is closed: {errors}");
+                    let message = format!("the targets of the policy are closed: {errors}");
                     Condition::new("Accepted", false, "Invalid", message)
                 }
                 (None, false, Some(message)) => Condition::new("Accepted", false, "Conflicted", &**message),
                 (None, false, None) => accepted.clone(),
             };
             let closed = is_closed.then(|| {
-                let message = "what the policy is attached to gets a fixed answer";
+                let message = "requests to the targets of the policy get an error response";
                 Condition::new(FALLBACK_CONDITION, true, "Replaced", message)
             });
             let conditions = [accepted, attached].into_iter().chain(fallback).chain(closed).collect();
@@ -294,7 +297,7 @@ fn enforced(plan: &PolicyPlan) -> String {
     let ignored: Vec<String> = ignored.map(|fault| format!("{}: {}", fault.field, fault.message)).collect();
     match ignored.is_empty() {
         true => "the policy is enforced".to_owned(),
-        false => format!("the policy is enforced but for what is left out: {}", ignored.join("; ")),
+        false => format!("the policy is enforced, except for the parts that are left out: {}", ignored.join("; ")),
     }
 }
 

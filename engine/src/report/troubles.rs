@@ -8,7 +8,7 @@ use crate::watching::{Trouble, Why};
 const CONDITION: &str = "holdfast.dev/ObjectsRead";
 
 impl Engine {
-    /// Returns the condition that the objects of every kind are read; none without an API server.
+    /// Returns the condition that Holdfast reads the objects of every kind; none without an API server.
     pub(super) fn objects_read(&self) -> Option<Condition> {
         let troubles = self.troubles.as_ref()?;
         // A temporary failure is not reported in a condition, and while the API server is away, no status can be
@@ -23,8 +23,8 @@ impl Engine {
         let unserved = troubles.iter().filter(|trouble| trouble.why == Why::NotServed);
         let unserved: Vec<&str> = unserved.map(|trouble| &*trouble.of).collect();
         let message = match unserved.as_slice() {
-            [] => "the objects of every kind are read".into(),
-            kinds => format!("the API server does not know {}; all other kinds are read", kinds.join(", ")),
+            [] => "Holdfast reads the objects of every kind".into(),
+            kinds => format!("the API server does not serve {}; all other kinds are read", kinds.join(", ")),
         };
         Some(Condition::new(CONDITION, true, "Read", message))
     }
@@ -46,11 +46,11 @@ mod tests {
             let said = engine.objects_read().map(|said| format!("{} {}: {}", said.status, said.reason, said.message));
             said.unwrap_or_default()
         };
-        assert_eq!(says(Vec::new()), "True Read: the objects of every kind are read");
+        assert_eq!(says(Vec::new()), "True Read: Holdfast reads the objects of every kind");
         let absent = trouble("a/A", Why::NotServed);
         assert_eq!(
             says(vec![absent.clone(), trouble("b/B", Why::Failing)]),
-            "True Read: the API server does not know a/A; all other kinds are read"
+            "True Read: the API server does not serve a/A; all other kinds are read"
         );
         let all = vec![absent, trouble("b/B", Why::Removed), trouble("c/C", Why::Doubted)];
         assert_eq!(says(all), "False Removed: b/B: it is so; c/C: it is so");

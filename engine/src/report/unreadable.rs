@@ -79,6 +79,6 @@ fn not_accepted(status: &mut Value, message: &str) {
     if let Some(Value::Object(accepted)) = accepted {
         accepted.insert("status".into(), "False".into());
         accepted.insert("reason".into(), REASON.into());
-        accepted.insert("message".into(), format!("{message}; it is served as it was read last").into());
+        accepted.insert("message".into(), format!("{message}; the last version that could be read is served").into());
     }
 }

@@ -55,15 +55,15 @@ impl FromStr for GateSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once('=').ok_or("a gate is set as in InvalidRouteReplacement=false")?;
+        let (name, value) = text.split_once('=').ok_or("expected GATE=BOOL, as in InvalidRouteReplacement=false")?;
         let Some(gate) = GATES.iter().find(|gate| gate.name == name) else {
             let known: Vec<_> = GATES.iter().map(|gate| gate.name).collect();
-            return Err(format!("there is no gate {name:?}; there are {}", known.join(", ")));
+            return Err(format!("unknown feature gate {name:?}; the feature gates are {}", known.join(", ")));
         };
         let on = match value {
             "true" => true,
             "false" => false,
-            _ => return Err(format!("{name} is true or false, not {value:?}")),
+            _ => return Err(format!("{name} must be true or false, not {value:?}")),
         };
         Ok(Self { name: gate.name, on })
     }
@@ -116,11 +116,11 @@ impl fmt::Display for Listen {
 /// Returns an error if the path is empty or longer than [`SOCKET_PATH_BYTES_MAX`].
 pub fn socket_path(path: &str) -> Result<PathBuf, String> {
     if path.is_empty() {
-        return Err("unix: is followed by a path".into());
+        return Err("expected a path after unix:".into());
     }
     if path.len() > SOCKET_PATH_BYTES_MAX {
         return Err(format!(
-            "the path of a unix socket has at most {SOCKET_PATH_BYTES_MAX} bytes, this one {}",
+            "the path of a unix socket may have at most {SOCKET_PATH_BYTES_MAX} bytes; this path has {}",
             path.len()
         ));
     }
@@ -128,7 +128,7 @@ pub fn socket_path(path: &str) -> Result<PathBuf, String> {
 }
 
 pub(in crate::run) fn socket_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "not ADDRESS:PORT, as in 127.0.0.1:18000 or [::1]:18000".to_owned())
+    text.parse().map_err(|_| "expected ADDRESS:PORT, as in 127.0.0.1:18000 or [::1]:18000".to_owned())
 }
 
 /// A value, or `none`.
@@ -167,7 +167,7 @@ impl FromStr for Target {
         if let Some(path) = text.strip_prefix("unix:") {
             return socket_path(path).map(Target::Unix);
         }
-        let wrong = || "neither unix:PATH nor HOST:PORT".to_owned();
+        let wrong = || "expected unix:PATH or HOST:PORT".to_owned();
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -205,7 +205,7 @@ impl FromStr for GatewayName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = namespaced(text).map(|_| Self(text.to_owned()));
-        named.ok_or_else(|| "a Gateway is named as NAMESPACE/NAME".into())
+        named.ok_or_else(|| "expected the Gateway as NAMESPACE/NAME".into())
     }
 }
 
@@ -225,7 +225,7 @@ impl FromStr for SecretName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = namespaced(text).map(|(namespace, name)| Self(scheme::secret_key(namespace, name)));
-        named.ok_or_else(|| "a Secret is named as NAMESPACE/NAME".into())
+        named.ok_or_else(|| "expected the Secret as NAMESPACE/NAME".into())
     }
 }
 
@@ -241,7 +241,7 @@ fn namespaced(text: &str) -> Option<(&str, &str)> {
 /// Parses a response body of a size that Envoy accepts.
 pub(super) fn response_body(text: &str) -> Result<String, String> {
     if text.len() > RESPONSE_BODY_BYTES_MAX {
-        return Err(format!("at most {RESPONSE_BODY_BYTES_MAX} bytes, these are {}", text.len()));
+        return Err(format!("the body may have at most {RESPONSE_BODY_BYTES_MAX} bytes; this body has {}", text.len()));
     }
     Ok(text.to_owned())
 }
@@ -252,13 +252,13 @@ pub(super) fn probe_timeout(text: &str) -> Result<Duration, String> {
     if (PROBE_TIMEOUT_MIN..=PROBE_TIMEOUT_MAX).contains(&timeout) {
         return Ok(timeout);
     }
-    Err(format!("from {PROBE_TIMEOUT_MIN:?} to {PROBE_TIMEOUT_MAX:?}"))
+    Err(format!("the timeout must be from {PROBE_TIMEOUT_MIN:?} to {PROBE_TIMEOUT_MAX:?}"))
 }
 
 /// Parses a maximum age, which must be longer than zero.
 pub(super) fn age(text: &str) -> Result<Duration, String> {
     let age = duration::duration(text).map_err(|fault| fault.to_string())?;
-    if age.is_zero() { Err("longer than nothing".into()) } else { Ok(age) }
+    if age.is_zero() { Err("the age must be greater than zero".into()) } else { Ok(age) }
 }
 
 /// Parses a log level or log directives.
@@ -269,7 +269,7 @@ pub(super) fn log_level(text: &str) -> Result<String, String> {
     if text.split(',').all(directive) {
         return Ok(text.to_owned());
     }
-    Err("one of off, error, warn, info, debug, trace, or directives such as info,holdfast_xds=debug".into())
+    Err("expected one of off, error, warn, info, debug, trace, or directives such as info,holdfast_xds=debug".into())
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ impl OpenedFolder {
             Some(name) if name != LOCK => format!("{} in the data folder {}", name.display(), self.path.display()),
             _ => format!("the data folder {}", self.path.display()),
         };
-        Some(format!("{what} was removed or replaced: Holdfast has to be started again"))
+        Some(format!("{what} was removed or replaced: restart Holdfast"))
     }
 }
 

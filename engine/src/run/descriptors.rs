@@ -38,7 +38,7 @@ pub(crate) fn divided() -> Shares {
         tracing::warn!(
             ?current,
             ?maximum,
-            "the limit of open files cannot be raised: there are places for fewer Envoys"
+            "cannot raise the limit of open files (RLIMIT_NOFILE): fewer Envoys can connect"
         );
     }
     Shares::of(getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED))

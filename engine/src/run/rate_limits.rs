@@ -49,7 +49,7 @@ pub struct RateLimitArgs {
 }
 
 fn extension_service(text: &str) -> Result<ObjectKey, String> {
-    let wrong = || "an ExtensionService is named as NAMESPACE/NAME".to_owned();
+    let wrong = || "expected the ExtensionService as NAMESPACE/NAME".to_owned();
     text.parse::<GatewayName>().map_err(|_| wrong())?;
     let (namespace, name) = text.split_once('/').ok_or_else(wrong)?;
     Ok(scheme::extension_key(namespace, name))
@@ -58,7 +58,7 @@ fn extension_service(text: &str) -> Result<ObjectKey, String> {
 fn answer_timeout(text: &str) -> Result<Duration, String> {
     let timeout = duration::duration(text).map_err(|fault| fault.to_string())?;
     let in_range = (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout);
-    if in_range { Ok(timeout) } else { Err(format!("from {TIMEOUT_MIN:?} to {TIMEOUT_MAX:?}")) }
+    if in_range { Ok(timeout) } else { Err(format!("the timeout must be from {TIMEOUT_MIN:?} to {TIMEOUT_MAX:?}")) }
 }
 
 impl RateLimitArgs {

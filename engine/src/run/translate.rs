@@ -38,7 +38,10 @@ pub fn run(args: TranslateArgs) -> Result<ExitCode, Failure> {
     if let Some(wanted) = &args.gateway {
         gateways.retain(|(name, _)| *name == wanted.0);
         if gateways.is_empty() {
-            return Err(Failure::usage(format!("--gateway {}: the manifests make no such Gateway", wanted.0)));
+            return Err(Failure::usage(format!(
+                "--gateway {}: no such Gateway is served from these manifests",
+                wanted.0
+            )));
         }
     }
     let gateways: Vec<Value> = gateways.into_iter().map(|(_, value)| value).collect();

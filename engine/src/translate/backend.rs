@@ -70,7 +70,7 @@ pub(super) fn resolve(
         (GROUP, "Backend") => ObjectKey::new(GROUP, "Backend", namespace, reference.name),
         (group, kind) => {
             let group = if group.is_empty() { "core" } else { group };
-            let message = format!("backends of kind {group}/{kind} are not served; Services are");
+            let message = format!("backendRefs of kind {group}/{kind} are not supported: use a Service or a Backend");
             return Err(refused(referrer, ".kind", "InvalidKind", message));
         }
     };
@@ -115,11 +115,11 @@ fn port_of_service(
         return fault(".name", "BackendNotFound", format!("{key} is no Service"));
     };
     if service.external_name {
-        let message = format!("Service {} is of type ExternalName, which is not served", key.namespaced_name());
+        let message = format!("Service {} is of type ExternalName, which is not supported", key.namespaced_name());
         return fault(".name", "UnsupportedValue", message);
     }
     let Some(number) = reference.port else {
-        return fault(".port", "BackendNotFound", "a port is needed for a Service".into());
+        return fault(".port", "BackendNotFound", "port must be set for a Service".into());
     };
     let number = match check::number::port(number.into()) {
         Ok(number) => number,
@@ -163,7 +163,11 @@ fn named_otherwise(
     let key = &object.key;
     let fault = |below: &str, reason: &'static str, message: String| Err(refused(referrer, below, reason, message));
     if reference.port.is_some() {
-        return fault(".port", "UnsupportedValue", "a Backend has its own ports: leave port out".into());
+        return fault(
+            ".port",
+            "UnsupportedValue",
+            "port must not be set for a Backend, which defines its own ports".into(),
+        );
     }
     let unserved = |why: String| format!("Backend {} cannot be served: {why}", key.namespaced_name());
     let served = match cluster_policy::served(key, backend, referrer, reader) {

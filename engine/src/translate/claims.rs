@@ -111,7 +111,7 @@ pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     let own = desired.map(|(_, hostnames)| usable_hosts(key, hostnames, &mut Vec::new()));
     let hosts = Hosts { all: hosts.as_deref(), own: own.as_ref().map(|own| own.as_deref()) };
     if parents.is_empty() {
-        let message = "there are no parentRefs, so that the route is served nowhere";
+        let message = "parentRefs is empty: the route is attached to no Gateway and is not served";
         claims.faults.push(Fault::new(key, Class::Ignored, "spec.parentRefs", "NoParents", message));
     }
     for (index, reference) in parents.iter().enumerate() {
@@ -175,7 +175,7 @@ fn hidden(key: &ObjectKey, hostnames: &[Arc<str>], claims: &mut Claims, reader: 
         let index = hostnames.iter().position(|hostname| **hostname == *host.domain());
         let field = index.map_or_else(|| HOSTNAMES.to_owned(), |index| at(HOSTNAMES, index));
         let message = format!(
-            "requests for {:?} go to a more specific listener of the port, which the route is not attached to",
+            "requests for {:?} match a more specific listener of the port, to which the route is not attached",
             host.domain()
         );
         claims.faults.push(Fault::new(key, Class::Ignored, field, "HostOwnedByOtherListener", message));
@@ -245,7 +245,10 @@ fn attach(
         None => format!("Gateway {}", plan.name),
     };
     if set.is_some_and(|set| plan.sets.get(set).is_none_or(|set| !set.joins)) {
-        return Err(("NoMatchingParent", format!("{whose} does not take part in its Gateway: see its status")));
+        return Err((
+            "NoMatchingParent",
+            format!("{whose} is not accepted by its Gateway: see the status of the ListenerSet"),
+        ));
     }
     let named: Vec<&ListenerPlan> = plan
         .of(set)
@@ -267,7 +270,7 @@ fn attach(
     let attachments: Vec<Attachment> =
         allowed.into_iter().filter_map(|listener| attachment(gateway, plan, listener, hosts)).collect();
     if attachments.is_empty() {
-        let message = "none of the route's hostnames is one of the listeners'".to_owned();
+        let message = "no hostname of the route matches the hostname of a listener".to_owned();
         return Err(("NoMatchingListenerHostname", message));
     }
     Ok(attachments)

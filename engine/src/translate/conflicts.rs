@@ -71,7 +71,7 @@ fn behind(
         } else {
             continue;
         };
-        let message = format!("port {} {what} by a listener that comes first", listener.declared_port);
+        let message = format!("port {} {what} by a listener that has precedence", listener.declared_port);
         listener.conflicted = Condition::new("Conflicted", true, reason, &message);
         listener.reject(Standing::Out, reason, &message);
         faults.push(Fault::new(owner, Class::Conflict, &listener.field, reason, message));

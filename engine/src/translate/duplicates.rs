@@ -69,7 +69,7 @@ impl Duplicate {
         };
         let Self { winner, .. } = self;
         let (kind, name) = (&winner.kind, winner.namespaced_name());
-        format!("the older {kind} {name} has the same match and gets its requests, for {shown}{more}")
+        format!("the older {kind} {name} has the same match and gets the requests instead, for {shown}{more}")
     }
 }
 

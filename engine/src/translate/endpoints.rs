@@ -35,7 +35,7 @@ pub(super) fn endpoints(service: &ServicePort, settings: &Settings, reader: &mut
     for (key, slice) in slices {
         origins.push(key.clone());
         if slice.fqdn {
-            let message = "addressType FQDN is not served: endpoints are IP addresses";
+            let message = "addressType FQDN is not supported: endpoints must be IP addresses";
             faults.push(Fault::new(key, Class::Ignored, "addressType", "NotServed", message));
             continue;
         }
@@ -44,8 +44,10 @@ pub(super) fn endpoints(service: &ServicePort, settings: &Settings, reader: &mut
         for (index, text) in slice.addresses.iter() {
             match check::address::parse(text, settings.allow_loopback_backends) {
                 Ok(_) if addresses.len() >= ENDPOINTS_MAX => {
-                    let message =
-                        format!("a port of a Service may have {ENDPOINTS_MAX} endpoints; the rest is left out");
+                    let message = format!(
+                        "a port of a Service may have at most {ENDPOINTS_MAX} endpoints; further endpoints get no \
+                         requests"
+                    );
                     faults.push(Fault::new(key, Class::Invalid, "endpoints", "TooMany", message));
                     break;
                 }

@@ -103,7 +103,7 @@ pub(super) fn of_rule(
         if repeats {
             flaws.push(Flaw::new(
                 format!("{field}.type"),
-                format!("another filter of type {} is before it", type_name(&filter.r#type)),
+                format!("only one filter of type {} is allowed", type_name(&filter.r#type)),
             ));
             continue;
         }
@@ -111,7 +111,7 @@ pub(super) fn of_rule(
         if allowed == Allowed::Grpc && matches!(filter.r#type, Type::RequestRedirect | Type::UrlRewrite | Type::Cors) {
             flaws.push(Flaw::new(
                 format!("{field}.type"),
-                format!("GRPCRoutes have no filter of type {}", type_name(&filter.r#type)),
+                format!("a GRPCRoute does not support filters of type {}", type_name(&filter.r#type)),
             ));
             continue;
         }
@@ -192,7 +192,7 @@ fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filte
                 named => {
                     let name = named.as_ref().map(|r| format!("{}/{} {:?}", r.group, r.kind, r.name));
                     let name = name.as_deref().unwrap_or("without extensionRef");
-                    flaws.push(Flaw::new("extensionRef", format!("filter {name} is of no kind that is served")));
+                    flaws.push(Flaw::new("extensionRef", format!("filter {name} is not supported: use a TrafficPolicy or a DirectResponse of gateway.kgateway.dev")));
                 }
             }
         }
@@ -288,7 +288,7 @@ fn rewrite(written: &HttpRouteRulesFiltersUrlRewrite, paths: &[&PathMatch], flaw
 fn cors(written: &HttpRouteRulesFiltersCors, flaws: &mut Vec<Flaw>) -> Cors {
     let max_age = written.max_age.map_or(MAX_AGE_DEFAULT, |age| {
         u32::try_from(age).ok().filter(|_| i64::from(age) >= MAX_AGE_MIN).unwrap_or_else(|| {
-            flaws.push(Flaw::new("cors.maxAge", format!("maxAge is {age}; it is at least {MAX_AGE_MIN}")));
+            flaws.push(Flaw::new("cors.maxAge", format!("maxAge is {age}; it must be at least {MAX_AGE_MIN}")));
             MAX_AGE_DEFAULT
         })
     });
@@ -315,7 +315,7 @@ pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Fl
         let field = format!("{field}.filters[{index}]");
         let mut found = strangers(filter);
         if seen.contains(&&filter.r#type) {
-            found.push(Flaw::new("type", format!("another filter of type {} is before it", type_name(&filter.r#type))));
+            found.push(Flaw::new("type", format!("only one filter of type {} is allowed", type_name(&filter.r#type))));
         }
         seen.push(&filter.r#type);
         match filter.r#type {
@@ -328,8 +328,10 @@ pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Fl
             Type::RequestHeaderModifier => found.push(missing("requestHeaderModifier")),
             Type::ResponseHeaderModifier => found.push(missing("responseHeaderModifier")),
             ref other => {
-                let message =
-                    format!("filters of type {} are served on rules, not on single backends", type_name(other));
+                let message = format!(
+                    "filters of type {} are supported for a rule, not for a single backendRef",
+                    type_name(other)
+                );
                 found.push(Flaw::new("type", message));
             }
         }

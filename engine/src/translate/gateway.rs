@@ -139,7 +139,7 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
     let Body::Gateway(gateway) = &object.body else { return Outcome::None };
     match owner(gateway, settings, reader) {
         Owner::Us if is_reserved(key, settings) => {
-            let message = "the name is that of the listeners of HTTPProxies; give the Gateway another one";
+            let message = "the name is reserved for the listeners of HTTPProxies; rename the Gateway";
             Outcome::Stray(Fault::new(key, Class::Conflict, "metadata.name", "NameReserved", message))
         }
         Owner::Us => Outcome::Served(serve(object, gateway, settings, reader)),
@@ -206,11 +206,17 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
         listeners.iter_mut().for_each(|listener| listener.standing = Standing::Out);
     }
     if gateway.tls.as_ref().is_some_and(|tls| tls.backend.is_some()) {
-        let message = "backends are not shown a client certificate by this version of Holdfast";
+        let message = "client certificates for backends are not supported by this version of Holdfast";
         faults.push(Fault::new(key, Class::Ignored, "spec.tls.backend", "NotServed", message));
     }
     if gateway.listeners.is_empty() {
-        faults.push(Fault::new(key, Class::Invalid, "spec.listeners", "NoListeners", "a Gateway needs a listener"));
+        faults.push(Fault::new(
+            key,
+            Class::Invalid,
+            "spec.listeners",
+            "NoListeners",
+            "a Gateway must have at least one listener",
+        ));
     }
     faults.sort_unstable();
     let name = key.namespaced_name().into();
@@ -238,12 +244,13 @@ fn accepted(address_is_usable: bool, listeners: &[ListenerPlan]) -> Condition {
         (false, true) => Condition::new("Accepted", true, "Accepted", "the Gateway is served"),
         (true, true) => Condition::new("Accepted", false, "ListenersNotValid", "there is no listener"),
         (true, false) => {
-            let message = format!("no listener is accepted, of: {}", names(bad));
+            let message = format!("none of these listeners is accepted: {}", names(bad));
             Condition::new("Accepted", false, "ListenersNotValid", message)
         }
         // Some listeners serve: the Gateway stays accepted, as the specification allows.
         (false, false) => {
-            let message = format!("these listeners are accepted: {}; these are not: {}", names(good), names(bad));
+            let message =
+                format!("accepted listeners: {}; listeners that are not accepted: {}", names(good), names(bad));
             Condition::new("Accepted", true, "ListenersNotValid", message)
         }
     }
@@ -264,17 +271,20 @@ pub(super) fn address(
         let is_ip = address.r#type.as_deref().is_none_or(|kind| kind == "IPAddress");
         let Some(value) = address.value.as_deref().filter(|value| !value.is_empty()) else { continue };
         let (class, message) = match value.parse::<IpAddr>() {
-            _ if !is_ip => {
-                (Class::Invalid, format!("the address {value:?} is not of type IPAddress; others cannot be had"))
-            }
+            _ if !is_ip => (
+                Class::Invalid,
+                format!("the address {value:?} is not of type IPAddress, and other types are not supported"),
+            ),
             Err(_) => (Class::Invalid, format!("{value:?} is no IP address")),
             // In a cluster the address belongs to the Service; Envoy does not bind it.
-            Ok(_) if settings.listen_address.is_none() => {
-                (Class::Invalid, format!("the address {value:?} cannot be had: addresses are given by the cluster"))
-            }
-            Ok(_) if usable.is_some() => {
-                (Class::Ignored, format!("the address {value:?} is not bound: one address is, the first that can be"))
-            }
+            Ok(_) if settings.listen_address.is_none() => (
+                Class::Invalid,
+                format!("the address {value:?} cannot be requested: the cluster assigns the addresses"),
+            ),
+            Ok(_) if usable.is_some() => (
+                Class::Ignored,
+                format!("the address {value:?} is not used: a Gateway binds only the first usable address"),
+            ),
             Ok(address) => {
                 usable = Some(address);
                 continue;

@@ -90,7 +90,7 @@ fn read_method(
         let wrong = if regex {
             regexes.check(text).err().map(|fault| fault.to_string())
         } else if text.len() > NAME_BYTES_MAX || !text.chars().all(legal) {
-            Some("must consist of letters, digits and '_' (a service also of '.'), at most 1024".into())
+            Some("must consist of letters, digits and '_' (a service also of '.'), with at most 1024 characters".into())
         } else {
             None
         };

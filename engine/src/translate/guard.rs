@@ -11,7 +11,8 @@ use super::Unit;
 use crate::fault::{Class, Fault};
 
 /// The message about an object after failed translation.
-const MESSAGE: &str = "Holdfast itself failed on this object, which stays closed: please report it";
+const MESSAGE: &str = "internal error: Holdfast failed to translate this version of the object and does not serve it; \
+                       please report this bug";
 
 /// Runs a piece of translation; returns `None` if it panics. Reads that the piece recorded before the panic stay.
 pub(super) fn guarded<T>(piece: impl FnOnce() -> T) -> Option<T> {

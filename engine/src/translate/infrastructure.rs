@@ -70,11 +70,11 @@ fn read_map(
 ) -> Result<Value, Box<Fault>> {
     let fault = |class: Class, message: String| Box::new(Fault::new(key, class, field, REASON, message));
     if !group.is_empty() || kind != "ConfigMap" {
-        let message = format!("parameters of kind {group}/{kind} are not known to Holdfast: name a ConfigMap");
+        let message = format!("parametersRef of kind {group}/{kind} is not supported: use a ConfigMap");
         return Err(fault(Class::Invalid, message));
     }
     if map.namespace.is_empty() {
-        return Err(fault(Class::Invalid, "namespace must be set: a ConfigMap has one".into()));
+        return Err(fault(Class::Invalid, "namespace must be set for a ConfigMap".into()));
     }
     reader.edge(key, "", map, Role::Mentions);
     let name = map.namespaced_name();
@@ -104,7 +104,9 @@ pub(super) fn read(
         for (name, said) in [("labels", &labels), ("annotations", &annotations)] {
             if !said.is_empty() {
                 let field = format!("spec.infrastructure.{name}");
-                let message = format!("{field} has no effect: Holdfast makes nothing for Gateways here");
+                let message = format!(
+                    "{field} has no effect: this Holdfast does not create Deployments and Services for Gateways"
+                );
                 faults.push(Fault::new(key, Class::Ignored, field, "NotServed", message));
             }
         }
@@ -125,7 +127,7 @@ pub(super) fn read(
         (_, Err(fault)) => Err(Some(fault)),
         (Some(None), Ok(_)) => Err(None),
         (class, Ok(own)) => parameters::together(class.flatten().as_ref(), own.as_ref()).map_err(|flaw| {
-            let message = format!("together with those of GatewayClass {}: {flaw}", gateway.class);
+            let message = format!("after merging with the parameters of GatewayClass {}: {flaw}", gateway.class);
             Some(Box::new(Fault::new(key, Class::Invalid, field, REASON, message)))
         }),
     };

@@ -248,7 +248,12 @@ pub(super) fn plan(
         named_certificates: Vec::new(),
         standing: Standing::Serving,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
-        conflicted: Condition::new("Conflicted", false, "NoConflicts", "no other listener claims the same"),
+        conflicted: Condition::new(
+            "Conflicted",
+            false,
+            "NoConflicts",
+            "no other listener claims the same port, protocol and hostname",
+        ),
         resolved_refs: Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
     };
     let mut fault = |field: String, class: Class, reason: &'static str, message: String| {
@@ -260,7 +265,7 @@ pub(super) fn plan(
         return plan;
     };
     if entry.name.contains('/') {
-        let message = format!("a name of a listener has no slash, and {:?} has one", entry.name);
+        let message = format!("the name of a listener must not contain a slash: {:?}", entry.name);
         plan.reject(Standing::Out, "Invalid", &message);
         fault(format!("{field}.name"), Class::Invalid, "Invalid", message);
         return plan;
@@ -269,7 +274,7 @@ pub(super) fn plan(
     let port = bound_port(listener.port, settings);
     (plan.port, plan.seen_port) = (port.unwrap_or(0), port.unwrap_or(0));
     if !matches!(&*listener.protocol, "HTTP" | "HTTPS") {
-        let message = format!("protocol {:?} is not served; HTTP and HTTPS are", listener.protocol);
+        let message = format!("protocol {:?} is not supported: use HTTP or HTTPS", listener.protocol);
         plan.reject(Standing::Out, "UnsupportedProtocol", &message);
         plan.kinds.clear();
         fault(format!("{field}.protocol"), Class::Invalid, "UnsupportedProtocol", message);
@@ -304,7 +309,11 @@ pub(super) fn plan(
     }
     if !entry.whole && plan.standing == Standing::Serving {
         // The claim of the listener is known; its allowed routes are not.
-        plan.reject(Standing::Closed, "Invalid", "the listener could not be read as a whole; its hosts stay closed");
+        plan.reject(
+            Standing::Closed,
+            "Invalid",
+            "the listener could not be decoded completely; requests to its hosts are refused",
+        );
         plan.namespaces = Namespaces::None;
         return plan;
     }
@@ -330,7 +339,8 @@ pub(super) fn ask_clients(key: &ObjectKey, gateway: &Gateway, listeners: &mut [L
     }
     for listener in listeners.iter_mut().filter(|l| l.https && l.standing == Standing::Serving) {
         // Serving without the validation would open a listener that must be protected.
-        let message = "validation of client certificates (spec.tls.frontend) is not served; the listener is closed";
+        let message = "validation of client certificates (spec.tls.frontend) is not supported; connections to the \
+                       listener are refused";
         listener.reject(Standing::Closed, "UnsupportedValue", message);
         faults.push(Fault::new(key, Class::Invalid, "spec.tls.frontend", "UnsupportedValue", message));
     }
@@ -382,7 +392,7 @@ pub(super) fn selected(
     for (index, expression) in selector.match_expressions.iter().flatten().enumerate() {
         if !OPERATORS.contains(&&*expression.operator) {
             let message = format!(
-                "{:?} is no operator, so that no namespace is selected; there are {}",
+                "{:?} is not an operator, so that no namespace is selected; the operators are {}",
                 expression.operator,
                 OPERATORS.join(", ")
             );
@@ -411,12 +421,16 @@ fn tls(
     };
     let references = tls.and_then(|tls| tls.certificate_refs.as_deref()).unwrap_or_default();
     if tls.and_then(|tls| tls.mode.as_ref()) == Some(&GatewayListenersTlsMode::Passthrough) {
-        plan.reject(Standing::Closed, "UnsupportedValue", "mode Passthrough is not for listeners of protocol HTTPS");
+        plan.reject(
+            Standing::Closed,
+            "UnsupportedValue",
+            "mode Passthrough is not supported for listeners of protocol HTTPS",
+        );
         fault(
             format!("{field}.mode"),
             Class::Invalid,
             "UnsupportedValue",
-            "mode Passthrough is not for listeners of protocol HTTPS; use Terminate".into(),
+            "mode Passthrough is not supported for listeners of protocol HTTPS; use Terminate".into(),
         );
         return;
     }
@@ -433,7 +447,7 @@ fn tls(
         let (group, kind) = (reference.group.as_deref().unwrap_or(""), reference.kind.as_deref().unwrap_or("Secret"));
         if !group.is_empty() || kind != "Secret" {
             let group = if group.is_empty() { "core" } else { group };
-            let message = format!("certificates come from Secrets, not from {group}/{kind}");
+            let message = format!("certificateRefs must reference Secrets, not {group}/{kind}");
             close(plan, field, Class::Invalid, "InvalidCertificateRef", message);
             continue;
         }

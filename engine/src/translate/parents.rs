@@ -31,7 +31,7 @@ pub(super) fn of(
     let kind = reference.kind.as_deref().unwrap_or("Gateway");
     let is_known = matches!(kind, "Gateway" | listener_set::KIND);
     if reference.group.as_deref().unwrap_or(GROUP) != GROUP || !is_known {
-        return Err(Missing::Told(Class::Ignored, "NotServed", format!("parents of kind {kind} are not served")));
+        return Err(Missing::Told(Class::Ignored, "NotServed", format!("parentRefs of kind {kind} are not supported")));
     }
     let namespace = reference.namespace.as_deref().unwrap_or(&key.namespace);
     let named = ObjectKey::new(GROUP, kind, namespace, reference.name.clone());
@@ -45,7 +45,7 @@ pub(super) fn of(
     }
     let why = match gateway::whose(&gateway, settings, reader) {
         Some(Owner::Another | Owner::Us) => return Err(Missing::Anothers),
-        Some(Owner::Nobody) => "has a class that does not exist",
+        Some(Owner::Nobody) => "references a GatewayClass that does not exist",
         None => "does not exist",
     };
     Err(missing(format!("Gateway {} {why}", gateway.namespaced_name())))
@@ -59,7 +59,9 @@ fn of_set(set: &ObjectKey, reader: &mut Reader<'_>) -> Result<ObjectKey, Missing
         Body::ListenerSet(written) => written.gateway(set),
         _ => None,
     };
-    gateway.ok_or_else(|| missing(format!("the parent of ListenerSet {} is no Gateway", set.namespaced_name())))
+    gateway.ok_or_else(|| {
+        missing(format!("the parentRef of ListenerSet {} does not reference a Gateway", set.namespaced_name()))
+    })
 }
 
 fn missing(message: String) -> Missing {

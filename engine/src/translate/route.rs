@@ -398,7 +398,7 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
         }
         let (reason, message) = match broken().find_map(|replaced| replaced.response) {
             Some(status) => ("Replaced", format!("requests are answered with status {status} {told}")),
-            None => ("Excluded", format!("left out {told}")),
+            None => ("Excluded", format!("these rules are left out: {told}")),
         };
         conditions.push(Condition::new(crate::status::FALLBACK_CONDITION, true, reason, message));
     }

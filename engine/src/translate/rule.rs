@@ -172,8 +172,9 @@ pub(super) fn translate(
     } else {
         // The setting for invalid routes does not change this status.
         let message = missing.unwrap_or_else(|| {
-            let why = if rule.backends.is_empty() { "there are no backendRefs" } else { "all weights are 0" };
-            let message = format!("{why}, so that requests get {status}");
+            let why =
+                if rule.backends.is_empty() { "the rule has no backendRefs" } else { "all backendRefs have weight 0" };
+            let message = format!("{why}, so that requests are answered with status {status}");
             let told = format!("{field}: {message}");
             outcome.faults.push(Fault::new(&object.key, Class::Ignored, &field, "NoBackends", message));
             told

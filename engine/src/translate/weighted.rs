@@ -52,7 +52,7 @@ pub(super) fn resolve(route: &ObjectKey, section: &str, written: &[BackendRef], 
             });
         }
     }
-    // If all weights are 0, no backend gets requests; they are answered as for a rule without backends.
+    // If all backendRefs have weight 0, no backend gets requests; they are answered as for a rule without backends.
     if !resolved.backends.is_empty() && resolved.flaws.is_empty() {
         let sum = check::number::weight_sum(resolved.backends.iter().map(|backend| backend.weight));
         resolved.flaws.extend(sum.err().map(|fault| Flaw::new("backendRefs", fault)));

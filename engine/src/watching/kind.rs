@@ -78,46 +78,54 @@ impl Kind {
     }
 
     pub(super) fn trouble(&self) -> Option<(Why, String)> {
-        const UNTIL: &str = "until the kind is back, or Holdfast is started with --mass-delete-guard=off";
+        const UNTIL: &str =
+            "until the API server serves the kind again, or Holdfast is restarted with --mass-delete-guard=off";
         let held = self.missing.as_ref().map_or(0, |missing| missing.objects.len());
         let (known, trouble) = (self.known.len(), self.trouble.as_deref());
         let (why, message) = match &self.standing {
             Standing::NoKind if held > 0 => (
                 Why::Removed,
-                format!("the API server does not know this kind any more; {held} objects of it stay {UNTIL}"),
+                format!("the API server no longer serves this kind; its {held} known objects stay in force {UNTIL}"),
             ),
-            Standing::NoKind => (Why::NotServed, "the API server does not know this kind; it is not read".into()),
+            Standing::NoKind => {
+                (Why::NotServed, "the API server does not serve this kind; no objects of it are read".into())
+            }
             Standing::Leaving => (
                 Why::Removed,
                 format!(
-                    "the definition of this kind is being removed, and its objects with it; {held} of them stay {UNTIL}"
+                    "the CustomResourceDefinition of this kind is being deleted, and its objects with it; {held} of \
+                     them stay {UNTIL}"
                 ),
             ),
             Standing::Denied => (
                 Why::Denied,
                 format!(
-                    "may no longer be read; the {known} objects that were known are held for an hour at most: {}",
+                    "Holdfast is no longer permitted to read this kind; its {known} known objects stay in force for \
+                     at most one hour: {}",
                     trouble.unwrap_or("denied")
                 ),
             ),
             Standing::Unlisted => {
-                (Why::Unlisted, format!("not listed yet: {}", trouble.unwrap_or("the list is awaited")))
+                (Why::Unlisted, format!("not listed yet: {}", trouble.unwrap_or("waiting for the list")))
             }
             Standing::Current if held > 0 => (
                 Why::Doubted,
                 format!(
-                    "{held} objects of {known} are missing from the last list; they are held until a second list confirms it"
+                    "{held} of {known} objects are missing from the last list; they stay in force until a second list \
+                     confirms their deletion"
                 ),
             ),
             Standing::Current if self.older_since_ms.is_some() => (
                 Why::Doubted,
                 format!(
-                    "{} objects of {known} are older in the last list than they were; they stay as they were until a \
-                     second list confirms it",
+                    "{} of {known} objects are older in the last list than before; their newer versions stay in force \
+                     until a second list confirms the older ones",
                     self.older.len()
                 ),
             ),
-            Standing::Current => (Why::Failing, format!("cannot be watched now; what is known stays: {}", trouble?)),
+            Standing::Current => {
+                (Why::Failing, format!("the watch fails; the known objects stay in force: {}", trouble?))
+            }
         };
         Some((why, message))
     }
@@ -172,7 +180,8 @@ impl Kind {
         }
         let mut events = Vec::new();
         for key in remembered.into_iter().filter(|_| is_first) {
-            let message = "the API server does not know its kind any more; what an earlier run stored of it stays";
+            let message =
+                "the API server no longer serves its kind; the version that an earlier run stored stays in force";
             let fault = Fault::new(&key, Class::Invalid, "", "Unread", message);
             self.known.insert(key.clone(), Known { uid: "".into(), version: None });
             events.push(Event::Unread(key, vec![fault]));

@@ -159,7 +159,7 @@ impl Watching {
         };
         let mut troubles: Vec<_> = self.watches.iter().filter_map(told).collect();
         if self.left_out > 0 {
-            let message = format!("more than {OBJECTS_MAX} objects; those beyond are not used");
+            let message = format!("more than {OBJECTS_MAX} objects; the objects beyond this limit are ignored");
             troubles.push(Trouble { of: "objects".into(), why: Why::TooMany, message });
         }
         troubles

@@ -96,7 +96,7 @@ fn nothing_is_ready_before_each_kind_was_listed_or_is_not_known() {
         watching.troubles().into_iter().map(|trouble| format!("{}: {}", trouble.of, trouble.message)).collect();
     assert_eq!(
         problems,
-        ["B: the API server does not know this kind; it is not read", "C: not listed yet: forbidden",]
+        ["B: the API server does not serve this kind; no objects of it are read", "C: not listed yet: forbidden",]
     );
     watching.hear(2, Word::ListBegins, 0);
     assert!(!watching.is_ready());
@@ -137,7 +137,7 @@ fn a_list_that_is_suddenly_empty_is_held_and_confirmed() {
     world.list(&MANY, 0);
     world.list(&[], 1_000);
     assert_eq!(world.names().len(), 12);
-    assert!(world.watching.troubles()[0].message.starts_with("12 objects of 12 are missing"));
+    assert!(world.watching.troubles()[0].message.starts_with("12 of 12 objects are missing"));
     assert!(world.watching.to_confirm(1_000 + MINUTE - 1).is_empty());
     // An object is received again, and the deletion of another object is received.
     world.hear(there("a", "u", 2), 2_000);

@@ -207,7 +207,7 @@ async fn holdfast_uses_what_its_roles_give_and_no_more(world: World) -> Result<(
     ensure!(denied.is_empty(), "denied: {denied:?}");
     ensure!(used.iter().all(|(_, resource, _)| resource != "pods"), "{used:?}");
     let said = holdfast.said();
-    if said.contains("may no longer be read") || said.contains("forbidden") {
+    if said.contains("no longer permitted to read this kind") || said.contains("forbidden") {
         bail!("{said}");
     }
     Ok(())

@@ -76,7 +76,7 @@ async fn certgen_needs_no_more_than_its_secrets(world: World) -> Result<()> {
     let token = cluster.ask(&["-n", "infra", "create", "token", "certgen"]).await?;
     let own = cluster.kubeconfig_of(token.trim())?;
     certgen(&world, &own, &[]).await?.expect_code(0)?.expect_said(&[
-        "made an authority",
+        "created a certificate authority",
         "127.0.0.1",
         "default/public",
     ])?;
@@ -93,7 +93,7 @@ async fn certgen_needs_no_more_than_its_secrets(world: World) -> Result<()> {
     ensure!(secret(&cluster, "infra", "xds").await? == before, "it is written without need");
     // Another name requires another certificate, of the same authority.
     let more = ["--server-name", "localhost"];
-    certgen(&world, &own, &more).await?.expect_code(0)?.expect_said(&["made the certificate of the xDS server"])?;
+    certgen(&world, &own, &more).await?.expect_code(0)?.expect_said(&["created the certificate of the xDS server"])?;
     let after = secret(&cluster, "infra", "xds").await?;
     ensure!(after["data"]["tls.crt"] != before["data"]["tls.crt"], "it is the old one");
     ensure!(after["data"]["ca.crt"] == before["data"]["ca.crt"], "another authority");

@@ -82,8 +82,8 @@ async fn policies_outlive_their_definition(world: World) -> Result<()> {
     let (guests, alice) = (Hammer::start([asked(port, None)]), Hammer::start([asked(port, Some("alice"))]));
 
     cluster.ask(&["delete", "crd", "trafficpolicies.gateway.kgateway.dev"]).await?;
-    let gone = "TrafficPolicy: the API server does not know this kind any more; 1 objects of it stay";
-    holdfast.comes_to_say(&["TrafficPolicy: the definition of this kind is being removed", gone]).await?;
+    let gone = "TrafficPolicy: the API server no longer serves this kind; its 1 known objects stay in force";
+    holdfast.comes_to_say(&["TrafficPolicy: the CustomResourceDefinition of this kind is being deleted", gone]).await?;
     class_says(&cluster, "False Removed").await?;
     is_counted(&holdfast, "gateway.kgateway.dev/TrafficPolicy", "Removed", 1.0).await?;
     // All other changes are processed.
@@ -101,7 +101,7 @@ async fn policies_outlive_their_definition(world: World) -> Result<()> {
 
     // The CRD is available again, its objects are not yet.
     cluster.install("kgateway").await?;
-    holdfast.comes_to_say(&["no longer: gateway.kgateway.dev/TrafficPolicy", "1 objects of 1 are missing"]).await?;
+    holdfast.comes_to_say(&["no longer: gateway.kgateway.dev/TrafficPolicy", "1 of 1 objects are missing"]).await?;
     guests.goes_on(200).await?;
     alice.stop_expecting(Shot::is_ok).await?;
     cluster.apply(guard("bob")).await?;
@@ -134,7 +134,7 @@ async fn proxies_outlive_their_definition(world: World) -> Result<()> {
     let holdfast = world.run_with(options).await?;
     answers(port, "/one", 200).await?;
     let load = Hammer::start([get(port, "/one").host("a.example.com")]);
-    let gone = "HTTPProxy: the API server does not know this kind any more; 1 objects of it stay";
+    let gone = "HTTPProxy: the API server no longer serves this kind; its 1 known objects stay in force";
 
     cluster.ask(&["delete", "crd", "httpproxies.projectcontour.io"]).await?;
     holdfast.comes_to_say(&[gone]).await?;
@@ -161,6 +161,6 @@ async fn proxies_outlive_their_definition(world: World) -> Result<()> {
         Ok(())
     })
     .await?;
-    ensure!(!holdfast.said().contains("of it stay"), "{}", holdfast.said());
+    ensure!(!holdfast.said().contains("known objects stay in force"), "{}", holdfast.said());
     Ok(())
 }

@@ -71,7 +71,7 @@ async fn the_leader_is_killed_in_a_fallback(world: World) -> Result<()> {
     answers(port, "/one", 200).await?;
     comes_to_lead(&cluster, "holdfast-0", &first).await?;
     let second = world.run_with(second(&world, &options)?).await?;
-    second.comes_to_say(&["another replica writes statuses and Events"]).await?;
+    second.comes_to_say(&["another replica leads: it writes statuses and Events"]).await?;
     cluster.apply(manifests::http_route("r", WITH_A_MISTAKE)).await?;
     comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
     event(&cluster, "FallbackConfigurationSucceeded", "Pod/holdfast-0", "").await?;
@@ -105,7 +105,7 @@ async fn the_leader_is_killed_in_a_fallback(world: World) -> Result<()> {
 
     // The first replica returns, serves its Envoys, and does not write any status.
     let first = world.run_with(options).await?;
-    first.comes_to_say(&["another replica writes statuses and Events"]).await?;
+    first.comes_to_say(&["another replica leads: it writes statuses and Events"]).await?;
     answers(port, "/two", 200).await?;
     ensure!(holder(&cluster).await?.starts_with("holdfast-1"), "the lead was taken back");
     Ok(())
@@ -118,8 +118,8 @@ async fn a_leader_that_ends_is_succeeded_at_once(world: World) -> Result<()> {
     let first = world.run_with(options.clone()).await?;
     comes_to_lead(&cluster, "holdfast-0", &first).await?;
     let second = world.run_with(second(&world, &options)?).await?;
-    second.comes_to_say(&["another replica writes statuses and Events"]).await?;
+    second.comes_to_say(&["another replica leads: it writes statuses and Events"]).await?;
     let ended = first.terminate().await?;
-    ended.expect_code(0)?.expect_said(&["leads no longer"])?;
+    ended.expect_code(0)?.expect_said(&["this replica no longer leads"])?;
     comes_to_lead(&cluster, "holdfast-1", &second).await
 }

@@ -87,7 +87,7 @@ async fn minutes_without_an_api_server(world: World) -> Result<()> {
     let moved = EchoOptions { address: (OTHER, 0).into(), ..EchoOptions::new("default", "echo", "moved") };
     let moved = Echo::start(moved).await?;
     cluster.stop_api_server()?;
-    holdfast.comes_to_say(&["cannot be watched now"]).await?;
+    holdfast.comes_to_say(&["the watch fails"]).await?;
     drop(envoy);
     let envoy = pod.start(&world)?;
     answers(other, "/", 200).await?;
@@ -119,14 +119,16 @@ async fn minutes_without_an_api_server(world: World) -> Result<()> {
 async fn a_restart_without_an_api_server(world: World) -> Result<()> {
     let Served { mut cluster, holdfast, _echo, port, other, _public, pod, envoy, load } = Served::begin(&world).await?;
     cluster.stop_api_server()?;
-    holdfast.comes_to_say(&["cannot be watched now"]).await?;
+    holdfast.comes_to_say(&["the watch fails"]).await?;
     let options = holdfast.kill()?;
     drop(envoy);
     let holdfast = Holdfast::start(&world, options)?;
     let _envoy = pod.start(&world)?;
     answers(other, "/", 200).await?;
     answers(port, "/one", 200).await?;
-    holdfast.comes_to_say(&["the keys of tokens cannot be fetched", "until then what was stored is served"]).await?;
+    holdfast
+        .comes_to_say(&["cannot fetch the keys that verify tokens", "until then the stored configuration is served"])
+        .await?;
     let page = holdfast.diagnostics("/debug/config/fallback").await?;
     let is_unverified = |gateway: &serde_json::Value| gateway["state"] == "unverified";
     ensure!(page["gateways"].as_array().is_some_and(|all| all.iter().any(is_unverified)), "{page}");
@@ -165,7 +167,7 @@ async fn what_is_too_old_is_listed_anew(world: World) -> Result<()> {
 
     // Holdfast is stopped and receives no event of the next changes.
     cluster.stop_api_server()?;
-    holdfast.comes_to_say(&["HTTPRoute: cannot be watched now", "EndpointSlice: cannot be watched now"]).await?;
+    holdfast.comes_to_say(&["HTTPRoute: the watch fails", "EndpointSlice: the watch fails"]).await?;
     signal(holdfast.id(), "STOP");
     cluster.start_api_server().await?;
     cluster.apply(manifests::http_route("edited", &rule("/after"))).await?;
@@ -175,7 +177,7 @@ async fn what_is_too_old_is_listed_anew(world: World) -> Result<()> {
     cluster.forget_history().await?;
     cluster.start_api_server().await?;
     signal(holdfast.id(), "CONT");
-    let anew = "the watch has expired at the API server; lists again kind=\"gateway.networking.k8s.io/HTTPRoute\"";
+    let anew = "the watch has expired at the API server; Holdfast lists the objects again kind=\"gateway.networking.k8s.io/HTTPRoute\"";
     holdfast.comes_to_say(&[anew]).await?;
     answers(port, "/after", 200).await?;
     answers(port, "/made", 200).await?;

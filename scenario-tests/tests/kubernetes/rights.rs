@@ -101,11 +101,12 @@ async fn what_may_not_be_told_is_named(world: World) -> Result<()> {
     let broken = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/(\"}}]\n  \
                   backendRefs: [{name: echo, port: 8080}]";
     cluster.apply(manifests::http_route("r", broken)).await?;
-    let status = "httproutes/status in default: the right to get httproutes/status of the API group \
+    let status = "httproutes/status in default: the permission to get httproutes/status of the API group \
                   gateway.networking.k8s.io is missing";
-    let events = "events in default: the right to create and patch events of the API group events.k8s.io is missing";
+    let events =
+        "events in default: the permission to create and patch events of the API group events.k8s.io is missing";
     holdfast.comes_to_say(&[status, events]).await?;
-    is_shown(&holdfast, "the right to get httproutes/status").await?;
+    is_shown(&holdfast, "the permission to get httproutes/status").await?;
     is_counted(&holdfast, "httproutes/status", "Denied", 1.0).await?;
     class_says(&cluster, "False Denied").await?;
     // Other statuses are written, and the served configuration is not affected.
@@ -168,7 +169,12 @@ async fn what_may_not_be_read_stays(world: World) -> Result<()> {
     replace(&world, &cluster, &without(&role, &["trafficpolicies"])?).await?;
     cluster.stop_api_server()?;
     cluster.start_api_server().await?;
-    holdfast.comes_to_say(&["gateway.kgateway.dev/TrafficPolicy: may no longer be read; the 1 objects"]).await?;
+    holdfast
+        .comes_to_say(&[
+            "gateway.kgateway.dev/TrafficPolicy: Holdfast is no longer permitted to read this kind; its 1 \
+                         known objects",
+        ])
+        .await?;
     is_shown(&holdfast, "gateway.kgateway.dev/TrafficPolicy").await?;
     is_counted(&holdfast, "gateway.kgateway.dev/TrafficPolicy", "Denied", 1.0).await?;
     class_says(&cluster, "False Denied").await?;
@@ -182,7 +188,7 @@ async fn what_may_not_be_read_stays(world: World) -> Result<()> {
     let options = holdfast.kill()?;
     let mut holdfast = Holdfast::start(&world, options)?;
     let awaited = "gateway.kgateway.dev/TrafficPolicy: not listed yet";
-    holdfast.comes_to_say(&[awaited, "until then what was stored is served"]).await?;
+    holdfast.comes_to_say(&[awaited, "until then the stored configuration is served"]).await?;
     is_told(port, Some("alice"), 200).await?;
     guests.goes_on(100).await?;
 

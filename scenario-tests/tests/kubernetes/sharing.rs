@@ -313,7 +313,7 @@ async fn what_others_put_there_is_not_believed(world: World) -> Result<()> {
         }
         let two = replica(&world, &setting, &name)?;
         let holdfast = Holdfast::start(&world, two.clone())?;
-        let told = holdfast.comes_to_say(&["cannot be read in part"]).await;
+        let told = holdfast.comes_to_say(&["cannot be read completely"]).await;
         process::signal(one.id(), "CONT");
         told?;
         let follower = FleetEnvoy::small(&name).start(&world, &two).await?;

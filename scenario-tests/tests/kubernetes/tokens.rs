@@ -185,7 +185,7 @@ async fn a_token_is_of_one_gateway(world: World) -> Result<()> {
         is_turned_away(stranger).await?;
     }
     connected(&holdfast, 1).await?;
-    for why in ["not let in", "stream refused"] {
+    for why in ["client refused", "stream refused"] {
         holdfast.comes_to_say(&[why]).await?;
     }
     // A Gateway with a dot in its name has tokens as well.

@@ -41,7 +41,7 @@ const COVERED: [&str; 18] = [
     "TrafficPolicy spec.headerModifiers.response.set[].secretRef",
 ];
 
-const LOCAL_REPLIES: &str = "is not served: what the policy is attached to is closed";
+const LOCAL_REPLIES: &str = "is not served: the targets of the policy are closed";
 
 /// Fields that refer to Secrets and are not covered by [`objects`], with the reason.
 const NOT_COVERED: [(&str, &str); 7] = [

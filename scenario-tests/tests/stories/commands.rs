@@ -103,7 +103,7 @@ async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
         misspelt("apps/v1", "Deployment") + "---\n" + &misspelt("gateway.networking.k8s.io/v1", "TCPRoute"),
     )?;
     let said = world.command(&["check", &folder]).await?;
-    said.expect_said(&["TCPRoute is not a kind that Holdfast reads; left aside"])?;
+    said.expect_said(&["TCPRoute is not a kind that Holdfast reads; ignored"])?;
     ensure!(!said.said().contains("did you mean"), "{}", said.said());
 
     let empty = world.folder().join("empty.yaml");
@@ -111,7 +111,7 @@ async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
     let empty = empty.display().to_string();
     for paths in [vec![empty.as_str()], vec![folder.as_str(), empty.as_str()]] {
         let said = world.command(&[&["check"][..], &paths].concat()).await?;
-        said.expect_code(1)?.expect_said(&[&format!("{empty}: error: there is no object in it")])?;
+        said.expect_code(1)?.expect_said(&[&format!("{empty}: error: the path contains no objects")])?;
         let page = world.command(&[&["check", "--output", "json"][..], &paths].concat()).await?;
         ensure!(page.stdout.contains("\"NoObjects\""), "{}", page.said());
     }
@@ -135,11 +135,11 @@ async fn demo_runs_to_its_end(world: World) -> Result<()> {
         "/checkout/orders/42  -> 200 by pod checkout-1, version 1 of the route",
         "HTTPRoute:checkout/checkout, refused by Envoy",
         "generation 1 is served instead of 2",
-        "/debug/config/fallback: all is served as it is written",
+        "/debug/config/fallback: every object is served as desired",
         "rules[0] answers 404",
         ", as before",
         "pay.example.com/checkout             -> 404 by the Gateway",
-        "The demo went as it should.",
+        "The demo is complete: each step had the expected result.",
     ])?;
     Ok(())
 }
@@ -165,7 +165,7 @@ async fn check_against_a_store_in_use(world: World) -> Result<()> {
     let served = world.manifests().display().to_string();
     until("both routes are stored", async || {
         let said = check(&served, &[]).await?;
-        ensure!(!said.expect_code(0)?.stdout.contains("yet to take"), "{}", said.said());
+        ensure!(!said.expect_code(0)?.stdout.contains("has accepted this version"), "{}", said.said());
         Ok(())
     })
     .await?;
@@ -182,7 +182,7 @@ async fn check_against_a_store_in_use(world: World) -> Result<()> {
     fs::remove_file(proposal.join("route-shop.yaml"))?;
     let folder = proposal.display().to_string();
     check(&folder, &[]).await?.expect_code(1)?.expect_said(&[
-        "HTTPRoute:default/cart: backfilled with generation 1 in the place of 2",
+        "HTTPRoute:default/cart: backfilled with generation 1 instead of 2",
         "HTTPRoute:default/new: rules[0] replaced, answers 404",
         "HTTPRoute:default/shop: would be deleted",
         "route-cart.yaml:",

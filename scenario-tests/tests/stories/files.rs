@@ -205,7 +205,7 @@ async fn file_is_emptied_before_it_is_written(world: World) -> Result<()> {
     world.write("all.yaml", "")?;
     load.goes_on(200).await?;
     get(port, "/one").reaches("one").await?;
-    holdfast.comes_to_say(&["all.yaml", "the file is empty and held"]).await?;
+    holdfast.comes_to_say(&["all.yaml", "the file is empty and contained"]).await?;
     load.goes_on(200).await?;
     world.write("all.yaml", documents(&[all, http_route("two", &prefix("/two", "two"))]))?;
     get(port, "/two").comes_to_reach("two").await?;

@@ -35,7 +35,7 @@ pub(crate) fn stories() -> Vec<Story> {
     .collect()
 }
 
-const SENTENCE: &str = "Everything is served as it is desired.";
+const SENTENCE: &str = "Everything is served as desired.";
 const FALLBACK: [&str; 3] = ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback"];
 
 fn to(service: &str) -> String {
@@ -105,7 +105,7 @@ async fn a_missing_service_is_one_outage_for_all_routes(world: World) -> Result<
     world.write("other.yaml", manifests::service("other", "quiet", None, &[]))?;
     until("another namespace is known", || async {
         let said = status(&world, &holdfast, &["--namespace", "other"]).await?;
-        said.expect_code(0)?.expect_said(&["Everything of namespace other is served as it is desired."])?;
+        said.expect_code(0)?.expect_said(&["Everything of namespace other is served as desired."])?;
         Ok(())
     })
     .await?;
@@ -137,9 +137,9 @@ async fn names_that_are_not_known(world: World) -> Result<()> {
         }
     }
     let said = status(&world, &holdfast, &["-n", "default"]).await?;
-    said.expect_said(&["Everything of namespace default is served as it is desired."])?;
+    said.expect_said(&["Everything of namespace default is served as desired."])?;
     let said = status(&world, &holdfast, &["--gateway", "default/public"]).await?;
-    said.expect_said(&["Everything at Gateway default/public is served as it is desired."])?;
+    said.expect_said(&["Everything at Gateway default/public is served as desired."])?;
     Ok(())
 }
 
@@ -162,9 +162,10 @@ async fn the_socket_of_the_xds_server_is_removed(world: World) -> Result<()> {
     comes_to_say(&world, &holdfast, 0, &[]).await?;
     std::fs::remove_file(&socket)?;
     std::fs::write(&socket, "in the way")?;
-    comes_to_say(&world, &holdfast, 1, &["1 input", "the xDS server", "is gone, and cannot be made again"]).await?;
+    comes_to_say(&world, &holdfast, 1, &["1 input", "the xDS server", "was removed, and cannot be created again"])
+        .await?;
     kill_envoy(&holdfast).await?;
-    let words = ["1 outage", "has not connected since it was started", "the xDS server"];
+    let words = ["1 outage", "has not connected to Holdfast since its start", "the xDS server"];
     comes_to_say(&world, &holdfast, 1, &words).await?;
     ensure!(get(port, "/").host("cart.example.com").send().await.is_err(), "somebody answers");
     std::fs::remove_file(&socket)?;
@@ -244,7 +245,7 @@ async fn services_without_endpoints(world: World) -> Result<()> {
     let words = [
         "1 outage, 0 degraded, 0 warnings, 0 inputs",
         "Service default/bare",
-        "port 8080 has no endpoint: no EndpointSlice names the Service",
+        "port 8080 has no endpoint: no EndpointSlice belongs to the Service",
         "HTTPRoute default/a: rules[0] answers 503: a.example.com /*",
         "HTTPRoute default/b: rules[0] answers 503: b.example.com /*",
         "bare.yaml:1",
@@ -255,7 +256,7 @@ async fn services_without_endpoints(world: World) -> Result<()> {
                  addressType: IPv4\nports: [{name: web, protocol: TCP, port: 9}]\n\
                  endpoints: [{addresses: [\"127.0.0.1\"]}]\n";
     world.write("bare.yaml", format!("{bare}---\n{slice}"))?;
-    let words = ["the Service calls it \"http\", and the ports of its EndpointSlices are \"web\""];
+    let words = ["its name in the Service is \"http\", and the ports of its EndpointSlices are \"web\""];
     comes_to_say(&world, &holdfast, 1, &words).await?;
     get(port, "/").host("a.example.com").comes_to_answer(503).await?;
     world.delete("route-a.yaml")?;

@@ -71,7 +71,7 @@ async fn what_the_page_states(world: World) -> Result<()> {
     write(&broken.replace(&old, &new))?;
     until("status reports no problem", || async {
         let status = status().await?;
-        status.expect_code(0)?.expect_said(&["Everything is served as it is desired."])?;
+        status.expect_code(0)?.expect_said(&["Everything is served as desired."])?;
         Ok(())
     })
     .await?;

@@ -154,7 +154,9 @@ async fn files_that_do_not_parse_at_the_start(world: World) -> Result<()> {
     }
     let holdfast = world.run_with(options).await?;
     get(port, "/more").comes_to_reach("echo").await?;
-    holdfast.comes_to_say(&["gateway.yaml", "what an earlier run stored of the object stays"]).await?;
+    holdfast
+        .comes_to_say(&["gateway.yaml", "the version of the object that an earlier run stored stays in use"])
+        .await?;
     // A file that is deleted now deletes its objects.
     world.delete("route-more.yaml")?;
     for (name, text) in written.iter().filter(|(name, _)| name != "route-more.yaml") {

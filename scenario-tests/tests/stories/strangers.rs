@@ -229,7 +229,7 @@ async fn an_authority_that_is_gone_lets_nobody_in_again(world: World) -> Result<
     get(port, "/").comes_to_reach("echo").await?;
     // An invalid file changes nothing.
     fs::write(ours.join("server/ca.crt"), "nonsense")?;
-    holdfast.comes_to_say(&["cannot be used; it goes on with those it has"]).await?;
+    holdfast.comes_to_say(&["the previous certificates stay in use"]).await?;
     fs::copy(others.join("server/ca.crt"), ours.join("server/ca.crt"))?;
     holdfast.comes_to_say(&["the certificates of the xDS server have changed"]).await?;
     let options = holdfast.kill()?;

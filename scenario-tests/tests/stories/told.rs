@@ -69,7 +69,7 @@ async fn a_fault_from_its_beginning_to_its_end(world: World) -> Result<()> {
     .await?;
     until("all is well", || async {
         let said = status(&world, &holdfast, "text").await?;
-        said.expect_code(0)?.expect_said(&["Everything is served as it is desired.", "default/public  current"])?;
+        said.expect_code(0)?.expect_said(&["Everything is served as desired.", "default/public  current"])?;
         Ok(())
     })
     .await?;

@@ -72,5 +72,5 @@ fn plain(head: &[u8], name: &[u8], payload: &[u8]) -> Digest {
 }
 
 fn unsealable() -> StoreError {
-    StoreError::Unavailable("what is shared cannot be sealed".into())
+    StoreError::Unavailable("a record of the shared store cannot be sealed".into())
 }

@@ -111,14 +111,14 @@ fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: 
         complete &= whole;
         if !whole {
             store.notices.push(format!(
-                "what is shared of {} and Envoy {} cannot be read in part: that is not known",
+                "the shared records of {} and Envoy {} cannot be read completely: the unreadable ones are ignored",
                 scope.gateway, scope.build
             ));
         }
         let records = leaves.iter().filter_map(|leaf| read.get(leaf)).flat_map(|records| records.iter());
         let batch = changes(&scope, records, whole, &mut offers);
         if let Err(error) = memory.commit(batch) {
-            store.notices.push(format!("what is shared of {} is left out: {error}", scope.gateway));
+            store.notices.push(format!("the shared records of {} are ignored: {error}", scope.gateway));
         }
         // A scope with damage is written again completely.
         known.leaves.extend(whole.then_some((scope, leaves)));
@@ -168,7 +168,7 @@ fn lost<B: Bucket>(store: &mut ShardStore<B>, revision: Option<Revision>, flaw: 
         Flaw::Damaged => "is damaged",
     };
     if store.revision != revision {
-        store.notices.push(format!("the list of what is shared {why}: what is known here stays"));
+        store.notices.push(format!("the manifest of the shared store {why}: this replica keeps the state that it has"));
     }
     let written = store.bucket.list()?.iter().filter_map(|name| written_by(name)).max();
     store.known.generation = store.known.generation.max(written.unwrap_or(0));

@@ -64,7 +64,7 @@ pub(super) fn write<B: Bucket>(
     let bytes: u64 = all().map(|leaf| leaf.bytes).sum();
     if bytes > SHARED_BYTES_MAX {
         let (bytes, max) = [bytes, SHARED_BYTES_MAX].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)).into();
-        return Err(StoreError::TooLarge { name: "what is shared".into(), bytes, max });
+        return Err(StoreError::TooLarge { name: "the shared store".into(), bytes, max });
     }
     if next.leaves == store.known.leaves && store.revision.is_some() && !store.incomplete {
         // The change, if there is one, is not shared.

@@ -171,7 +171,7 @@ impl SledStore {
             Ok(payload) => Ok(payload.map(Bytes::from)),
             // After a failed commit, sled may also refuse to read: this is no damage.
             Err(Flaw::Unreadable) => {
-                Err(StoreError::Unavailable(format!("{}: sled does not give a record out", self.folder.display())))
+                Err(StoreError::Unavailable(format!("{}: sled does not return a record", self.folder.display())))
             }
             Err(_) => Err(StoreError::Damaged { name: String::new() }),
         }

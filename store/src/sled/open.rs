@@ -38,7 +38,7 @@ pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Re
     let found = guarded(|| load::load(files.tree(), sealer, Some(identity)));
     let (why, text) = match found {
         Ok(Found::Empty) if files.marked() > 0 => {
-            (Aside::Damaged, "it is damaged: all that it held is lost".to_owned())
+            (Aside::Damaged, "it is damaged: all of its content is lost".to_owned())
         }
         Ok(Found::Empty) => return anew(files, State::default(), notices),
         Ok(Found::Ours(loaded)) => return ours(folder, files, *loaded, identity, sealer, notices),
@@ -92,23 +92,27 @@ fn ours(
     if generation < marked && damage.is_empty() {
         // sled takes damage in its log for the end of the log.
         notices.push(format!(
-            "{}: generation {marked} was committed, and what is left is generation {generation}: it is used, as a whole",
+            "{}: generation {marked} was committed, but the newest readable generation is {generation}: it is used, \
+             as a whole",
             folder.display()
         ));
     }
     if unreadable > 0 {
         let why = if sealer.is_some() { "with another key" } else { "and there is no key" };
-        notices.push(format!(
-            "{}: {unreadable} records are sealed {why}: they are treated as if they were not there",
-            folder.display()
-        ));
+        notices
+            .push(format!("{}: {unreadable} records are sealed {why}: they are treated as missing", folder.display()));
     }
     if !files_damaged && let Ok(unnamed) = load::unnamed(files.tree(), &state) {
         return Ok(Opening { files, state, unnamed, notices });
     }
     let fresh = payloads(&files, sealer, &mut state);
     files.close();
-    aside(folder, Aside::Damaged, "parts of its files cannot be read; what can be read was taken over", &mut notices)?;
+    aside(
+        folder,
+        Aside::Damaged,
+        "parts of its files cannot be read; the readable records were copied to a new store",
+        &mut notices,
+    )?;
     let files = Files::open(folder)?;
     for shelf in state.scopes.values_mut() {
         let shelf = Arc::make_mut(shelf);
@@ -166,7 +170,7 @@ fn aside(folder: &Path, why: Aside, text: &str, notices: &mut Vec<String>) -> Re
     let (place, gone) = folder::set_aside(folder, why)?;
     notices.push(format!("{}: {text}; it was set aside as {}", folder.display(), place.display()));
     if gone.is_some() {
-        notices.push(format!("{}: an older one of that name was removed for it", place.display()));
+        notices.push(format!("{}: an older folder with this name was removed before", place.display()));
     }
     Ok(())
 }

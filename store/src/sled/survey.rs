@@ -100,7 +100,7 @@ fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, Trouble> {
     files.close();
     let mut loaded = match found {
         Ok(Found::Ours(loaded)) => *loaded,
-        Ok(Found::Empty) if marked > 0 => return Ok(damaged("all that it held is lost".into())),
+        Ok(Found::Empty) if marked > 0 => return Ok(damaged("all of its content is lost".into())),
         Ok(Found::Empty | Found::Other(_)) => return Ok(Survey::default()),
         Ok(Found::Foreign) => return Ok(damaged("it is not a store of Holdfast".into())),
         Ok(Found::Newer(schema)) => {
@@ -113,7 +113,9 @@ fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, Trouble> {
     let generation = loaded.state.generation;
     if generation < marked && loaded.damage.is_empty() {
         // sled takes damage in its log for the end of the log.
-        loaded.damage.push(format!("generation {marked} was committed, and what is left is generation {generation}"));
+        loaded
+            .damage
+            .push(format!("generation {marked} was committed, but the newest readable generation is {generation}"));
     }
     let statistics =
         Statistics { bytes_on_disk: folder::bytes_on_disk(folder), sealed: key.is_some(), ..loaded.state.statistics() };

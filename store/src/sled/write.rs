@@ -154,7 +154,9 @@ impl At<'_> {
 
     fn content(&mut self, name: &Name, sealed: bool) -> Result<(), Trouble> {
         let Some(payload) = self.fresh.payloads.get(name) else {
-            return Err(Trouble::Other("a payload that is to be written is not there".into()));
+            return Err(Trouble::Other(
+                "the payload of a record is missing, so that the record cannot be written".into(),
+            ));
         };
         let (kind, bytes) = match (sealed, self.sealer) {
             (false, _) => (Kind::Content, payload.to_vec()),

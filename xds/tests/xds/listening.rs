@@ -112,7 +112,7 @@ async fn a_socket_that_is_removed_is_made_again_also_with_its_folder() {
     assert_eq!(before.take().await.resources[0].name, "a");
     for gone in [&path, &data] {
         if gone.is_dir() { std::fs::remove_dir_all(gone) } else { std::fs::remove_file(gone) }.unwrap();
-        assert!(reachable.failure().unwrap().contains("is about to be made again"));
+        assert!(reachable.failure().unwrap().contains("will be created again"));
         comes_to(&reachable, None).await;
         assert_eq!(connected(&path, "new").await.take().await.resources[0].name, "a");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -137,7 +137,7 @@ async fn a_file_where_the_socket_was_is_left_alone_and_reported() {
     server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "mine").unwrap();
-    comes_to(&reachable, Some("cannot be made again: ")).await;
+    comes_to(&reachable, Some("cannot be created again: ")).await;
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     std::fs::remove_file(&path).unwrap();
     let other = std::os::unix::net::UnixListener::bind(&path).unwrap();

@@ -41,9 +41,13 @@ impl Route {
             ip_deny_policy,
         } = self;
         let (mut entering, mut forwarding) = (Sheet::default(), Sheet::default());
-        let because = "which requests are meant; routes of two versions are compared by these";
+        let because = "selects the requests; routes of two versions are compared by their conditions";
         entering.free("conditions", because, conditions);
-        entering.opening("enableWebsockets", "what connections may become", allowed(*enable_websockets));
+        entering.opening(
+            "enableWebsockets",
+            "the protocols to which connections may be upgraded",
+            allowed(*enable_websockets),
+        );
         entering.opening("permitInsecure", "requests without TLS", allowed(*permit_insecure));
         let AuthorizationPolicy { disabled, context } = auth_policy.clone().unwrap_or_default();
         let asked = Some((disabled == Some(true), context.unwrap_or_default()));
@@ -59,20 +63,20 @@ impl Route {
             let RequestRedirectPolicy { scheme, hostname: _, port: _, status_code: _, path: _, prefix: _ } = redirect;
             scheme.as_deref() == Some("https")
         });
-        let because = "a redirect to `https` keeps requests without TLS out; other redirects are free";
+        let because = "a redirect to `https` excludes requests without TLS; other redirects do not protect";
         answers("requestRedirectPolicy", because, to_tls, self, &mut entering);
-        let because = "what is answered at once reaches no Service, and did not then";
+        let because = "a direct response reaches no Service, in both versions";
         answers("directResponsePolicy", because, direct_response_policy.is_some(), self, &mut entering);
         let because = "redirects of backends; filters see the new request again";
         entering.free("internalRedirectPolicy", because, internal_redirect_policy);
         let JwtVerificationPolicy { require, disabled } = jwt_verification_policy.clone().unwrap_or_default();
         let token = Some((require.filter(|provider| !provider.is_empty()), disabled == Some(true)));
         let token = token.filter(|(require, disabled)| require.is_some() || *disabled);
-        entering.equal("jwtVerificationPolicy", "the provider of tokens that let requests enter", &token);
+        entering.equal("jwtVerificationPolicy", "the provider of tokens that authorize requests", &token);
         let list = |list: &Option<Vec<IpFilterPolicy>>| list.clone().unwrap_or_default();
         let lists = (list(ip_allow_policy), list(ip_deny_policy));
         let is_filtered = host_is_filtered || !lists.0.is_empty() || !lists.1.is_empty();
-        let because = "the addresses that may enter; a list of the route replaces that of its host";
+        let because = "the client addresses that are allowed; a list of the route replaces that of its host";
         entering.demands("ipAllowPolicy, ipDenyPolicy", Rule::Equal, because, Names::new());
         let token = format!("{lists:?}");
         entering.does("ipAllowPolicy, ipDenyPolicy", &token);
@@ -84,7 +88,8 @@ impl Route {
         let (removed, set) = changed(request_headers_policy.as_ref());
         let gone: Names = removed.union(&set).cloned().collect();
         forwarding.headers("requestHeadersPolicy", because, Way::Request, gone, Names::new());
-        let because = "`remove` keeps the header from clients; `set` does as much as removing, and is not demanded";
+        let because = "`remove` hides the header from clients; `set` in the earlier version is sufficient, and `set` \
+                       today demands nothing";
         let (removed, set) = changed(response_headers_policy.as_ref());
         forwarding.headers("responseHeadersPolicy", because, Way::Response, removed, set);
         let because = "`secure` and `sameSite` keep cookies from other sites";
@@ -96,7 +101,7 @@ impl Route {
 
 fn limits(policy: Option<&RateLimitPolicy>, sheet: &mut Sheet) {
     let written = policy.cloned().unwrap_or_default();
-    let because = "how many requests enter; a shared limit of the route replaces that of its host";
+    let because = "limits the number of requests; a global limit of the route replaces that of its host";
     sheet.demands("rateLimitPolicy", Rule::Equal, because, Names::new());
     let RateLimitPolicy { local: _, global } = &written;
     if global.is_none() {
@@ -161,13 +166,14 @@ fn services_of(services: &[Service], sheet: &mut Sheet) {
             None => own,
         });
     }
-    let because = "where requests to every Service lose a header, they lose it then, too";
+    let because = "a header that is removed for every Service is removed in the earlier version, too";
     let by_route = sheet.hidden(Way::Request);
     let field = "services[].requestHeadersPolicy";
     sheet.headers(field, because, Way::BeforeBackEnds, of_all.unwrap_or_default(), by_route);
-    let because = "changes of answers of one Service are its own";
+    let because = "changes of responses concern this Service only";
     sheet.free("services[].responseHeadersPolicy, cookieRewritePolicies", because, &());
-    let because = "a Service that is reached by TLS now is reached by the same TLS then";
+    let because =
+        "a Service that is reached over TLS today is reached with the same TLS settings in the earlier version";
     sheet.demands("services[].protocol, validation", Rule::Equal, because, Names::new());
     let because = "where requests go; each is checked against today's Services";
     sheet.free("services[].name, port, weight, mirror, healthPort, slowStartPolicy", because, &());

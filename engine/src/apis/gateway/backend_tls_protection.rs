@@ -7,7 +7,7 @@ impl Declare for BackendTlsSpec {
     fn declare(&self, sheet: &mut Sheet) {
         let BackendTlsSpec { validation, options } = self;
         let Validation { ca_certificate_refs, well_known, hostname, subject_alt_names } = validation;
-        let authorities = "the authorities that backends are trusted by";
+        let authorities = "the certificate authorities that verify backends";
         sheet.equal("validation.caCertificateRefs", authorities, ca_certificate_refs);
         sheet.equal("validation.wellKnownCACertificates", authorities, well_known);
         sheet.equal("validation.hostname", "the name that a backend must prove", &Some(hostname));

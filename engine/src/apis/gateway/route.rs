@@ -171,7 +171,7 @@ fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<Rule
     }
     let why = match (over, rules.is_empty()) {
         (true, _) => too_many_rules(),
-        (false, true) => "there must be a rule; leave the field out for one that matches everything".to_owned(),
+        (false, true) => "must have at least one rule; omit the field for a rule that matches all requests".to_owned(),
         (false, false) => return Some(rules),
     };
     found.invalid("spec.rules", &why);
@@ -182,7 +182,7 @@ fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<Rule
 }
 
 fn too_many_rules() -> String {
-    format!("a route may have {RULES_MAX} rules; split it")
+    format!("a route may have at most {RULES_MAX} rules; split the route")
 }
 
 fn name_of(rule: &Value) -> Option<Arc<str>> {

@@ -12,7 +12,7 @@ use super::http_route::HttpRule;
 use super::references::BackendRef;
 use crate::apis::protection::{Declare, HOST, Names, Rule, Sheet, Way, names};
 
-const MATCHES: &str = "which requests are meant; where requests move between rules, the audit compares these";
+const MATCHES: &str = "selects the requests; if requests move between rules, the audit compares these rules";
 const BACK_ENDS: &str = "where requests go; each is checked against today's Services, Backends and grants";
 
 impl Declare for HttpRule {
@@ -91,17 +91,18 @@ impl Together {
 
 fn filters_of(filters: &[Filter], sheet: &mut Sheet) {
     let Together { cors, extensions, mut removed, withheld, set_in_responses, https, host } = Together::of(filters);
-    sheet.equal("filters[].cors", "a list of the origins that may read answers", &cors);
-    let because = "a policy or an answer that the rule names: what it names now, it named then";
+    sheet.equal("filters[].cors", "a list of the origins that may read responses", &cors);
+    let because = "a policy or a response that the rule references: both versions reference the same one";
     sheet.demands("filters[].extensionRef", Rule::Equal, because, extensions);
     if host {
         removed.insert(HOST.to_owned());
     }
     let because = "removing or overwriting (`set`) keeps the client's own value from backends; `add` does not";
     sheet.headers("filters[].requestHeaderModifier", because, Way::Request, removed, Names::new());
-    let because = "`remove` keeps the header from clients; `set` does as much as removing, and is not demanded";
+    let because = "`remove` hides the header from clients; `set` in the earlier version is sufficient, and `set` \
+                   today demands nothing";
     sheet.headers("filters[].responseHeaderModifier", because, Way::Response, withheld, set_in_responses);
-    let because = "a redirect to `https` keeps requests without TLS out; other redirects are free";
+    let because = "a redirect to `https` excludes requests without TLS; other redirects do not protect";
     let https = https.then(|| "https".to_owned());
     sheet.demands("filters[].requestRedirect", Rule::Guard, because, https.into_iter().collect());
     sheet.free("filters[].requestMirror", "copies of requests; the client gets nothing from them", &());
@@ -124,11 +125,11 @@ fn back_ends_of(back_ends: &[BackendRef], sheet: &mut Sheet) {
             None => own.removed,
         });
     }
-    let because = "where requests to every backend lose a header, they lose it then, too";
+    let because = "a header that is removed for every backend is removed in the earlier version, too";
     let by_rule = sheet.hidden(Way::Request);
     let gone = of_all.unwrap_or_default();
     sheet.headers("backendRefs[].filters", because, Way::BeforeBackEnds, gone, by_rule);
-    let because = "what a backend names as an extension cannot be served, in any version";
+    let because = "extensions of a single backend are not supported in any version";
     sheet.demands("backendRefs[].filters[].extensionRef", Rule::Equal, because, extensions);
     sheet.free("backendRefs", BACK_ENDS, &());
 }

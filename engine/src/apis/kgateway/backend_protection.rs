@@ -29,9 +29,9 @@ impl Declare for BackendConfigSpec {
         sheet.free("connectTimeout", "how long connecting may take", connect_timeout);
         sheet.free("dns", "how often names are looked up; which addresses are allowed is decided today", dns);
         let is_set = per_connection_buffer_limit_bytes.is_some();
-        sheet.limit("perConnectionBufferLimitBytes", "limits what a backend makes Envoy hold", is_set);
+        sheet.limit("perConnectionBufferLimitBytes", "limits the memory that a backend uses in Envoy", is_set);
         sheet.free("tcpKeepalive", "how connections are kept open", tcp_keepalive);
-        let because = "limits of connections to a backend; none of them lets a client in";
+        let because = "limits of connections to a backend; they do not authorize clients";
         sheet.free("commonHttpProtocolOptions", because, common_http_protocol_options);
         sheet.free("http1ProtocolOptions", "the form of messages", http1_protocol_options);
         sheet.free("http2ProtocolOptions", "the form of messages", http2_protocol_options);
@@ -43,7 +43,7 @@ impl Declare for BackendConfigSpec {
         sheet.free("outlierDetection", "which endpoints get requests", outlier_detection);
         let because = "limits what reaches the backend; any figure is a limit";
         sheet.limit("circuitBreakers", because, circuit_breakers.is_some());
-        let because = "the client's address as the backend believes it";
+        let because = "the client address that the backend trusts";
         sheet.equal("upstreamProxyProtocol", because, upstream_proxy_protocol);
     }
 }
@@ -64,8 +64,8 @@ impl Declare for Tls {
         } = self;
         sheet.equal("tls.secretRef", "credentials and authorities are those of today", secret_ref);
         sheet.equal("tls.files", "credentials and authorities are those of today", files);
-        sheet.equal("tls.wellKnownCACertificates", "the authorities that backends are trusted by", well_known);
-        let because = "a backend that proves nothing";
+        sheet.equal("tls.wellKnownCACertificates", "the certificate authorities that verify backends", well_known);
+        let because = "the certificate of the backend is not verified";
         sheet.opening("tls.insecureSkipVerify", because, allowed(*insecure_skip_verify));
         sheet.equal("tls.sni", "the server name that the backend receives", sni);
         let because = "the names that a backend must prove";
@@ -84,10 +84,10 @@ impl Declare for Parameters {
         let listed = |list: &Option<Vec<std::sync::Arc<str>>>| -> Vec<String> {
             list.iter().flatten().map(ToString::to_string).collect()
         };
-        let because = "what is named then is named now; Envoy's own choice (unset) is allowed always";
+        let because = "the earlier version has only entries of today; Envoy's default (unset) is always allowed";
         sheet.opening("tls.parameters.cipherSuites", because, listed(cipher_suites));
         sheet.opening("tls.parameters.ecdhCurves", because, listed(ecdh_curves));
-        sheet.equal("tls.parameters.minVersion", "keeps old versions of TLS out", min_version);
+        sheet.equal("tls.parameters.minVersion", "excludes old versions of TLS", min_version);
         sheet.equal("tls.parameters.maxVersion", "the version of TLS that backends get", max_version);
         sheet.opening("tls.parameters.signatureAlgorithms", because, listed(signature_algorithms));
     }
@@ -134,15 +134,15 @@ impl Declare for Backend {
 impl Declare for DirectResponse {
     fn declare(&self, sheet: &mut Sheet) {
         let DirectResponse { status, body, body_format, unread: _ } = self;
-        let because = "an answer of 400 or more refuses a request, and did so then";
+        let because = "a response with status 400 or higher refuses requests, in both versions";
         sheet.demands("status", Rule::Guard, because, Default::default());
         let refuses = !(100..400).contains(status);
         if refuses {
             sheet.does("status", "refuses");
             sheet.asks("status", "refuses");
         }
-        sheet.free("body", "the text of the answer", body);
-        sheet.free("bodyFormat", "the text of the answer", body_format);
+        sheet.free("body", "the body of the response", body);
+        sheet.free("bodyFormat", "the body of the response", body_format);
     }
 }
 
@@ -157,16 +157,16 @@ impl Declare for GatewayExtension {
         ext_proc.clone().unwrap_or_default().declare(sheet);
         sheet.guard("rateLimit", because, rate_limit.as_ref().map(|_| true), &());
         rate_limit.clone().unwrap_or_default().declare(sheet);
-        let because = "the keys and claims of tokens that let requests enter";
+        let because = "the keys and claims of tokens that authorize requests";
         sheet.access("jwt", because, jwt, jwt.is_some());
         sheet.access("oauth2", "the provider that users log in at", oauth2, oauth2.is_some());
     }
 }
 
 const ASKED: &str = "the service that decides";
-const SHOWN: &str = "what the service decides by";
-const TAKEN: &str = "what of the answer is believed";
-const FAIL_OPEN: &str = "requests pass where the service gives no answer";
+const SHOWN: &str = "the data by which the service decides";
+const TAKEN: &str = "the parts of the response that are trusted";
+const FAIL_OPEN: &str = "requests are allowed if the service does not respond";
 const WAITING: &str = "timeouts and retries of requests to the service";
 
 impl Declare for ExtAuthProvider {
@@ -201,13 +201,13 @@ impl Declare for ExtAuthProvider {
         let field = "extAuth.httpService.authorizationResponse.headersToBackend";
         sheet.equal(field, TAKEN, &headers_to_backend);
         let field = "extAuth.httpService.authorizationResponse.headersToClient, headersToClientOnSuccess";
-        sheet.free(field, "headers of answers", &(headers_to_client, headers_to_client_on_success));
+        sheet.free(field, "response headers", &(headers_to_client, headers_to_client_on_success));
         sheet.free("extAuth.httpService.requestTimeout, retry", WAITING, &(request_timeout, retry));
         sheet.equal("extAuth.headersToForward", SHOWN, headers_to_forward);
         sheet.opening("extAuth.failOpen", FAIL_OPEN, allowed(*fail_open));
-        sheet.equal("extAuth.clearRouteCache", "whether the answer chooses another route", clear_route_cache);
+        sheet.equal("extAuth.clearRouteCache", "whether the response changes the route", clear_route_cache);
         sheet.equal("extAuth.withRequestBody", SHOWN, with_request_body);
-        let because = "the status of requests that are refused for want of an answer";
+        let because = "the status of requests that are refused because the service does not respond";
         sheet.free("extAuth.statusOnError", because, status_on_error);
         sheet.free("extAuth.statPrefix", "names of statistics", stat_prefix);
     }
@@ -239,7 +239,7 @@ impl Declare for ExtProcProvider {
         sheet.equal("extProc.allowedProcessingModeOverrides", SHOWN, allowed_processing_mode_overrides);
         sheet.free("extProc.messageTimeout, maxMessageTimeout", WAITING, &(message_timeout, max_message_timeout));
         sheet.free("extProc.statPrefix", "names of statistics", stat_prefix);
-        sheet.equal("extProc.routeCacheAction", "whether the answer chooses another route", route_cache_action);
+        sheet.equal("extProc.routeCacheAction", "whether the response changes the route", route_cache_action);
         sheet.equal("extProc.metadataOptions", SHOWN, metadata_options);
         sheet.equal("extProc.requestAttributes", SHOWN, request_attributes);
         sheet.equal("extProc.filterStage", "which filters come before", filter_stage);
@@ -253,9 +253,9 @@ impl Declare for RateLimitProvider {
         sheet.equal("rateLimit.grpcService.backendRef", "the service that counts", &backend_ref);
         sheet.equal("rateLimit.grpcService.authority", "the service that counts", &authority);
         sheet.free("rateLimit.grpcService.requestTimeout, retry", WAITING, &(request_timeout, retry));
-        sheet.equal("rateLimit.domain", "the limits that are meant", domain);
+        sheet.equal("rateLimit.domain", "selects the limits", domain);
         sheet.opening("rateLimit.failOpen", FAIL_OPEN, allowed(*fail_open));
         sheet.free("rateLimit.timeout", WAITING, timeout);
-        sheet.free("rateLimit.xRateLimitHeaders", "headers of answers", x_rate_limit_headers);
+        sheet.free("rateLimit.xRateLimitHeaders", "response headers", x_rate_limit_headers);
     }
 }

@@ -35,7 +35,7 @@ impl Declare for ClientCertificateValidation {
         let mode = Some(mode).filter(|mode| !mode.is_empty());
         sheet.equal("default.clientCertificateValidation.mode", "whether clients must show certificates", &mode);
         let authorities = Some(ca_certificate_refs).filter(|refs| !refs.is_empty());
-        let because = "the authorities of clients that may enter";
+        let because = "the certificate authorities of allowed clients";
         let field = "default.clientCertificateValidation.caCertificateRefs";
         sheet.access(field, because, &authorities, authorities.is_some());
     }
@@ -52,7 +52,7 @@ impl Declare for ListenerConfig {
         } = self;
         http_settings.clone().unwrap_or_default().declare(sheet);
         let is_set = per_connection_buffer_limit_bytes.is_some();
-        sheet.limit("perConnectionBufferLimitBytes", "limits what a client makes Envoy hold", is_set);
+        sheet.limit("perConnectionBufferLimitBytes", "limits the memory that a client uses in Envoy", is_set);
         sheet.equal("proxyProtocol", "decides which address is the client's", proxy_protocol);
         sheet.free("tcpKeepalive", "how connections are kept open", tcp_keepalive);
         let is_set = is_time(transport_socket_connect_timeout);
@@ -99,11 +99,11 @@ impl Declare for HttpSettings {
         } = self;
         sheet.opening("httpSettings.acceptHttp10", "a protocol that clients may speak", allowed(*accept_http10));
         sheet.free("httpSettings.accessLog", "records; they protect no request", access_log);
-        let because = "the host of requests that name none; the routes of that host are guarded as always";
+        let because = "the host of requests without a host; the routes of this host keep their protection";
         sheet.free("httpSettings.defaultHostForHttp10", because, default_host_for_http10);
-        let because = "changes requests before a route is found: what is believed of clients";
+        let because = "changes requests before the route is selected, including headers that are trusted";
         sheet.equal("httpSettings.earlyRequestHeaderModifier", because, early_request_header_modifier);
-        let because = "what backends believe of certificates of clients";
+        let because = "information about client certificates that backends trust";
         sheet.equal("httpSettings.forwardClientCertDetails", because, forward_client_cert_details);
         sheet.free("httpSettings.generateRequestId", "identities for logs and traces", generate_request_id);
         sheet.free("httpSettings.healthCheck", "Envoy itself answers at this path", health_check);
@@ -114,13 +114,13 @@ impl Declare for HttpSettings {
             initial_stream_window_size: _,
             max_concurrent_streams: _,
         } = http2;
-        let because = "limits what a client makes Envoy hold; any figure is a limit";
+        let because = "limits the memory that a client uses in Envoy; any figure is a limit";
         sheet.limit("httpSettings.http2ProtocolOptions", because, http2_protocol_options.is_some());
         let field = "httpSettings.http2ProtocolOptions.allowConnect";
         sheet.opening(field, "streams may become tunnels", allowed(allow_connect));
         let because = "limits how long a client may hold a connection";
         sheet.limit("httpSettings.idleTimeout", because, is_time(idle_timeout));
-        sheet.free("httpSettings.localReplies", "the form of answers that Envoy gives itself", local_replies);
+        sheet.free("httpSettings.localReplies", "the form of local replies of Envoy", local_replies);
         sheet.limit("httpSettings.maxHeadersCount", "limits the headers of clients", max_headers_count.is_some());
         let is_set = max_request_headers_kb.is_some();
         sheet.limit("httpSettings.maxRequestHeadersKb", "limits the headers of clients", is_set);
@@ -130,19 +130,19 @@ impl Declare for HttpSettings {
         sheet.opening("httpSettings.preserveExternalRequestId", because, allowed(*preserve_external_request_id));
         sheet.free("httpSettings.preserveHttp1HeaderCase", "the spelling of headers", preserve_http1_header_case);
         sheet.free("httpSettings.proxy100Continue", "the server that answers `Expect`", proxy_100_continue);
-        let because = "a header of answers that names Envoy";
+        let because = "a response header that names Envoy";
         sheet.free("httpSettings.serverHeaderTransformation", because, server_header_transformation);
         sheet.free("httpSettings.serverName", because, server_name);
-        sheet.equal("httpSettings.skipXFFAppend", "which addresses backends believe", skip_xff_append);
+        sheet.equal("httpSettings.skipXFFAppend", "the client addresses that backends trust", skip_xff_append);
         let because = "limits how long a client may hold a stream";
         sheet.limit("httpSettings.streamIdleTimeout", because, is_time(stream_idle_timeout));
-        let because = "the form of the host; the routes that it leads to are guarded as always";
+        let because = "the form of the host; the routes of this host keep their protection";
         sheet.free("httpSettings.stripHostPortMode", because, strip_host_port_mode);
         sheet.free("httpSettings.stripTrailingHostDot", because, strip_trailing_host_dot);
         sheet.free("httpSettings.tracing", "spans; they protect no request", tracing);
         let UpgradeConfig { enabled_upgrades } = upgrade_config.clone().unwrap_or_default();
         let upgrades = enabled_upgrades.iter().map(ToString::to_string);
-        sheet.opening("httpSettings.upgradeConfig", "what connections may become", upgrades);
+        sheet.opening("httpSettings.upgradeConfig", "the protocols to which connections may be upgraded", upgrades);
         sheet.equal("httpSettings.useRemoteAddress", "decides which address is the client's", use_remote_address);
         sheet.free("httpSettings.uuidRequestIdConfig", "identities for logs and traces", uuid_request_id_config);
         sheet.equal("httpSettings.xffNumTrustedHops", "decides which address is the client's", xff_num_trusted_hops);

@@ -166,8 +166,10 @@ fn typed<T: DeserializeOwned>(spec: &mut Value, found: &mut Found) -> Option<T> 
         leave_out(spec, &observing(&field)?, entry_of(&field))?;
     }
     // Each unreadable part costs a decoding of the whole spec.
-    let message =
-        format!("more than {UNREAD_PARTS_MAX} logs and the like cannot be read; none of the policy's are used");
+    let message = format!(
+        "more than {UNREAD_PARTS_MAX} access logs or other observing settings cannot be decoded; the policy is used \
+         without any of them"
+    );
     found.faults.last().map(|fault| fault.field.clone()).into_iter().for_each(|field| found.invalid(field, &*message));
     let parents: Vec<String> = parents(spec);
     for part in parents.iter().flat_map(|parent| OBSERVING.map(|own| format!("{parent}/{}", own.replace('.', "/")))) {

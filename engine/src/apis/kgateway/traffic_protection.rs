@@ -35,13 +35,18 @@ impl Declare for TrafficSpec {
         let enabled = |is_set: bool, is_off: bool| is_set && !is_off;
         transformation.clone().unwrap_or_default().declare(sheet);
         let on = ext_proc.as_ref().map(|proc| proc.disable.is_none());
-        sheet.guard("extProc", "the service may refuse requests, and what it is shown decides", on, ext_proc);
+        sheet.guard(
+            "extProc",
+            "the service may refuse requests, by the parts of a request that it receives",
+            on,
+            ext_proc,
+        );
         let on = ext_auth.as_ref().map(|auth| auth.disable.is_none());
         let because = "the service authorizes clients; another service or another context authorizes other clients";
         sheet.guard("extAuth", because, on, ext_auth);
         rate_limit.clone().unwrap_or_default().declare(sheet);
         let on = enabled(cors.is_some(), cors.as_ref().is_some_and(|cors| cors.disable.is_some()));
-        sheet.access("cors", "a list of the origins that may read answers", cors, on);
+        sheet.access("cors", "a list of the origins that may read responses", cors, on);
         sheet.access("csrf", "a list of the origins that may send requests", csrf, csrf.is_some());
         header_modifiers.clone().unwrap_or_default().declare(sheet);
         sheet.free("requestMirror", "copies of requests; the client gets nothing from them", request_mirror);
@@ -51,23 +56,23 @@ impl Declare for TrafficSpec {
         sheet.headers("autoHostRewrite", because, Way::Request, host.clone(), host);
         let on = buffer.as_ref().map(|buffer| buffer.disable.is_none());
         sheet.guard("buffer", "limits the size of requests; any size is a limit", on, &());
-        sheet.free("timeouts", "how long requests may take; no client is let in or kept out by it", timeouts);
+        sheet.free("timeouts", "limits the duration of requests; it does not authorize clients", timeouts);
         sheet.free("retry", "how often a backend is tried", retry);
         sheet.free("internalRedirect", "redirects of backends; filters see the new request again", internal_redirect);
-        sheet.access("rbac", "conditions under which requests may enter", rbac, rbac.is_some());
+        sheet.access("rbac", "conditions under which requests are allowed", rbac, rbac.is_some());
         let on = enabled(jwt_auth.is_some(), jwt_auth.as_ref().is_some_and(|auth| auth.disable.is_some()));
-        sheet.access("jwtAuth", "the providers of tokens that let requests enter", jwt_auth, on);
+        sheet.access("jwtAuth", "the providers of tokens that authorize requests", jwt_auth, on);
         sheet.free("urlRewrite", "the path that backends receive; clients are authorized before", url_rewrite);
         sheet.free("compression", "the encoding of bodies", compression);
         let on = enabled(basic_auth.is_some(), basic_auth.as_ref().is_some_and(|auth| auth.disable.is_some()));
-        sheet.access("basicAuth", "credentials that let requests enter", basic_auth, on);
+        sheet.access("basicAuth", "credentials that authorize requests", basic_auth, on);
         let on = enabled(api_key_auth.is_some(), api_key_auth.as_ref().is_some_and(|auth| auth.disable.is_some()));
-        sheet.access("apiKeyAuth", "credentials that let requests enter", api_key_auth, on);
+        sheet.access("apiKeyAuth", "credentials that authorize requests", api_key_auth, on);
         let on = enabled(oauth2.is_some(), oauth2.as_ref().is_some_and(|auth| auth.disable.is_some()));
         sheet.access("oauth2", "the provider that users log in at", oauth2, on);
         sheet.free("tracing", "spans; they protect no request", tracing);
         sheet.free("faultInjection", "faults for tests; they protect no request", fault_injection);
-        sheet.access("acl", "the addresses that may enter", acl, acl.is_some());
+        sheet.access("acl", "the client addresses that are allowed", acl, acl.is_some());
         sheet.free("statPrefix", "names of statistics", stat_prefix);
     }
 }
@@ -79,14 +84,15 @@ impl Declare for RateLimit {
             // Without a bucket, the field switches off the limits of less specific policies.
             token_bucket.is_some()
         });
-        sheet.guard("rateLimit.local", "limits how many requests enter; any figure is a limit", on, &());
+        sheet.guard("rateLimit.local", "limits the number of requests; any figure is a limit", on, &());
         let on = global.as_ref().map(|GlobalRateLimit { descriptors: _, extension_ref: _ }| true);
-        sheet.guard("rateLimit.global", "limits how many requests enter; any descriptor is a limit", on, &());
+        sheet.guard("rateLimit.global", "limits the number of requests; any descriptor is a limit", on, &());
     }
 }
 
 const REQUEST: &str = "removing or overwriting (`set`) keeps the client's own value from backends; `add` does not";
-const RESPONSE: &str = "`remove` keeps the header from clients; `set` does as much as removing, and is not demanded";
+const RESPONSE: &str = "`remove` hides the header from clients; `set` in the earlier version is sufficient, and `set` \
+                        today demands nothing";
 
 impl Declare for HeaderModifiers {
     fn declare(&self, sheet: &mut Sheet) {
@@ -124,7 +130,7 @@ impl Declare for Transformation {
         sheet.free("transformation.*.body", "not served, in any version", &bodies);
         let metadata = (request.dynamic_metadata, response.dynamic_metadata);
         let metadata = Some(metadata).filter(|(request, response)| request.is_some() || response.is_some());
-        sheet.equal("transformation.*.dynamicMetadata", "filters that come after judge by it", &metadata);
+        sheet.equal("transformation.*.dynamicMetadata", "later filters decide by this metadata", &metadata);
     }
 }
 

@@ -56,13 +56,13 @@ pub enum CelProblem {
         wanted: &'static str,
     },
     /// The condition ends too early.
-    #[error("the condition ends where {wanted} must be")]
+    #[error("the condition ends where {wanted} is expected")]
     Ended {
         /// The expected word.
         wanted: &'static str,
     },
     /// A character without a meaning in CEL.
-    #[error("{found} means nothing in CEL")]
+    #[error("{found} is not valid in CEL")]
     Character {
         /// The character.
         found: Excerpt,
@@ -77,7 +77,7 @@ pub enum CelProblem {
     #[error("{0}")]
     Literal(&'static str),
     /// A function that Envoy does not have.
-    #[error("Envoy knows no function {name} {form}")]
+    #[error("Envoy does not support the function {name} {form}")]
     Function {
         /// Name of the function.
         name: Excerpt,
@@ -94,7 +94,7 @@ pub enum CelProblem {
     #[error("{0}")]
     Unserved(&'static str),
     /// An attribute that Envoy does not have.
-    #[error("{name} is nothing that Envoy knows of a request{hint}")]
+    #[error("{name} is not an attribute that Envoy supports{hint}")]
     Unknown {
         /// Name of the attribute.
         name: Excerpt,
@@ -102,7 +102,7 @@ pub enum CelProblem {
         hint: String,
     },
     /// An expression that is neither true nor false.
-    #[error("this is never true or false, and so no condition")]
+    #[error("this is neither true nor false, and therefore not a condition")]
     NoCondition,
     /// A regex that RE2 cannot parse.
     #[error("{0}")]

@@ -51,13 +51,13 @@ fn known(expr: &Expr, regexes: &Regexes) -> Flawed<()> {
 
 fn named(at: usize, name: &str) -> Flawed<()> {
     if LATER.contains(&name) {
-        return Err((at, CelProblem::Unserved("this is not there yet when a request is judged")));
+        return Err((at, CelProblem::Unserved("this attribute is not available yet when the condition is evaluated")));
     }
     if TYPES.contains(&name) || ATTRIBUTES.iter().any(|(attribute, _)| *attribute == name) {
         return Ok(());
     }
     let names = ATTRIBUTES.map(|(attribute, _)| attribute).join(", ");
-    Err((at, CelProblem::Unknown { name: Excerpt::new(name), hint: format!("; there are {names}") }))
+    Err((at, CelProblem::Unknown { name: Excerpt::new(name), hint: format!("; the attributes are {names}") }))
 }
 
 /// Returns the attribute that a name refers to, with its fields.
@@ -70,7 +70,7 @@ fn field(at: usize, of: &Expr, name: &str) -> Flawed<()> {
     match attribute(of) {
         Some((attribute, fields)) if !fields.is_empty() && !fields.contains(&name) => {
             let name = Excerpt::new(&format!("{attribute}.{name}"));
-            Err((at, CelProblem::Unknown { name, hint: format!("; there are {}", fields.join(", ")) }))
+            Err((at, CelProblem::Unknown { name, hint: format!("; the attributes are {}", fields.join(", ")) }))
         }
         _ => Ok(()),
     }
@@ -86,7 +86,7 @@ fn call(at: usize, function: &str, on: Option<&Expr>, arguments: &[Expr], of_reg
         Some(_) => METHODS.iter().any(|(known, takes)| *known == function && takes.contains(&given)),
     };
     if function == "string" && on.is_none() {
-        return Err((at, CelProblem::Unserved("Envoy makes no text of other values")));
+        return Err((at, CelProblem::Unserved("Envoy does not support the conversion of values to strings")));
     }
     if !fits {
         let prefix = if of_regexes { "re." } else { "" };
@@ -95,12 +95,12 @@ fn call(at: usize, function: &str, on: Option<&Expr>, arguments: &[Expr], of_reg
             1 => "with 1 argument".to_owned(),
             _ => format!("with {given} arguments"),
         };
-        let form = if on.is_some() && !of_regexes { format!("that is called on a value {count}") } else { count };
+        let form = if on.is_some() && !of_regexes { format!("as a method {count}") } else { count };
         return Err((at, CelProblem::Function { name: Excerpt::new(&format!("{prefix}{function}")), form }));
     }
     let joins = |part: &Expr| matches!(part.kind, Kind::Constant(Constant::Text(_) | Constant::Bytes(_)));
     if function == "_+_" && arguments.iter().any(|part| joins(part) || matches!(part.kind, Kind::List(_))) {
-        return Err((at, CelProblem::Unserved("Envoy joins neither texts nor lists")));
+        return Err((at, CelProblem::Unserved("Envoy does not support the concatenation of strings or lists")));
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub(super) fn text(rest: &str) -> Flawed<Option<(Constant, usize)>> {
     let mut at = prefix + quote.len();
     loop {
         let Some(rest) = rest.get(at..).filter(|rest| !rest.is_empty()) else {
-            return Err((0, CelProblem::Literal("the text that begins here does not end")));
+            return Err((0, CelProblem::Literal("the string that begins here is not terminated")));
         };
         if rest.starts_with(quote) {
             at += quote.len();
@@ -32,7 +32,7 @@ pub(super) fn text(rest: &str) -> Flawed<Option<(Constant, usize)>> {
         }
         let first = rest.chars().next().unwrap_or_default();
         if quote.len() == 1 && matches!(first, '\n' | '\r') {
-            return Err((0, CelProblem::Literal("the text that begins here does not end on its line")));
+            return Err((0, CelProblem::Literal("the string that begins here is not terminated on its line")));
         }
         at += match (first, raw) {
             ('\\', false) => read.escape(rest).map_err(|problem| (at, problem))?,
@@ -63,7 +63,7 @@ impl Read {
 
     /// Parses an escape sequence at the beginning and returns its length.
     fn escape(&mut self, rest: &str) -> Result<usize, CelProblem> {
-        const WRONG: CelProblem = CelProblem::Literal("this is no escape of CEL");
+        const WRONG: CelProblem = CelProblem::Literal("this is not an escape sequence of CEL");
         let letter = rest.chars().nth(1).ok_or(WRONG)?;
         let plain = match letter {
             'a' => Some('\u{7}'),

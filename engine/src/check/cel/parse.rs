@@ -116,7 +116,7 @@ impl Parser<'_> {
                 return Ok(condition);
             }
             let this = parser.either()?;
-            parser.need_sign(":", "the : of a choice")?;
+            parser.need_sign(":", "the : of a conditional expression")?;
             let that = parser.expression()?;
             operator(at, "_?_:_", vec![condition, this, that])
         })

@@ -99,7 +99,7 @@ pub enum CertificateFault {
         limit: usize,
     },
     /// The text is not valid PEM.
-    #[error("the {what} is no valid PEM text: {fault}")]
+    #[error("the {what} is not valid PEM: {fault}")]
     Pem {
         /// "certificate", "private key" or "bundle".
         what: &'static str,
@@ -136,14 +136,15 @@ pub enum CertificateFault {
         position: usize,
     },
     /// A private key in a text that must not contain one.
-    #[error("the {what} holds a private key, which does not belong there")]
+    #[error("the {what} contains a private key; remove it")]
     HoldsKey {
         /// "bundle" or "revocation list".
         what: &'static str,
     },
     /// A kind of key that Envoy does not support.
     #[error(
-        "the certificate has a key of kind {kind}, which the proxy does not serve; use RSA with 2048 bits or more, ECDSA on P-256, P-384 or P-521, or Ed25519"
+        "the certificate has a key of kind {kind}, which Envoy does not support; use RSA with 2048 bits or more, \
+         ECDSA on P-256, P-384 or P-521, or Ed25519"
     )]
     KeyKind {
         /// The kind.

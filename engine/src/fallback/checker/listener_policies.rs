@@ -28,7 +28,7 @@ pub(super) fn weaker(today: &ListenerPolicy, then: &ListenerPolicy, trusted: boo
         }
     };
     if !is_same {
-        return Some("clients would not have to show what they have to today".into());
+        return Some("clients would not need the certificates that they need today".into());
     }
     let ports = |spec: &ListenerSpec| spec.per_port.iter().flatten().map(|entry| entry.port).collect::<BTreeSet<_>>();
     let all: BTreeSet<i64> = ports(&now).union(&ports(&then)).copied().collect();
@@ -73,7 +73,7 @@ fn at(now: &ListenerConfig, then: &ListenerConfig) -> Option<String> {
 
 fn lost(limits: impl IntoIterator<Item = (&'static str, bool, bool)>) -> Option<String> {
     let mut lost = limits.into_iter().filter(|(_, now, then)| *now && !then);
-    lost.next().map(|(field, _, _)| format!("what is limited today would not be: {field}"))
+    lost.next().map(|(field, _, _)| format!("a limit of today would be missing: {field}"))
 }
 
 fn http(now: &HttpSettings, then: &HttpSettings) -> Option<String> {
@@ -139,7 +139,9 @@ fn http(now: &HttpSettings, then: &HttpSettings) -> Option<String> {
         || (then.preserve_external_request_id == Some(true) && *preserve_external_request_id != Some(true))
         || (tunnels(then) && !tunnels(now))
         || !upgrades(then).is_subset(&upgrades(now));
-    opened.then(|| "connections could become what they cannot today, or bring what is not believed today".into())
+    opened.then(|| {
+        "it would allow HTTP/1.0, upgrades, CONNECT or request IDs of clients, which are not allowed today".into()
+    })
 }
 
 /// Checks whether a timeout is a limit: a zero timeout is not.

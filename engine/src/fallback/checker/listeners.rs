@@ -49,7 +49,7 @@ pub(super) fn check(
     }
     let nameless = desired.all().filter(|listener| listener.is_for_nameless()).count();
     if next.is_some() || pairs.len() + nameless < desired.all().count() {
-        let why = "other listeners would be served than are desired";
+        let why = "the served listeners would not be the desired listeners";
         return vec![Objection::whole(gateway, About::Listener, why)];
     }
     for (wanted, listener) in pairs {
@@ -61,24 +61,24 @@ pub(super) fn check(
             || wanted.kinds != listener.kinds
             || wanted.namespaces != listener.namespaces
         {
-            object(wanted, "it would not be the listener that is desired".into());
+            object(wanted, "the served listener would not be the desired listener".into());
             continue;
         }
         match (wanted.standing, listener.standing) {
             (Standing::Serving | Standing::Closed, Standing::Out) => {
-                object(wanted, "it would give up what it owns, for a broader listener to answer".into());
+                object(wanted, "it would not be served, and a broader listener would get its requests".into());
             }
             (Standing::Out, Standing::Serving | Standing::Closed | Standing::Refused) => {
-                object(wanted, "it takes no part as desired, and would".into());
+                object(wanted, "the desired listener is not served, and this version of it would be served".into());
             }
             (Standing::Closed, Standing::Serving) => {
                 let stands_in = |secret: &ObjectKey| overlay.objects.contains_key(secret);
                 if !wanted.https || !listener.certificates.iter().any(stands_in) {
-                    object(wanted, "it is closed as desired, and would serve".into());
+                    object(wanted, "the desired listener is closed, and this version of it would be served".into());
                 }
             }
             (Standing::Serving, Standing::Closed) if !wanted.https => {
-                object(wanted, "it has no certificate to lose, and would be closed".into());
+                object(wanted, "it needs no certificate, and would be closed".into());
             }
             _ => {}
         }

@@ -143,7 +143,7 @@ fn guarded(
 ) -> BTreeSet<Objection> {
     // The audit only reads, and its partial results are discarded when it panics.
     catch_unwind(AssertUnwindSafe(|| look(overlay, world))).unwrap_or_else(|_| {
-        let why = "Holdfast itself failed to check this: please report it";
+        let why = "an internal error of Holdfast stopped this check: please report it";
         overlay.keys().into_iter().map(|key| Objection::whole(key, About::Unchecked, why)).collect()
     })
 }
@@ -155,7 +155,7 @@ fn stand_ins(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     for (key, object) in &overlay.objects {
         found.extend(versions::check(key, object, world, &today));
     }
-    let gone = "it would be served as if it were not there, and others would answer for it";
+    let gone = "it would be treated as missing, and other objects would get its requests";
     found.extend(policies::stand_ins(overlay, world, &today));
     let others = overlay.hidden.iter().filter(|key| !may_be_hidden(key));
     found.extend(others.map(|key| Objection::whole(key, About::Reach, gone)));

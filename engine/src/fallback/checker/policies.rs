@@ -59,7 +59,7 @@ pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>)
     for (key, plan) in &overlay.policies {
         let mut object = |about, why: &str| found.push(Objection::whole(key, about, why));
         let Some(desired) = today.object(key) else {
-            object(About::Existence, "the policy was deleted, and would come back");
+            object(About::Existence, "the policy was deleted, and would be served again");
             continue;
         };
         if plan.unenforceable.is_some() {
@@ -95,7 +95,11 @@ pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>)
     }
     let policies = overlay.objects.keys().chain(&overlay.hidden).filter(|key| is_policy(key));
     for key in policies.filter(|key| !overlay.policies.contains_key(*key)) {
-        found.push(Objection::whole(key, About::Security, "it would be read in another version than it is enforced"));
+        found.push(Objection::whole(
+            key,
+            About::Security,
+            "the served version of the policy would not be its enforced version",
+        ));
     }
     found
 }
@@ -105,10 +109,10 @@ pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>)
 fn not_only_left_out(desired: &Object, plan: &PolicyPlan, world: &World<'_>) -> Option<String> {
     let Some(current) = world.translator.policy(&desired.key) else { return Some("no version of it is known".into()) };
     if current.unenforceable.is_some() {
-        return Some("it cannot be enforced, and would count as enforced".into());
+        return Some("the desired policy cannot be enforced, and would be treated as enforced".into());
     }
     if !current.ports.keys().eq(plan.ports.keys()) {
-        return Some("it would not speak to the ports that it is to speak to".into());
+        return Some("it would apply to other ports than the desired version".into());
     }
     let written = spec(desired);
     let pairs = current.ports.iter().zip(plan.ports.values()).map(|((_, now), then)| (now, then));
@@ -164,7 +168,7 @@ fn weaker(today: &Object, then: &Object) -> Option<String> {
         return Some("not every field that protects can be decoded".into());
     }
     let (Some(now), Some(then)) = (now.spec.as_ref(), last.spec.as_ref()) else {
-        return last.spec.is_none().then(|| "nothing of the earlier version can be read".into());
+        return last.spec.is_none().then(|| "the earlier version cannot be decoded".into());
     };
     traffic::weaker(now, then, trusted)
 }
@@ -259,11 +263,11 @@ fn missing(
     let plan: Option<&PolicyPlan> =
         overlay.policies.get(policy).or_else(|| world.translator.policy(policy)).map(|plan| &**plan);
     let Some(plan) = plan.filter(|plan| plan.unenforceable.is_none()) else {
-        return Some(format!("{policy} cannot be enforced, and what it is for would be served"));
+        return Some(format!("{policy} cannot be enforced, and its targets would be served"));
     };
     let unsaid = plan.settings_at(port).keys().find(|field| !origins.contains_key(*field));
     match (takes_part, unsaid) {
-        (false, _) => Some(format!("{policy} is attached to it and takes no part in it")),
+        (false, _) => Some(format!("{policy} is attached to it, and would not be enforced there")),
         (true, Some(field)) => Some(format!("it lacks {field}, which {policy} sets")),
         (true, None) => None,
     }

@@ -39,7 +39,7 @@ pub(super) fn check(
     // If the current content of an object cannot be read, its claims are those of its stand-in version.
     let stand_in = || overlay.objects.get(key).filter(|_| today.is_unusable(key));
     let Some(object) = today.object(key).or_else(stand_in) else {
-        return vec![Objection::whole(key, About::Existence, "it was deleted, and would come back")];
+        return vec![Objection::whole(key, About::Existence, "it was deleted, and would be served again")];
     };
     let mut found = Vec::new();
     let allowed = allowed(object, gateway, world, today);

@@ -112,7 +112,7 @@ impl Security {
             return None;
         }
         if self.unreadable {
-            return Some("what cannot be read".into());
+            return Some("settings that cannot be decoded".into());
         }
         if !self.extensions.is_subset(&then.written.extensions) {
             return Some("the extension".into());
@@ -247,7 +247,7 @@ pub(super) fn check(
             let Some(lost) = rule.security.lacking(route, &carried, plain, settings) else { continue };
             if both.is_form_of(route, index) || both.gets_requests_of(route, index) {
                 let node = Node::section(key.clone(), format!("rules[{}]", route.precedence.rule));
-                let why = format!("{lost} that rule {index} of the object of today names is not in it");
+                let why = format!("it lacks {lost}, which rule {index} of the current object requires");
                 found.insert(Objection::new(node, About::Security, why));
             }
         }

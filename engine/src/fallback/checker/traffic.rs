@@ -87,7 +87,7 @@ pub(super) fn weaker(now: &TrafficSpec, then: &TrafficSpec, trusted: bool) -> Op
             (None, then) => then != Some(false),
         };
         if !is_kept {
-            return Some(format!("what guards today would not be there: {field}"));
+            return Some(format!("a protection of today would be missing: {field}"));
         }
     }
     let metadata = |written: &Option<Transformation>| {
@@ -95,15 +95,17 @@ pub(super) fn weaker(now: &TrafficSpec, then: &TrafficSpec, trusted: bool) -> Op
         [written.request, written.response].map(|one| one.and_then(|one| one.dynamic_metadata))
     };
     if metadata(transformation) != metadata(&then.transformation) {
-        return Some("filters would judge by other metadata than today".into());
+        return Some("filters would use other dynamic metadata than today".into());
     }
     let (now, then) = (Gone::of(now), Gone::of(then));
     if let Some(name) = now.client.iter().find(|name| !then.client.contains(*name)) {
-        return Some(format!("the client's own header {name:?} would pass, which is overwritten or removed today"));
+        return Some(format!(
+            "the client's own header {name:?}, which is overwritten or removed today, would reach the backend"
+        ));
     }
     let hidden = |name: &&String| then.removed.contains(*name) || then.set.contains(*name);
     let shown = now.removed.iter().find(|name| !hidden(name));
-    shown.map(|name| format!("headers that are taken away today would pass: response header {name:?}"))
+    shown.map(|name| format!("a response header that is removed today would reach clients: {name:?}"))
 }
 
 /// Returns the access lists that are in force, and so exclude some clients.

@@ -35,7 +35,7 @@ pub(super) fn weaker(now: &Body, then: &Body, trusted: bool) -> Option<String> {
         (Body::DirectResponse(now), Body::DirectResponse(then)) => response(now, then),
         _ => None,
     };
-    lost.map(|field| format!("what protects today would not do so then: {field}"))
+    lost.map(|field| format!("a field that protects today would not protect: {field}"))
 }
 
 const UNREAD: &str = "a field that cannot be read";

@@ -23,23 +23,23 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
     let mut found = Vec::new();
     let mut object = |about: About, why: &str| found.push(Objection::whole(key, about, why));
     if served.key != *key {
-        object(About::Existence, "what is served in its place is another object");
+        object(About::Existence, "the object that is served instead has another key");
     }
     let desired = today.object(key);
     if !today.exists(key) {
-        object(About::Existence, "it was deleted, and would come back");
+        object(About::Existence, "it was deleted, and would be served again");
         return found;
     }
     if let Some(desired) = desired {
         if desired.metadata.uid != served.metadata.uid {
-            object(About::Existence, "the version is of another object that had this name");
+            object(About::Existence, "the version belongs to a deleted object with the same name");
         }
         let (now, then) = (&desired.metadata, &served.metadata);
         if now.labels != then.labels || now.annotations != then.annotations || now.created != then.created {
-            object(About::Version, "its metadata are not those of today");
+            object(About::Version, "its labels, annotations or creation time are not those of the current object");
         }
         if !may_claim(key, desired, served, world) {
-            object(About::Version, "it claims parents, hostnames or includes that the object of today does not");
+            object(About::Version, "it claims parents, hostnames or includes that the current object does not claim");
         }
     }
     let today_others = desired.map(|desired| beside_certificate(&desired.body)).unwrap_or_default();
@@ -59,7 +59,7 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
         object(About::Version, "the object's annotation forbids that another version is served");
     }
     if !may_be_served_in_another_version(&served.body) {
-        object(About::Version, "objects of its kind are served as they are today, or not at all");
+        object(About::Version, "objects of its kind are served in the current version only");
     }
     let uid = desired.map(|desired| &*desired.metadata.uid);
     let mut origins = world.last_valid.of(key, uid).filter(|version| same_content(&version.object.body, &served.body));
@@ -78,7 +78,7 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
     if let Body::Secret(secret) = &served.body {
         let part = |name: &str| secret.data.get(name).map(|bytes| &bytes[..]).unwrap_or_default();
         match certificate::check_pair(part("tls.crt"), part("tls.key")) {
-            Err(_) => object(About::Credential, "it is no server certificate with its key"),
+            Err(_) => object(About::Credential, "it has no server certificate with a matching key"),
             Ok(pair) if pair.not_after <= world.now() => object(About::Credential, "the certificate has expired"),
             Ok(_) => {}
         }

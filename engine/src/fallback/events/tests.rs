@@ -80,7 +80,7 @@ fn a_refused_route_is_told_when_it_breaks_and_when_it_heals() {
     check(
         &told,
         &[
-            "Warning ConfigurationApplyFailed HTTPRoute/cart: Envoy refused it at infra/public: spec.rules[1]: missing ]: [",
+            "Warning ConfigurationApplyFailed HTTPRoute/cart: Envoy refused this object at infra/public: spec.rules[1]: missing ]: [",
             "Warning ConfigurationApplyFailed controller, Gateway/public: failed to apply configuration to infra/public: 1 refused; \
              gateway.networking.k8s.io/HTTPRoute:shop/cart: spec.rules[1]: missing ]: [",
             "Warning Backfilled HTTPRoute/cart: serving generation 4 (last valid, since …); generation 5 was refused: \
@@ -93,7 +93,7 @@ fn a_refused_route_is_told_when_it_breaks_and_when_it_heals() {
     check(
         &teller.apply(&route(6, &exact("/fine"))),
         &[
-            "Normal Recovered HTTPRoute/cart: it is current again",
+            "Normal Recovered HTTPRoute/cart: the object is served as desired again",
             "Normal ConfigurationSucceeded controller, Gateway/public: successfully applied configuration to infra/public",
         ],
     );
@@ -133,7 +133,7 @@ fn a_refusal_in_a_fallback_is_told_as_one() {
     let key = ObjectKey::new("gateway.networking.k8s.io", "HTTPRoute", "shop", "pay");
     teller.scene.delete(key);
     let told = teller.told();
-    assert_eq!(told.first().unwrap(), "Normal Recovered deleted HTTPRoute/pay: it is gone");
+    assert_eq!(told.first().unwrap(), "Normal Recovered deleted HTTPRoute/pay: the object is deleted");
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Format {
             return Some(format!("must have at most {FORMAT_BYTES_MAX} bytes"));
         }
         if let Some(command) = FORBIDDEN.iter().find(|command| written.contains(*command)) {
-            return Some(format!("the command {command}…)% is not served: it shows what is Envoy's own"));
+            return Some(format!("the command {command}…)% is not allowed: it reads data of the Envoy process"));
         }
         let known = match self {
             Format::Text(text) => log_format::check(text),

@@ -92,16 +92,19 @@ impl Engine {
             })
             .collect();
         match name {
-            _ if slices.is_empty() => format!("port {port} has no endpoint: no EndpointSlice names the Service"),
+            _ if slices.is_empty() => format!("port {port} has no endpoint: no EndpointSlice belongs to the Service"),
             Some(name) if !ports.contains(&*name) => {
                 let ports: Vec<String> = ports.iter().map(|port| format!("\"{port}\"")).collect();
                 let ports = if ports.is_empty() { "none".to_owned() } else { ports.join(", ") };
                 format!(
-                    "port {port} has no endpoint: the Service calls it \"{name}\", and the ports of its EndpointSlices \
+                    "port {port} has no endpoint: its name in the Service is \"{name}\", and the ports of its EndpointSlices \
                      are {ports}"
                 )
             }
-            _ => format!("port {port} has no endpoint: none of its EndpointSlices has a ready one that may be served"),
+            _ => format!(
+                "port {port} has no endpoint: no EndpointSlice of the Service has a ready endpoint with a usable \
+                 address"
+            ),
         }
     }
 }

@@ -116,11 +116,12 @@ pub(super) async fn take(listener: TcpListener, pages: Router, places: Places, m
                         let connection = serve(stream, pages.clone(), answering.clone(), is_ending.clone());
                         holders.hold(peer, answering, connections.spawn(connection));
                     } else {
-                        tracing::debug!(%peer, "connection closed: all places are taken by requests that are answered");
+                        tracing::debug!(%peer, "connection closed: all connections are in use by requests in progress");
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a listener for pages cannot take a connection");
+                    tracing::warn!(%error, "an HTTP listener for diagnostics, health or metrics cannot accept a \
+                                            connection");
                     tokio::time::sleep(PAUSE).await;
                 }
             }

@@ -58,34 +58,45 @@ impl FallbackMetrics {
             kept(all, IntCounterVec::new(Opts::new(name, help), &[])?).inspect(|counters| raise(counters, &[], 0))
         };
         Ok(Self {
-            active: gauges("fallback_active", "Is something else served than what is desired?", &["gateway"])?,
-            held: gauges("held", "Does no change reach Envoys, since what was acknowledged is held?", &["gateway"])?,
+            active: gauges(
+                "fallback_active",
+                "Whether a fallback is served instead of the desired configuration (1 or 0)",
+                &["gateway"],
+            )?,
+            held: gauges(
+                "held",
+                "Whether the last acknowledged configuration is held, so that no change reaches Envoys (1 or 0)",
+                &["gateway"],
+            )?,
             objects: gauges("objects", "Objects that are not served as desired", &["step", "kind"])?,
             translations: kept(
                 all,
-                IntCounter::new("fallback_translation_total", "Translations that put another fallback into force")?,
+                IntCounter::new("fallback_translation_total", "Translations that changed the fallback")?,
             )?,
             translation_seconds: histogram(
                 "fallback_translation_duration_seconds",
-                "Time that translations with another fallback took",
+                "Duration of translations that changed the fallback",
                 &SECONDS,
             )?,
             pushes: kept(
                 all,
                 IntCounterVec::new(
-                    Opts::new("fallback_configuration_push_total", "Responses of a fallback that Envoys answered"),
+                    Opts::new(
+                        "fallback_configuration_push_total",
+                        "Responses with a fallback that Envoys acknowledged or refused",
+                    ),
                     &["success"],
                 )?,
             )
             .inspect(both_counts)?,
             push_seconds: by_success(
                 "fallback_configuration_push_duration_seconds",
-                "Time from a fallback being made to an Envoy's answer to a part of it",
+                "Time from the creation of a fallback to the answer of an Envoy to a part of it",
                 &SECONDS,
             )?,
             push_bytes: by_success(
                 "fallback_configuration_push_size_bytes",
-                "Size of the resources of a fallback that an Envoy answered at once",
+                "Size of the resources of a fallback in one response that an Envoy answered",
                 &BYTES,
             )?,
             attribution_rounds: histogram("attribution_rounds", "Trials until the object to blame was found", &ROUNDS)?,
@@ -102,9 +113,13 @@ impl FallbackMetrics {
                 )?,
             )?,
             store_commits: alone("store_commits_total", "Commits to the store")?,
-            store_commit_seconds: histogram("store_commit_duration_seconds", "Time that commits took", &SECONDS)?,
-            store_bytes: kept(all, IntGauge::new("store_size_bytes", "Bytes that the store's files have")?)?,
-            store_errors: alone("store_errors_total", "Commits that failed, and changes that were refused")?,
+            store_commit_seconds: histogram(
+                "store_commit_duration_seconds",
+                "Duration of commits to the store",
+                &SECONDS,
+            )?,
+            store_bytes: kept(all, IntGauge::new("store_size_bytes", "Size of the files of the store in bytes")?)?,
+            store_errors: alone("store_errors_total", "Failed commits to the store, and refused changes")?,
             oldest: Mutex::default(),
         })
     }

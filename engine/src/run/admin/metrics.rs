@@ -82,19 +82,19 @@ impl Metrics {
             kept(all, HistogramVec::new(options, &["success"])?).inspect(both)
         };
         let by_success = |name: &str, help: &str| counters(name, help, &["success"]).inspect(both_counts);
-        let translation_seconds = HistogramOpts::new("translation_duration_seconds", "Time that translations took");
+        let translation_seconds = HistogramOpts::new("translation_duration_seconds", "Duration of translations");
         Ok(Self {
             unchanged: kept(
                 all,
-                IntCounter::new("snapshot_unchanged_total", "Translations after which nothing had to be sent")?,
+                IntCounter::new("snapshot_unchanged_total", "Translations without any change to send")?,
             )?,
             broken_objects: kept(
                 all,
-                IntGauge::new("translation_broken_objects", "Objects of which something is not served as written")?,
+                IntGauge::new("translation_broken_objects", "Objects with parts that are not served as written")?,
             )?,
             regex_steps: kept(
                 all,
-                IntCounter::new("regex_check_steps_total", "Steps that the checks of regular expressions took")?,
+                IntCounter::new("regex_check_steps_total", "Steps of the checks of regular expressions")?,
             )?,
             replacements: gauges(
                 "route_replacements",
@@ -104,34 +104,41 @@ impl Metrics {
             translations: by_success("translation_total", "Translations")?,
             translation_seconds: kept(all, Histogram::with_opts(translation_seconds.buckets(SECONDS.to_vec()))?)?,
             resources: gauges("resources", "Resources that are served", &["gateway", "type"])?,
-            pushes: by_success("configuration_push_total", "Responses that Envoys answered")?,
+            pushes: by_success("configuration_push_total", "Responses that Envoys acknowledged or refused")?,
             push_seconds: histograms(
                 "configuration_push_duration_seconds",
-                "Time from a configuration being made to an Envoy's answer to a part of it",
+                "Time from the creation of a configuration to the answer of an Envoy to a part of it",
                 &SECONDS,
             )?,
             push_bytes: histograms(
                 "configuration_push_size_bytes",
-                "Size of the resources that an Envoy answered at once",
+                "Size of the resources in one response that an Envoy answered",
                 &BYTES,
             )?,
             push_success_at: kept(
                 all,
                 IntGauge::new(
                     "configuration_push_last_successful_timestamp_seconds",
-                    "When an Envoy last acknowledged something",
+                    "Time of the last acknowledgement by an Envoy (seconds since 1970)",
                 )?,
             )?,
             nacks: counters("nacks_total", "Responses that Envoys refused", &["gateway", "type"])?,
             refusals: counters(
                 "refusals_total",
-                "Responses that Envoys refused, by what the refusal is about (class=content, host, transient or unknown)",
+                "Responses that Envoys refused, by the class of the refusal (class=content, host, transient or \
+                 unknown)",
                 &["gateway", "class"],
             )?,
-            leader: kept(all, IntGauge::new("leader", "Does this replica write statuses and Events? 1 or 0")?)?,
+            leader: kept(
+                all,
+                IntGauge::new(
+                    "leader",
+                    "Whether this replica is the leader, which writes statuses and Events (1 or 0)",
+                )?,
+            )?,
             troubles: gauges(
                 "api_server_troubles",
-                "Watches with which something is wrong, and rights that are missing",
+                "Watches of the API server with a problem, and missing permissions",
                 &["about", "reason"],
             )?,
             connected: gauges("xds_connected_envoys", "Envoys that are connected", &["gateway"])?,

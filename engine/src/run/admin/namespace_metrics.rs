@@ -49,7 +49,7 @@ impl NamespaceMetrics {
             )?,
             findings: gauges(
                 "health_findings",
-                "Causes for which something is not served as desired, by how bad they are for clients",
+                "Causes of parts that are not served as desired, by their severity for clients",
                 &["severity"],
             )
             .inspect(|findings| {
@@ -59,7 +59,7 @@ impl NamespaceMetrics {
             })?,
             unhealthy: gauges(
                 "health_objects",
-                "Objects of a namespace with a finding, each with its worst one",
+                "Objects of a namespace with a finding, each counted with its worst finding",
                 &["namespace", "severity"],
             )?,
             input_problems: kept(all, IntGauge::new("input_problems", "Inputs that cannot be read")?)?,

@@ -57,7 +57,11 @@ async fn by_address_only(request: Request, next: Next) -> Response {
     if address || name.eq_ignore_ascii_case("localhost") {
         next.run(request).await
     } else {
-        (StatusCode::MISDIRECTED_REQUEST, "diagnostics answer to addresses and to localhost only\n").into_response()
+        (
+            StatusCode::MISDIRECTED_REQUEST,
+            "diagnostics accept only an IP address or localhost as the host name of a request\n",
+        )
+            .into_response()
     }
 }
 
@@ -115,7 +119,7 @@ async fn graph(Extract(state): Extract<State>, Query(query): Query<GraphQuery>) 
             Some(dot) => ([(header::CONTENT_TYPE, "text/vnd.graphviz; charset=utf-8")], dot).into_response(),
             None => ending(),
         },
-        Some(_) => (StatusCode::BAD_REQUEST, "format is json or dot\n").into_response(),
+        Some(_) => (StatusCode::BAD_REQUEST, "format must be json or dot\n").into_response(),
     }
 }
 
@@ -193,7 +197,7 @@ async fn in_words(state: &State) -> Option<String> {
     let now = tokio::time::timeout(HEALTH_TIME_MAX, state.asker.ask(|core| core.health().summary())).await;
     match now {
         Ok(summary) => summary.map(|summary| summary.sentence()),
-        Err(_) => Some(format!("When it was last reported: {}", reported.sentence())),
+        Err(_) => Some(format!("Last report (no current answer in time): {}", reported.sentence())),
     }
 }
 

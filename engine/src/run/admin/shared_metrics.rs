@@ -23,17 +23,14 @@ impl SharedMetrics {
     /// Returns an error only if two metrics have the same name.
     pub fn new(all: &Registry) -> prometheus::Result<Self> {
         let gauge = |name: &str, help: &str| kept(all, IntGauge::new(name, help)?);
-        let read_at = "When this replica last reached what replicas share";
-        let written_at = "When this replica last wrote what replicas share";
+        let read_at = "Time when this replica last read or wrote the shared store (seconds since 1970)";
+        let written_at = "Time when this replica last wrote the shared store (seconds since 1970)";
         Ok(Self {
             read_at: gauge("shared_store_last_read_timestamp_seconds", read_at)?,
             written_at: gauge("shared_store_last_write_timestamp_seconds", written_at)?,
-            errors: kept(
-                all,
-                IntCounter::new("shared_store_errors_total", "Times that what replicas share could not be reached")?,
-            )?,
-            bytes: gauge("shared_store_size_bytes", "Bytes that replicas share, as this one knows it")?,
-            generation: gauge("shared_store_generation", "The generation of what replicas share that this one knows")?,
+            errors: kept(all, IntCounter::new("shared_store_errors_total", "Failed requests to the shared store")?)?,
+            bytes: gauge("shared_store_size_bytes", "Size of the shared store in bytes, as this replica last read it")?,
+            generation: gauge("shared_store_generation", "Generation of the shared store that this replica last read")?,
         })
     }
 

@@ -180,7 +180,7 @@ async fn readiness_has_the_health_of_this_moment_and_answers_while_the_loop_is_b
     let (busy, over) = std::sync::mpsc::channel::<()>();
     let asker = it.state.asker.clone();
     let question = tokio::spawn(async move { asker.ask(move |_| over.recv().is_err()).await });
-    it.comes_to_say("/readyz?verbose", "[i]When it was last reported: ").await;
+    it.comes_to_say("/readyz?verbose", "[i]Last report (no current answer in time): ").await;
     drop(busy);
     assert_eq!(question.await.unwrap(), Some(true));
     it.comes_to_say("/readyz?verbose", &format!("[i]{sentence}\n")).await;

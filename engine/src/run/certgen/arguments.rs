@@ -104,5 +104,9 @@ impl CertgenArgs {
 
 fn life(text: &str) -> Result<Duration, String> {
     let life = duration::duration(text).map_err(|fault| fault.to_string())?;
-    if life < LIFE_MIN { Err(format!("at least {} hour", LIFE_MIN.as_secs() / 3600)) } else { Ok(life) }
+    if life < LIFE_MIN {
+        Err(format!("the lifetime must be at least {} hour", LIFE_MIN.as_secs() / 3600))
+    } else {
+        Ok(life)
+    }
 }

@@ -34,9 +34,12 @@ impl Authorities {
         let mut all = BTreeMap::new();
         for (name, pem) in contents {
             let Some(made) = name.strip_suffix(".crt").and_then(|made| made.parse().ok()) else { continue };
-            let key_pem = contents.get(&format!("{made}.key")).context("an authority has no key beside it")?;
-            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).context("an authority is no text");
-            let (_, not_after) = leaf::validity(pem).context("an authority cannot be read")?;
+            let key_pem = contents
+                .get(&format!("{made}.key"))
+                .context("a certificate authority has no private key beside its certificate")?;
+            let text =
+                |bytes: &[u8]| String::from_utf8(bytes.to_vec()).context("a certificate authority is not valid UTF-8");
+            let (_, not_after) = leaf::validity(pem).context("the certificate of an authority is not valid")?;
             all.insert(made, Authority { pem: text(pem)?, key_pem: text(key_pem)?, not_after });
         }
         Ok(Self(all))
@@ -53,7 +56,7 @@ impl Authorities {
         params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(now + life);
         let pem = params.self_signed(&key)?.pem();
         self.0.insert(now, Authority { pem, key_pem: key.serialize_pem(), not_after: now + life });
-        Ok(Some("made an authority\n".to_owned()))
+        Ok(Some("created a certificate authority\n".to_owned()))
     }
 
     /// The shelf content: the authorities that have not expired.
@@ -80,9 +83,9 @@ impl Authorities {
     pub(super) fn signer(&self, now: u64) -> Result<(Issuer<'static, KeyPair>, &[u8], u64)> {
         let is_known = |(made, _): &(&u64, &Authority)| **made + TRUSTED_FIRST <= now;
         let signer = self.current(now).rev().find(is_known).or_else(|| self.current(now).next());
-        let (made, authority) = signer.context("there is no authority")?;
+        let (made, authority) = signer.context("all certificate authorities have expired")?;
         // The parse error is dropped, since it could contain parts of the key.
-        let key = KeyPair::from_pem(&authority.key_pem).ok().context("the key of an authority cannot be read")?;
+        let key = KeyPair::from_pem(&authority.key_pem).ok().context("the private key of an authority is not valid")?;
         Ok((Issuer::new(params(*made), key), authority.pem.as_bytes(), authority.not_after))
     }
 

@@ -64,8 +64,8 @@ impl Leaf {
         contents.insert(KEY.into(), key.serialize_pem().into());
         contents.insert(CERTIFICATE.into(), certificate.pem().into());
         Ok(Some(match &self.role {
-            Role::Server(names) => format!("made the certificate of the xDS server {}\n", names.join(", ")),
-            Role::Gateway(uri) => format!("made the certificate of {uri}\n"),
+            Role::Server(names) => format!("created the certificate of the xDS server {}\n", names.join(", ")),
+            Role::Gateway(uri) => format!("created the certificate of {uri}\n"),
         }))
     }
 
@@ -111,7 +111,7 @@ impl Leaf {
                         .as_str()
                         .try_into()
                         .map(SanType::DnsName)
-                        .with_context(|| format!("--server-name {name:?}: no name of a host")),
+                        .with_context(|| format!("--server-name {name:?}: expected a DNS name or an IP address")),
                 };
                 names.iter().map(name).collect()
             }

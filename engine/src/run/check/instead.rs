@@ -19,9 +19,9 @@ pub(super) fn write(against: &Against, text: &mut Lines) {
         let key = broken.object.key();
         let by = match broken.detected_by {
             Detected::Translation => "broken",
-            Detected::Probe => "refused before, by the probe",
-            Detected::Nack => "refused before, by an Envoy",
-            Detected::Suspected => "suspected before",
+            Detected::Probe => "refused earlier by the probe",
+            Detected::Nack => "refused earlier by an Envoy",
+            Detected::Suspected => "suspected earlier",
         };
         let at: Vec<&str> = broken.gateways.iter().map(|gateway| &**gateway).collect();
         let at = if at.is_empty() { String::new() } else { format!(" on Gateway {}", at.join(", ")) };
@@ -48,7 +48,7 @@ pub(super) fn write(against: &Against, text: &mut Lines) {
         text.add(format_args!("{}: {}excluded{because}", excluded.object.key(), part(&excluded.section)));
     }
     names("would be deleted, since it is stored and not in the manifests", &against.gone, text);
-    names("an Envoy has yet to take it in this version", &against.untried, text);
+    names("no Envoy has accepted this version yet", &against.untried, text);
 }
 
 /// The section of an object, followed by a space, or nothing.
@@ -73,8 +73,8 @@ fn store(against: &Against, text: &mut Lines) {
     let last_valid = match (gates.fallback_configuration, gates.use_last_valid_config_for_fallback) {
         (false, _) => "FallbackConfiguration is off: nothing is backfilled",
         (true, false) => "last valid versions are not used: nothing is backfilled",
-        (true, true) if gates.backfill_dependants => "what is broken is backfilled, dependants with it",
-        (true, true) => "what is broken is backfilled, dependants are not",
+        (true, true) if gates.backfill_dependants => "broken objects are backfilled, together with their dependants",
+        (true, true) => "broken objects are backfilled, without their dependants",
     };
     text.add(format_args!("  {last_valid}"));
 }

@@ -120,7 +120,7 @@ impl Finding {
 
     /// The finding for a root without objects: an empty check must not pass.
     fn of_empty(root: &Root) -> Self {
-        let message = "there is no object in it: is it the right path?".to_owned();
+        let message = "the path contains no objects: check the path".to_owned();
         let (object, field, file) = (String::new(), String::new(), root.path.display().to_string());
         Self { file, line: 0, column: 0, severity: Severity::Error, object, field, reason: "NoObjects", message }
     }
@@ -132,7 +132,7 @@ impl Finding {
 
     /// The finding for an object that an Envoy has refused before.
     fn of_refused(broken: &BrokenObject, manifests: &Manifests) -> Self {
-        let message = format!("refused before, since {}: {}", broken.since, broken.message);
+        let message = format!("this version has been refused since {}: {}", broken.since, broken.message);
         Self::of(&broken.object.key(), &broken.field, "Refused", message, manifests)
     }
 

@@ -158,10 +158,10 @@ fn what_was_proven_good_is_nothing_to_object_to() {
     let scene = Scene::new();
     let text =
         scene.told(GATES, 0, &["Gateway infra/public, Envoy 1.40.0: ", " objects proven good, 0 contents refused"]);
-    assert!(!text.contains("backfilled with") && !text.contains("yet to take"), "{text}");
+    assert!(!text.contains("backfilled with") && !text.contains("has accepted this version"), "{text}");
     // A good edit is no finding either, but no Envoy has accepted it yet.
     scene.write("cart.yaml", &route("cart", "two", "/a+"));
-    scene.told(GATES, 0, &[&format!("{CART}: an Envoy has yet to take it")]);
+    scene.told(GATES, 0, &[&format!("{CART}: no Envoy has accepted this version")]);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_broken_edit_is_backfilled_and_nothing_in_the_folder_changes() {
         1,
         &[
             &format!("{CART}: broken on Gateway infra/public"),
-            &format!("{CART}: backfilled with generation 1 in the place of 2, good since 2026-11-20T10:00:00Z\n"),
+            &format!("{CART}: backfilled with generation 1 instead of 2, good since 2026-11-20T10:00:00Z\n"),
             "cart.yaml:11:48: error",
         ],
     );
@@ -203,8 +203,8 @@ fn what_an_envoy_refused_before_is_a_finding() {
     scene.write("cart.yaml", &route("cart", "refused-word", "/a+"));
     scene.serve();
     let refused = [
-        &format!("{CART}: refused before, by an Envoy on Gateway infra/public"),
-        "backfilled with generation 1 in the place of 2",
+        &format!("{CART}: refused earlier by an Envoy on Gateway infra/public"),
+        "backfilled with generation 1 instead of 2",
         "no such word",
         "cart.yaml:8:",
     ];
@@ -233,7 +233,7 @@ fn others_that_go_back_too_are_told_with_their_cause() {
     let told = text::format(&report);
     let expected = [
         "core/Service:shop/cart: backfilled with generation 1, good since",
-        &format!("{CART}: backfilled with generation 1 in the place of 2"),
+        &format!("{CART}: backfilled with generation 1 instead of 2"),
         ", because of core/Service:shop/cart",
     ];
     expected.iter().for_each(|expected| assert!(told.contains(expected), "{expected}\n{told}"));
@@ -295,12 +295,12 @@ fn a_store_that_lost_its_end_is_used_and_told() {
     scene.write("cart.yaml", &route("cart", "two", "/a+"));
     scene.serve();
     scene.write("cart.yaml", &route("cart", "three", "/a["));
-    scene.told(GATES, 1, &["backfilled with generation 2 in the place of 3"]);
+    scene.told(GATES, 1, &["backfilled with generation 2 instead of 3"]);
     for (path, bytes) in earlier.iter().filter(|(path, _)| !path.ends_with("committed")) {
         fs::write(path, bytes).unwrap();
     }
-    let lost = "was committed, and what is left is generation 1";
-    scene.told(GATES, 1, &[lost, "backfilled with generation 1 in the place of 3"]);
+    let lost = "was committed, but the newest readable generation is 1";
+    scene.told(GATES, 1, &[lost, "backfilled with generation 1 instead of 3"]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) fn format(report: &Report) -> String {
 
 fn write(report: &Report, text: &mut Lines) {
     for foreign in &report.foreign {
-        text.add(format_args!("{foreign}; left aside"));
+        text.add(format_args!("{foreign}; ignored"));
     }
     for served in &report.gateways {
         let gateway = &served.gateway;
@@ -52,7 +52,7 @@ fn write(report: &Report, text: &mut Lines) {
     report.findings.iter().for_each(|finding| write_finding(finding, text));
     let (files, objects, findings) = (report.files, report.objects, report.findings.len());
     let findings = match findings {
-        0 => "nothing to object to".to_owned(),
+        0 => "no findings".to_owned(),
         1 => "1 finding".to_owned(),
         more => format!("{more} findings"),
     };

@@ -31,7 +31,7 @@ use super::failure::Failure;
 use stage::Stage;
 
 /// The message for an incomplete demo.
-const INTERRUPTED: &str = "interrupted before its end";
+const INTERRUPTED: &str = "the demo was interrupted before its end";
 
 /// `holdfast demo`.
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
 async fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let mut interrupts = Interrupts::new()?;
     say!("Holdfast demo: two teams share one Gateway; one of them makes mistakes.\n");
-    say!("1. Starting Holdfast, an Envoy and two backends (the first time Envoy is fetched, which takes a while).");
+    say!("1. Starting Holdfast, an Envoy and two backends (the first run downloads Envoy, which takes a while).");
     let mut stage = tokio::select! {
         stage = Stage::build() => stage?,
         () = interrupts.next() => bail!(INTERRUPTED),

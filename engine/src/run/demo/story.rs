@@ -38,7 +38,7 @@ pub(super) async fn tell(stage: &mut Stage) -> anyhow::Result<()> {
     repaired(stage).await?;
     nothing_to_go_back_to(stage).await?;
     deleted(stage).await?;
-    say!("\nThe demo went as it should.");
+    say!("\nThe demo is complete: each step had the expected result.");
     Ok(())
 }
 
@@ -54,23 +54,23 @@ async fn serves(stage: &Stage) -> anyhow::Result<()> {
 async fn only_envoy_notices(stage: &Stage) -> anyhow::Result<()> {
     say!("\n2. The checkout team applies version 2 of its route, with a new expression:");
     say!("   {LARGE_REGEX}");
-    say!("   It compiles; but this Envoy takes no expression as large, and refuses the configuration.");
+    say!("   The expression is valid; but it is larger than this Envoy accepts, and Envoy refuses the configuration.");
     stage.edit_checkout(2, LARGE_REGEX)?;
     wait_for_refusal(stage).await?;
     show(stage, &[pay(1), orders(1)]).await?;
     say!("   Version 1, which worked, is served meanwhile. Holdfast reports it:");
     told(stage, "backfilled", went_back).await?;
-    say!("   The shop's team is not held up; it applies its own version 2:");
+    say!("   The shop team is not affected; it applies its own version 2:");
     stage.edit_shop(2)?;
     wait(stage, &shop(2)).await?;
     show(stage, &[shop(2), orders(1)]).await
 }
 
 async fn restarted(stage: &mut Stage) -> anyhow::Result<()> {
-    say!("\n3. Holdfast is killed. Envoy goes on:");
+    say!("\n3. Holdfast is killed. Envoy continues to serve:");
     stage.kill_holdfast().await;
     show(stage, &[orders(1)]).await?;
-    say!("   Holdfast starts again, and remembers what worked and what Envoy refused:");
+    say!("   Holdfast starts again. Its store has the versions that worked and those that Envoy refused:");
     stage.start_holdfast()?;
     stage.edit_shop(3)?;
     wait(stage, &shop(3)).await?;
@@ -79,7 +79,7 @@ async fn restarted(stage: &mut Stage) -> anyhow::Result<()> {
 }
 
 async fn repaired(stage: &Stage) -> anyhow::Result<()> {
-    say!("\n4. The checkout team applies version 3, which is right. No restart and no release is needed:");
+    say!("\n4. The checkout team applies version 3, which is valid. No restart and no release is needed:");
     stage.edit_checkout(3, "/checkout/(orders|v2)/[a-z0-9-]+")?;
     wait(stage, &pay(3)).await?;
     show(stage, &[shop(3), pay(3), orders(3)]).await?;
@@ -87,8 +87,8 @@ async fn repaired(stage: &Stage) -> anyhow::Result<()> {
 }
 
 async fn nothing_to_go_back_to(stage: &Stage) -> anyhow::Result<()> {
-    say!("\n5. A new route with a bracket lost ({BAD_REGEX}). No version of it ever worked: its rule is");
-    say!("   answered in its own place, and its requests fall to no broader route.");
+    say!("\n5. A new route lacks a bracket ({BAD_REGEX}). No version of it ever worked: a direct response");
+    say!("   replaces its rule, so that its requests do not reach a broader route.");
     let before = stage.received_by_shop();
     stage.add_refunds()?;
     let refunds = Expected { host: HOST, path: "/checkout/refunds/7", status: 404, by: "the Gateway", version: None };
@@ -110,10 +110,10 @@ async fn deleted(stage: &Stage) -> anyhow::Result<()> {
     told(stage, "backfilled", went_back).await?;
     let refused = pages::refused_by_envoy(stage).await?;
     say!("   Configurations that Envoy has refused in all: {refused}, as before");
-    ensure!(refused == before && before > 0, "it should have refused {before}, and no more");
+    ensure!(refused == before && before > 0, "Envoy should have refused {before} configurations, and no more");
     let paid = Expected { host: PAY_HOST, ..pay(3) };
     show(stage, &[paid]).await?;
-    say!("   Then it deletes the route. What is deleted is gone; no earlier version comes back:");
+    say!("   Then it deletes the route. A deleted route is not served any more, in no version:");
     stage.delete("checkout.yaml")?;
     let gone = Expected { status: 404, by: "the Gateway", version: None, ..paid };
     let answer = wait(stage, &gone).await?;
@@ -216,7 +216,7 @@ async fn told(stage: &Stage, what: &str, expected: impl Fn(&FallbackReport) -> b
         }
     };
     if all_is_current(&report) {
-        say!("   {}: all is served as it is written", pages::FALLBACK);
+        say!("   {}: every object is served as desired", pages::FALLBACK);
         return Ok(());
     }
     say!("   {}:", pages::FALLBACK);

@@ -35,7 +35,7 @@ pub(in crate::run) async fn drain(socket: &Path, at_most: Duration) {
     match tokio::time::timeout(at_most, drained).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(error = format!("{error:#}"), "an Envoy cannot be drained"),
-        Err(_) => tracing::warn!("requests are cut short: they are still under way after {at_most:?}"),
+        Err(_) => tracing::warn!("requests are aborted: they are still in progress after {at_most:?}"),
     }
 }
 

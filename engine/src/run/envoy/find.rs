@@ -36,7 +36,7 @@ pub fn find() -> Result<EnvoyBinary> {
     let fetched = fetch::pinned().and_then(|path| check(&path));
     fetched.with_context(|| {
         format!(
-            "there is no Envoy: {ENVOY_BIN} is not set, none is on the PATH, and release {} cannot be fetched; set \
+            "there is no Envoy: {ENVOY_BIN} is not set, none is on the PATH, and release {} cannot be downloaded; set \
              {ENVOY_BIN} to the path of an Envoy (1.36 or later), or set --envoy none",
             fetch::VERSION
         )

@@ -105,7 +105,10 @@ impl Keeper {
         let folder = options.data.join("envoys");
         data::create_private(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
         socket_path(&admin_socket(&options.data, "").to_string_lossy()).map_err(|why| {
-            anyhow::anyhow!("--data-dir {}: too long for the sockets in it: {why}", options.data.display())
+            anyhow::anyhow!(
+                "--data-dir {}: the path is too long for the unix sockets in this folder: {why}",
+                options.data.display()
+            )
         })?;
         let (kept, leaving, views) = (BTreeMap::new(), BTreeMap::new(), Views::default());
         Ok(Self { options: Arc::new(options), kept, leaving, views })
@@ -164,7 +167,7 @@ impl Keeper {
         let entries = fs::read_dir(self.options.data.join("envoys")).into_iter().flatten().flatten();
         for folder in entries.map(|entry| entry.path()).filter(|folder| !known.contains(folder)) {
             if let Some(record) = Record::of_running(&folder) {
-                tracing::info!(pid = record.process.pid, folder = %folder.display(), "ending an Envoy without a Gateway");
+                tracing::info!(pid = record.process.pid, folder = %folder.display(), "ending the Envoy of a Gateway that no longer exists");
                 let name: Arc<str> = folder.to_string_lossy().into();
                 let task = tokio::spawn(async move {
                     end_process(&record.process).await;
@@ -216,7 +219,7 @@ impl Running {
             },
             None => {
                 self.identity.ended().await;
-                "it was not a child of this process".into()
+                "unknown exit status, since an earlier run of Holdfast started it".into()
             }
         }
     }
@@ -240,12 +243,12 @@ impl One {
                     tokio::select! {
                         () = told(&mut ending) => return self.end(running).await,
                         how = running.ended() => {
-                            tracing::error!(gateway = %self.gateway, pid = running.identity.pid, how, "an Envoy died");
+                            tracing::error!(gateway = %self.gateway, pid = running.identity.pid, how, "an Envoy ended unexpectedly; Holdfast starts another one");
                         }
                     }
                 }
                 Err(error) => {
-                    tracing::error!(gateway = %self.gateway, error = format!("{error:#}"), "an Envoy cannot be started");
+                    tracing::error!(gateway = %self.gateway, error = format!("{error:#}"), "cannot start an Envoy; Holdfast tries again");
                 }
             }
             pause = if started.elapsed() >= STABLE_AFTER { RESTART_AFTER } else { pause };
@@ -297,10 +300,11 @@ impl One {
         if let Some(stderr) = child.stderr.take() {
             tokio::spawn(log_lines::pass_on(teller.clone(), stderr));
         }
-        let identity = child.id().and_then(Identity::of).context("it ended at once")?;
+        let identity = child.id().and_then(Identity::of).context("the process ended immediately after its start")?;
         let record = Record { process: identity.clone(), start };
         if let Err(error) = record.write(&self.folder) {
-            tracing::warn!(gateway = %self.gateway, %error, "cannot write down which Envoy runs; it cannot be adopted");
+            tracing::warn!(gateway = %self.gateway, %error, "cannot record the process of this Envoy; a later run of \
+                                                             Holdfast cannot adopt it");
         }
         let version = &self.options.binary.version;
         tracing::info!(gateway = %self.gateway, pid = identity.pid, version, "started an Envoy");
@@ -310,7 +314,8 @@ impl One {
     /// Ends the Envoy of an earlier run once the new one is ready; until then both listen on the ports.
     async fn take_over(&self, record: &Record) {
         let pid = record.process.pid;
-        tracing::info!(gateway = %self.gateway, pid, "taking over from the Envoy of an earlier run, which was started otherwise");
+        tracing::info!(gateway = %self.gateway, pid, "replacing the Envoy of an earlier run, which was started with \
+                                                      other settings");
         let ready = async {
             while !admin::is_ready(&self.admin).await {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -327,7 +332,8 @@ impl One {
         admin::drain(&self.admin, DRAIN_MAX).await;
         running.identity.terminate();
         if tokio::time::timeout(GRACE, running.ended()).await.is_err() {
-            tracing::warn!(gateway = %self.gateway, pid = running.identity.pid, "an Envoy did not end; killing it");
+            tracing::warn!(gateway = %self.gateway, pid = running.identity.pid, "an Envoy did not end after SIGTERM; \
+                                                                                 killing it");
             running.identity.kill();
             running.ended().await;
         }

@@ -52,7 +52,7 @@ impl Identity {
             && let Err(error) = kill_process(pid, signal)
         {
             let error = io::Error::from(error);
-            tracing::debug!(pid = self.pid, %error, "cannot be signalled");
+            tracing::debug!(pid = self.pid, %error, "cannot send a signal to a process");
         }
     }
 }

@@ -76,7 +76,7 @@ impl Switch {
 fn label(text: &str) -> Result<String, String> {
     let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(legal) {
-        return Err("a name consists of lower-case letters, digits and '-'".into());
+        return Err("the name may contain only lower-case letters, digits and '-'".into());
     }
     Ok(text.to_owned())
 }

@@ -88,7 +88,7 @@ impl Clerk {
                 if !awaited && self.started.elapsed() > LISTED_WITHIN {
                     awaited = true;
                     for problem in problems(&troubles) {
-                        tracing::warn!("{problem}; until then what was stored is served");
+                        tracing::warn!("{problem}; until then the stored configuration is served");
                     }
                 }
                 continue;

@@ -26,8 +26,8 @@ pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<
         }
         None => Config::infer().await.map_err(|error| {
             Failure::usage(format!(
-                "there is no API server, and no --manifests to read instead (name a folder there, or a \
-                 --kubeconfig): {error}"
+                "neither an API server nor --manifests is configured (set --kubeconfig FILE or --manifests DIR): \
+                 {error}"
             ))
         })?,
     };

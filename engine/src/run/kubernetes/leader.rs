@@ -23,7 +23,9 @@ pub(super) const REQUEST_MAX: Duration = Duration::from_secs(4);
 const HELD_SECONDS: i32 = 15;
 
 /// The message if the Lease must not be read or written.
-const NO_LEASE: &str = "the right to get, create and update leases of the API group coordination.k8s.io is missing: no leader is known, and no statuses and Events are written; the roles of the chart grant it";
+const NO_LEASE: &str = "the permission to get, create and update leases of the API group coordination.k8s.io is \
+                        missing: no leader is known, and no statuses and Events are written; the roles of the chart \
+                        grant the permission";
 
 const _: () = assert!(HELD_SECONDS as u64 * 1000 == HELD_MS && LEADS_MS + 4_000 < HELD_MS);
 
@@ -151,7 +153,8 @@ impl Leader {
             }
             Err(error) => {
                 if !self.trouble {
-                    tracing::warn!(lease = self.name, %error, "cannot read the Lease: no leader is known, and no statuses and Events are written");
+                    tracing::warn!(lease = self.name, %error, "cannot read or write the Lease: no leader is known, \
+                                                               and no statuses and Events are written");
                 }
                 self.trouble = true;
                 Duration::from_millis(RENEW_MS)
@@ -170,7 +173,7 @@ impl Leader {
         match self.election.see(record, now) {
             Next::Wait => {
                 if let Some(holder) = self.election.holder().filter(|holder| known.as_ref() != Some(holder)) {
-                    tracing::info!(leader = %holder, "another replica writes statuses and Events");
+                    tracing::info!(leader = %holder, "another replica leads: it writes statuses and Events");
                 }
                 Ok(())
             }
@@ -179,7 +182,8 @@ impl Leader {
                 self.write(lease, &self.me, transitions, takes).await?;
                 self.election.wrote(begun);
                 if takes {
-                    tracing::info!(lease = self.name, holder = %self.me, "leads: writes statuses and Events");
+                    tracing::info!(lease = self.name, holder = %self.me, "this replica leads: it writes statuses and \
+                                                                          Events");
                 }
                 Ok(())
             }
@@ -245,7 +249,7 @@ impl Leader {
         let Ok(Some(lease)) = within(self.api.get_opt(&self.name)).await else { return };
         let record = record(&lease);
         if record.holder == self.me && self.write(Some(lease), "", record.transitions, false).await.is_ok() {
-            tracing::info!(lease = self.name, "leads no longer");
+            tracing::info!(lease = self.name, "this replica no longer leads");
         }
     }
 }

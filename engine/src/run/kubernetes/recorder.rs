@@ -193,20 +193,21 @@ impl Writer {
                 PACE
             }
             Err(Error::Api(status)) if status.code == 403 => {
-                let message = "the right to create and patch events of the API group events.k8s.io is missing: Events on \
-                               objects there are in the log only; the chart's roles give it";
+                let message = "the permission to create and patch events of the API group events.k8s.io is missing: \
+                               Events on objects of this namespace are only logged; the roles of the chart grant the \
+                               permission";
                 self.denials.denied(&right(&told), message);
                 PACE
             }
             // A repetition would be rejected too, for example because the namespace is being deleted.
             Err(Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429 => {
                 let reason = told.reason;
-                tracing::debug!(%reason, error = status.message, "an Event is not taken");
+                tracing::debug!(%reason, error = status.message, "the API server rejected an Event");
                 PACE
             }
             Err(error) => {
                 if !self.trouble {
-                    tracing::warn!(%error, "Events cannot be written now; they wait");
+                    tracing::warn!(%error, "cannot write Events now; Holdfast tries again");
                 }
                 self.trouble = true;
                 self.queue.push_front(told);

@@ -139,7 +139,7 @@ fn blob(secret: Secret) -> Bytes {
 
 /// The error never contains the content of a request.
 fn trouble(error: &Error) -> StoreError {
-    StoreError::Unavailable(format!("the API server does not give or take Secrets: {error}"))
+    StoreError::Unavailable(format!("cannot read or write Secrets of the shared store: {error}"))
 }
 
 impl Bucket for SecretBucket {
@@ -155,7 +155,9 @@ impl Bucket for SecretBucket {
                 None => return Ok(names),
             }
         }
-        Err(StoreError::Unavailable("there are more Secrets of the shared store than it can have made".into()))
+        Err(StoreError::Unavailable(
+            "there are more Secrets with the label of the shared store than Holdfast creates".into(),
+        ))
     }
 
     fn get(&self, name: &str) -> Result<Option<(Bytes, Revision)>, StoreError> {

@@ -217,8 +217,8 @@ impl Writer {
         self.denials.denied(
             &right(key, plural),
             &format!(
-                "the right to {verb} {plural}/status of the API group {group} is missing: no status of a {} is written \
-                 there; the chart's roles give it",
+                "the permission to {verb} {plural}/status of the API group {group} is missing: the status of each {} \
+                 there is not written; the roles of the chart grant the permission",
                 kind.kind
             ),
         );
@@ -251,12 +251,13 @@ impl Writer {
             // Another client wrote meanwhile.
             Err(Error::Api(answer)) if answer.code == 409 => Outcome::Again,
             Err(Error::Api(answer)) if (400..500).contains(&answer.code) && answer.code != 429 => {
-                tracing::warn!(object = %key, error = answer.message, "its status is not taken");
+                tracing::warn!(object = %key, error = answer.message, "the API server rejected the status of this \
+                                                                       object");
                 Outcome::Done
             }
             Err(error) => {
                 if !self.trouble {
-                    tracing::warn!(object = %key, %error, "statuses cannot be written now; they wait");
+                    tracing::warn!(object = %key, %error, "cannot write statuses now; Holdfast tries again");
                 }
                 self.trouble = true;
                 Outcome::Trouble

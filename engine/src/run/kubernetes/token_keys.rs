@@ -18,7 +18,11 @@ impl KeySource for ServerKeys {
         Box::pin(async move {
             let request = Request::get(PATH).body(Vec::new()).context(PATH)?;
             let text = self.0.request_text(request).await;
-            Ok(text.with_context(|| format!("the API server does not return its keys ({PATH})"))?.into_bytes())
+            Ok(text
+                .with_context(|| {
+                    format!("cannot fetch the keys of ServiceAccount tokens from the API server ({PATH})")
+                })?
+                .into_bytes())
         })
     }
 }

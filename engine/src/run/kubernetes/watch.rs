@@ -265,7 +265,10 @@ impl Running {
         let code = code(error);
         self.streams &= progress.listed || !is_refusal(error, code);
         if code == Some(410) {
-            tracing::info!(kind = &*self.watch.name(), "the watch has expired at the API server; lists again");
+            tracing::info!(
+                kind = &*self.watch.name(),
+                "the watch has expired at the API server; Holdfast lists the objects again"
+            );
             return Ok(Some(if progress.listed { Next::AtOnce } else { Next::Soon }));
         }
         self.say(word_of(error)).await?;

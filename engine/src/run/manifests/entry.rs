@@ -103,10 +103,13 @@ impl Reader<'_> {
             Some(of) if of.is_empty() || KINDS.iter().any(|known| known.kind == of) => {
                 if has_items {
                     format!(
-                        "lists are nested deeper than {LIST_DEPTH_MAX} levels; the objects of this one are not read"
+                        "lists are nested deeper than {LIST_DEPTH_MAX} levels; the objects of this list are not read"
                     )
                 } else {
-                    format!("items: a {kind} must have a list of objects here; delete the file to delete its objects")
+                    format!(
+                        "items: this field of a {kind} must be a list of objects; to delete the objects, delete the \
+                         file"
+                    )
                 }
             }
             _ => return self.object(value, marks, defects),
@@ -141,7 +144,7 @@ impl Reader<'_> {
         let decoded = if too_large {
             unusable(&value, &source, |key| {
                 let message =
-                    format!("the object has {bytes} bytes; objects of more than {OBJECT_BYTES_MAX} are not used");
+                    format!("the object has {bytes} bytes; objects of more than {OBJECT_BYTES_MAX} bytes are ignored");
                 vec![Fault::new(key, Class::Invalid, "", "TooLarge", message)]
             })
         } else {
@@ -177,7 +180,7 @@ impl Reader<'_> {
         if let Some(meant) = misspelt(group, kind) {
             let (line, column) = marks.find("apiVersion");
             let meant = if meant.is_empty() { "the core group" } else { meant };
-            let message = format!("apiVersion: {kind} is read from {meant}, not from {group:?}");
+            let message = format!("apiVersion: Holdfast reads {kind} of {meant}, not of {group:?}");
             self.contents.nameless = true;
             self.contents.problems.push(Problem { file: self.file.clone(), line, column, message });
             return;

@@ -159,7 +159,8 @@ struct Search {
 impl Search {
     fn folder(&mut self, root: usize, folder: &Path, depth: usize) -> io::Result<()> {
         if depth > FOLDER_DEPTH_MAX {
-            let message = format!("folders nest deeper than {FOLDER_DEPTH_MAX} levels; what is below is not read");
+            let message =
+                format!("folders are nested deeper than {FOLDER_DEPTH_MAX} levels; deeper folders are not read");
             self.problem(folder, message);
             return Ok(());
         }
@@ -184,7 +185,8 @@ impl Search {
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
                 if is_manifest(path) {
-                    let message = "a folder is here where a file was; what was read from the file stays";
+                    let message =
+                        "the file was replaced by a folder; the objects that were read from the file stay in use";
                     self.lose(path, Reach::File, false, message.into());
                 }
                 if let Err(error) = self.folder(root, path, depth + 1)
@@ -205,14 +207,14 @@ impl Search {
     fn file(&mut self, root: usize, path: &Path, metadata: &Metadata) {
         if self.findings.files.len() >= FILES_MAX {
             if !std::mem::replace(&mut self.truncated, true) {
-                let message = format!("more than {FILES_MAX} files; this one and those after it are not read");
+                let message = format!("more than {FILES_MAX} files; this file and later files are not read");
                 self.problem(path, message);
             }
             return;
         }
         if !metadata.is_file() {
-            let message = "not a regular file; what was read from it before stays. Write the file again, or delete it \
-                           to delete its objects";
+            let message = "not a regular file; the objects that were read from it before stay in use. Write the file \
+                           again, or delete it to delete its objects";
             return self.lose(path, Reach::All, true, message.into());
         }
         if fs::canonicalize(path).is_ok_and(|real| !self.seen.insert(real)) {
@@ -228,8 +230,8 @@ impl Search {
 
     /// Records a path that is neither a folder nor a manifest. If it was a folder before, its files are unreadable now.
     fn no_folder(&mut self, path: &Path) {
-        let message = "not a folder any more; what was read below it before stays. Restore the folder, or delete this \
-                       to delete the objects";
+        let message = "no longer a folder; the objects that were read from files in it stay in use. Restore the \
+                       folder, or delete this path to delete the objects";
         self.lose(path, Reach::Below, false, message.into());
     }
 
@@ -237,11 +239,11 @@ impl Search {
         let link = fs::read_link(path).ok().filter(|_| error.kind() == io::ErrorKind::NotFound);
         let message = match link {
             Some(target) => format!(
-                "cannot be read: it is a symbolic link to {}, which does not exist; what was read from it before stays. \
-                 Restore the target, or delete the link to delete its objects",
+                "cannot be read: it is a symbolic link to {}, which does not exist; the objects that were read from \
+                 it before stay in use. Restore the target, or delete the link to delete its objects",
                 target.display()
             ),
-            None => format!("cannot be read: {error}; what was read from it before stays"),
+            None => format!("cannot be read: {error}; the objects that were read from it before stay in use"),
         };
         self.lose(path, Reach::All, certain, message);
     }

@@ -55,8 +55,9 @@ impl Held {
     /// The problem to report meanwhile.
     pub fn problem(&self, file: &Arc<str>) -> Problem {
         let message = format!(
-            "the file was changed in place and lacks {} object(s) that it held; they stay until the file has not changed \
-             for {} s, and are deleted then. To replace a file in one step, write another and rename it",
+            "the file was changed in place and lacks {} object(s) that it contained; they stay in use until the file \
+             has not changed for {} s, and are deleted then. To replace a file atomically, write another file and \
+             rename it",
             self.missing.len(),
             SHORTENED_HELD.as_secs()
         );

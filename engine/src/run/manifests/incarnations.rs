@@ -173,14 +173,15 @@ fn read(file: &Path) -> io::Result<Option<Result<Kept, String>>> {
         Err(error) => return Err(error),
     };
     let kept = serde_json::from_slice::<Kept>(&bytes).map_err(|error| error.to_string());
-    Ok(Some(kept.and_then(|kept| if kept.format == FORMAT { Ok(kept) } else { Err("of another version".into()) })))
+    Ok(Some(kept.and_then(|kept| if kept.format == FORMAT { Ok(kept) } else { Err("unknown format version".into()) })))
 }
 
 /// Sets the file aside. The assigned numbers are lost with it, so the counter continues above all possible old ones.
 fn set_aside(file: &Path, why: &str) -> io::Result<Kept> {
     let aside = file.with_extension("json.unreadable");
     fs::rename(file, &aside)?;
-    tracing::warn!(file = %file.display(), aside = %aside.display(), why, "set aside a file that is not understood");
+    tracing::warn!(file = %file.display(), aside = %aside.display(), why, "renamed a file that cannot be parsed; \
+                                                                           objects get new identities");
     let next = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs());
     Ok(Kept { format: FORMAT, next, objects: BTreeMap::new() })
 }

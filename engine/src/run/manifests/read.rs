@@ -225,7 +225,7 @@ impl Manifests {
             }
             Err(error) => {
                 let mut file = last.unwrap_or_else(|| File::empty(found));
-                let message = format!("cannot be read: {error}; what it last held stays");
+                let message = format!("cannot be read: {error}; the objects that were last read from it stay in use");
                 file.contents.problems = vec![Problem::of_file(found.name.clone(), message)];
                 file.contents.complete = false;
                 file.signature = found.signature.clone();
@@ -250,7 +250,7 @@ impl Manifests {
             return new;
         }
         let message = format!(
-            "the file is empty and held {held} object(s); they stay as they were. Write the objects again, or delete \
+            "the file is empty and contained {held} object(s); they stay in use. Write the objects again, or delete \
              the file to delete them"
         );
         Contents { problems: vec![Problem::of_file(name.clone(), message)], complete: false, ..new }
@@ -270,7 +270,7 @@ impl Manifests {
             return gone;
         }
         let message = format!(
-            "{} of {} objects are missing from the files; they stay as they were for {} s, and are deleted then. Restore \
+            "{} of {} objects are missing from the files; they stay in use for {} s, and are deleted then. Restore \
              the files to keep them",
             gone.len(),
             self.told.len(),
@@ -328,7 +328,8 @@ impl Manifests {
             let unread = self.incarnations.read_from(&is_uncertain).filter(|(key, _)| !now.contains_key(key));
             self.unread = unread.map(|(key, file)| (key, file.into())).collect();
             for (key, file) in &self.unread {
-                let message = format!("{file} cannot be read; what an earlier run stored of the object stays");
+                let message =
+                    format!("{file} cannot be read; the version of the object that an earlier run stored stays in use");
                 let fault = Fault::new(key, Class::Invalid, "", "Unread", message);
                 reading.places.push((key.clone(), Some(Source { file: file.clone(), line: 1 })));
                 reading.events.push(Event::Unread(key.clone(), vec![fault]));
@@ -350,7 +351,8 @@ impl Manifests {
     /// process ends are found again by the next reading.
     pub fn save(&mut self) {
         if let Err(error) = self.incarnations.save() {
-            tracing::warn!(%error, "cannot write down which objects exist; after a restart some may count as new");
+            tracing::warn!(%error, "cannot save the identities of objects; after a restart some objects may count as \
+                                    new");
         }
     }
 
@@ -364,7 +366,7 @@ impl Manifests {
                 objects.insert(entry.key.clone(), Told { entry: entry.clone(), duplicate: None });
             } else {
                 let Source { file, line } = entry.source.clone();
-                let message = format!("more than {OBJECTS_MAX} objects; this one and those after it are not used");
+                let message = format!("more than {OBJECTS_MAX} objects; this object and later objects are ignored");
                 problems.push(Problem { file, line, column: 1, message });
                 break;
             }
@@ -467,7 +469,7 @@ fn merge(last: Vec<Arc<Entry>>, new: Contents) -> Contents {
 /// Reads a file.
 fn load(found: &Found) -> io::Result<(Vec<u8>, blake3::Hash)> {
     if found.signature.bytes > FILE_BYTES_MAX {
-        let message = format!("{} bytes are more than {FILE_BYTES_MAX}; split the file", found.signature.bytes);
+        let message = format!("{} bytes exceed the limit of {FILE_BYTES_MAX}; split the file", found.signature.bytes);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     let mut file = open(&found.path)?;

@@ -19,7 +19,7 @@ pub(super) fn plain(text: &str) -> Result<Value, String> {
     }
     let unsigned = text.trim_start_matches(['+', '-']);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return Err(format!("{text} is a number that objects cannot hold; put it in quotes to mean the text"));
+        return Err(format!("{text} is a number that JSON cannot represent; quote it to use it as text"));
     }
     if let Some(number) = integer(text) {
         return Ok(Value::Number(number));
@@ -28,7 +28,7 @@ pub(super) fn plain(text: &str) -> Result<Value, String> {
         if let Some(number) = text.parse::<f64>().ok().and_then(Number::from_f64) {
             return Ok(Value::Number(number));
         }
-        return Err(format!("{text} is beyond the numbers that can be held; put it in quotes to mean the text"));
+        return Err(format!("{text} is out of the range of numbers; quote it to use it as text"));
     }
     Ok(Value::String(text.to_owned()))
 }

@@ -329,7 +329,7 @@ fn a_file_that_is_emptied_keeps_its_objects_until_it_is_deleted() {
         let reading = read_and_save(&mut manifests);
         assert_eq!(events(&reading), [""; 0], "{empty:?}");
         let problem = only(&reading.problems);
-        assert!(problem.message.contains("held 2 object(s)"), "{problem}");
+        assert!(problem.message.contains("contained 2 object(s)"), "{problem}");
     }
 
     // At a start the result is equal, from the data folder.

@@ -133,7 +133,8 @@ impl Eyes {
                     self.watched.insert(watch);
                 }
                 Err(error) => {
-                    tracing::warn!(path = %watch.0.display(), %error, "cannot be watched; looking each second");
+                    tracing::warn!(path = %watch.0.display(), %error, "cannot watch this path for changes; files are \
+                                                                       checked each second");
                     self.watcher = None;
                     return;
                 }

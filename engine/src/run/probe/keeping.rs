@@ -46,7 +46,7 @@ pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
         let mut asked = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-        tracing::info!(version = binary.version, "keeps probes");
+        tracing::info!(version = binary.version, "waiting for Holdfast to request a probe");
         tokio::select! {
             _ = asked.recv() => Ok(()),
             // Dropping this future drops the child, which kills the probe.
@@ -71,7 +71,7 @@ async fn keep_one(stream: UnixStream, folder: &Path, binary: &EnvoyBinary) {
     let mut process = match started {
         Ok(process) => process,
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "a probe cannot be started");
+            tracing::error!(error = format!("{error:#}"), "cannot start the probe");
             tell(&mut words, &Word::Failed(format!("{error:#}"))).await;
             return;
         }
@@ -90,6 +90,6 @@ async fn keep_one(stream: UnixStream, folder: &Path, binary: &EnvoyBinary) {
 async fn tell(words: &mut Words, word: &Word) {
     let Ok(line) = serde_json::to_string(word) else { return };
     if let Err(error) = words.say(&line).await {
-        tracing::debug!(%error, "the Holdfast that wanted a probe is gone");
+        tracing::debug!(%error, "Holdfast has closed the connection of the probe");
     }
 }

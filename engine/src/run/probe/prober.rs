@@ -177,7 +177,8 @@ impl Keeper {
                 Err(error) => {
                     tracing::error!(
                         error = format!("{error:#}"),
-                        "a probe cannot be started; nothing is tried for now"
+                        "cannot start the probe; until it runs, one Envoy of each fleet tries changed configuration \
+                         first"
                     );
                     self.show(ProbeState::Unavailable, None);
                     self.available.send_replace(None);
@@ -267,7 +268,7 @@ impl Keeper {
 
     /// Kills a lost probe.
     async fn lose(&mut self, lost: &Lost) {
-        tracing::warn!(?lost, "a probe was lost");
+        tracing::warn!(?lost, "the probe ended or does not answer; Holdfast starts another one");
         self.show(ProbeState::Starting, None);
         if let Some(session) = self.session.take() {
             session.kill(&self.folder).await;

@@ -56,10 +56,11 @@ impl Process {
         if let Some(stderr) = child.stderr.take() {
             tokio::spawn(log_lines::pass_on(teller, stderr));
         }
-        let identity = child.id().and_then(Identity::of).context("it ended at once")?;
+        let identity = child.id().and_then(Identity::of).context("the process ended immediately after its start")?;
         let record = Record { process: identity.clone(), start };
         if let Err(error) = record.write(folder) {
-            tracing::warn!(%error, "cannot write down that a probe runs; after a crash it would be left");
+            tracing::warn!(%error, "cannot record the process of the probe; after a crash of Holdfast the probe would \
+                                    keep running");
         }
         tracing::debug!(pid = identity.pid, "started a probe");
         Ok(Self { child, identity, version: binary.version.as_str().into() })

@@ -62,7 +62,7 @@ impl AggregatedDiscoveryService for Service {
         &self,
         _: Request<Streaming<DiscoveryRequest>>,
     ) -> Result<Response<Self::StreamAggregatedResourcesStream>, Status> {
-        Err(Status::unimplemented("the probe speaks the incremental variant"))
+        Err(Status::unimplemented("the probe supports only incremental (delta) xDS"))
     }
 
     async fn delta_aggregated_resources(
@@ -71,7 +71,7 @@ impl AggregatedDiscoveryService for Service {
     ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
         let (responses, receiver) = mpsc::channel(WAITING_MAX);
         let link = Link { requests: request.into_inner(), responses };
-        self.links.try_send(link).map_err(|_| Status::resource_exhausted("there is a stream already"))?;
+        self.links.try_send(link).map_err(|_| Status::resource_exhausted("another stream of the probe is open"))?;
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 }

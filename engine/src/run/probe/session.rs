@@ -79,7 +79,7 @@ impl Session {
     ) -> Result<(Link, DeltaDiscoveryRequest)> {
         let first = async {
             loop {
-                let mut link = links.recv().await.context("the probe's xDS server is gone")?;
+                let mut link = links.recv().await.context("the xDS server of the probe has ended")?;
                 // A stream with another node id is of an earlier probe.
                 if let Ok(Some(first)) = link.requests.message().await
                     && first.node.as_ref().is_some_and(|claimed| claimed.id == node)
@@ -89,18 +89,21 @@ impl Session {
             }
         };
         tokio::select! {
-            how = process.ended() => bail!("it ended at once ({how})"),
-            first = timeout(CONNECT_MAX, first) => first.context("it did not connect")?,
+            how = process.ended() => bail!("the probe ended immediately after its start ({how})"),
+            first = timeout(CONNECT_MAX, first) => first.context("the probe did not connect to Holdfast")?,
         }
     }
 
     async fn set_up(&mut self, first: DeltaDiscoveryRequest, patience: Duration) -> Result<()> {
         let mut nothing = Course::default();
-        ensure!(self.take_in(&first, &mut nothing, &mut Vec::new()).is_ok(), "it refused what it is set up with");
+        ensure!(
+            self.take_in(&first, &mut nothing, &mut Vec::new()).is_ok(),
+            "the probe refused its initial configuration"
+        );
         match self.converse(&mut nothing, patience, &mut Vec::new()).await {
             Ok(()) => Ok(()),
-            Err(Lost::Died(how)) => bail!("it ended while it was set up ({how})"),
-            Err(Lost::Silent) => bail!("it fell silent while it was set up"),
+            Err(Lost::Died(how)) => bail!("the probe ended during its setup ({how})"),
+            Err(Lost::Silent) => bail!("the probe stopped answering during its setup"),
         }
     }
 
@@ -141,7 +144,7 @@ impl Session {
                             deadline = Instant::now() + patience;
                         }
                     }
-                    Ok(None) => return Err(Lost::Died("it closed its stream".into())),
+                    Ok(None) => return Err(Lost::Died("the probe closed its stream".into())),
                     Err(status) => return Err(Lost::Died(status.message().to_owned())),
                 },
                 how = self.process.ended() => return Err(Lost::Died(how)),
@@ -151,7 +154,7 @@ impl Session {
                             permit.send(Ok(push.into()));
                         }
                     }
-                    Err(_) => return Err(Lost::Died("its stream is gone".into())),
+                    Err(_) => return Err(Lost::Died("the stream of the probe is closed".into())),
                 },
                 () = sleep_until(deadline) => return Err(Lost::Silent),
             }
@@ -170,7 +173,7 @@ impl Session {
                     Ok(_) => {}
                     Err(lost) => return lost,
                 },
-                Ok(None) => return Lost::Died("it closed its stream".into()),
+                Ok(None) => return Lost::Died("the probe closed its stream".into()),
                 Err(status) => return Lost::Died(status.message().to_owned()),
             }
         }
@@ -207,7 +210,10 @@ impl Session {
             let ended = course.answer(nonce, error, &mut self.nonces);
             let set_up = self.setup.answer(nonce, error.is_some());
             if set_up == Some(false) {
-                return Err(Lost::Died(format!("it refused what it is set up with: {}", scrub(error.unwrap_or("")))));
+                return Err(Lost::Died(format!(
+                    "the probe refused its initial configuration: {}",
+                    scrub(error.unwrap_or(""))
+                )));
             }
             is_awaited = ended.is_some() || set_up.is_some();
             tried.extend(ended);

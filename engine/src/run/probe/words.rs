@@ -68,6 +68,7 @@ pub(super) fn xds_socket(folder: &Path) -> Result<PathBuf> {
 }
 
 fn in_folder(folder: &Path, name: &str) -> Result<PathBuf> {
-    socket_path(&folder.join(name).to_string_lossy())
-        .map_err(|why| anyhow::anyhow!("{}: too long for the sockets in it: {why}", folder.display()))
+    socket_path(&folder.join(name).to_string_lossy()).map_err(|why| {
+        anyhow::anyhow!("{}: the path is too long for the unix sockets in this folder: {why}", folder.display())
+    })
 }

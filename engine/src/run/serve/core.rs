@@ -279,7 +279,10 @@ impl Core {
         if !self.health.objects.swap(true, Relaxed) {
             tracing::info!(files = reading.files, objects = reading.objects, "read all objects");
             if reading.objects == 0 {
-                tracing::warn!(from = reading.roots, "there is no object that Holdfast reads; waiting for some");
+                tracing::warn!(
+                    from = reading.roots,
+                    "found no object of a kind that Holdfast reads; waiting for objects"
+                );
             }
         }
     }
@@ -342,7 +345,10 @@ impl Core {
         let fallbacks = self.engine.fallbacks();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.engine.handle(events)));
         if outcome.is_err() {
-            tracing::error!(events = count, "the engine panicked; what was served before stays. Please report this");
+            tracing::error!(
+                events = count,
+                "the engine panicked; Envoys keep their configuration. Please report this bug"
+            );
         }
         let took = started.elapsed();
         if self.engine.fallbacks() != fallbacks {

@@ -52,7 +52,8 @@ pub fn open_store(
     let Opened { store, notices } = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            tracing::error!(%error, "there is no store: nothing is remembered beyond this run");
+            tracing::error!(%error, "cannot open the store: last valid versions are kept only until the end of this \
+                                     run");
             let learned = shared.and_then(|shared| shared.begin(&MemoryStore::default()).learned);
             let restored = learned.clone().unwrap_or_default();
             return Ok(Memory { persist: None, failure: Some(error.to_string()), restored, learned });
@@ -62,7 +63,7 @@ pub fn open_store(
     let (restored, more) = match (&learned, &mirror) {
         (Some(learned), Some(_)) => (learned.clone(), Vec::new()),
         _ => restore::restore(&store)
-            .unwrap_or_else(|error| (Restored::default(), vec![format!("what is stored cannot be read: {error}")])),
+            .unwrap_or_else(|error| (Restored::default(), vec![format!("its content cannot be read: {error}")])),
     };
     notices.into_iter().chain(more).for_each(|notice| tracing::warn!("store: {notice}"));
     let persist = Persist::start(store, metrics.fallback.commits()).context("cannot start")?;
@@ -105,7 +106,9 @@ pub async fn start_probe(args: &RunArgs, data: &DataDir, binary: Option<EnvoyBin
     let (prober, tried) = Prober::start(options)?;
     let mut is_there = prober.available();
     if tokio::time::timeout(PROBE_START_MAX, is_there.wait_for(Option::is_some)).await.is_err() {
-        tracing::warn!("the probe is not ready yet; until it is, one Envoy of a fleet tries what is new");
+        tracing::warn!(
+            "the probe is not ready yet; until it is ready, one Envoy of each fleet tries changed configuration first"
+        );
     }
     tokio::spawn(async move {
         loop {

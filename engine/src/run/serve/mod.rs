@@ -66,7 +66,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let path = args.data_dir.clone().map_or_else(data::default_path, Ok)?;
     let data = DataDir::open(&path)?;
     let settings = settings(&args)?;
-    let metrics = Arc::new(Metrics::new().context("cannot count")?);
+    let metrics = Arc::new(Metrics::new().context("cannot register the metrics")?);
     let mut replicas = replicas::of(&args, &objects, &data, &metrics)?;
     let shared = replicas.as_mut().map(|replicas| &mut replicas.shared);
     let Memory { persist, failure, restored, learned } = memory::open_store(&args, &data, &metrics, shared)?;
@@ -76,7 +76,8 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let (asker, questions) = Asker::new();
     let diagnostics = bind("--diagnostics-listen", args.diagnostics_listen.0).await?;
     if let Some(address) = args.diagnostics_listen.0.filter(|address| !address.ip().is_loopback()) {
-        tracing::warn!(%address, "--diagnostics-listen: others than this host's users can read the whole configuration");
+        tracing::warn!(%address, "--diagnostics-listen: any client that reaches this address can read the whole \
+                                  configuration");
     }
     let metrics_listener = bind("--metrics-listen", args.metrics_listen.0).await?;
     let fleets = Fleets::new();
@@ -84,7 +85,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let keeper = tokio::select! {
         keeper = keeper(&args, &data, xds.address()) => keeper?,
         signal = signals.next() => {
-            tracing::info!(signal, "ended before it had started");
+            tracing::info!(signal, "ended during the start");
             return Ok(());
         }
     };
@@ -172,12 +173,12 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
             None
         }
         outcome = &mut core => {
-            let error = outcome.err().map_or_else(|| anyhow::anyhow!("it stopped"), anyhow::Error::from);
+            let error = outcome.err().map_or_else(|| anyhow::anyhow!("it ended unexpectedly"), anyhow::Error::from);
             Some(error.context("the main loop failed"))
         }
         outcome = &mut xds => {
             let error = match outcome {
-                Ok(Ok(())) => anyhow::anyhow!("it stopped"),
+                Ok(Ok(())) => anyhow::anyhow!("it ended unexpectedly"),
                 Ok(Err(error)) => error.into(),
                 Err(error) => error.into(),
             };
@@ -190,7 +191,8 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     if !core.is_finished() {
         tokio::select! {
             _ = &mut core => {}
-            signal = signals.next() => tracing::warn!(signal, "ending at once; Envoys that still run are left to the next start"),
+            signal = signals.next() => tracing::warn!(signal, "ending immediately; the next start of Holdfast adopts \
+                                                               or ends Envoys that still run"),
         }
     }
     let _ = end_xds.send(true);
@@ -228,14 +230,20 @@ async fn ended(mut ending: watch::Receiver<bool>) {
 fn settings(args: &RunArgs) -> Result<Settings, Failure> {
     let in_cluster = args.manifests.is_empty() && args.envoys() == EnvoyMode::None;
     if args.provision.provision == Some(true) && !in_cluster {
-        return Err(Failure::usage("--provision: Envoys are made in a cluster, or managed here (--envoy), not both"));
+        return Err(Failure::usage(
+            "--provision needs an API server and --envoy none: Holdfast deploys Envoys in a cluster, or starts them \
+             on this host, not both",
+        ));
     }
     let provision = in_cluster && args.provision.provision.unwrap_or(args.listen_address.is_none());
     // Envoys in Pods have their own host, on which they may bind any port.
     let shared = args.listen_address.or((!in_cluster).then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
     let low_port_shift = shared.map_or(0, ports::low_port_shift);
     if low_port_shift != 0 {
-        tracing::info!("this process may not bind ports below 1024: they are shifted by {low_port_shift}");
+        tracing::info!(
+            "this process has no permission to bind ports below 1024: Envoy listens on these ports plus \
+             {low_port_shift}"
+        );
     }
     let mut settings = args.translation.settings()?;
     // Users with write access to EndpointSlices must not reach services on the loopback addresses of Envoy hosts.
@@ -252,9 +260,9 @@ fn settings(args: &RunArgs) -> Result<Settings, Failure> {
 /// Binds the address of a flag.
 async fn bind(flag: &str, address: Option<std::net::SocketAddr>) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = address else { return Ok(None) };
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("{flag} {address}: cannot listen there (choose another address, or none)"))?;
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("{flag} {address}: cannot listen on this address (choose another address, or none)")
+    })?;
     Ok(Some(listener))
 }
 
@@ -277,7 +285,7 @@ const IGNORED: [(&str, tokio::signal::unix::SignalKind, &str); 3] = [
         tokio::signal::unix::SignalKind::user_defined1(),
         "ignored: the log goes to standard error and is not reopened; holdfast status shows what is served",
     ),
-    ("SIGUSR2", tokio::signal::unix::SignalKind::user_defined2(), "ignored: it has no meaning here"),
+    ("SIGUSR2", tokio::signal::unix::SignalKind::user_defined2(), "ignored: Holdfast does not use this signal"),
 ];
 
 impl Signals {

@@ -56,7 +56,8 @@ impl News {
             let ReplacementView { gateway, object, section, cause, response, .. } = replacement;
             match response {
                 Some(response) => {
-                    tracing::warn!(%object, section, gateway, ?cause, "replaced: answers {response} in its place");
+                    tracing::warn!(%object, section, gateway, ?cause, "replaced by a direct response with status \
+                                                                       {response}");
                 }
                 None => tracing::warn!(%object, section, gateway, ?cause, "left out"),
             }
@@ -76,7 +77,8 @@ impl News {
             let key = format!("{gateway} {kind} {} {}", refusal.resource, refusal.version);
             if !self.refusals.contains(&key) && !now.contains(&key) {
                 let Refusal { resource, node, message, .. } = refusal;
-                tracing::warn!(gateway, kind, %resource, %node, "refused by an Envoy; what it has stays: {message}");
+                tracing::warn!(gateway, kind, %resource, %node, "refused by an Envoy, which keeps its previous \
+                                                                 configuration: {message}");
             }
             now.insert(key);
         }
@@ -89,7 +91,7 @@ impl News {
         let now: BTreeSet<String> =
             objections.iter().map(|(gateway, objection)| format!("{gateway}: {objection}")).collect();
         begun(&now, &self.objections, "objections", |objection| {
-            tracing::warn!("closed, since the fallback would not have been safe: {objection}");
+            tracing::warn!("closed, since a fallback would not be safe: {objection}");
         });
         over(&now, &self.objections, "objections", |objection| tracing::info!("no longer closed: {objection}"));
         self.objections = now;

@@ -76,7 +76,7 @@ impl Objects {
         ending: watch::Receiver<bool>,
     ) -> anyhow::Result<Option<Told>> {
         let Objects::Kubernetes(client) = self else { return Ok(None) };
-        let me = identity().context("there is no randomness")?;
+        let me = identity().context("the operating system returns no random bytes")?;
         let (namespace, name) = args.kubernetes.lease(client);
         let (denials, gauge) = (Denials::default(), metrics.leader.clone());
         let pulse = metrics.inputs.pulse(API_SERVER);

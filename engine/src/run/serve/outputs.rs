@@ -115,7 +115,9 @@ impl Outputs {
         let Some(persist) = &self.persist else { return };
         persist.commit(batch);
         if !persist.flush(STORED_WITHIN) {
-            tracing::debug!("verdicts are not on the disk yet; what rests on them is served all the same");
+            tracing::debug!(
+                "verdicts are not on the disk yet; configuration that depends on them is served nevertheless"
+            );
         }
     }
 
@@ -129,7 +131,7 @@ impl Outputs {
 
     /// Withdraws a Gateway that is gone.
     pub fn withdraw(&mut self, gateway: &Arc<str>) {
-        tracing::info!(%gateway, "the Gateway is gone");
+        tracing::info!(%gateway, "the Gateway is no longer served");
         self.fleets.withdraw(gateway);
         if let Some(keeper) = &mut self.keeper {
             keeper.end(gateway);
@@ -149,7 +151,7 @@ impl Outputs {
         if let Some(persist) = self.persist.take()
             && !persist.flush(STORED_AT_THE_END)
         {
-            tracing::warn!("not everything is on the disk");
+            tracing::warn!("the store does not have the last changes, since writing took too long");
         }
         if let Some(prober) = self.prober.take() {
             prober.end().await;

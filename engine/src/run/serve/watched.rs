@@ -56,7 +56,7 @@ impl Watched {
         let ledger = match read(&file) {
             Ok(ledger) => ledger,
             Err(error) => {
-                tracing::warn!(%error, file = %file.display(), "cannot read since when objects are at fault");
+                tracing::warn!(%error, file = %file.display(), "cannot read the start times of faults");
                 Ledger::default()
             }
         };
@@ -73,7 +73,7 @@ impl Watched {
         let Some(file) = &self.file else { return };
         let text = serde_json::to_vec(&*self.ledger).map_err(std::io::Error::from);
         if let Err(error) = text.and_then(|text| write_private(file, &text)) {
-            tracing::warn!(%error, file = %file.display(), "cannot store since when objects are at fault");
+            tracing::warn!(%error, file = %file.display(), "cannot save the start times of faults");
         }
     }
 

@@ -59,7 +59,7 @@ impl Shared {
             }
             Err(error) => {
                 self.metrics.failed();
-                tracing::warn!(%error, "what is shared cannot be read; beginning with what this replica has");
+                tracing::warn!(%error, "cannot read the shared store; starting with the store of this replica");
                 Begun::default()
             }
         }
@@ -110,14 +110,14 @@ fn work(
             Err(error) => {
                 shared.metrics.failed();
                 if away.is_none() {
-                    tracing::warn!(%error, "what replicas share cannot be reached, and is tried again");
+                    tracing::warn!(%error, "the shared store is unavailable; Holdfast tries again");
                 }
                 away = Some((away.unwrap_or(EVERY) * 2).min(AWAY_MAX));
                 continue;
             }
         };
         if away.take().is_some() {
-            tracing::info!("what replicas share is reached again");
+            tracing::info!("the shared store is available again");
         }
         turn.notices.iter().for_each(|notice| tracing::warn!("shared store: {notice}"));
         if let Some(persist) = persist {
@@ -125,7 +125,7 @@ fn work(
         }
         for event in &turn.events {
             if let Event::Role(role) = event {
-                tracing::info!(?role, "this replica has a role");
+                tracing::info!(?role, "the role of this replica has changed");
             }
         }
         if !turn.events.is_empty() && events.blocking_send(turn.events).is_err() {

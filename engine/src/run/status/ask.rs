@@ -28,7 +28,7 @@ async fn request(address: &str, page: &str) -> anyhow::Result<Bytes> {
     let request = Request::get(page).header(header::HOST, "localhost").body(Empty::<Bytes>::new())?;
     let answer = sender.send_request(request).await?;
     let status = answer.status();
-    ensure!(status == StatusCode::OK, "it answers {status}");
+    ensure!(status == StatusCode::OK, "the response has status {status}");
     let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
     Ok(body.map_err(|error| anyhow::anyhow!("the answer could not be read: {error}"))?.to_bytes())
 }

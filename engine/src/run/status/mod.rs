@@ -135,7 +135,7 @@ async fn show(args: &StatusArgs) -> Result<Shown, Failure> {
         if health.inputs.problems.is_empty() {
             return Err(Failure::usage(unknown));
         }
-        eprintln!("warning: {unknown}; what cannot be read may have some");
+        eprintln!("warning: {unknown}; the inputs that cannot be read may contain some");
     }
     health = part.of(health);
     let verdict = health.verdict;
@@ -171,7 +171,8 @@ fn parsed<T: serde::de::DeserializeOwned>(args: &StatusArgs, page: &str, body: &
 }
 
 fn cannot_tell(args: &StatusArgs, page: &str, error: &anyhow::Error) -> Failure {
-    let hint = "is Holdfast running, and is this its --diagnostics-listen? --diagnostics names another address";
+    let hint = "is Holdfast running, and is this the address of its --diagnostics-listen? Set another address with \
+                --diagnostics";
     Failure::CannotTell(format!("cannot read http://{}{page}: {error:#}; {hint}", args.diagnostics.0))
 }
 

@@ -26,7 +26,7 @@ fn what_is_healthy_takes_few_words() {
     let mut healthy = facts();
     healthy.gateways.clear();
     let text = text::format(&judge(&healthy), &Part::default(), ADDRESS, NOW, Style::Plain);
-    let expected = "Everything is served as it is desired.\nThere is no Gateway.\n\n\
+    let expected = "Everything is served as desired.\nThere is no Gateway.\n\n\
                     Objects come from manifests: read, 4 objects\n";
     assert_eq!(text, expected);
 }
@@ -127,11 +127,11 @@ fn a_name_of_which_nothing_is_known_is_a_mistake_and_a_known_one_is_named() {
     let both = of(Some("shop"), Some("infra/public"));
     assert_eq!(both.unknown(&health), None);
     let text = text::format(&both.of(health.clone()), &both, ADDRESS, NOW, Style::Plain);
-    let sentence = "Everything of namespace shop at Gateway infra/public is served as it is desired.\n";
+    let sentence = "Everything of namespace shop at Gateway infra/public is served as desired.\n";
     assert!(text.starts_with(sentence), "{text}");
     let namespace = of(Some("shop"), None);
     let text = text::format(&namespace.of(health.clone()), &namespace, ADDRESS, NOW, Style::Plain);
-    assert!(text.starts_with("Everything of namespace shop is served as it is desired.\n"), "{text}");
+    assert!(text.starts_with("Everything of namespace shop is served as desired.\n"), "{text}");
 
     let page = serde_json::to_string(&health).unwrap();
     let code = |namespace: &str, output| {

@@ -70,11 +70,11 @@ impl Page<'_> {
             return Ok(());
         }
         let head = match severity {
-            Severity::Outage => "OUTAGES: clients get errors, or reach nothing",
+            Severity::Outage => "OUTAGES: clients get errors or no connection",
             Severity::Degraded => {
-                "DEGRADED: clients are served, with something older than desired or not by every Envoy"
+                "DEGRADED: clients are served, but with an older version than desired, or not by every Envoy"
             }
-            Severity::Warning => "WARNINGS: mistakes that no client is known to notice",
+            Severity::Warning => "WARNINGS: mistakes without a known effect on clients",
         };
         writeln!(text, "\n{}", self.style.paint("1", head))?;
         for finding in findings.iter().take(SHOWN_MAX) {
@@ -140,10 +140,10 @@ impl Page<'_> {
         match (finding.served.is_empty(), severity) {
             (true, Severity::Outage) => writeln!(text, "  instead  it is not served"),
             (true, Severity::Warning) if finding.reason == "TargetNotFound" => {
-                writeln!(text, "  instead  it takes effect nowhere: what it was meant for is served without it")
+                writeln!(text, "  instead  the policy has no effect: its intended targets are served without it")
             }
             (true, Severity::Degraded) if finding.detected_by != Detected::Envoys => {
-                writeln!(text, "  instead  what Envoys acknowledged before stays")
+                writeln!(text, "  instead  the last acknowledged configuration stays")
             }
             _ => Ok(()),
         }
@@ -151,7 +151,7 @@ impl Page<'_> {
 
     fn inputs(&self, inputs: &Inputs, text: &mut String) -> std::fmt::Result {
         if !inputs.problems.is_empty() {
-            let head = "INPUTS: what cannot be read stays as it was read last";
+            let head = "INPUTS: an input that cannot be read keeps the content that was last read";
             writeln!(text, "\n{}", self.style.paint("1", head))?;
         }
         for InputProblem { of, reason, message, since, next } in inputs.problems.iter().take(SHOWN_MAX) {
@@ -209,7 +209,7 @@ fn gateways(health: &Health, text: &mut String) -> std::fmt::Result {
         let envoys = &gateway.envoys;
         let envoys = match (envoys.acknowledged + envoys.refused + envoys.pending, gateway.connected) {
             (0, 0) => "none connected".to_owned(),
-            (0, connected) => format!("{connected} connected, none of them known to have anything"),
+            (0, connected) => format!("{connected} connected, none has acknowledged a configuration yet"),
             _ => {
                 format!("{} acknowledged, {} refused, {} pending", envoys.acknowledged, envoys.refused, envoys.pending)
             }
@@ -236,7 +236,7 @@ fn gets(served: &Served) -> String {
     let section = if served.section.is_empty() { "it".to_owned() } else { plain(&served.section) };
     let what = match &served.gets {
         Gets::Status { status } => format!("{section} answers {status}"),
-        Gets::Share { status } => format!("a share of the requests to {section} is answered {status}"),
+        Gets::Share { status } => format!("a share of the requests to {section} gets status {status}"),
         Gets::Refused => format!("connections to {section} are refused"),
         Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
         Gets::Nothing => format!("{section} left out"),
@@ -250,7 +250,7 @@ fn gets(served: &Served) -> String {
             let of = name(of);
             format!("{section} is served with generation {generation} of {of}, last valid since {since}")
         }
-        Gets::AsBefore => "what Envoys acknowledged before stays".to_owned(),
+        Gets::AsBefore => "the last acknowledged configuration stays".to_owned(),
     };
     // A part that is served completely needs no list of requests.
     if served.gets.severity() != Severity::Outage || served.hosts.is_empty() {

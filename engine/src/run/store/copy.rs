@@ -48,7 +48,7 @@ impl Copy {
             }
             thread::sleep(PAUSE);
         }
-        Err(io::Error::new(ErrorKind::ResourceBusy, "it is written to without a pause: try again"))
+        Err(io::Error::new(ErrorKind::ResourceBusy, "a running Holdfast writes to it without a pause: try again"))
     }
 
     /// The path of the copy.
@@ -95,7 +95,7 @@ fn signature(folder: &Path) -> io::Result<Signature> {
                 signature.insert(path, (metadata.ino(), metadata.len(), changed));
             }
             if signature.len() + waiting.len() > FILES_MAX {
-                return Err(io::Error::other(format!("more than {FILES_MAX} files: this is no store")));
+                return Err(io::Error::other(format!("more than {FILES_MAX} files: this is not a store of Holdfast")));
             }
         }
     }

@@ -35,7 +35,7 @@ impl StoreKeyArgs {
         let mut bytes = Vec::new();
         file.take(KEY_FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
         let key = parse(&bytes);
-        key.map(Some).ok_or_else(|| wrong("not 32 bytes, as they are, in base64 or in hexadecimal".into()))
+        key.map(Some).ok_or_else(|| wrong("expected 32 bytes, raw, in base64 or in hexadecimal".into()))
     }
 }
 

@@ -31,10 +31,8 @@ pub enum StoreCommand {
     /// Show the contents of the store: scopes, versions of objects, verdicts; never the content of a Secret
     Inspect(inspect::InspectArgs),
     /// Read and verify the whole store
-    #[command(
-        long_about = "Read and verify everything that is stored.\n\nExit code 0: every record is valid. 1: a record is \
-                      damaged. 2: there is no store, or a running Holdfast uses it."
-    )]
+    #[command(long_about = "Read and verify the whole store.\n\nExit code 0: every record is valid. 1: a record is \
+                      damaged. 2: there is no store, or a running Holdfast uses it.")]
     Verify(verify::VerifyArgs),
 }
 

@@ -70,7 +70,7 @@ impl Past {
         let mut notices = survey.damage;
         if sealed > 0 {
             let why = if key.is_some() { "with another key" } else { "and there is no --store-key-file" };
-            notices.push(format!("{sealed} records are sealed {why}: they are treated as if they were not there"));
+            notices.push(format!("{sealed} records are sealed {why}: they are ignored"));
         }
         let opened = SledStore::open(&copy.path(), &Options { identity: own, key }).map_err(|error| wrong(&error))?;
         let (restored, more) = restore::restore(&opened.store).map_err(|error| wrong(&error))?;

@@ -13,7 +13,10 @@ pub fn restore(store: &impl LastValidStore) -> Result<(Restored, Vec<String>), S
     let (mut restored, mut notices) = (Restored::default(), Vec::new());
     for scope in store.scopes()? {
         if let Err(error) = scope_of(store, &scope, &mut restored) {
-            notices.push(format!("what is stored of {} and Envoy {} is left out: {error}", scope.gateway, scope.build));
+            notices.push(format!(
+                "the stored state of Gateway {} and Envoy {} cannot be read, and is ignored: {error}",
+                scope.gateway, scope.build
+            ));
         }
     }
     Ok((restored, notices))

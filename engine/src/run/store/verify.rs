@@ -29,11 +29,11 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let (records, generation) = (survey.records, survey.statistics.generation);
     let sealed = match survey.statistics.unreadable {
         0 => String::new(),
-        count => format!("; {count} are sealed and cannot be unsealed with the key at hand"),
+        count => format!("; {count} records are sealed and cannot be read without their key (--store-key-file)"),
     };
     if !survey.damage.is_empty() {
-        output::print(&format!("{folder}: damaged; {records} records of generation {generation} are sound{sealed}\n"))?;
+        output::print(&format!("{folder}: damaged; {records} records of generation {generation} are valid{sealed}\n"))?;
         return Ok(ExitCode::from(1));
     }
-    output::print(&format!("{folder}: sound; generation {generation}, {records} records{sealed}\n"))
+    output::print(&format!("{folder}: valid; generation {generation}, {records} records{sealed}\n"))
 }

@@ -116,7 +116,7 @@ impl XdsArgs {
         };
         let (Some(certificate), Some(key)) = (self.xds_tls_cert.clone(), self.xds_tls_key.clone()) else {
             if self.xds_tls_cert.is_some() || self.xds_tls_key.is_some() {
-                return wrong("--xds-tls-cert and --xds-tls-key go together");
+                return wrong("--xds-tls-cert and --xds-tls-key must be set together");
             }
             if self.xds_client_ca.is_some() || self.xds_token_audience.is_some() || self.xds_token_jwks.is_some() {
                 return wrong(
@@ -171,7 +171,7 @@ impl XdsArgs {
 pub fn trust_domain(text: &str) -> Result<String, String> {
     let is_legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'_');
     if text.is_empty() || text.len() > 253 || !text.bytes().all(is_legal) {
-        return Err("lower-case letters, digits, dots, dashes and underscores, at most 253".into());
+        return Err("expected at most 253 lower-case letters, digits, dots, dashes and underscores".into());
     }
     Ok(text.to_owned())
 }

@@ -85,11 +85,11 @@ impl CredentialArgs {
         let Some(folder) = &self.xds_credentials else {
             return match (self.print, &self.xds_server_name) {
                 (Printed::Bootstrap, None) => Ok(None),
-                _ => Err(Failure::usage("--xds-server-name and --print sds-... belong to --xds-credentials")),
+                _ => Err(Failure::usage("--xds-server-name and --print sds-... need --xds-credentials")),
             };
         };
         let Target::Tcp(host, _) = xds else {
-            return Err(Failure::usage("--xds-credentials: over a unix socket there is no TLS"));
+            return Err(Failure::usage("--xds-credentials: a unix socket does not use TLS; set --xds HOST:PORT"));
         };
         if !folder.is_absolute() {
             return Err(Failure::usage("--xds-credentials: the path must be absolute, as the Envoy sees it"));

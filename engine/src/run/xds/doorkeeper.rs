@@ -34,7 +34,8 @@ impl Keeper {
     fn by_certificate(&self, chain: &[CertificateDer<'static>], now: u64) -> Result<Option<Proof>, NotAdmitted> {
         let Some((own, others)) = chain.split_first() else { return Ok(None) };
         let clients = self.clients.borrow().clone();
-        let verifier = clients.ok_or_else(|| refused("certificates are not taken"))?;
+        let verifier =
+            clients.ok_or_else(|| refused("client certificates are not accepted, since --xds-client-ca is not set"))?;
         let time = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now));
         verifier.verify_client_cert(own, others, time).map_err(|error| refused(&error))?;
         certificate::proof(own, &self.trust_domain).map(Some).map_err(|error| refused(&error))
@@ -42,9 +43,12 @@ impl Keeper {
 
     fn by_token(&self, token: Option<&str>, now: u64) -> Result<Option<Proof>, NotAdmitted> {
         let Some(token) = token else { return Ok(None) };
-        let (rules, keys) = self.tokens.as_ref().ok_or_else(|| refused("tokens are not taken"))?;
+        let (rules, keys) = self
+            .tokens
+            .as_ref()
+            .ok_or_else(|| refused("tokens are not accepted, since --xds-token-audience is not set"))?;
         let keys = keys.borrow().clone();
-        let keys = keys.at(now).ok_or_else(|| refused("the keys of tokens are not known"))?;
+        let keys = keys.at(now).ok_or_else(|| refused("the keys that verify tokens are not known"))?;
         token::proof(token, keys, rules, now).map(Some).map_err(|error| refused(&error))
     }
 
@@ -52,11 +56,11 @@ impl Keeper {
         let proofs = (self.by_certificate(shown.chain, now)?, self.by_token(shown.token, now)?);
         let proof = match proofs {
             (Some(one), Some(other)) if one.gateway != other.gateway => {
-                return Err(refused("certificate and token are of two Gateways"));
+                return Err(refused("certificate and token belong to different Gateways"));
             }
             (Some(one), Some(other)) => Proof { until: one.until.min(other.until), ..one },
             (Some(proof), None) | (None, Some(proof)) => proof,
-            (None, None) => return Err(refused("neither a certificate nor a token was shown")),
+            (None, None) => return Err(refused("the client presented neither a certificate nor a token")),
         };
         Ok(Admitted { fleet: proof.gateway, until: proof.until })
     }
@@ -64,7 +68,9 @@ impl Keeper {
 
 impl Doorkeeper for Keeper {
     fn admit(&self, shown: &Shown<'_>) -> Result<Admitted, NotAdmitted> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| refused("the clock is wrong"))?;
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_err(|_| refused("the clock of this host is wrong: it is before 1970"))?;
         self.decide(shown, now.as_secs())
     }
 }

@@ -90,7 +90,10 @@ impl<S: KeySource> Follower<S> {
             (Ok(known), _) => known,
             (Err(error), None) => return Err(error.context("--xds-token-jwks")),
             (Err(error), Some((path, age_max))) => {
-                tracing::warn!(error = format!("{error:#}"), "the keys of tokens cannot be fetched; trying again");
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "cannot fetch the keys that verify tokens; Holdfast tries again"
+                );
                 restore(path, *age_max).unwrap_or_default()
             }
         };
@@ -108,12 +111,12 @@ impl<S: KeySource> Follower<S> {
                     Ok(known) => drop(sender.send_replace(known)),
                     Err(error) if is_news => tracing::error!(
                         error = format!("{error:#}"),
-                        "the keys of tokens cannot be used; it goes on with those it has"
+                        "cannot use the new keys that verify tokens; the previous keys stay in use"
                     ),
                     Err(_) => {}
                 }
                 if is_news && fetched.is_ok() {
-                    tracing::info!("the keys of tokens have changed");
+                    tracing::info!("the keys that verify tokens have changed");
                 }
                 seen = fetched;
             }
@@ -127,7 +130,7 @@ impl<S: KeySource> Follower<S> {
         let Some((path, age_max)) = &self.kept else { return Ok(KnownKeys::new(keys, None)) };
         let now = now();
         if let Err(error) = keep(path, now, bytes) {
-            tracing::warn!(error = format!("{error:#}"), "the keys of tokens cannot be kept for the next start");
+            tracing::warn!(error = format!("{error:#}"), "cannot save the keys that verify tokens for the next start");
         }
         Ok(KnownKeys::new(keys, Some(now + age_max.as_secs())))
     }

@@ -70,12 +70,12 @@ pub(super) fn follow(files: Files) -> Result<(TlsSource, watch::Receiver<Clients
                     verifier.send_replace(clients);
                     tls.send_replace(configuration);
                     tracing::info!(
-                        "the certificates of the xDS server have changed; new connections are given the new ones"
+                        "the certificates of the xDS server have changed; new connections use the new certificates"
                     );
                 }
                 Err(error) => tracing::error!(
                     error = format!("{error:#}"),
-                    "the changed certificates of the xDS server cannot be used; it goes on with those it has"
+                    "cannot use the changed certificates of the xDS server; the previous certificates stay in use"
                 ),
             }
             seen = read;
@@ -98,7 +98,7 @@ impl Files {
         let chain = certificates(&contents.certificate).context("--xds-tls-cert")?;
         // The parse error is dropped, since it could contain parts of the key.
         let key = PrivateKeyDer::from_pem_slice(&contents.key).ok();
-        let key = key.context("--xds-tls-key: the file holds no private key in PEM")?;
+        let key = key.context("--xds-tls-key: the file contains no private key in PEM")?;
         let clients = match &contents.client_ca {
             Some(bundle) => {
                 let authorities = certificates(bundle).context("--xds-client-ca")?;
@@ -115,8 +115,8 @@ impl Files {
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(CERTIFICATES_MAX + 1).collect();
     match all {
-        Ok(all) if all.is_empty() => bail!("the file holds no certificate in PEM"),
-        Ok(all) if all.len() > CERTIFICATES_MAX => bail!("the file holds more than {CERTIFICATES_MAX} certificates"),
+        Ok(all) if all.is_empty() => bail!("the file contains no certificate in PEM"),
+        Ok(all) if all.len() > CERTIFICATES_MAX => bail!("the file contains more than {CERTIFICATES_MAX} certificates"),
         Ok(all) => Ok(all),
         Err(_) => bail!("the file cannot be read as PEM"),
     }

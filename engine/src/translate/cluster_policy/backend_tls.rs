@@ -27,7 +27,7 @@ pub(super) fn read(
 ) -> Option<UpstreamTls> {
     let written = &spec.validation;
     if let Some(name) = spec.options.iter().flat_map(|options| options.keys()).next() {
-        notes.unsupported(format!("spec.options.{name}"), "no options are known");
+        notes.unsupported(format!("spec.options.{name}"), "Holdfast has no TLS options");
     }
     if let Err(fault) = check::host::precise_hostname(&written.hostname) {
         notes.invalid("spec.validation.hostname", fault);
@@ -38,7 +38,7 @@ pub(super) fn read(
     let field = "spec.validation.wellKnownCACertificates";
     match (references.is_empty(), well_known) {
         (true, Some("System")) | (false, None) => {}
-        (true, Some(other)) => notes.invalid(field, format!("{other:?} is not known; System is")),
+        (true, Some(other)) => notes.invalid(field, format!("{other:?} is not supported: use System")),
         (true, None) => {
             notes.invalid("spec.validation", "one of caCertificateRefs and wellKnownCACertificates must be set");
         }
@@ -96,7 +96,7 @@ fn bundle(
         let field = at("spec.validation.caCertificateRefs", index);
         if !reference.group.is_empty() || !["ConfigMap", "Secret"].contains(&&*reference.kind) {
             let message = format!(
-                "authorities come from ConfigMaps and Secrets, not from {}/{}",
+                "caCertificateRefs must reference ConfigMaps or Secrets, not {}/{}",
                 reference.group, reference.kind
             );
             notes.missing(field, INVALID_KIND, message);

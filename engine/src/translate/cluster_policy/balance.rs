@@ -30,7 +30,7 @@ pub(super) fn read(written: &written::LoadBalancer, notes: &mut Notes) -> Option
     }
     // The endpoints of a backend are one locality, which gets all requests with and without locality weights.
     if let Some(other) = written.locality_type.as_deref().filter(|kind| *kind != "WeightedLb") {
-        notes.invalid(format!("{FIELD}.localityType"), format!("{other:?} is not WeightedLb"));
+        notes.invalid(format!("{FIELD}.localityType"), format!("{other:?} is not supported: use WeightedLb"));
     }
     let chosen = [
         written.least_request.as_ref().map(|least| least_request(least, notes)),
@@ -70,7 +70,7 @@ fn ring_hash(written: &written::RingHash, notes: &mut Notes) -> Choice {
     let mut size = |below: &str, value: Option<i64>| {
         let size = u64::try_from(value?).ok().filter(|size| (1..=RING_MAX).contains(size));
         if size.is_none() {
-            notes.invalid(format!("{field}.{below}"), format!("the size of a ring goes from 1 to {RING_MAX}"));
+            notes.invalid(format!("{field}.{below}"), format!("must be between 1 and {RING_MAX}"));
         }
         size
     };
@@ -93,7 +93,7 @@ fn slow_start(field: &str, written: Option<&written::SlowStart>, notes: &mut Not
     let aggression = text.parse::<f64>().ok().filter(|value| AGGRESSION.contains(value));
     if aggression.is_none() {
         let (from, to) = (AGGRESSION.start(), AGGRESSION.end());
-        notes.invalid(format!("{field}.aggression"), format!("{text:?} is no number from {from} to {to}"));
+        notes.invalid(format!("{field}.aggression"), format!("{text:?} is not a number between {from} and {to}"));
     }
     let weight = notes.number(&format!("{field}.minWeightPercent"), written.min_weight_percent, 0, 100);
     // A window of zero is an error, since the slow start would have no effect.
@@ -145,7 +145,7 @@ fn cookie(field: &str, written: &written::HashedCookie, notes: &mut Notes) -> Co
     }
     let path = notes.text(&format!("{field}.path"), written.path.as_ref());
     if path.contains(';') {
-        notes.invalid(format!("{field}.path"), "the path of a cookie has no ';'");
+        notes.invalid(format!("{field}.path"), "the path of a cookie must not contain ';'");
     }
     let same_site = written.same_site.clone();
     if let Some(other) = same_site.as_deref().filter(|value| !["Strict", "Lax", "None"].contains(value)) {

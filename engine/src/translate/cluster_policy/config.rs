@@ -10,7 +10,7 @@ use crate::features::upstream::{Configured, Keepalive, Lookups, ProxyProtocol};
 
 /// Checks that no target names a section: these policies apply to backends as a whole.
 pub(super) fn targets(targets: &Targets, notes: &mut Notes) {
-    let message = "a BackendConfigPolicy holds for all ports, so that no section can be named";
+    let message = "a BackendConfigPolicy applies to all ports of a backend: sectionName must not be set";
     for (index, _) in targets.references.iter().filter(|(_, target)| target.section_name.is_some()) {
         notes.invalid(format!("{}.sectionName", at("spec.targetRefs", *index)), message);
     }

@@ -24,10 +24,11 @@ const ENTRY_BYTES_MAX: usize = 4096;
 /// Digits of an account number.
 const ACCOUNT_DIGITS: usize = 12;
 /// Why the proxy's own identity is never used.
-const OWN_IDENTITY: &str = "functions would be called as the proxy itself, which serves others too; name a Secret";
+const OWN_IDENTITY: &str = "without a Secret, functions would be called with the identity of the proxy, which serves \
+                            other teams as well; set secretRef";
 /// Why the proxy assumes no role.
-const OWN_ROLES: &str = "the proxy would take on the role as itself, and its roles serve others too; name a Secret with a \
-                         key of the role";
+const OWN_ROLES: &str = "the role would be assumed with the identity of the proxy, which serves other teams as well; \
+                         set secretRef to a Secret with an access key";
 
 /// Reads a function, and whether it is called over TLS.
 pub(super) fn read(
@@ -102,7 +103,7 @@ fn arn(aws: &Aws, lambda: &Lambda, region: &str, notes: &mut Notes) -> String {
         (None, account) => ("spec.aws.accountId", account.as_deref().unwrap_or_default()),
     };
     if account.len() != ACCOUNT_DIGITS || !account.bytes().all(|byte| byte.is_ascii_digit()) {
-        notes.invalid(field, format!("an account is a number of {ACCOUNT_DIGITS} digits"));
+        notes.invalid(field, format!("must be an AWS account ID of {ACCOUNT_DIGITS} digits"));
     }
     format!("arn:{}:lambda:{region}:{account}:function:{name}:{version}", partition(region).0)
 }
@@ -144,7 +145,7 @@ fn endpoint(
         None => (authority, Some(if tls { 443 } else { 80 })),
     };
     let (Some(port), false) = (port, authority.contains(['/', '?', '#', '@'])) else {
-        notes.invalid(field, "must be the address of a server: a host, and a port where it is not the usual one");
+        notes.invalid(field, "must be a URL with a host and an optional port, without a path");
         return None;
     };
     let host = hosts::host(field, &Host { host: host.into(), port }, loopback, notes)?;
@@ -168,7 +169,7 @@ fn call_key(
         return None;
     }
     let (Some("Secret"), Some(reference)) = (auth.kind.as_deref(), &auth.secret_ref) else {
-        notes.invalid("spec.aws.auth", "type must be Secret, and secretRef be set");
+        notes.invalid("spec.aws.auth", "type must be Secret, and secretRef must be set");
         return None;
     };
     let field = "spec.aws.auth.secretRef";
@@ -193,7 +194,10 @@ fn call_key(
         };
         let text = text.filter(usable);
         if text.is_none() {
-            let message = format!("Secret {} has no entry {name} that is a word of ASCII", secret.namespaced_name());
+            let message = format!(
+                "Secret {} has no usable entry {name}: its value must be visible ASCII characters without spaces",
+                secret.namespaced_name()
+            );
             notes.missing(field, "SecretEntryNotFound", message);
         }
         text

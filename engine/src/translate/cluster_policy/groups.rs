@@ -45,7 +45,10 @@ pub(super) fn read(
             let member = ObjectKey::new(GROUP, "Backend", &*key.namespace, &*reference.name);
             let Some((own, protocol)) = self::member(&field, &member, behalf, reader, notes) else { continue };
             if *spoken.get_or_insert(protocol) != protocol {
-                notes.invalid(&field, "all of them must be spoken to in one protocol, see their appProtocol");
+                notes.invalid(
+                    &field,
+                    "all Backends of the priority groups must have the same protocol: see their appProtocol",
+                );
             }
             // A host in several groups belongs to the first one: Envoy accepts each host once.
             let fresh = own.groups.iter().flatten().filter(|host| known.insert((*host).clone()));
@@ -81,14 +84,18 @@ fn member(
         _ => None,
     };
     let Some(fixed) = fixed else {
-        notes.unsupported(field, format!("Backend {name} has no hosts of its own: only static ones can be in a group"));
+        notes.unsupported(
+            field,
+            format!("Backend {name} is not a static Backend: only static Backends can be in a priority group"),
+        );
         return None;
     };
     // The group would use the hosts without the settings of the policy.
     let policies = reader.attached(member, &object.metadata.labels);
     if let Some(policy) = policies.keys().find(|policy| is_policy(policy)) {
         let message = format!(
-            "{} {} is attached to Backend {name}, and cannot hold for one Backend of a group: attach it to the group",
+            "{} {} is attached to Backend {name}, and cannot apply to a single Backend of a priority group: attach \
+             the policy to the Backend with the priority groups",
             policy.kind,
             policy.namespaced_name()
         );

@@ -65,11 +65,14 @@ pub(super) fn host(field: &str, written: &Host, allow_loopback: bool, notes: &mu
         },
         Err(_) => match check::host::precise_hostname(&text) {
             Ok(()) if !allow_loopback && (text == "localhost" || text.ends_with(".localhost")) => {
-                notes.invalid(field, "it names the proxy's own host");
+                notes.invalid(field, "localhost is the proxy's own host, and cannot be a backend");
                 None
             }
             Ok(()) if is_number(&text) => {
-                notes.invalid(field, format!("{text:?} is a number, which some would take for an address"));
+                notes.invalid(
+                    field,
+                    format!("{text:?} ends in a number, so that resolvers may interpret it as an IP address"),
+                );
                 None
             }
             Ok(()) => Some(NamedHost::Name(text.into())),

@@ -64,7 +64,10 @@ fn window(field: &str, written: Option<&Quantity>, notes: &mut Notes) -> Option<
     let bytes = Buffer::read(&text).map(|buffer| buffer.bytes).filter(|bytes| WINDOWS.contains(bytes));
     if bytes.is_none() {
         let (from, to) = (WINDOWS.start(), WINDOWS.end());
-        notes.invalid(field, format!("{text:?} is no window: it goes from {from} to {to} bytes, as in 64Ki"));
+        notes.invalid(
+            field,
+            format!("{text:?} is not a valid window size: it must be between {from} and {to} bytes, such as 64Ki"),
+        );
     }
     bytes
 }

@@ -75,7 +75,7 @@ impl Notes {
 
     /// Adds a finding: a field is not supported.
     pub(super) fn unsupported(&mut self, field: impl Into<String>, why: impl Display) {
-        self.note(Class::Invalid, field, "Unsupported", format!("this cannot be served: {why}"));
+        self.note(Class::Invalid, field, "Unsupported", format!("this is not supported: {why}"));
     }
 
     /// Adds a finding: a referenced object is missing or unusable.
@@ -115,7 +115,7 @@ impl Notes {
         let value = value?;
         let number = u32::try_from(value).ok().filter(|number| (from..=to).contains(number));
         if number.is_none() {
-            self.invalid(field, format!("{value} is out of range: it goes from {from} to {to}"));
+            self.invalid(field, format!("{value} is out of range: it must be between {from} and {to}"));
         }
         number
     }

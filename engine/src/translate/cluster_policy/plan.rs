@@ -109,7 +109,7 @@ fn may_target(group: &str, kind: &str) -> bool {
 }
 
 fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
-    format!("a {} cannot be attached to objects of kind {group}/{kind}, so that it holds nowhere", key.kind)
+    format!("a {} cannot be attached to objects of kind {group}/{kind}, so that this target is ignored", key.kind)
 }
 
 fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reader: &mut Reader<'_>) -> Option<String> {
@@ -147,7 +147,7 @@ fn conflicted(
             }
             if reader.object(&other).is_some_and(|object| object.age() < own) {
                 let message = format!(
-                    "{} {} comes before it at {} {}",
+                    "{} {} has precedence over this policy at {} {}",
                     other.kind,
                     other.namespaced_name(),
                     named.kind,

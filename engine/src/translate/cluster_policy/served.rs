@@ -63,7 +63,7 @@ pub(super) fn read(
         return None;
     }
     if backend.gcp.is_some() {
-        let why = "tokens of GCP are made from the identity of the proxy, which serves others too";
+        let why = "GCP tokens are issued for the identity of the proxy, which serves other teams as well";
         notes.unsupported("spec.gcp", why);
         return None;
     }
@@ -103,11 +103,14 @@ impl Served {
         match self {
             Served::Hosts(hosts, _) => hosts.fits(upstream, checks_by_name),
             Served::Anywhere(_) if !are_requests => {
-                Err("spec.dynamicForwardProxy: only requests of clients can choose where they go".into())
+                Err("spec.dynamicForwardProxy: a dynamic forward proxy can serve only requests of clients through a \
+                     route"
+                    .into())
             }
             Served::Anywhere(_) => Anywhere::fits(upstream),
             Served::Function(..) if !are_requests || protocol != Protocol::Http1 => {
-                Err("spec.aws.lambda: only requests of clients, and no gRPC calls, can become calls of a function"
+                Err("spec.aws.lambda: a function can be called only for HTTP requests of clients through a route, not \
+                     for gRPC calls"
                     .into())
             }
             Served::Function(function, _) => function.hosts.fits(upstream, checks_by_name),

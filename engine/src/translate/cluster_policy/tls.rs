@@ -45,7 +45,8 @@ pub(super) fn read(
         (None, None, Some("System"), false) => (Some(Trust::System), None),
         (None, None, None, true) => (None, None),
         (None, None, Some(other), false) => {
-            notes.invalid(format!("{FIELD}.wellKnownCACertificates"), format!("{other:?} is not known; System is"));
+            notes
+                .invalid(format!("{FIELD}.wellKnownCACertificates"), format!("{other:?} is not supported: use System"));
             return None;
         }
         (None, Some(_), None, false) => return None,
@@ -56,7 +57,7 @@ pub(super) fn read(
         }
     };
     if trust.is_none() && !names.is_empty() {
-        let message = "nothing is verified with insecureSkipVerify";
+        let message = "must not be set together with insecureSkipVerify, which disables the verification";
         notes.invalid(format!("{FIELD}.verifySubjectAltNames"), message);
     }
     if let Some(sni) = &written.sni
@@ -96,7 +97,11 @@ fn of_secret(
     let trust = match authorities::of(&secret, behalf, reader) {
         Ok(authorities) => Some(Trust::Bundle { from: vec![secret.clone()], authorities }),
         Err(why) => {
-            notes.missing(&field, "InvalidCACertificateRef", format!("{why}; it does not identify the backend"));
+            notes.missing(
+                &field,
+                "InvalidCACertificateRef",
+                format!("{why}; the certificate of the backend cannot be verified without it"),
+            );
             None
         }
     };

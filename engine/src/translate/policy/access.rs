@@ -70,12 +70,15 @@ fn acl(written: &WrittenAcl, reading: &mut Reading<'_, '_>) -> Option<Acl> {
         let checked = check::header::value(&name).err();
         flaws.extend(checked.map(|fault| Flaw::new(format!("rules[{index}].name"), fault)));
         if cidrs.is_empty() {
-            flaws.push(Flaw::new(format!("rules[{index}].cidrs"), "must name a range"));
+            flaws.push(Flaw::new(format!("rules[{index}].cidrs"), "must have at least one address range"));
         }
         for (place, text) in cidrs.iter().enumerate() {
             let field = format!("rules[{index}].cidrs[{place}]");
             let Some(range) = IpRange::read(false, text).filter(has_no_host_bits) else {
-                flaws.push(Flaw::new(field, format!("{text:?} is neither an address nor the first one of a range")));
+                flaws.push(Flaw::new(
+                    field,
+                    format!("{text:?} is neither an IP address nor a CIDR range without host bits"),
+                ));
                 continue;
             };
             let same = |known: &&Entry| (known.address, known.length) == (range.address, range.length);
@@ -182,7 +185,7 @@ fn api_key_auth(written: &WrittenKeys, reading: &mut Reading<'_, '_>) -> Option<
             let core = reference.group.as_deref().unwrap_or_default().is_empty()
                 && reference.kind.as_deref().unwrap_or("Secret") == "Secret";
             if !core {
-                reading.invalid(field, "keys come from Secrets");
+                reading.invalid(field, "must reference a Secret");
                 return None;
             }
             let secret = reading.secret(field, reference.namespace.as_deref(), &reference.name)?;
@@ -191,7 +194,7 @@ fn api_key_auth(written: &WrittenKeys, reading: &mut Reading<'_, '_>) -> Option<
         (None, Some(selector), None) => {
             let field = "spec.apiKeyAuth.secretSelector";
             if selector.match_labels.is_empty() {
-                reading.invalid(field, "matchLabels must name a label: no label would select every Secret");
+                reading.invalid(field, "matchLabels must not be empty: it would select every Secret of the namespace");
                 return None;
             }
             for (_, secret) in reading.secrets_by(&selector.match_labels) {
@@ -233,7 +236,7 @@ fn keys(
     for (client, content) in data {
         let key = std::str::from_utf8(content).ok().filter(|key| !key.is_empty() && !key.contains(char::is_control));
         let Some(key) = key else {
-            reading.invalid(field, format!("entry {client}: a key is text of one line, without a line break"));
+            reading.invalid(field, format!("entry {client}: a key must be one line of text, without a line break"));
             usable = false;
             continue;
         };

@@ -154,8 +154,8 @@ impl<'l> Notes<'l> {
             };
             let ListenerPlan { name, declared_port, .. } = said.listener;
             let message = format!(
-                "{field} does not hold for listener {name}: it shares {shared} with the other listeners of port \
-                 {declared_port}, which have another value"
+                "{field} is not applied to listener {name}: the listener shares {shared} with the other listeners of \
+                 port {declared_port}, which have another value"
             );
             if said.parts.get(field).is_some_and(Part::guards) {
                 self.closings.push((said.listener, policy.policy().clone(), Class::Conflict, message.clone()));

@@ -37,7 +37,7 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
     let (key, extension) = extensions::extension("extProc", reference, reading)?;
     let mut used = Used { key: &key, field: "extProc", reading };
     let Some(written) = &extension.ext_proc else {
-        used.misused("extProc", "must be set for a policy's extProc");
+        used.misused("extProc", "must be set if extProc of a policy references the extension");
         return None;
     };
     let ExtProcProvider { grpc_service: Some(grpc), fail_open, allow_processing_mode_override, .. } = written else {
@@ -49,7 +49,7 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
         None | Some("FromResponse" | "Retain") => {}
         Some("Clear") => {
             let message =
-                "cannot be served: a request that changes its route would not meet the filters of the new one";
+                "is not supported: a request that is routed again would bypass the filters that protect the new route";
             used.wrong("extProc.routeCacheAction", message);
             return None;
         }

@@ -30,7 +30,7 @@ const LOGOUT_PATH: &str = "/logout";
 /// Timeout for fetching keys.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Message about endpoints that are not specified.
-const WRITE_OUT: &str = "must be set: what issuerURI publishes is not looked up";
+const WRITE_OUT: &str = "must be set: Holdfast does not discover endpoints from issuerURI";
 
 pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     let Some(written) = &spec.oauth2 else { return };
@@ -49,7 +49,7 @@ fn login(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<OAut
     let (key, extension) = extensions::extension("oauth2", reference, reading)?;
     let mut used = Used { key: &key, field: "oauth2", reading };
     let Some(written) = &extension.oauth2 else {
-        used.misused("oauth2", "must be set for a policy's oauth2");
+        used.misused("oauth2", "must be set if oauth2 of a policy references the extension");
         return None;
     };
     let endpoints = [
@@ -129,7 +129,8 @@ fn secret(name: &str, used: &mut Used<'_, '_, '_>) -> Option<ClientSecret> {
     let text = std::str::from_utf8(&content).ok().filter(|text| !text.is_empty() && !text.contains(char::is_control));
     if text.is_none_or(|text| text.len() > SECRET_BYTES_MAX) {
         let message = format!(
-            "Secret {}, entry {SECRET_KEY}: a client's secret is text of one line, without a line break, of at most \
+            "Secret {}, entry {SECRET_KEY}: the client secret must be one line of text, without a line break, of at \
+             most \
              {SECRET_BYTES_MAX} bytes",
             key.namespaced_name()
         );
@@ -212,7 +213,7 @@ fn tokens(written: &Written, cookies: &Cookies, used: &mut Used<'_, '_, '_>) -> 
         let Some(token) = token else { continue };
         let field = format!("oauth2.jwt.{name}");
         if has_none {
-            used.wrong(&field, "cannot be verified where its cookie is disabled");
+            used.wrong(&field, "cannot be verified, since the cookie of the token is disabled");
             return None;
         }
         let Some(uri) = &jwt.jwks_uri else {
@@ -271,22 +272,24 @@ fn verified(name: &str, token: &OAuth2Token, cookie: &str, keys: Keys, used: &mu
 /// Returns the path of a redirect URI in which Envoy substitutes commands; or a message.
 fn path_of(uri: &str) -> Result<String, String> {
     if uri.len() > crate::features::oauth2::TEXT_BYTES_MAX || !uri.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("must be an address of visible ASCII characters".into());
+        return Err("must be a URL of visible ASCII characters".into());
     }
     // Substituted text contains no path and none of the separators that are searched for here.
     let mut plain = String::new();
     let mut rest = uri;
     while let Some((before, after)) = rest.split_once('%') {
-        let Some((command, tail)) = after.split_once('%') else { return Err("has a single percent sign".into()) };
+        let Some((command, tail)) = after.split_once('%') else {
+            return Err("has a percent sign that is not part of a command such as %REQ(name)%".into());
+        };
         if !is_filled_in(command) {
-            return Err(format!("%{command}% is nothing that Envoy fills in here: it fills in %REQ(name)%"));
+            return Err(format!("%{command}% is not a command that Envoy substitutes here: use %REQ(name)%"));
         }
         plain.push_str(before);
         plain.push('x');
         rest = tail;
     }
     plain.push_str(rest);
-    let wrong = || "must be an address with a path, as in https://shop.example.com/oauth2/redirect".to_owned();
+    let wrong = || "must be a URL with a path, such as https://shop.example.com/oauth2/redirect".to_owned();
     let (scheme, rest) = plain.split_once("://").ok_or_else(wrong)?;
     let (host, path) = rest.split_once('/').ok_or_else(wrong)?;
     let usable = !host.is_empty() && ["http", "https", "x"].contains(&scheme) && !path.contains(['?', '#']);

@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::translate::narrow;
 
 /// Suffix of messages about invalid parts that protect no request.
-const LEFT_OUT: &str = "; it is left out, and everything else of the object is enforced";
+const LEFT_OUT: &str = "; this setting is left out, and all other settings of the object are enforced";
 
 /// A policy while it is read.
 pub(super) struct Reading<'r, 'a> {
@@ -95,7 +95,9 @@ impl<'r, 'a> Reading<'r, 'a> {
 
     /// Reports a field below `spec` that is not supported. The targets of the policy are closed.
     pub(super) fn unsupported(&mut self, field: impl std::fmt::Display) {
-        let message = format!("{field} cannot be served by this version of Holdfast; what the policy is for is closed");
+        let message = format!(
+            "{field} is not supported by this version of Holdfast; requests that the policy applies to are refused"
+        );
         self.fault(Class::Invalid, format!("spec.{field}"), "Unsupported", message);
     }
 

@@ -78,7 +78,12 @@ impl Attached<'_> {
                 match reader.object(&key).map(|found| &found.body) {
                     Some(Body::DirectResponse(written)) => match answer(written) {
                         Ok(_) if rule.answer.is_some() => {
-                            wrong(Class::Invalid, "Invalid", "is the second answer of the rule", &mut rule);
+                            wrong(
+                                Class::Invalid,
+                                "Invalid",
+                                "is the second DirectResponse of the rule; a rule can have only one",
+                                &mut rule,
+                            );
                         }
                         Ok(response) => rule.answer = Some((key, response)),
                         Err(message) => {

@@ -48,7 +48,7 @@ pub(super) fn read(
         };
         let value = std::str::from_utf8(content).ok().filter(|value| check::header::value(value).is_ok());
         let Some(value) = value else {
-            let message = format!("entry {name}: the value of a header is text of one line, without a line break");
+            let message = format!("entry {name}: the value of a header must be one line of text, without a line break");
             reading.invalid(&below, message);
             continue;
         };

@@ -26,7 +26,9 @@ pub(super) fn buffer(written: &written::Buffer, reading: &mut Reading<'_, '_>) {
                 Quantity::Text(text) => text.to_string(),
             };
             let Some(buffer) = Buffer::read(&text) else {
-                let message = format!("{text:?} is no size: it is a number of bytes above 0 and below 4Gi, as in 64Ki");
+                let message = format!(
+                    "{text:?} is not a valid size: it must be a number of bytes above 0 and below 4Gi, such as 64Ki"
+                );
                 return reading.invalid("spec.buffer.maxRequestSize", message);
             };
             Setting::Buffer(buffer)
@@ -107,7 +109,7 @@ pub(super) fn fault_injection(written: &written::FaultInjection, reading: &mut R
             },
             (None, Some(status)) => match u32::try_from(status) {
                 Ok(status @ 0..=16) => Some(Abort::Grpc(status)),
-                _ => return reading.invalid("spec.faultInjection.abort.grpcStatus", "goes from 0 to 16"),
+                _ => return reading.invalid("spec.faultInjection.abort.grpcStatus", "must be between 0 and 16"),
             },
             _ => return reading.invalid("spec.faultInjection.abort", "one of httpStatus and grpcStatus must be set"),
         };
@@ -197,7 +199,7 @@ pub(super) fn attributes(
                 }
             },
             _ => {
-                reading.invalid(format!("spec.{field}"), "must have one source, with a name that can be one");
+                reading.invalid(format!("spec.{field}"), "must have exactly one source, with a valid name");
                 continue;
             }
         };

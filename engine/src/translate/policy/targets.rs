@@ -57,7 +57,7 @@ pub(super) fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
 }
 
 fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
-    format!("a {} cannot be attached to objects of kind {group}/{kind}, so that it holds nowhere", key.kind)
+    format!("a {} cannot be attached to objects of kind {group}/{kind}, so that this target is ignored", key.kind)
 }
 
 fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut Reading<'_, '_>) -> Option<String> {

@@ -108,7 +108,7 @@ fn only_for(field: &str, kinds: &[&str], targets: &Targets, reading: &mut Readin
     let references = targets.references.iter().map(|(_, target)| &*target.kind);
     let mut all = references.chain(targets.selectors.iter().map(|(_, target)| &*target.kind));
     if let Some(other) = all.find(|kind| !kinds.contains(kind)) {
-        let message = format!("{field} is for {} only, not for a {other}", kinds.join(" and "));
+        let message = format!("{field} is supported for {} only, not for a {other}", kinds.join(" and "));
         reading.invalid(format!("spec.{field}"), message);
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn number(field: &str, value: i64, least: u32, reading: &mut Reading<
     match u32::try_from(value) {
         Ok(number) if number >= least => number,
         _ => {
-            reading.invalid(format!("spec.{field}"), format!("{value} is out of range: it is at least {least}"));
+            reading.invalid(format!("spec.{field}"), format!("{value} is out of range: it must be at least {least}"));
             least
         }
     }
@@ -145,7 +145,7 @@ pub(super) fn number(field: &str, value: i64, least: u32, reading: &mut Reading<
 pub(super) fn percent(field: &str, value: Option<i64>, default: Percent, reading: &mut Reading<'_, '_>) -> Percent {
     let Some(value) = value else { return default };
     Percent::new(value).unwrap_or_else(|| {
-        reading.invalid(format!("spec.{field}"), format!("{value} is no share: it goes from 0 to 100"));
+        reading.invalid(format!("spec.{field}"), format!("{value} is not a percentage between 0 and 100"));
         default
     })
 }
@@ -160,11 +160,14 @@ fn timeouts(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
 fn retry(written: &written::Retry, spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     let (on, statuses) = (written.retry_on.as_deref().unwrap_or_default(), written.status_codes.as_deref());
     for (index, condition) in on.iter().enumerate().filter(|(_, condition)| !RETRY_ON.contains(&&***condition)) {
-        reading.invalid(format!("spec.retry.retryOn[{index}]"), format!("{condition:?} is no condition"));
+        reading.invalid(
+            format!("spec.retry.retryOn[{index}]"),
+            format!("{condition:?} is not a retry condition of Envoy"),
+        );
     }
     let statuses = statuses.unwrap_or_default();
     for (index, status) in statuses.iter().enumerate().filter(|(_, status)| !RETRIABLE.contains(*status)) {
-        reading.invalid(format!("spec.retry.statusCodes[{index}]"), format!("{status} does not go from 400 to 599"));
+        reading.invalid(format!("spec.retry.statusCodes[{index}]"), format!("{status} is not between 400 and 599"));
     }
     if on.is_empty() && statuses.is_empty() {
         reading.invalid("spec.retry", "one of retryOn and statusCodes must be set");
@@ -195,7 +198,7 @@ fn cors(written: &written::Cors, reading: &mut Reading<'_, '_>) {
     let age = written.max_age.unwrap_or_else(|| MAX_AGE_DEFAULT.into());
     let max_age = u32::try_from(age).ok().filter(|_| age >= MAX_AGE_MIN);
     if max_age.is_none() {
-        reading.invalid("spec.cors.maxAge", format!("maxAge is {age}; it is at least {MAX_AGE_MIN}"));
+        reading.invalid("spec.cors.maxAge", format!("maxAge is {age}; it must be at least {MAX_AGE_MIN}"));
     }
     let cors = Cors {
         origins: written.allow_origins.clone().unwrap_or_default(),
@@ -235,7 +238,7 @@ fn mirroring(written: &written::RequestMirror, reading: &mut Reading<'_, '_>) {
     if let Some(host) = &written.host_rewrite_literal
         && (host.is_empty() || check::header::value(host).is_err())
     {
-        reading.invalid("spec.requestMirror.hostRewriteLiteral", "this cannot be the host of a request");
+        reading.invalid("spec.requestMirror.hostRewriteLiteral", "this is not a valid Host header");
     }
     let plain_host = written.disable_shadow_host_suffix_append.unwrap_or(false);
     let host = written.host_rewrite_literal.clone();
@@ -246,7 +249,7 @@ fn internal_redirect(written: &written::InternalRedirect, reading: &mut Reading<
     let codes = written.redirect_response_codes.as_deref().unwrap_or_default();
     for (index, code) in codes.iter().enumerate().filter(|(_, code)| !REDIRECTS.contains(code)) {
         let field = format!("spec.internalRedirect.redirectResponseCodes[{index}]");
-        reading.invalid(field, format!("{code} is no redirect that can be followed"));
+        reading.invalid(field, format!("{code} is not a redirect status that Envoy can follow"));
     }
     let mut copied = Vec::new();
     for (index, name) in written.response_headers_to_copy.iter().flatten().enumerate() {
@@ -285,11 +288,11 @@ fn url_rewrite(written: &written::UrlRewrite, reading: &mut Reading<'_, '_>) {
 fn stat_prefix(prefix: &Arc<str>, reading: &mut Reading<'_, '_>) -> Option<Piece> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "_%.-{} ".contains(c);
     if prefix.is_empty() || prefix.chars().count() > STAT_PREFIX_CHARS_MAX || !prefix.chars().all(legal) {
-        reading.invalid("spec.statPrefix", "is made of letters, digits, _, %, ., - and names in {{ }}");
+        reading.invalid("spec.statPrefix", "must consist of letters, digits, _, %, ., - and placeholders in {{ }}");
         return None;
     }
     if super::route::filled(prefix, &|_| Some(String::new())).is_none() {
-        let message = "in {{ }} there can be route_name, route_namespace and rule_name";
+        let message = "a placeholder in {{ }} must be route_name, route_namespace or rule_name";
         reading.invalid("spec.statPrefix", message);
     }
     Some(Piece::StatPrefix(prefix.clone()))

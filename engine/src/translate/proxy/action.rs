@@ -293,7 +293,7 @@ fn guards(
     };
     let secure = ext_auth.is_some() || jwt.is_some();
     if secure && route.permit_insecure == Some(true) {
-        let message = "permitInsecure has no effect: authorization and tokens are served with TLS only";
+        let message = "permitInsecure has no effect: authorization and JWT verification require TLS";
         context.warn("permitInsecure", "SpecError", "IgnoredField", message);
     }
     Ok(Guards { ext_auth, jwt, rate_limit, ..Guards::default() })
@@ -310,8 +310,9 @@ fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Ar
             let rendered = match &context.leaf.conditions.path {
                 Path::Exact(text) | Path::Regex(text) | Path::Prefix(text) => text.clone(),
             };
-            let message =
-                format!("no prefix replacement is for the rendered prefix {rendered:?}, which stays as it is");
+            let message = format!(
+                "no entry of replacePrefix matches the rendered prefix {rendered:?}, so that the path is not rewritten"
+            );
             context.warn(field, "PrefixReplaceError", "NoMatchingPrefix", &message);
             Ok(None)
         }

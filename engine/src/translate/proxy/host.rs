@@ -86,7 +86,7 @@ pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: 
             }
         }
         None => {
-            let message = "spec.virtualhost could not be read; the host stays closed";
+            let message = "spec.virtualhost could not be decoded; requests to the host are refused";
             let field = "spec.virtualhost";
             claim.findings.push(Finding::error(key, field, "VirtualHostError", NOT_READABLE, message));
             // It is unknown whether TLS was configured: TLS connections to the host are refused.

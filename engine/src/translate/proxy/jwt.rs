@@ -256,7 +256,7 @@ fn address(uri: &str, allow_loopback: bool) -> Result<Address, Fault> {
     let fault = |why: &str| Fault::Uri(why.to_owned());
     let graphic = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'\\' | b'^' | b'`');
     if uri.len() > URI_BYTES_MAX || !uri.bytes().all(graphic) {
-        return Err(fault("it is too long, or has characters that no address has"));
+        return Err(fault("it is too long, or has characters that are not allowed in a URL"));
     }
     let (scheme, rest) = uri.split_once("://").unwrap_or(("", uri));
     let https = match &*scheme.to_ascii_lowercase() {
@@ -284,7 +284,7 @@ fn address(uri: &str, allow_loopback: bool) -> Result<Address, Fault> {
         Err(_) => {
             check::host::precise_hostname(&host).map_err(|why| Fault::Uri(why.to_string()))?;
             if !allow_loopback && (host == "localhost" || host.ends_with(".localhost")) {
-                return Err(fault("it names the proxy's own host"));
+                return Err(fault("localhost is the proxy's own host, and cannot be a backend"));
             }
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn read(
     };
     let descriptors = descriptors.iter().map(descriptor).collect::<Result<Vec<_>, _>>().map_err(invalid)?;
     if descriptors.is_empty() {
-        return Err(invalid("there is no descriptor to count requests by".into()));
+        return Err(invalid("descriptors is empty, so that no request would be counted".into()));
     }
     let service = service(owner, section, settings, reader)?;
     let limit = GlobalLimit { service, descriptors };

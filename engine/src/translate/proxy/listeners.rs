@@ -113,7 +113,11 @@ fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
         listener.stream = tls.stream.as_ref().and_then(|stream| stream.to.clone());
         listener.to_nameless = seat.nameless.is_some() && tls.is_served_to_nameless();
         if !tls.is_served() {
-            listener.reject(Standing::Closed, "Invalid", "the host has no TLS that can be served: see its HTTPProxy");
+            listener.reject(
+                Standing::Closed,
+                "Invalid",
+                "the TLS settings of the host cannot be served: see the status of its HTTPProxy",
+            );
         }
         listeners.push(listener);
     }
@@ -138,7 +142,7 @@ fn nameless(hosts: &[Arc<HostClaim>]) -> Option<ListenerPlan> {
     listener.certificates = served.first().and_then(|tls| tls.fallback.clone()).into_iter().collect();
     listener.broken_certificates = broken.into_iter().collect();
     if served.is_empty() {
-        listener.reject(Standing::Closed, "Invalid", "the certificate for clients that name no host cannot be used");
+        listener.reject(Standing::Closed, "Invalid", "the fallback certificate for clients without SNI cannot be used");
     }
     Some(listener)
 }
@@ -215,7 +219,12 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         proxies: true,
         standing: Standing::Serving,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
-        conflicted: Condition::new("Conflicted", false, "NoConflicts", "no other listener claims the same"),
+        conflicted: Condition::new(
+            "Conflicted",
+            false,
+            "NoConflicts",
+            "no other listener claims the same port, protocol and hostname",
+        ),
         resolved_refs: Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
     }
 }

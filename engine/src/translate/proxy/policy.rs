@@ -228,7 +228,7 @@ pub(super) fn retry(written: Option<&RetryPolicy>) -> Result<Option<Retry>, Stri
     let is_word =
         |on: &Arc<str>| !on.is_empty() && on.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     if let Some(wrong) = written_on.iter().find(|on| !is_word(on)) {
-        return Err(format!("retryOn: {wrong:?} is no condition"));
+        return Err(format!("retryOn: {wrong:?} is not a retry condition of Envoy"));
     }
     let on = if written_on.is_empty() { "5xx".to_owned() } else { written_on.join(",") };
     let statuses = written.retriable_status_codes.as_deref().unwrap_or_default();
@@ -296,7 +296,7 @@ pub(super) fn balance(written: Option<&LoadBalancerPolicy>) -> (Balance, Vec<Has
 pub(super) fn internal_redirect(written: Option<&InternalRedirectPolicy>) -> Result<Option<InternalRedirect>, String> {
     let Some(written) = written else { return Ok(None) };
     let max = written.max_internal_redirects.map(|max| u32::try_from(max).map_err(|_| max)).transpose();
-    let max = max.map_err(|max| format!("maxInternalRedirects {max} is no number of redirects"))?;
+    let max = max.map_err(|max| format!("maxInternalRedirects {max} is out of range"))?;
     let statuses = written.redirect_response_codes.as_deref().unwrap_or_default().iter().map(|status| {
         let known = u32::try_from(*status).ok().filter(|status| [301, 302, 303, 307, 308].contains(status));
         known.ok_or_else(|| format!("redirect status {status} is none of 301, 302, 303, 307 and 308"))

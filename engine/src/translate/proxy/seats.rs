@@ -78,7 +78,7 @@ pub(super) fn find(
         seated.findings.push(found.of_class(class));
     };
     let Some(plan) = reader.plan(gateway) else {
-        told(Class::Referential, format!("Gateway {} is not there, or is not served", gateway.namespaced_name()));
+        told(Class::Referential, format!("Gateway {} does not exist, or is not served", gateway.namespaced_name()));
         return seated;
     };
     let mut found = |https: bool| {
@@ -98,7 +98,7 @@ pub(super) fn find(
         && let Some(owner) = rest(plan, secure.port)
     {
         let message = format!(
-            "listener {} of Gateway {} has the clients that name no host: the fallback certificate has no effect",
+            "listener {} of Gateway {} serves the clients without SNI: the fallback certificate has no effect",
             owner.name, plan.name
         );
         let field = "spec.virtualhost.tls.enableFallbackCertificate";
@@ -182,7 +182,8 @@ fn listener<'a>(
     // Two filter chains of one port must not match the same host.
     if https && nearest.host() == *host {
         let message = format!(
-            "listener {listener} of Gateway {name} is for {domain:?} and nothing else, with a certificate of its own"
+            "listener {listener} of Gateway {name} serves only host {domain:?}, with its own certificate, and cannot \
+             serve an HTTPProxy for this host"
         );
         return Err((Class::Conflict, message));
     }

@@ -99,7 +99,8 @@ pub(super) fn find(
     }
     found.backends.retain(|backend| backend.weight > 0);
     if found.backends.is_empty() {
-        let message = missing.unwrap_or_else(|| "there is no Service that could answer".to_owned());
+        let message =
+            missing.unwrap_or_else(|| "all Services of the route are mirrors, so that no Service responds".to_owned());
         return Err(Trouble::NoService(message.into()));
     }
     let sum = check::number::weight_sum(found.backends.iter().map(|backend| backend.weight));
@@ -261,7 +262,7 @@ pub(super) fn backend(asked: &Asked<'_>, reader: &mut Reader<'_>) -> Result<(Bac
         Unusable::Wrong { below: "validation", kind, reason, class, message }
     })?;
     let idle = validation.is_some() && !tls;
-    let warning = idle.then_some("validation has no effect on a Service that is not spoken to over TLS");
+    let warning = idle.then_some("validation has no effect: the connection to the Service does not use TLS");
     let slow_start = match upstream::slow_start(service.slow_start_policy.as_ref()) {
         Ok(slow_start) => slow_start,
         Err(why) => {

@@ -76,8 +76,8 @@ fn guard(key: &ObjectKey, host: &VirtualHost, findings: &mut Vec<Finding>) -> Op
     };
     if let Some(what) = what {
         let message = format!(
-            "Spec.TCPProxy: {what} looks at requests, which connections that are passed on as they are do not show; \
-             they are refused"
+            "Spec.TCPProxy: {what} requires HTTP requests, and cannot apply to TCP connections; connections to the \
+             host are refused"
         );
         findings.push(Finding::error(key, "spec.tcpproxy", PROXY, "NotServed", message));
         return None;

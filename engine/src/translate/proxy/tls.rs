@@ -124,7 +124,8 @@ pub(super) fn claim(
             notes.close("secretName", "TLSConfigNotValid", Class::Invalid, message);
         }
         (true, None) if proxy.tcp_proxy.is_none() => {
-            let message = "Spec.VirtualHost.TLS passthrough has no tcpproxy to go with it: connections are refused";
+            let message =
+                "Spec.VirtualHost.TLS passthrough requires Spec.TCPProxy: connections to the host are refused";
             let (field, reason) = ("spec.virtualhost.tls.passthrough", "TLSConfigNotValid");
             notes.told.push(Finding::warning(key, field, "TLSError", reason, message));
         }

@@ -39,7 +39,9 @@ pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<Healt
     let expected = ranges.iter().map(|range| {
         let status = |status: i64| u16::try_from(status).ok().filter(|status| (100..=600).contains(status));
         let both = status(range.start).zip(status(range.end)).filter(|(start, end)| start < end);
-        both.ok_or_else(|| format!("expectedStatuses: {} to {} is no range of statuses", range.start, range.end))
+        both.ok_or_else(|| {
+            format!("expectedStatuses: {} to {} is not a range of HTTP statuses", range.start, range.end)
+        })
     });
     let asked = Asked { path: written.path.clone(), host: host.into(), expected: expected.collect::<Result<_, _>>()? };
     checked(written, Some(asked)).map(Some)

@@ -119,23 +119,23 @@ pub(in crate::translate) fn settle(plan: &mut GatewayPlan, parent_is_served: boo
     for (key, set) in plan.sets.iter_mut().filter(|(_, set)| set.joins) {
         let [good, bad] = names.remove(key).unwrap_or_default();
         if !parent_is_served {
-            let message = format!("Gateway {} is not accepted, and serves nothing", plan.name);
+            let message = format!("Gateway {} is not accepted, so that its listeners are not served", plan.name);
             plan.faults.push(Fault::new(key, Class::Referential, "spec.parentRef", "ParentNotAccepted", message));
         }
         set.accepted = match (good.is_empty(), bad.is_empty()) {
             _ if !parent_is_served => {
-                let message = format!("Gateway {} is not accepted, and serves nothing", plan.name);
+                let message = format!("Gateway {} is not accepted, so that its listeners are not served", plan.name);
                 Condition::new("Accepted", false, "ParentNotAccepted", message)
             }
             (false, true) => Condition::new("Accepted", true, "Accepted", "the listeners are served"),
             (true, true) => Condition::new("Accepted", false, "ListenersNotValid", "there is no listener"),
             (true, false) => {
-                let message = format!("no listener is served, of: {}", bad.join(", "));
+                let message = format!("none of these listeners is served: {}", bad.join(", "));
                 Condition::new("Accepted", false, "ListenersNotValid", message)
             }
             (false, false) => {
                 let (good, bad) = (good.join(", "), bad.join(", "));
-                let message = format!("these listeners are served: {good}; these are not: {bad}");
+                let message = format!("served listeners: {good}; listeners that are not served: {bad}");
                 Condition::new("Accepted", true, "ListenersNotValid", message)
             }
         };

@@ -44,14 +44,18 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
     let Some(gateway) = set.gateway(key) else {
         let group = set.parent.group.as_deref().unwrap_or(GROUP);
         let kind = set.parent.kind.as_deref().unwrap_or("Gateway");
-        claim.faults.push(fault(Class::Ignored, "NotServed", format!("parents of kind {group}/{kind} are not served")));
+        claim.faults.push(fault(
+            Class::Ignored,
+            "NotServed",
+            format!("parentRefs of kind {group}/{kind} are not supported"),
+        ));
         return Some(claim);
     };
     reader.edge(key, "", &gateway, Role::Attaches);
     let why = match gateway::whose(&gateway, settings, reader) {
         Some(Owner::Us) => None,
         Some(Owner::Another) => return Some(claim),
-        Some(Owner::Nobody) => Some("has a class that does not exist"),
+        Some(Owner::Nobody) => Some("references a GatewayClass that does not exist"),
         None => Some("does not exist"),
     };
     if let Some(why) = why {
@@ -65,7 +69,7 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
         claim.listeners.push(plan);
     }
     if set.listeners.is_empty() {
-        let message = "a ListenerSet needs a listener";
+        let message = "a ListenerSet must have at least one listener";
         claim.faults.push(Fault::new(key, Class::Invalid, "spec.listeners", "NoListeners", message));
     }
     for (policy, _, section) in holding::of_set(key, &object.metadata.labels, reader) {

@@ -70,7 +70,7 @@ async fn a_probe_of_another_container(world: World) -> Result<()> {
 
     // `holdfast probe` dies, and is started again.
     drop(kept);
-    holdfast.comes_to_say(&["a probe cannot be started"]).await?;
+    holdfast.comes_to_say(&["cannot start the probe"]).await?;
     ensure!(probes(&folder).is_empty(), "its Envoy outlives it");
     let _kept = keeper(&world, &folder)?;
     has_a_new_probe(&folder, &holdfast, 3).await?;

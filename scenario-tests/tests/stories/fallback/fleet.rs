@@ -230,13 +230,13 @@ async fn a_silent_envoy_keeps_nobody_else_from_being_served(world: World) -> Res
     // An Envoy other than the canary that does not answer is reported as well.
     two.freeze();
     world.route("cart", &good("/cart", "cart-1"))?;
-    says(&["Envoy two is connected and has not answered", "\"verdict\":\"degraded\""]).await?;
+    says(&["Envoy two is connected, but has not answered", "\"verdict\":\"degraded\""]).await?;
     two.thaw();
     says(&[]).await?;
     one.freeze();
     world.route("cart", &good("/cart", "cart-2"))?;
     tokio::time::sleep(SILENCE).await;
-    says(&["Envoy one is connected and has not answered"]).await?;
+    says(&["Envoy one is connected, but has not answered"]).await?;
     world.route("other", &good("/other", "other-2"))?;
     // A connection to the silent Envoy would block, so the other Envoy's config dump is used.
     until("the Envoy that is well has the newest", || async {

@@ -129,7 +129,7 @@ async fn killed(
         }
         let said = holdfast.said();
         options = holdfast.kill()?;
-        for word in ["there is no store", "cannot be read", "damage", "panicked"] {
+        for word in ["cannot open the store", "cannot be read", "damage", "panicked"] {
             ensure!(!said.contains(word), "start {round}: it says {word:?}:\n{said}");
         }
     }
@@ -211,7 +211,10 @@ async fn with_a_full_disk(world: World) -> Result<()> {
         async move {
             written?;
             tokio::time::sleep(Duration::from_millis(100)).await;
-            ensure!(said.contains("cannot be stored") || said.contains("nothing can be stored"), "it has room");
+            ensure!(
+                said.contains("cannot store last valid versions") || said.contains("nothing can be stored"),
+                "it has room"
+            );
             Ok(())
         }
     })

@@ -301,7 +301,7 @@ async fn requests_are_written_down_and_traced(world: World) -> Result<()> {
     world.delete("service-default-collector.yaml")?;
     until("the policy tells", || async {
         let faults = holdfast.diagnostics("/debug/faults").await?.to_string();
-        ensure!(faults.contains("it receives nothing"), "{faults}");
+        ensure!(faults.contains("the collector receives no data"), "{faults}");
         Ok(())
     })
     .await?;

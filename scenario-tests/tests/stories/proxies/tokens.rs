@@ -113,7 +113,7 @@ async fn keys_in_a_secret(world: World) -> Result<()> {
     world.write("keys.yaml", keys_secret(&private))?;
     until("it is told of", || async {
         let statuses = served.holdfast.diagnostics("/debug/statuses").await?.to_string();
-        ensure!(statuses.contains("holds a private or secret key"), "{statuses}");
+        ensure!(statuses.contains("contains a private or symmetric key"), "{statuses}");
         ensure!(!statuses.contains("c2VjcmV0LWtleQ"), "the key is shown");
         Ok(())
     })

@@ -19,7 +19,9 @@ pub(in super::super) fn wrong(
 ) -> Option<String> {
     let Some(host) = host else {
         let is_set = world.settings.proxies.fallback_certificate.as_ref() == Some(secret);
-        return (!is_set).then(|| format!("Secret {} is not for clients that name no host", secret.namespaced_name()));
+        return (!is_set).then(|| {
+            format!("Secret {} is not the fallback certificate for clients without SNI", secret.namespaced_name())
+        });
     };
     let mut why = format!("no HTTPProxy names Secret {} for host {host:?} today", secret.namespaced_name());
     for root in world.translator.roots_of_host(host) {

@@ -159,7 +159,7 @@ impl Demand<'_> {
     fn lacking(&self, route: &Route, then: Entry<'_>) -> Option<String> {
         let (wanted, then) = match (self.written, then) {
             (Entry::None, _) => (&Written::default(), None),
-            (Entry::Unknown, _) | (_, Entry::Unknown) => return Some("what cannot be read".into()),
+            (Entry::Unknown, _) | (_, Entry::Unknown) => return Some("settings that cannot be decoded".into()),
             (Entry::Known(wanted), Entry::Known(then)) => (wanted, Some(then)),
             (Entry::Known(wanted), Entry::None) => (wanted, None),
         };
@@ -187,11 +187,11 @@ impl Demand<'_> {
             ip_deny_policy,
         } = wanted;
         if direct_response_policy.is_some() {
-            return Some("the answer".into());
+            return Some("the direct response".into());
         }
         let upgrades = |route: &Written| route.enable_websockets == Some(true);
         if then.is_some_and(upgrades) && *enable_websockets != Some(true) {
-            return Some("the refusal of web sockets".into());
+            return Some("the refusal of WebSocket upgrades".into());
         }
         let own = addresses(ip_allow_policy, ip_deny_policy);
         let expected = if own == Addresses::Everybody { &self.host.addresses } else { &own };
@@ -201,7 +201,7 @@ impl Demand<'_> {
             Addresses::Unknown => false,
         };
         if !filtered {
-            return Some("the filter of addresses".into());
+            return Some("the IP address filter".into());
         }
         if matches!(self.wanted.action, Action::Forward(_)) && self.wanted.guards != route.guards {
             return Some("the authorization, tokens or shared limits".into());

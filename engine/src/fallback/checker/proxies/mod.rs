@@ -60,7 +60,7 @@ pub(super) fn compare(
     let mut found = BTreeSet::new();
     let Some(proxy) = self::proxy(root, today) else {
         if plan.routes.iter().any(|rendered| is_open(&rendered.route)) {
-            found.insert(Objection::whole(root, About::Existence, "it was deleted, and would come back"));
+            found.insert(Objection::whole(root, About::Existence, "it was deleted, and would be served again"));
         }
         return found;
     };
@@ -73,7 +73,7 @@ pub(super) fn compare(
         let section = || Node::section(route.key.clone(), route.section.clone());
         match included.prefixes(&route.key) {
             _ if !today.exists(&route.key) => {
-                let why = "it was deleted, and would come back";
+                let why = "it was deleted, and would be served again";
                 found.insert(Objection::whole(&route.key, About::Existence, why));
             }
             None => {

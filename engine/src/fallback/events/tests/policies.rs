@@ -46,9 +46,9 @@ fn a_gateway_that_a_policy_closes_for_want_of_a_secret() {
     check(
         &teller.apply(USERS),
         &[
-            "Normal Recovered TrafficPolicy/guard: it is current again",
-            "Normal Recovered Gateway/public: it is current again",
-            "Normal Recovered HTTPRoute/cart: it is current again",
+            "Normal Recovered TrafficPolicy/guard: the object is served as desired again",
+            "Normal Recovered Gateway/public: the object is served as desired again",
+            "Normal Recovered HTTPRoute/cart: the object is served as desired again",
             "Normal ConfigurationSucceeded controller, Gateway/public: successfully applied configuration to infra/public",
         ],
     );
@@ -67,8 +67,8 @@ fn a_policy_that_envoy_refuses_is_told_and_not_the_route_below() {
     check(
         &told,
         &[
-            "Normal Recovered TrafficPolicy/guard: it is current again",
-            "Normal Recovered HTTPRoute/cart: it is current again",
+            "Normal Recovered TrafficPolicy/guard: the object is served as desired again",
+            "Normal Recovered HTTPRoute/cart: the object is served as desired again",
             "Normal ConfigurationSucceeded controller, Gateway/public: successfully applied configuration to infra/public",
         ],
     );

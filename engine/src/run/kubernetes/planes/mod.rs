@@ -104,7 +104,10 @@ impl Plan {
             }
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(error = format!("{error:#}"), "Envoys are left with the authorities they have")
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "cannot read the certificate authorities of the xDS server; Envoys keep the previous ones"
+                )
             }
         }
     }
@@ -132,6 +135,10 @@ fn read(path: &Path) -> anyhow::Result<String> {
     let named = || format!("--provision-xds-authorities {}: cannot be read", path.display());
     let mut text = String::new();
     File::open(path).and_then(|file| file.take(AUTHORITIES_BYTES_MAX).read_to_string(&mut text)).with_context(named)?;
-    anyhow::ensure!(text.contains("-----BEGIN CERTIFICATE-----"), "{}: there is no certificate", path.display());
+    anyhow::ensure!(
+        text.contains("-----BEGIN CERTIFICATE-----"),
+        "{}: the file contains no certificate in PEM",
+        path.display()
+    );
     Ok(text)
 }

@@ -108,7 +108,8 @@ impl Owned {
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(kind = kind.kind, %error, "what was made for Gateways cannot be watched now");
+                    tracing::debug!(kind = kind.kind, %error, "cannot watch the objects that Holdfast created for \
+                                                               Gateways; Holdfast tries again");
                     continue;
                 }
             }

@@ -80,7 +80,7 @@ impl Writer {
             well &= standing.trouble.is_none();
             if self.told.get(&plane.gateway) != Some(&standing) {
                 if let Some(trouble) = &standing.trouble {
-                    tracing::warn!(gateway = %plane.gateway.namespaced_name(), trouble, "a data plane is not as it should be");
+                    tracing::warn!(gateway = %plane.gateway.namespaced_name(), trouble, "cannot apply the objects of a Gateway's Envoys; Holdfast tries again");
                 }
                 self.told.insert(plane.gateway.clone(), standing.clone());
                 events.push(Event::Provisioned(plane.gateway.clone(), Some(standing)));
@@ -244,9 +244,10 @@ fn key(object: &Value) -> Option<Key> {
 fn foreign((kind, namespace, name): &Key, found: &Value) -> String {
     // An object of an earlier Gateway with this name is garbage-collected.
     let whose = if compare::has_label(found) && compare::owner(found).is_some() {
-        "belongs to another Gateway, or to an earlier one of this name that is being cleared away"
+        "belongs to another Gateway, or to a deleted Gateway of the same name and is being deleted"
     } else {
-        "exists and was not made for this Gateway: it is not touched; delete it, or give the Gateway another name"
+        "exists, but Holdfast did not create it for this Gateway, and does not change it: delete it, or rename the \
+         Gateway"
     };
     format!("{kind} {namespace}/{name} {whose}")
 }

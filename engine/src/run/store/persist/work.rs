@@ -35,7 +35,7 @@ pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, 
                 shared.commits.fetch_add(1, Ordering::Relaxed);
                 committed(took);
                 if shared.told().1.take().is_some() {
-                    tracing::info!("what last worked is stored again");
+                    tracing::info!("last valid versions are stored again");
                 }
                 again_after = pace.again_after;
                 next = began + pace.between;
@@ -46,7 +46,7 @@ pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, 
                 shared.errors.fetch_add(1, Ordering::Relaxed);
                 let error = error.to_string();
                 if shared.told().1.replace(error.clone()).is_none() {
-                    tracing::warn!("what last worked cannot be stored, and is tried again: {error}");
+                    tracing::warn!("cannot store last valid versions; Holdfast tries again: {error}");
                 }
                 if ending {
                     return;
@@ -98,7 +98,7 @@ fn commit(store: &mut impl LastValidStore, batch: Batch, shared: &Shared) -> Res
             Ok(()) => {}
             Err(error) if error.is_refusal() => {
                 shared.refused.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("not stored: {error}");
+                tracing::warn!("the store rejected a change, which is not stored: {error}");
             }
             Err(error) => return Err((error, changes.fold(one, Batch::with))),
         }

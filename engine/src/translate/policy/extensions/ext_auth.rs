@@ -52,7 +52,7 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
     let (key, extension) = extension("extAuth", reference, reading)?;
     let mut used = Used { key: &key, field: "extAuth", reading };
     let Some(written) = &extension.ext_auth else {
-        used.misused("extAuth", "must be set for a policy's extAuth");
+        used.misused("extAuth", "must be set if extAuth of a policy references the extension");
         return None;
     };
     let ExtAuthProvider { grpc_service, http_service, with_request_body, status_on_error, .. } = written;
@@ -63,11 +63,11 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
     if written.clear_route_cache == Some(true) {
         // The first route of a request decides which filters it passes.
         let message =
-            "must not be true: a request that comes to another route would not have met what protects that one";
+            "must not be true: a request that is routed again would bypass the filters that protect the new route";
         used.wrong("extAuth.clearRouteCache", message);
     }
     if written.status_on_error.is_some() && status_on_error.is_none() {
-        used.wrong("extAuth.statusOnError", "goes from 100 to 511");
+        used.wrong("extAuth.statusOnError", "must be between 100 and 511");
     }
     let (remote, asking, spoken, timeout) = match (grpc_service, http_service) {
         (Some(service), None) => {

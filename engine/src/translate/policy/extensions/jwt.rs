@@ -42,7 +42,7 @@ fn jwt(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Jwt> {
     let (key, extension) = extension("jwtAuth", reference, reading)?;
     let mut used = Used { key: &key, field: "jwtAuth", reading };
     let Some(Written { validation_mode, providers: written }) = &extension.jwt else {
-        used.misused("jwt", "must be set for a policy's jwtAuth");
+        used.misused("jwt", "must be set if jwtAuth of a policy references the extension");
         return None;
     };
     let allow_missing = match validation_mode.as_deref() {
@@ -81,12 +81,12 @@ fn provider(field: &str, written: &JwtProvider, used: &mut Used<'_, '_, '_>) -> 
         (Some(local), None) => Keys::Written(local_keys(&format!("{field}.jwks.local"), local, used)?),
         (None, Some(remote)) => {
             if remote.url.is_empty() || remote.url.len() > URI_BYTES_MAX || !remote.url.starts_with("http") {
-                used.wrong(&format!("{field}.jwks.remote.url"), "must be an address of http or https");
+                used.wrong(&format!("{field}.jwks.remote.url"), "must be an http or https URL");
                 return None;
             }
             let kept = used.duration(&format!("{field}.jwks.remote.cacheDuration"), remote.cache_duration.as_deref());
             if kept.is_some_and(|kept| !KEPT.contains(&kept)) {
-                used.wrong(&format!("{field}.jwks.remote.cacheDuration"), "goes from 1ms to 2499h");
+                used.wrong(&format!("{field}.jwks.remote.cacheDuration"), "must be between 1ms and 2499h");
                 return None;
             }
             let below = format!("{field}.jwks.remote.backendRef");
@@ -185,7 +185,7 @@ fn fetching(field: &str, remote: &RemoteJwks, used: &mut Used<'_, '_, '_>) -> Op
         let below = format!("{field}.asyncFetch.failedRefetchDuration");
         let pause = used.duration(&below, ahead.failed_refetch_duration.as_deref());
         if pause.is_some_and(|pause| !KEPT.contains(&pause)) {
-            used.wrong(&below, "goes from 1ms to 2499h");
+            used.wrong(&below, "must be between 1ms and 2499h");
             return None;
         }
         fetching.ahead = Some((ahead.fast_listener == Some(true), pause));

@@ -33,7 +33,7 @@ fn limit(written: &GlobalRateLimit, reading: &mut Reading<'_, '_>) -> Option<Glo
         for (place, written) in descriptor.entries.iter().enumerate() {
             let Some(entry) = entry(written) else {
                 let field = format!("spec.rateLimit.global.descriptors[{index}].entries[{place}]");
-                reading.invalid(field, "must have a type, with what belongs to it and nothing else");
+                reading.invalid(field, "type must be set, together with the field for this type and no other field");
                 return None;
             };
             entries.push(entry);
@@ -48,7 +48,10 @@ fn limit(written: &GlobalRateLimit, reading: &mut Reading<'_, '_>) -> Option<Glo
     let Some(RateLimitProvider { grpc_service: Some(service), domain: Some(domain), fail_open, timeout, .. }) =
         &extension.rate_limit
     else {
-        used.misused("rateLimit", "must be set, with domain and grpcService, for a policy's rateLimit.global");
+        used.misused(
+            "rateLimit",
+            "must be set, with domain and grpcService, if rateLimit.global of a policy references the extension",
+        );
         return None;
     };
     let tell_clients = match extension.rate_limit.as_ref().and_then(|limit| limit.x_rate_limit_headers.as_deref()) {

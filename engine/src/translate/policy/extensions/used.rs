@@ -98,7 +98,7 @@ impl Used<'_, '_, '_> {
     pub(in super::super) fn grpc(&mut self, below: &str, service: &GrpcService) -> Option<(Remote, Asking)> {
         let authority = match &service.authority {
             Some(authority) if authority.is_empty() || check::header::value(authority).is_err() => {
-                self.wrong(&format!("{below}.authority"), "this cannot be the host of a request");
+                self.wrong(&format!("{below}.authority"), "this is not a valid Host header");
                 return None;
             }
             authority => authority.clone(),
@@ -123,7 +123,7 @@ impl Used<'_, '_, '_> {
     ) -> Option<Again> {
         let count = count.unwrap_or(1);
         let Some(count) = u32::try_from(count).ok().filter(|count| (least..=ATTEMPTS_MAX).contains(count)) else {
-            self.wrong(&format!("{below}.{attempts}"), format!("{count} does not go from {least} to {ATTEMPTS_MAX}"));
+            self.wrong(&format!("{below}.{attempts}"), format!("{count} is not between {least} and {ATTEMPTS_MAX}"));
             return None;
         };
         let Some(Backoff { base_interval, max_interval }) = pauses else { return Some(Again { count, pauses: None }) };

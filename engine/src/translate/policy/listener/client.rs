@@ -42,7 +42,7 @@ pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Re
             reading.invalid(&field, "must not be set together with xffNumTrustedHops");
         }
         if remote {
-            reading.invalid(&field, "needs useRemoteAddress to be false");
+            reading.invalid(&field, "requires that useRemoteAddress is false");
         }
         if ranges.is_empty() || ranges.len() > TRUSTED_MAX {
             reading.invalid(&field, format!("must have from 1 to {TRUSTED_MAX} entries"));
@@ -50,7 +50,7 @@ pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Re
         for (index, range) in ranges.iter().enumerate().take(TRUSTED_MAX) {
             match self::range(range) {
                 Some(range) => trusted.push(range),
-                None => reading.invalid(format!("{field}[{index}]"), format!("{range:?} is no range of addresses")),
+                None => reading.invalid(format!("{field}[{index}]"), format!("{range:?} is not a CIDR range")),
             }
         }
     }

@@ -66,7 +66,7 @@ fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'
     let kind = &*reference.kind;
     if !reference.group.is_empty() || !matches!(kind, "Secret" | "ConfigMap") {
         let group = if reference.group.is_empty() { "core" } else { &reference.group };
-        reading.invalid(field, format!("authorities come from Secrets and ConfigMaps, not from {group}/{kind}"));
+        reading.invalid(field, format!("caCertificateRefs must reference Secrets or ConfigMaps, not {group}/{kind}"));
         return None;
     }
     let namespace = reference.namespace.as_deref().unwrap_or(&reading.key.namespace);

@@ -82,7 +82,7 @@ fn remote(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> 
         Ok(backend) => Some(Remote::Backend(backend.over_h2())),
         Err(refused) => {
             let fault = &refused.fault;
-            reading.ignored(&fault.field, fault.reason, format!("{}; it receives nothing", fault.message));
+            reading.ignored(&fault.field, fault.reason, format!("{}; the collector receives no data", fault.message));
             None
         }
     }

@@ -124,7 +124,7 @@ fn grpc_status(field: &str, written: &GrpcStatusFilter, reading: &mut Reading<'_
         }
     }
     if numbers.is_empty() || numbers.len() > GRPC_STATUSES.len() {
-        reading.invalid(format!("spec.{field}.statuses"), "must name statuses of gRPC, none of them twice");
+        reading.invalid(format!("spec.{field}.statuses"), "must list at least one gRPC status, and none of them twice");
         return None;
     }
     Some(LogFilter::GrpcStatus(numbers, written.exclude.unwrap_or(false)))

@@ -171,7 +171,7 @@ fn http2(field: &str, written: &Http2ProtocolOptions, reading: &mut Reading<'_, 
         let bytes = Buffer::read(&text).map(|size| size.bytes).filter(|bytes| WINDOW_BYTES.contains(bytes));
         if bytes.is_none() {
             let message = format!(
-                "{text:?} is no size from {} to {} bytes, as in 64Ki",
+                "{text:?} is not a size between {} and {} bytes, such as 64Ki",
                 WINDOW_BYTES.start(),
                 WINDOW_BYTES.end()
             );

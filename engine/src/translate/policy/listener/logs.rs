@@ -14,7 +14,7 @@ use crate::features::connection::open_telemetry::{DEPTH_MAX, OpenTelemetryLog, V
 
 pub(super) fn read(field: &str, written: &[Option<Written>], reading: &mut Reading<'_, '_>) -> Vec<AccessLog> {
     if written.len() > LOGS_MAX {
-        let message = format!("must have at most {LOGS_MAX} entries: requests are not written to those after");
+        let message = format!("must have at most {LOGS_MAX} entries: further entries are ignored");
         reading.ignored(format!("spec.{field}"), "Invalid", message);
     }
     let mut logs = Vec::new();
@@ -46,7 +46,7 @@ fn log(field: &str, written: &Written, reading: &mut Reading<'_, '_>) -> Option<
 fn file(field: &str, written: &FileSink, reading: &mut Reading<'_, '_>) -> Option<Sink> {
     if !PATHS.contains(&&*written.path) {
         // The file is on the host of the Envoy, and any file would be overwritten.
-        let message = format!("{:?} is not written to; {} are", written.path, PATHS.join(", "));
+        let message = format!("{:?} is not allowed; the allowed paths are {}", written.path, PATHS.join(", "));
         reading.invalid(format!("spec.{field}.path"), message);
     }
     let format = match (&written.string_format, &written.json_format) {

@@ -57,13 +57,13 @@ fn mapper(field: &str, written: &LocalReplyMapper, reading: &mut Reading<'_, '_>
     let status = written.status_code.and_then(|status| {
         let known = u32::try_from(status).ok().filter(|_| STATUSES.contains(&status));
         if known.is_none() {
-            let message = format!("goes from {} to {}", STATUSES.start(), STATUSES.end());
+            let message = format!("must be between {} and {}", STATUSES.start(), STATUSES.end());
             reading.invalid(format!("spec.{field}.statusCode"), message);
         }
         known
     });
     if written.headers.as_ref().is_some_and(|headers| headers.remove.is_some()) {
-        reading.invalid(format!("spec.{field}.headers.remove"), "is not for answers that Envoy itself gives");
+        reading.invalid(format!("spec.{field}.headers.remove"), "cannot be applied to local replies of Envoy");
     }
     let (headers, secret) = headers::edits(&format!("{field}.headers"), written.headers.as_ref(), reading);
     if !secret.is_empty() {
