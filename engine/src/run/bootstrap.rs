@@ -38,7 +38,7 @@ pub struct Bootstrap {
     pub mode: XdsMode,
     /// Maximum heap size, in bytes.
     pub max_heap_bytes: u64,
-    /// Limit in downstream connections.
+    /// Maximum number of downstream connections.
     pub max_connections: u32,
 }
 

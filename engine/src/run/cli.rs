@@ -301,7 +301,7 @@ pub struct BootstrapArgs {
     #[arg(long, env = "CONTROLLER_MAX_HEAP_BYTES", value_name = "BYTES", default_value_t = super::bootstrap::MAX_HEAP_BYTES)]
     #[arg(value_parser = clap::value_parser!(u64).range(64 * 1024 * 1024..))]
     pub max_heap_bytes: u64,
-    /// Limit in connections from clients, at which the Envoy accepts no more
+    /// Maximum number of connections from clients, at which the Envoy accepts no more
     #[arg(long, env = "CONTROLLER_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = super::bootstrap::MAX_CONNECTIONS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,

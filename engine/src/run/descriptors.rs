@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::admin::Places;
 
-/// Limit in connections of one listener of pages.
+/// Maximum number of connections of one listener of pages.
 pub(crate) const PAGES_CONNECTIONS_MAX: usize = 256;
 /// The number of descriptors that is assumed if there is no limit, or it cannot be read.
 const UNLIMITED: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use crate::fallback::events::{FallbackEvent, Reason, Regarding};
 
-/// Limit in log lines for one change; further events are only counted.
+/// Maximum number of log lines for one change; further events are only counted.
 const LINES_MAX: usize = 50;
 
 /// Recorder of events. Each change is recorded once.

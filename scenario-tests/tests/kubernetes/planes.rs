@@ -320,7 +320,7 @@ async fn an_envoy_of_the_bootstrap_serves(world: World) -> Result<()> {
     let socket = socket.display().to_string();
     let drainer = Process::start(&binary::holdfast()?, ["drain", "--admin-socket", &socket], &[], &world.log("drain"))?;
     until("it waits", || async {
-        ensure!(drainer.said().contains("waits"), "{}", drainer.said());
+        ensure!(drainer.said().contains("waiting for SIGTERM"), "{}", drainer.said());
         Ok(())
     })
     .await?;

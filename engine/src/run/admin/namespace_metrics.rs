@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::health::{Health, Severity};
 use crate::report::missing_back_ends;
 
-/// Limit in namespaces with series of their own; problems in all other namespaces are counted under [`OTHER`].
+/// Maximum number of namespaces with series of their own; problems in all other namespaces are counted under [`OTHER`].
 pub const NAMESPACES_MAX: usize = 100;
 /// The label for all namespaces beyond [`NAMESPACES_MAX`]. No namespace has this name: `_` is not allowed in names.
 pub const OTHER: &str = "_other";

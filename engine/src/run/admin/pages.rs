@@ -17,7 +17,7 @@ use crate::fallback::view::FallbackReport;
 use crate::health::Summary;
 use crate::run::serve::core::Core;
 
-/// Limit in requests that are processed at a time; further requests wait.
+/// Maximum number of requests that are processed at a time; further requests wait.
 const REQUESTS_MAX: usize = 16;
 /// Timeout of a page.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(30);

@@ -23,7 +23,7 @@ use crate::run::kubernetes::leader::within;
 pub(super) const TLS: &str = "kubernetes.io/tls";
 /// The field manager.
 const AS: &str = "holdfast-certgen";
-/// Limit in keys of a Secret that are read.
+/// Maximum number of keys of a Secret that are read.
 const KEYS_MAX: usize = 64;
 
 /// A connection to an API server.

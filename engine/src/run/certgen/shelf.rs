@@ -14,7 +14,7 @@ use crate::run::xds::credentials::KEY;
 /// The contents of a shelf, by name.
 pub(super) type Contents = BTreeMap<String, Vec<u8>>;
 
-/// Limit in files of a folder that are read.
+/// Maximum number of files of a folder that are read.
 const FILES_MAX: usize = 64;
 /// Maximum size of a file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -8,7 +8,7 @@ use super::against::Against;
 use super::lines::Lines;
 use crate::fallback::view::Identity;
 
-/// Limit in names that are listed; of more names only the number is shown.
+/// Maximum number of names that are listed; of more names only the number is shown.
 const NAMES_SHOWN_MAX: usize = 10;
 
 /// Writes the contents of the store, the decisions and the affected objects.

@@ -15,7 +15,7 @@ use crate::run::echo::EchoAnswer;
 
 /// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit in bytes of a response that are read.
+/// Maximum number of bytes of a response that are read.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A response.

@@ -16,7 +16,7 @@ use crate::settings::INVALID_ROUTE_RESPONSE_BODY;
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Polling interval while waiting for the effect.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Limit in characters of a message that are shown.
+/// Maximum number of characters of a message that are shown.
 const MESSAGE_CHARS_MAX: usize = 100;
 
 /// A request with its expected response.

@@ -25,9 +25,9 @@ use super::grpc::{GRPC_METHOD_HEADER, GrpcEcho, first_message};
 use super::record::{RECORDED_DEFAULT, Recorded, Records};
 use super::wish::Wish;
 
-/// Limit in bytes of a request body that are read; the response does not wait for the rest.
+/// Maximum number of bytes of a request body that are read; the response does not wait for the rest.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// Limit in open connections; further connections wait to be accepted.
+/// Maximum number of open connections; further connections wait to be accepted.
 pub const CONNECTIONS_MAX: usize = 4096;
 /// Pause before the next `accept` after an error such as too many open files.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ pub struct EchoOptions {
     pub identity: EchoIdentity,
     /// The listen address; port 0 selects a free port.
     pub address: SocketAddr,
-    /// Limit in recorded requests; with 0 requests are only counted.
+    /// Maximum number of recorded requests; with 0 requests are only counted.
     pub recorded_max: usize,
 }
 

@@ -10,7 +10,7 @@ use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-/// Limit in bytes of a response that are read.
+/// Maximum number of bytes of a response that are read.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Timeout of a response.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);

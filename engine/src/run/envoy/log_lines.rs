@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use holdfast_xds::scrub;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Limit in bytes of a line that are forwarded; the rest of a longer line is dropped.
+/// Maximum number of bytes of a line that are forwarded; the rest of a longer line is dropped.
 const LINE_BYTES_MAX: usize = 4096;
 /// Envoy's log format: the level, and the message.
 pub(in crate::run) const FORMAT: &str = "[%l] %v";

@@ -17,9 +17,9 @@ use crate::engine::Event;
 
 /// Interval between two checks of the ports.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Limit in sockets that are read; on a host with more of them the later ones are ignored.
+/// Maximum number of sockets that are read; on a host with more of them the later ones are ignored.
 const SOCKETS_MAX: usize = 65_536;
-/// Limit in characters of a command line that are shown.
+/// Maximum number of characters of a command line that are shown.
 const COMMAND_CHARS_MAX: usize = 120;
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENS: &str = "0A";

@@ -16,7 +16,7 @@ use crate::watching::{Trouble, Watching, Word};
 
 /// Interval of clock ticks, on which due confirmation lists are requested.
 const TICK: Duration = Duration::from_secs(1);
-/// Limit in watch events that are processed at once.
+/// Maximum number of watch events that are processed at once.
 const WORDS_AT_ONCE: usize = 4096;
 /// Pause after each reading, in which a burst of events collects.
 const GAP: Duration = Duration::from_millis(5);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::watching::{Trouble, Why};
 
-/// Limit in missing permissions that are reported at a time.
+/// Maximum number of missing permissions that are reported at a time.
 const DENIALS_MAX: usize = 100;
 
 /// The missing permissions; clones share one list.

@@ -38,7 +38,7 @@ use super::serve::sources::Sources;
 use crate::apis::{KINDS, Scope};
 use crate::watching::{Guard, Watching};
 
-/// Limit in watch events that wait; beyond it the watches wait too.
+/// Maximum number of watch events that wait; beyond it the watches wait too.
 const WORDS_MAX: usize = 4096;
 
 /// The inputs and outputs of watching, beside the API server.

@@ -22,17 +22,17 @@ use super::series::{Form, Same, Series};
 use crate::fallback::events::{FallbackEvent, Reason, Regarding};
 use crate::run::events::{EventRecorder, LogRecorder};
 
-/// Limit in events that wait to be written; further events are only in the log.
+/// Maximum number of events that wait to be written; further events are only in the log.
 const EVENTS_MAX: usize = 1024;
 /// Minimum time between two writes.
 const PACE: Duration = Duration::from_millis(50);
 /// Pause after an error of the API server.
 const AFTER_ERROR: Duration = Duration::from_secs(2);
-/// Limit in characters of a note; slightly below the limit of the API server.
+/// Maximum number of characters of a note; slightly below the limit of the API server.
 const NOTE_CHARS_MAX: usize = 1000;
 /// Characters reserved in a note for the number of omitted findings.
 const MORE_CHARS_MAX: usize = 60;
-/// Limit in characters of a reporting instance, set by the API server.
+/// Maximum number of characters of a reporting instance, set by the API server.
 const INSTANCE_CHARS_MAX: usize = 128;
 /// The reporting controller.
 const CONTROLLER: &str = "holdfast.dev/gateway-controller";

@@ -29,7 +29,7 @@ pub(crate) const OWNER_BYTES_MAX: usize = 63;
 /// Names per page of a list, and limit in pages.
 const PAGE: u32 = 500;
 const PAGES_MAX: usize = 4 * LEAVES_MAX / PAGE as usize;
-/// Limit in attempts of a write that conflicts with other writers.
+/// Maximum number of attempts of a write that conflicts with other writers.
 const TRIES_MAX: usize = 3;
 
 const _: () = assert!(OWNER_BYTES_MAX + SEPARATOR.len() + NAME_BYTES_MAX <= 253);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// How long after its last occurrence an Event counts as repeated, in milliseconds.
 const REPEATED_WITHIN_MS: u64 = 6 * 60 * 1000;
-/// Limit in remembered Events; beyond it a repetition of the oldest one becomes a new Event.
+/// Maximum number of remembered Events; beyond it a repetition of the oldest one becomes a new Event.
 const REMEMBERED_MAX: usize = 1024;
 
 /// The key of equal Events. It includes the note, since the note of the first Event is kept for all.

@@ -20,7 +20,7 @@ use crate::watching::{Item, Present, Word};
 
 /// Interval of requests for a kind that the API server does not serve, or for which the request failed.
 const ASK_AGAIN: Duration = REST_MAX;
-/// Limit in events that are processed at once; the CRD of their kind is checked once for all of them.
+/// Maximum number of events that are processed at once; the CRD of their kind is checked once for all of them.
 const EVENTS_AT_ONCE: usize = 256;
 /// Page size of a list, in objects.
 const PAGE: u32 = 500;
@@ -31,7 +31,7 @@ const STREAMED_LIST_MAX: Duration = Duration::from_secs(20);
 const LIST_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// Excludes the Secrets of Helm releases, which are large and never referenced, and the Secrets that replicas share.
 const SECRETS_READ: &str = "type!=helm.sh/release.v1,type!=holdfast.dev/shared-store";
-/// Limit in characters of an error that are reported.
+/// Maximum number of characters of an error that are reported.
 const ERROR_CHARS_MAX: usize = 300;
 
 /// The kind and namespace to watch.

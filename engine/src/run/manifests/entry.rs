@@ -14,7 +14,7 @@ use crate::object::{Object, Source};
 
 /// Maximum size of an object (bytes of its JSON form), which is the limit of the API server's storage.
 pub const OBJECT_BYTES_MAX: usize = 1536 * 1024;
-/// Limit in nesting of lists of objects.
+/// Maximum depth of nested lists of objects.
 const LIST_DEPTH_MAX: usize = 4;
 
 /// An object of a file.

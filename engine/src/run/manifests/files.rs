@@ -9,9 +9,9 @@ use std::time::SystemTime;
 
 use super::Problem;
 
-/// Limit in files that are read; further files, in the order of their paths, are not read.
+/// Maximum number of files that are read; further files, in the order of their paths, are not read.
 pub const FILES_MAX: usize = 20_000;
-/// Limit in nesting of folders.
+/// Maximum depth of nested folders.
 pub const FOLDER_DEPTH_MAX: usize = 32;
 /// The extensions of manifest files.
 pub const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];

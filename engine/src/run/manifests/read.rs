@@ -22,7 +22,7 @@ use crate::watching::Guard;
 
 /// Maximum size of a file that is read, in bytes.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Limit in objects that are used; further objects, in the order of files, are not used.
+/// Maximum number of objects that are used; further objects, in the order of files, are not used.
 pub const OBJECTS_MAX: usize = 200_000;
 /// How long a file must be unchanged before it is read, since a younger file may still be being written.
 pub const REST: Duration = Duration::from_millis(40);

@@ -12,15 +12,15 @@ use serde_json::{Map, Value};
 use super::marks::{Inner, Marks};
 use super::scalar;
 
-/// Limit in nesting of mappings and lists.
+/// Maximum depth of nested mappings and lists.
 pub const DEPTH_MAX: usize = 64;
-/// Limit in documents of a file.
+/// Maximum number of documents of a file.
 pub const DOCUMENTS_MAX: usize = 100_000;
-/// Limit in nodes (scalars, lists, mappings) of a file, with aliases expanded.
+/// Maximum number of nodes (scalars, lists, mappings) of a file, with aliases expanded.
 pub const NODES_MAX: usize = 5_000_000;
-/// Limit in nodes from aliases of one document: a few lines can expand to billions.
+/// Maximum number of nodes from aliases of one document: a few lines can expand to billions.
 pub const ALIAS_NODES_MAX: usize = 10_000;
-/// Limit in syntax errors, after which the rest of a file is not read.
+/// Maximum number of syntax errors, after which the rest of a file is not read.
 pub const ERRORS_MAX: usize = 20;
 
 /// A document of a file.

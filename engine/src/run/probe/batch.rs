@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::trial::{Outcome, Trial, Tried};
 
-/// Limit in lost probes for one order; after that the remaining trials have no verdict.
+/// Maximum number of lost probes for one order; after that the remaining trials have no verdict.
 const LOSSES_MAX: usize = 64;
 /// Number of probes that must be lost over a separate trial before its content counts as silent.
 const STRIKES: usize = 2;

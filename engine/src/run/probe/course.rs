@@ -13,10 +13,10 @@ use super::setup::{self, ROUTE_SLOTS, SECRET_SLOTS};
 use crate::encode::slots;
 use crate::trial::{Outcome, Trial, Tried};
 
-/// Limit in clusters, or listeners, in progress at a time.
+/// Maximum number of clusters, or listeners, in progress at a time.
 const OTHERS_MAX: usize = 32;
-/// Limit in bytes of all contents in progress; a single larger one is tried separately. The memory of the probe grows
-/// by about fifty times the contents in progress.
+/// Maximum number of bytes of all contents in progress; a single larger one is tried separately. The memory of the
+/// probe grows by about fifty times the contents in progress.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Maximum size of a content, in bytes; a larger one is not tried.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -17,11 +17,11 @@ use super::words::xds_socket;
 use super::{Origin, server};
 use crate::trial::{Outcome, Trial, Tried};
 
-/// Limit in orders that wait.
+/// Maximum number of orders that wait.
 const ORDERS_MAX: usize = 64;
-/// Limit in trials of one order.
+/// Maximum number of trials of one order.
 const TRIALS_MAX: usize = 200_000;
-/// Limit in results that wait to be received; beyond it the probe waits.
+/// Maximum number of results that wait to be received; beyond it the probe waits.
 const ANSWERS_MAX: usize = 64;
 /// Timeout of the check whether a probe that delays one answer still gives others.
 const PULSE_MAX: Duration = Duration::from_secs(2);

@@ -18,7 +18,7 @@ use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
-/// Limit in responses that wait for the stream.
+/// Maximum number of responses that wait for the stream.
 const WAITING_MAX: usize = 64;
 /// Maximum size of a request, in bytes; the longest is a refusal, with a message that Envoy truncates.
 const REQUEST_BYTES_MAX: usize = 1024 * 1024;

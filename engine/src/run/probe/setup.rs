@@ -9,11 +9,11 @@ use holdfast_xds::ResourceType;
 use super::push::{Content, Nonces, Push};
 use crate::encode::slots;
 
-/// Limit in route configurations that are tried at a time.
+/// Maximum number of route configurations that are tried at a time.
 pub(super) const ROUTE_SLOTS: usize = 128;
-/// Limit in certificates that are tried at a time, and in bundles of authorities.
+/// Maximum number of certificates that are tried at a time, and of bundles of authorities.
 pub(super) const SECRET_SLOTS: usize = 16;
-/// Limit in names of one request of the probe; further names are ignored.
+/// Maximum number of names of one request of the probe; further names are ignored.
 const NAMES_MAX: usize = 4096;
 
 pub(super) fn route_slot(number: usize) -> String {

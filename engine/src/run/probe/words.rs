@@ -13,7 +13,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::run::arguments::socket_path;
 
-/// Limit in bytes that one side may send on a connection: a few lines.
+/// Maximum number of bytes that one side may send on a connection: a few lines.
 const BYTES_MAX: u64 = 64 * 1024;
 
 /// A message of `holdfast probe`.

@@ -38,9 +38,9 @@ use crate::run::shared::task::Outbox;
 use crate::time::Moment;
 use crate::trial::Tried;
 
-/// Limit in waiting readings, and in waiting queries; beyond it the senders wait.
+/// Maximum number of waiting readings and queries; beyond it the senders wait.
 pub const QUEUE_MAX: usize = 64;
-/// Limit in notices of Envoys that are processed at once.
+/// Maximum number of notices of Envoys that are processed at once.
 const NOTICES_AT_ONCE: usize = 1024;
 /// Delay after a change before problems are collected, which costs more than most changes.
 const TELL_AFTER: Duration = Duration::from_millis(50);

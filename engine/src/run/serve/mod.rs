@@ -40,7 +40,7 @@ use super::kubernetes::Means;
 use crate::engine::{Engine, Event, Role};
 use crate::settings::Settings;
 
-/// Limit in waiting notices of Envoys; beyond it the streams wait.
+/// Maximum number of waiting notices of Envoys; beyond it the streams wait.
 const NOTICES_MAX: usize = 4096;
 /// The file of the store that sled keeps open.
 const STORE_FILE: &str = "db";

@@ -9,7 +9,7 @@ use crate::report::{GatewayView, ReplacementView};
 use crate::run::manifests::Problem;
 use crate::run::serve::core::Places;
 
-/// Limit in lines of one sort that are logged at once; further ones are only counted.
+/// Maximum number of lines of one sort that are logged at once; further ones are only counted.
 const LINES_MAX: usize = 50;
 
 /// The last logged state.

@@ -25,7 +25,7 @@ use crate::run::{kubernetes, manifest_roots};
 use crate::settings::Settings;
 use crate::watching::Guard;
 
-/// Limit in characters of the Pod's or host's name in the Lease and in Events.
+/// Maximum number of characters of the Pod's or host's name in the Lease and in Events.
 const NAME_CHARS_MAX: usize = 100;
 
 /// The names of inputs in metrics.

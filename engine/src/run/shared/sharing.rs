@@ -17,8 +17,8 @@ pub const OBSERVER_GONE_MS: u64 = 15_000;
 pub const BEAT_MS: u64 = 5_000;
 /// How long a replica that was overtaken by another leader follows before it may lead again, in milliseconds.
 pub const OVERTAKEN_MS: u64 = 10_000;
-/// Limit in changes that wait while the bucket is unavailable; beyond it everything is written again when it is
-/// available.
+/// Maximum number of changes that wait while the bucket is unavailable; beyond it everything is written again when
+/// the bucket is available.
 const WAITING_MAX: usize = 10_000;
 
 /// The result of a turn.

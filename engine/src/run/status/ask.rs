@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 /// Timeout of the response.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
-/// Limit in bytes of the response that are read.
+/// Maximum number of bytes of the response that are read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The body of a page.

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::health::Health;
 use crate::run::printable;
 
-/// Limit in known names that are listed with an unknown one.
+/// Maximum number of known names that are listed with an unknown one.
 const NAMED_MAX: usize = 10;
 
 /// The selected part; everything if neither is set.

@@ -11,9 +11,9 @@ use crate::run::printable;
 use crate::run::store::inspect::age;
 use crate::time::Moment;
 
-/// Limit in findings of one sort, and in lines of one finding; JSON has all.
+/// Maximum number of findings of one sort, and of lines of one finding; JSON has all.
 const SHOWN_MAX: usize = 50;
-/// Limit in hosts, paths and names on one line; JSON has all.
+/// Maximum number of hosts, paths and names on one line; JSON has all.
 const ON_A_LINE_MAX: usize = 5;
 
 /// The style of the text.

@@ -12,11 +12,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
-/// Limit in files that are copied; a folder with more of them is no store.
+/// Maximum number of files that are copied; a folder with more of them is no store.
 const FILES_MAX: usize = 100_000;
-/// Limit in nesting of folders.
+/// Maximum depth of nested folders.
 const DEPTH_MAX: usize = 4;
-/// Limit in attempts to copy without a concurrent write.
+/// Maximum number of attempts to copy without a concurrent write.
 const TRIES_MAX: u32 = 500;
 /// A file that changed less than this ago may change again without a visible change of its time stamp.
 const REST: Duration = Duration::from_millis(30);

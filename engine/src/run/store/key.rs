@@ -10,7 +10,7 @@ use holdfast_store::Key;
 
 use crate::run::failure::Failure;
 
-/// Limit in bytes of a key file that are read; the longest form is 64 digits and a line break.
+/// Maximum number of bytes of a key file that are read; the longest form is 64 digits and a line break.
 const KEY_FILE_BYTES_MAX: u64 = 1024;
 const KEY_BYTES: usize = 32;
 

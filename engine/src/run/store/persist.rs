@@ -14,7 +14,7 @@ use anyhow::Context;
 use holdfast_store::record::Statistics;
 use holdfast_store::{Batch, LastValidStore};
 
-/// Limit in waiting changes and resources before superseded ones are removed.
+/// Maximum number of waiting changes and resources before superseded ones are removed.
 const WAITING_MAX: usize = 10_000;
 
 /// The timing of commits and of retries.

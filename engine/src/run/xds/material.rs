@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 /// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Limit in certificates of one file.
+/// Maximum number of certificates of one file.
 const CERTIFICATES_MAX: usize = 256;
 /// Interval at which the contents of the files are compared, so that any way of replacing them works.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

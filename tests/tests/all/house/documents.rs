@@ -1,12 +1,12 @@
 //! Documents against the code: named tests exist, and the reference describes every kind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use holdfast_engine::apis::KINDS;
 use regex::Regex;
 
-use super::{files, none, top};
+use super::{code, files, none, shown, top};
 
 /// Returns the names of all functions in the sources.
 fn functions() -> BTreeSet<String> {
@@ -76,4 +76,61 @@ fn every_check_of_text_is_in_the_table_of_their_work() {
     let checks = names.filter(|name| !["mod.rs", "meter.rs"].contains(&&**name));
     let missing = checks.filter(|name| !section.contains(&format!("(../engine/src/check/{name})")));
     none("checks of text without a row in docs/architecture.md", missing.collect());
+}
+
+/// Milliseconds of `Duration::from_secs(24 * 3600)` or of `24 hours`.
+fn milliseconds(text: &str) -> Option<u64> {
+    let code = Regex::new(r"^Duration::from_(secs|millis)\((.*)\)$").unwrap();
+    let prose = Regex::new(r"^(\d+) (ms|s|h|hours?)$").unwrap();
+    let found = code.captures(text).map(|found| (found[2].to_owned(), found[1].to_owned()));
+    let found = found.or_else(|| prose.captures(text).map(|found| (found[1].to_owned(), found[2].to_owned())));
+    let (count, unit) = found?;
+    let count = count.split('*').map(|factor| factor.trim().parse::<u64>().ok()).product::<Option<u64>>()?;
+    let factor = match unit.as_str() {
+        "ms" | "millis" => 1,
+        "s" | "secs" => 1000,
+        _ => 3_600_000,
+    };
+    Some(count * factor)
+}
+
+/// Limits in the sources of the product, by name and file, with their values.
+fn limits() -> BTreeMap<(String, String), String> {
+    let constant = Regex::new(r"(?m)^ *(?:pub(?:\([a-z]+\))? )?const ([A-Z_]+_MAX)\s*:[^=]+=\s*([^;]+);").unwrap();
+    let rooms = ["graph/src", "store/src", "xds/src", "engine/src"];
+    let mut found = BTreeMap::new();
+    for path in rooms.into_iter().flat_map(|room| files(room, &[".rs"])) {
+        let name = shown(&path);
+        if name.contains("/tests/") || name.contains("/testing/") || name.ends_with("tests.rs") {
+            continue;
+        }
+        let text = code(&path);
+        let constants = constant.captures_iter(&text);
+        found.extend(constants.map(|limit| ((limit[1].to_owned(), name.clone()), limit[2].to_owned())));
+    }
+    found
+}
+
+#[test]
+fn every_limit_is_in_the_table_with_its_value() {
+    let text = fs::read_to_string(top().join("docs/architecture.md")).unwrap();
+    let row = Regex::new(r"(?m)^\| `([A-Z_]+)` in \[[^\]]+\]\(\.\./([^)]+)\) \| ([^|]+) \| [^|\s]").unwrap();
+    let rows = row.captures_iter(&text).map(|row| ((row[1].to_owned(), row[2].to_owned()), row[3].to_owned()));
+    let (rows, limits) = (rows.collect::<BTreeMap<_, _>>(), limits());
+    let missing = limits.keys().filter(|limit| !rows.contains_key(*limit)).map(|limit| format!("no row: {limit:?}"));
+    let mut offences: Vec<String> = missing.collect();
+    for (limit, documented) in &rows {
+        match limits.get(limit) {
+            Some(value)
+                if value == documented
+                    || milliseconds(value).is_some_and(|value| milliseconds(documented) == Some(value)) => {}
+            // A value that is computed from other constants is documented as a number.
+            Some(value) if value.contains(char::is_alphabetic) && !value.starts_with("Duration") => {}
+            found if limit.0.ends_with("_MAX") => {
+                offences.push(format!("{limit:?}: {documented}, and {found:?} in the source"))
+            }
+            _ => {}
+        }
+    }
+    none("limits of docs/architecture.md", offences);
 }

@@ -26,7 +26,7 @@ use crate::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::run::cli::XdsMode;
 use crate::run::kubernetes::leader::Leadership;
 
-/// Limit in waiting reports about data planes.
+/// Maximum number of waiting reports about data planes.
 const NEWS_MAX: usize = 16;
 /// Maximum size of the file of authorities, in bytes.
 const AUTHORITIES_BYTES_MAX: u64 = 1 << 18;

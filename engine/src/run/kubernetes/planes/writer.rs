@@ -25,7 +25,7 @@ const PACE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Pause before a failed write is repeated.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
-/// Limit in characters of an error that are reported.
+/// Maximum number of characters of an error that are reported.
 const ERROR_CHARS_MAX: usize = 400;
 
 pub(super) struct Writer {
