@@ -107,7 +107,7 @@ fn affected(case: &Case) -> usize {
 
 fn derive(case: &Case, use_last_valid: bool) -> Plan {
     let gates = Gates { isolate: true, use_last_valid, backfill_dependants: true, replace: true };
-    Plan::derive(&case.broken, &case.graph, &Everything, &gates)
+    Plan::derive(&case.broken, &BTreeSet::new(), &case.graph, &Everything, &gates)
 }
 
 fn fastest<T>(mut run: impl FnMut() -> T) -> Duration {

@@ -67,14 +67,31 @@ pub struct Plan {
 
 impl Plan {
     /// Returns the plan for the objects that are broken now.
-    pub fn derive(broken: &BTreeSet<Node>, graph: &Graph, world: &impl World, gates: &Gates) -> Self {
+    ///
+    /// An object in `untried` is not known to be broken: until its new content is tried, its last valid version stays
+    /// served, whether or not `gates` allow backfill.
+    pub fn derive(
+        broken: &BTreeSet<Node>,
+        untried: &BTreeSet<ObjectKey>,
+        graph: &Graph,
+        world: &impl World,
+        gates: &Gates,
+    ) -> Self {
         let mut plan = Self::default();
         let backfill = gates.isolate && gates.use_last_valid;
         let there = broken.iter().filter(|node| world.exists(&node.key));
-        let (restored, closed): (Vec<&Node>, Vec<&Node>) =
-            there.partition(|node| backfill && world.comes_from_versions(node) && world.last_valid(&node.key));
+        let (mut restored, mut closed): (Vec<&Node>, Vec<&Node>) = there.partition(|node| {
+            (backfill || untried.contains(&node.key)) && world.comes_from_versions(node) && world.last_valid(&node.key)
+        });
+        let mut closing = causes::closed(&closed, graph, |key| world.exists(key));
+        if !backfill && !restored.is_empty() {
+            // An untried object is closed together with the broken objects that it depends on.
+            let reached: BTreeSet<ObjectKey> = closing.keys().map(|node| node.key.clone()).collect();
+            closed.extend(restored.extract_if(.., |node| reached.contains(&node.key)));
+            closing = causes::closed(&closed, graph, |key| world.exists(key));
+        }
         plan.restore(&restored.into_iter().map(|node| &node.key).collect(), graph, world, gates);
-        plan.close(&closed, graph, world, gates);
+        plan.close(closing, world, gates);
         plan
     }
 
@@ -83,7 +100,7 @@ impl Plan {
         for key in broken {
             self.decide(Node::whole((*key).clone()), Step::Backfilled, BTreeSet::from([(*key).clone()]));
         }
-        if !gates.backfill_dependants {
+        if !gates.use_last_valid || !gates.backfill_dependants {
             return;
         }
         for (key, causes) in versions::travel(broken, graph, world) {
@@ -94,8 +111,8 @@ impl Plan {
     }
 
     /// Closes broken nodes, and the nodes that cannot be served without them.
-    fn close(&mut self, broken: &[&Node], graph: &Graph, world: &impl World, gates: &Gates) {
-        for (node, causes) in causes::closed(broken, graph, |key| world.exists(key)) {
+    fn close(&mut self, causes: BTreeMap<Node, BTreeSet<ObjectKey>>, world: &impl World, gates: &Gates) {
+        for (node, causes) in causes {
             let leaves_answer =
                 world.serves(&node.key) && (gates.replace || world.must_replace(&node)) && world.can_replace(&node);
             let step = if leaves_answer { Step::Replaced } else { Step::Excluded };

@@ -2,16 +2,18 @@
 //!
 //! A pure function of desired objects, quarantine, last valid versions and gates; no earlier plan is an input.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_graph::{Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
+use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
 
 use super::checker::Objection;
 use super::claims;
 use super::fairness::Wait;
 use super::policies::{self, LeftOut};
 use super::shared;
+use super::untried;
 use super::world::World;
 use crate::fault::Class;
 use crate::model::Backend;
@@ -89,9 +91,10 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         if derived.broken.is_empty() && shared.is_empty() && left_out.is_empty() {
             break;
         }
-        let own = derived.broken.keys().cloned();
-        let nodes: BTreeSet<Node> = own.chain(shared.nodes(world, &gates)).collect();
-        derived.plan = Plan::derive(&nodes, graph, world, &gates);
+        let users = shared.nodes(world, &gates);
+        let untried = untried::stay(&derived.broken, &users, world, &gates);
+        let nodes: BTreeSet<Node> = derived.broken.keys().cloned().chain(users).collect();
+        derived.plan = Plan::derive(&nodes, &untried, graph, world, &gates);
         derived.overlay = Overlay::default();
         derived.served.clear();
         let mut closed = refused.clone();
@@ -232,10 +235,7 @@ fn changed(held: &BTreeSet<ObjectKey>, left_out: &mut LeftOut, world: &World<'_>
         }
         let Some(plan) = world.translator.route(key) else { continue };
         let unproven = world.translator.parts_of(world.gateway, plan, |part, context| {
-            // A part that is new only because of policy settings is not new itself.
-            let is_told_anew = || part.said().iter().any(|said| !world.proof.is_known_good(&said.content()));
-            let is_known = || world.proof.is_known_good(&part.bare_content(context));
-            !(world.proof.is_proven(&part.encoded(context).1) || is_told_anew() && is_known())
+            !(world.proof.is_proven(&part.encoded(context).1) || world.is_new_by_policies(part, context))
         });
         let nodes: BTreeSet<Node> = unproven.into_iter().map(|(_, node)| node).collect();
         if nodes.is_empty() {
@@ -267,12 +267,21 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
     for key in &keys {
         let Some(plan) = world.translator.route(key) else { continue };
         let contents = world.translator.contents(world.gateway, plan);
+        let by_policies = OnceCell::new();
+        let is_new_by_policies = |content: &Content| {
+            let parts =
+                || world.translator.parts_of(world.gateway, plan, |part, at| world.is_new_by_policies(part, at));
+            let contents = by_policies.get_or_init(|| parts().into_iter().map(|(content, _)| content).collect());
+            BTreeSet::contains(contents, content)
+        };
         for (content, node) in contents {
             if world.refuses(&content) {
                 broken.extend(world.quarantine.get(&content).map(|verdict| (node, of(verdict))));
             } else if !world.proof.is_known_good(&content)
                 && !world.on_trial.contains(&content)
                 && let Some(Wait { until, message }) = world.waits(&node, &content)
+                // The policies wait, and the unit is served with their earlier settings.
+                && !is_new_by_policies(&content)
             {
                 *retry_at = Some(retry_at.map_or(until, |other| other.min(until)));
                 broken.entry(node.clone()).or_insert_with(|| suspected(&node, message));

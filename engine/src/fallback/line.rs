@@ -24,6 +24,7 @@ use super::readmission::Readmission;
 use super::rollout::Stage;
 use super::search::Search;
 use super::strays::Stray;
+use super::untried::AcknowledgedRoutes;
 use super::whole::Whole;
 use super::witnesses::Witnesses;
 use super::world::World;
@@ -305,6 +306,7 @@ impl Line {
             queued: self.readmission.as_ref().map(Readmission::owners).unwrap_or_default(),
             last_valid: &self.last_valid,
             held: self.whole.held.then_some(&self.unpromoted),
+            acknowledged: AcknowledgedRoutes::new(&self.acknowledged),
             proof: &self.proof,
             on_trial,
             apart: Some(apart),

@@ -58,6 +58,7 @@ mod together;
 pub(crate) mod trials;
 mod unreached;
 mod unread;
+pub(crate) mod untried;
 pub mod view;
 pub(crate) mod watchdog;
 mod whole;

@@ -13,10 +13,12 @@ use super::hybrid::hybrid;
 use super::last_valid::{LastValid, Version};
 use super::proof::Proof;
 use super::protection;
+use super::untried::AcknowledgedRoutes;
 use crate::apis::Body;
 use crate::apis::gateway::listener_set;
 use crate::check;
 use crate::fault::Class;
+use crate::features::redirect::ListenerContext;
 use crate::object::Object;
 use crate::policies::attachment::{self, Section};
 use crate::settings::Settings;
@@ -25,7 +27,7 @@ use crate::translate::Translator;
 use crate::translate::overlay::{Closing, Manner, Overlay};
 use crate::translate::policy::PolicyPlan;
 use crate::translate::proxy::is_proxy;
-use crate::translate::route::RoutePlan;
+use crate::translate::route::{Rendered, RoutePlan};
 use crate::translate::rule::Replaced;
 
 /// Annotation of an object that controls its fallback. `never` prevents its backfill.
@@ -54,6 +56,8 @@ pub(crate) struct World<'a> {
     /// Set if everything is held as a whole: the objects with an unproven newest version. The faults that translation
     /// finds are then handled by translation only.
     pub(crate) held: Option<&'a BTreeSet<ObjectKey>>,
+    /// What Envoys have.
+    pub(crate) acknowledged: AcknowledgedRoutes<'a>,
     /// Contents that were acknowledged.
     pub(crate) proof: &'a Proof,
     /// Contents on trial: their verdicts do not count.
@@ -157,6 +161,12 @@ impl World<'_> {
             let same = desired.is_some_and(|desired| desired.body == object.body);
             (!same && self.may_be_served(&object)).then_some(Version { object, since: version.since })
         })
+    }
+
+    /// Checks whether a part is new only because of policy settings, and is not new itself.
+    pub(crate) fn is_new_by_policies(&self, part: &Rendered, context: ListenerContext) -> bool {
+        part.said().iter().any(|said| !self.proof.is_known_good(&said.content()))
+            && self.proof.is_known_good(&part.bare_content(context))
     }
 
     /// Checks whether a host in which an HTTPProxy takes part has an address filter.

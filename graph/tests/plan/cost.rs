@@ -1,5 +1,7 @@
 //! Cost of a plan: proportional to the reached nodes, not to all nodes. Measured as the number of queries to the world.
 
+use std::collections::BTreeSet;
+
 use super::world::{Ground, ISOLATE, LAST_VALID, graph, nodes};
 use holdfast_graph::plan::CAUSES_MAX;
 use holdfast_graph::{Gates, Plan};
@@ -16,7 +18,7 @@ fn asked(objects: usize, broken: &[&str], gates: &Gates) -> usize {
         .collect();
     let graph = graph(&edges.iter().map(String::as_str).collect::<Vec<_>>());
     let ground = Ground::default();
-    assert!(!Plan::derive(&nodes(broken), &graph, &ground, gates).is_empty());
+    assert!(!Plan::derive(&nodes(broken), &BTreeSet::new(), &graph, &ground, gates).is_empty());
     ground.asked.get()
 }
 
@@ -41,7 +43,7 @@ fn many_broken_that_reach_the_same_are_named_up_to_the_limit() {
     let graph = graph(&edges.iter().map(String::as_str).collect::<Vec<_>>());
     for gates in [&ISOLATE, &LAST_VALID] {
         let ground = Ground::default();
-        let plan = Plan::derive(&nodes(&broken), &graph, &ground, gates);
+        let plan = Plan::derive(&nodes(&broken), &BTreeSet::new(), &graph, &ground, gates);
         assert_eq!(plan.decisions.len(), leaves + 101);
         assert!(plan.decisions.values().all(|decision| [1, CAUSES_MAX].contains(&decision.causes.len())));
         // The cost is not the product of all broken nodes and all nodes that they reach.

@@ -1,5 +1,7 @@
 //! Tests of what must never happen: a deleted object does not come back, a healthy newer version is not overwritten.
 
+use std::collections::BTreeSet;
+
 use super::world::{Ground, ISOLATE, LAST_VALID, check, graph, key, keys, lines, nodes};
 use holdfast_graph::Plan;
 
@@ -33,7 +35,7 @@ fn nobody_is_reached_through_a_deleted_object() {
 fn a_detached_dependant_stays_current() {
     let mut graph = graph(&EDGES);
     graph.replace(&key("Route:s"), vec![]);
-    let plan = Plan::derive(&nodes(&["Policy:p"]), &graph, &Ground::default(), &LAST_VALID);
+    let plan = Plan::derive(&nodes(&["Policy:p"]), &BTreeSet::new(), &graph, &Ground::default(), &LAST_VALID);
     assert_eq!(lines(&plan), ["Policy:p backfilled by Policy:p", "Route:r backfilled by Policy:p"]);
 }
 

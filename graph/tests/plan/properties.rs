@@ -114,7 +114,7 @@ proptest! {
         world in answers(),
         gates in gates(),
     ) {
-        let plan = Plan::derive(&broken, &built(&edges), &world, &gates);
+        let plan = Plan::derive(&broken, &BTreeSet::new(), &built(&edges), &world, &gates);
         prop_assert_eq!(plan.decisions, oracle::plan(&broken, &edges, &world, &gates));
     }
 
@@ -137,8 +137,8 @@ proptest! {
         }
         let fresh = built(&edges);
         prop_assert_eq!(
-            Plan::derive(&broken, &graph, &world, &gates),
-            Plan::derive(&broken, &fresh, &world, &gates)
+            Plan::derive(&broken, &BTreeSet::new(), &graph, &world, &gates),
+            Plan::derive(&broken, &BTreeSet::new(), &fresh, &world, &gates)
         );
         for node in &broken {
             prop_assert_eq!(graph.affected(node), fresh.affected(node));
@@ -152,7 +152,7 @@ proptest! {
         world in answers(),
         gates in gates(),
     ) {
-        let plan = Plan::derive(&broken, &built(&edges), &world, &gates);
+        let plan = Plan::derive(&broken, &BTreeSet::new(), &built(&edges), &world, &gates);
         for (node, decision) in &plan.decisions {
             prop_assert!(world.exists(&node.key) && decision.step != Step::Current && !decision.causes.is_empty());
             let known = |cause: &ObjectKey| world.exists(cause) && broken.iter().any(|node| node.key == *cause);

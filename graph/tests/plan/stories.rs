@@ -1,7 +1,9 @@
 //! The cases of Kong's fallback, in terms of Holdfast, and the effects of the gates on them.
 
+use std::collections::BTreeSet;
+
 use super::world::graph;
-use super::world::{Ground, ISOLATE, LAST_VALID, check, keys, node, nodes};
+use super::world::{Ground, ISOLATE, LAST_VALID, check, keys, lines, node, nodes};
 use holdfast_graph::{Gates, Plan, Step};
 
 #[test]
@@ -135,10 +137,28 @@ fn without_isolation_nothing_goes_back_and_what_must_close_closes() {
 }
 
 #[test]
+fn an_untried_object_keeps_its_last_valid_version_without_backfill() {
+    let edges = ["Route:r requires Leaf:b", "Route:s requires Leaf:c"];
+    let broken = nodes(&["Leaf:b", "Route:r#rules[0]", "Route:s#rules[0]", "Route:t#rules[0]"]);
+    let untried = keys(&["Route:r", "Route:s", "Route:t"]);
+    let ground = Ground { without_last_valid: keys(&["Route:t"]), ..Ground::default() };
+    let plan = Plan::derive(&broken, &untried, &graph(&edges), &ground, &ISOLATE);
+    // What depends on a broken object is closed with it, and what has no last valid version is closed as well.
+    let expected = [
+        "Leaf:b excluded by Leaf:b",
+        "Route:r replaced by Leaf:b",
+        "Route:r#rules[0] replaced by Route:r",
+        "Route:s backfilled by Route:s",
+        "Route:t#rules[0] replaced by Route:t",
+    ];
+    assert_eq!(lines(&plan), expected);
+}
+
+#[test]
 fn a_plan_answers_by_section_and_object() {
     let edges = ["Route:r#rules[0] requires Leaf:b", "Route:r modifies Policy:p", "Route:s requires Policy:p"];
     let ground = Ground { without_last_valid: keys(&["Leaf:b"]), ..Ground::default() };
-    let plan = Plan::derive(&nodes(&["Leaf:b", "Policy:p"]), &graph(&edges), &ground, &LAST_VALID);
+    let plan = Plan::derive(&nodes(&["Leaf:b", "Policy:p"]), &BTreeSet::new(), &graph(&edges), &ground, &LAST_VALID);
     let step = |text: &str| plan.step(&node(text));
     assert_eq!(step("Route:r"), Step::Backfilled);
     assert_eq!((step("Route:r#rules[0]"), step("Route:r#rules[1]")), (Step::Replaced, Step::Backfilled));

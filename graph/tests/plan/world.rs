@@ -115,6 +115,6 @@ pub(crate) fn lines(plan: &Plan) -> Vec<String> {
 
 /// Derives a plan and compares it.
 pub(crate) fn check(broken: &[&str], edges: &[&str], ground: &Ground, gates: &Gates, expected: &[&str]) {
-    let plan = Plan::derive(&nodes(broken), &graph(edges), ground, gates);
+    let plan = Plan::derive(&nodes(broken), &BTreeSet::new(), &graph(edges), ground, gates);
     assert_eq!(lines(&plan), expected, "broken: {broken:?}, edges: {edges:?}, {gates:?}");
 }

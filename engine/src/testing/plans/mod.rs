@@ -19,8 +19,10 @@ use crate::engine::Event;
 use crate::fallback::checker::{self, Objection};
 use crate::fallback::derive::{Derived, derive};
 use crate::fallback::fairness::Fairness;
+use crate::fallback::forms::Form;
 use crate::fallback::last_valid::LastValid;
 use crate::fallback::proof::Proof;
+use crate::fallback::untried::AcknowledgedRoutes;
 use crate::fallback::world::World;
 use crate::fault::Fault;
 use crate::object::Object;
@@ -47,6 +49,7 @@ pub struct Plans {
     pub(crate) since: BTreeMap<ObjectKey, i64>,
     pub(crate) now: i64,
     proof: Proof,
+    acknowledged: BTreeMap<Arc<str>, Form>,
     pub(crate) gateway: ObjectKey,
     nothing: BTreeSet<Content>,
     fairness: Fairness,
@@ -110,6 +113,7 @@ impl Plans {
             since: BTreeMap::new(),
             now: BEGIN,
             proof: Proof::default(),
+            acknowledged: BTreeMap::new(),
             gateway,
             nothing: BTreeSet::new(),
             fairness: Fairness::default(),
@@ -168,6 +172,7 @@ impl Plans {
             queued: BTreeSet::new(),
             last_valid: &self.last_valid,
             held: None,
+            acknowledged: AcknowledgedRoutes::new(&self.acknowledged),
             proof: &self.proof,
             on_trial: &self.nothing,
             apart: None,
