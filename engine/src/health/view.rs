@@ -172,6 +172,8 @@ pub enum Gets {
     },
     /// Connections are refused or closed.
     Refused,
+    /// Connections reach the process or the Gateway that uses the port.
+    PortInUse,
     /// The part is excluded: another route of the host answers, or 404.
     Nothing,
     /// An earlier version.
@@ -198,7 +200,9 @@ impl Gets {
     /// Returns the severity: whether clients get an error, or nothing.
     pub fn severity(&self) -> Severity {
         match self {
-            Gets::Status { .. } | Gets::Share { .. } | Gets::Refused | Gets::Nothing => Severity::Outage,
+            Gets::Status { .. } | Gets::Share { .. } | Gets::Refused | Gets::PortInUse | Gets::Nothing => {
+                Severity::Outage
+            }
             Gets::LastValid { .. } | Gets::LastValidOf { .. } | Gets::AsBefore => Severity::Degraded,
         }
     }

@@ -170,7 +170,7 @@ pub(super) fn between(
                 listener.port,
                 other.key.namespaced_name()
             );
-            listener.reject(Standing::Out, "PortUnavailable", &message);
+            listener.reject_port_in_use(&message);
             let field = format!("{}.port", listener.field);
             let owner = listener.owner(&object.key);
             faults.push(Fault::new(owner, Class::Conflict, field, "PortUnavailable", message));
@@ -179,7 +179,7 @@ pub(super) fn between(
     for listener in listeners.iter_mut().filter(|listener| listener.standing != Standing::Out) {
         let Some(process) = reader.port_taken_by(address, listener.port) else { continue };
         let message = taken_by(address, listener.port, process);
-        listener.reject(Standing::Out, "PortUnavailable", &message);
+        listener.reject_port_in_use(&message);
         let field = format!("{}.port", listener.field);
         let owner = listener.owner(&object.key);
         faults.push(Fault::new(owner, Class::Conflict, field, "PortUnavailable", message));

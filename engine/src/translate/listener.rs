@@ -104,6 +104,8 @@ pub(crate) struct ListenerPlan {
     pub(crate) named_certificates: Vec<ObjectKey>,
     /// The state of the listener.
     pub(crate) standing: Standing,
+    /// Whether another process or Gateway uses the port, so that connections reach that one.
+    pub(crate) is_port_in_use: bool,
     /// The condition `Accepted`.
     pub(crate) accepted: Condition,
     /// The condition `Conflicted`.
@@ -179,6 +181,12 @@ impl ListenerPlan {
         self.hostname_fault.is_some() && self.standing != Standing::Out
     }
 
+    /// Closes the listener because another process or Gateway uses its port.
+    pub(super) fn reject_port_in_use(&mut self, message: &str) {
+        self.reject(Standing::Out, "PortUnavailable", message);
+        self.is_port_in_use = true;
+    }
+
     /// Rejects the listener: it takes no part, or stays closed if it has hosts to keep.
     pub(super) fn reject(&mut self, standing: Standing, reason: &str, message: &str) {
         self.standing = standing;
@@ -247,6 +255,7 @@ pub(super) fn plan(
         broken_certificates: Vec::new(),
         named_certificates: Vec::new(),
         standing: Standing::Serving,
+        is_port_in_use: false,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
         conflicted: Condition::new(
             "Conflicted",

@@ -347,7 +347,7 @@ async fn a_port_that_another_process_has(world: World) -> Result<()> {
     let _taken = TcpListener::bind(("127.0.0.1", port))?;
     let holdfast = run(&world).await?;
     // The process is reported by name.
-    comes_to_say(&world, &holdfast, 1, &["OUTAGES", "is in use by process", "are refused"]).await?;
+    comes_to_say(&world, &holdfast, 1, &["OUTAGES", "is in use by process", "reach the process"]).await?;
     Ok(())
 }
 

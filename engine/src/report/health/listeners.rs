@@ -43,7 +43,7 @@ impl Engine {
                 };
                 let is_closed = listener.standing != Standing::Serving;
                 let gets = if served.is_empty() || !served.iter().all(serving) {
-                    if is_closed { vec![Gets::Refused] } else { Vec::new() }
+                    if is_closed { vec![closed(listener)] } else { Vec::new() }
                 } else {
                     let broken = listener.broken_certificates.iter().map(|(key, _)| key);
                     let shown = broken.filter(|key| served.iter().all(|plan| shows(plan, key)));
@@ -67,7 +67,9 @@ impl Engine {
                             paths: BTreeSet::new(),
                             causes: BTreeSet::new(),
                             message: match gets {
-                                Gets::Refused => format!("listener {} is not served", listener.section()),
+                                Gets::Refused | Gets::PortInUse => {
+                                    format!("listener {} is not served", listener.section())
+                                }
                                 _ => String::new(),
                             },
                             version: None,
@@ -97,6 +99,11 @@ impl Engine {
 
 /// See [`Engine::roots`].
 type Roots = BTreeMap<String, BTreeSet<ObjectKey>>;
+
+/// Returns the effect of a closed listener.
+fn closed(listener: &ListenerPlan) -> Gets {
+    if listener.is_port_in_use { Gets::PortInUse } else { Gets::Refused }
+}
 
 /// Returns the effect of the last valid version of a certificate.
 fn earlier(known: &&BackfilledObject) -> Gets {

@@ -238,6 +238,7 @@ fn gets(served: &Served) -> String {
         Gets::Status { status } => format!("{section} answers {status}"),
         Gets::Share { status } => format!("a share of the requests to {section} gets status {status}"),
         Gets::Refused => format!("connections to {section} are refused"),
+        Gets::PortInUse => format!("connections to {section} reach the process or Gateway that uses its port"),
         Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
         Gets::Nothing => format!("{section} left out"),
         Gets::LastValid { generation, since } if served.section.is_empty() => {

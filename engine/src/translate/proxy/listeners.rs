@@ -58,7 +58,7 @@ pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -
     for https in [false, true] {
         if let Some(message) = taken(https, settings, reader) {
             let of_port = listeners.iter_mut().filter(|listener| listener.https == https);
-            of_port.for_each(|listener| listener.reject(Standing::Out, "PortUnavailable", &message));
+            of_port.for_each(|listener| listener.reject_port_in_use(&message));
         }
     }
     Some(GatewayPlan {
@@ -218,6 +218,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         tls_versions: Default::default(),
         proxies: true,
         standing: Standing::Serving,
+        is_port_in_use: false,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
         conflicted: Condition::new(
             "Conflicted",

@@ -50,7 +50,7 @@ pub(in crate::translate) fn beside(
         let mut older = of_sets.iter().filter(|(port, other, _)| *port == listener.port && *other < age);
         let Some(owner) = taken.get(&listener.port).or_else(|| older.next().map(|(_, _, name)| name)) else { continue };
         let message = format!("port {} of {address} is taken by {owner}", listener.port);
-        listener.reject(Standing::Out, "PortUnavailable", &message);
+        listener.reject_port_in_use(&message);
         let field = format!("{}.port", listener.field);
         faults.push(Fault::new(&set.key, Class::Conflict, field, "PortUnavailable", message));
     }
