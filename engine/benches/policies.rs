@@ -28,7 +28,7 @@ const EDITS: usize = 200;
 /// Routes of a policy.
 const ROUTES_EACH: usize = 4;
 /// Policies that use the extension.
-const ASKING: usize = 20;
+const EXTENSION_POLICIES: usize = 20;
 /// Routes of a host.
 const OF_HOST: usize = 10;
 
@@ -60,7 +60,9 @@ fn measure(routes: usize) {
     );
     // One edit: its JSON decoded, and the messages of what it is about encoded.
     let edits: [(&str, &dyn Fn(usize) -> Value); 3] = [
-        ("a route's policy", &|edit| policy((edit * 7919) % (policies - ASKING) + ASKING, 11 + edit)),
+        ("a route's policy", &|edit| {
+            policy((edit * 7919) % (policies - EXTENSION_POLICIES) + EXTENSION_POLICIES, 11 + edit)
+        }),
         ("the Gateway's policy", &|edit| wide(11 + edit)),
         ("an extension", &|edit| extension(11 + edit)),
     ];
@@ -160,7 +162,7 @@ fn policy(index: usize, value: usize) -> Value {
         "timeouts": {"request": format!("{value}s")},
         "rateLimit": {"local": {"tokenBucket": {"maxTokens": value, "tokensPerFill": 1, "fillInterval": "1s"}}},
     });
-    if index < ASKING {
+    if index < EXTENSION_POLICIES {
         fields["extAuth"] = json!({"extensionRef": {"name": "auth"}});
     }
     let name = format!("route-{}", index * ROUTES_EACH);

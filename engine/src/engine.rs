@@ -1,102 +1,27 @@
 //! The engine, the only place that decides: events in, actions out. No I/O, no clock, no async.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use holdfast_graph::{Graph, ObjectKey};
 use holdfast_store::Batch;
-use holdfast_store::shards::{self, Observation, ObservedScope};
-use holdfast_xds::{Answer, EnvoyId, Offers, Snapshot};
+use holdfast_store::shards::{self, ObservedScope};
+use holdfast_xds::Snapshot;
 
-use crate::fallback::around::Around;
+pub use crate::event::{Action, Event, Role};
 use crate::fallback::attribution::Attributed;
 use crate::fallback::checker::Objection;
 use crate::fallback::lines::Lines;
-use crate::fallback::restored::Restored;
+use crate::fallback::step_inputs::StepInputs;
 use crate::fault::Fault;
-use crate::health::Ledger;
 use crate::hold::Refusal;
+use crate::ledger::Ledger;
 use crate::object::Object;
 use crate::provision::Provisioned;
 use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 use crate::translate::Translator;
-use crate::trial::{Trial, Tried};
-use crate::watching::Trouble;
-
-/// The role of this replica; one of several replicas leads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
-    /// Convicts and promotes.
-    #[default]
-    Leader,
-    /// Serves the same plan.
-    Follower,
-}
-
-/// An external event.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// An object was created or changed; the faults are those of decoding it.
-    Applied(Box<Object>, Vec<Fault>),
-    /// An object exists, but its content is unusable as a whole.
-    Unusable(ObjectKey, Vec<Fault>),
-    /// An object of an earlier run cannot be read now; its stored version stays in use.
-    Unread(ObjectKey, Vec<Fault>),
-    /// An object was deleted.
-    Deleted(ObjectKey),
-    /// An Envoy opened a stream; whether it reports resources that it received before.
-    Connected(EnvoyId, bool),
-    /// A stream of an Envoy ended.
-    Disconnected(EnvoyId),
-    /// An Envoy answered.
-    Answered(Answer),
-    /// A probe of this build is available, or no probe is available any longer.
-    Probe(Option<Arc<str>>),
-    /// Trials ended.
-    Tried(Vec<Tried>),
-    /// The state of a Gateway's data plane; `None` where there is none any longer.
-    Provisioned(ObjectKey, Option<Provisioned>),
-    /// All addresses on this host where foreign processes listen, with a description of each: in standalone mode their
-    /// ports are unavailable.
-    PortsTaken(BTreeMap<SocketAddr, Arc<str>>),
-    /// All current problems of watches of the API server.
-    Troubles(Vec<Trouble>),
-    /// The state that an earlier run stored. Must come first, or not at all.
-    Restored(Box<Restored>),
-    /// The role of this replica. A replica that receives no such event leads.
-    Role(Role),
-    /// The state that the leader shared, which replaces all known state. Of use to followers only.
-    Learned(Box<Restored>),
-    /// All observations of the other current replicas. Of use to the leader only.
-    Observed(Vec<Observation>),
-    /// The time in milliseconds of Unix time. Comes before the events of that time.
-    Clock(u64),
-}
-
-/// An external action.
-#[derive(Clone, Debug)]
-// Few actions exist at a time, and most of them are `Publish`.
-#[allow(clippy::large_enum_variant)]
-pub enum Action {
-    /// Publishes the configuration that the Envoys of a Gateway should have from now on.
-    Publish {
-        /// `namespace/name` of the Gateway.
-        gateway: Arc<str>,
-        /// The configuration for all Envoys, and the configurations for single ones.
-        offers: Offers,
-    },
-    /// Ends the service of a deleted Gateway's Envoys.
-    Withdraw {
-        /// `namespace/name` of the Gateway.
-        gateway: Arc<str>,
-    },
-    /// Tries these contents on the probe.
-    Try(Vec<Trial>),
-    /// Stores these records before the following actions are published.
-    Store(Batch),
-}
+use crate::watch_problem::WatchProblem;
 
 /// The deciding part of Holdfast.
 #[derive(Debug)]
@@ -122,7 +47,7 @@ pub struct Engine {
     /// Since when objects are at fault, across retries and restarts.
     ledger: Arc<Ledger>,
     /// Current problems of watches; `None` where nothing is watched.
-    pub(crate) troubles: Option<Vec<Trouble>>,
+    pub(crate) problems: Option<Vec<WatchProblem>>,
 }
 
 /// How long a protecting policy stays in force after its deletion, in milliseconds. Deployment tools delete and
@@ -149,7 +74,7 @@ impl Engine {
             leaving: BTreeMap::new(),
             provisioned: BTreeMap::new(),
             ledger: Arc::default(),
-            troubles: None,
+            problems: None,
         }
     }
 
@@ -170,7 +95,7 @@ impl Engine {
 
     /// Processes the events together; returns the resulting actions.
     pub fn handle(&mut self, events: Vec<Event>) -> Vec<Action> {
-        let (mut heard, mut objects, mut actions) = (Vec::new(), false, Vec::new());
+        let (mut forwarded, mut objects, mut actions) = (Vec::new(), false, Vec::new());
         for event in events {
             match event {
                 Event::Applied(object, faults) => self.apply(*object, faults),
@@ -185,31 +110,31 @@ impl Engine {
                 }
                 Event::Clock(now_ms) => {
                     self.now_ms = self.now_ms.max(now_ms);
-                    heard.push(event);
+                    forwarded.push(event);
                     continue;
                 }
                 Event::Probe(ref build) => {
                     self.probe.clone_from(build);
-                    heard.push(event);
+                    forwarded.push(event);
                     continue;
                 }
                 Event::Restored(restored) => {
                     actions.extend(self.lines.restore(*restored));
                     continue;
                 }
-                Event::Troubles(troubles) => {
-                    self.troubles = Some(troubles);
+                Event::WatchProblems(problems) => {
+                    self.problems = Some(problems);
                     continue;
                 }
-                Event::Provisioned(gateway, standing) => {
-                    match standing {
-                        Some(standing) => self.provisioned.insert(gateway, standing),
+                Event::Provisioned(gateway, provisioned) => {
+                    match provisioned {
+                        Some(provisioned) => self.provisioned.insert(gateway, provisioned),
                         None => self.provisioned.remove(&gateway),
                     };
                     continue;
                 }
-                heard_only => {
-                    heard.push(heard_only);
+                other => {
+                    forwarded.push(other);
                     continue;
                 }
             }
@@ -223,7 +148,7 @@ impl Engine {
         }
         let mut trials = Vec::new();
         let Self { settings, objects: all, unusable, unread, decoding, graph, translator, lines, .. } = self;
-        let mut around = Around {
+        let mut inputs = StepInputs {
             translator,
             graph,
             objects: all,
@@ -240,9 +165,9 @@ impl Engine {
             trials: &mut trials,
         };
         if objects {
-            lines.translate(&mut around, &mut actions);
+            lines.translate(&mut inputs, &mut actions);
         }
-        heard.into_iter().for_each(|event| lines.hear(event, &mut around));
+        forwarded.into_iter().for_each(|event| lines.on_event(event, &mut inputs));
         let records = lines.take_convictions();
         if !records.is_empty() {
             actions.push(Action::Store(records));
@@ -326,7 +251,7 @@ impl Engine {
         self.lines.forget(key);
         if self.unread.remove(key) {
             // Endpoints of the object may have been kept without any object that lists them.
-            self.lines.look_again();
+            self.lines.mark_dirty();
         }
         if let Some(old) = self.objects.remove(key) {
             self.translator.changed(key, Some(&old), None);

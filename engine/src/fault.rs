@@ -67,3 +67,11 @@ impl fmt::Display for Fault {
 pub fn at(field: &str, index: usize) -> String {
     format!("{field}[{index}]")
 }
+
+/// Returns a message without the field that it begins with.
+pub(crate) fn without_field<'a>(message: &'a str, field: &str) -> &'a str {
+    if field.is_empty() {
+        return message;
+    }
+    message.strip_prefix(field).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message)
+}

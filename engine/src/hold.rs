@@ -71,7 +71,7 @@ impl Refusal {
 
 /// The state of a resource at the Envoys of its Gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ResourceState {
     /// The desired version was acknowledged.
     Acknowledged,
     /// The desired version has no answer yet.
@@ -370,24 +370,24 @@ impl Hold {
     }
 
     /// Returns the state of a resource; `None` where it is not desired.
-    pub(crate) fn standing(&self, kind: ResourceType, name: &str) -> Option<Standing> {
+    pub(crate) fn state(&self, kind: ResourceType, name: &str) -> Option<ResourceState> {
         let wanted = self.desired.get(kind, name)?;
         let slot = (kind, wanted.name.clone());
         if let Some(refusal) = self.refused.get(&(slot.clone(), wanted.version)) {
-            return Some(Standing::Refused(refusal.message.clone()));
+            return Some(ResourceState::Refused(refusal.message.clone()));
         }
         if self.acknowledged.get(&slot).is_some_and(|resource| resource.version == wanted.version) {
-            return Some(Standing::Acknowledged);
+            return Some(ResourceState::Acknowledged);
         }
         let mut unavailable = self.unavailable.refusals(&self.desired);
         let own = unavailable.find(|refusal| refusal.kind == kind && *refusal.resource == *name);
-        Some(own.map_or(Standing::Pending, |refusal| Standing::Unavailable(refusal.explained())))
+        Some(own.map_or(ResourceState::Pending, |refusal| ResourceState::Unavailable(refusal.explained())))
     }
 
     /// Returns whether a desired resource has no answer yet. Endpoints change all the time, and do not count.
     pub(crate) fn awaits_answers(&self) -> bool {
         let pending = self.pending.keys().filter(|(kind, _)| *kind != ResourceType::Endpoints);
-        pending.into_iter().any(|(kind, name)| self.standing(*kind, name) == Some(Standing::Pending))
+        pending.into_iter().any(|(kind, name)| self.state(*kind, name) == Some(ResourceState::Pending))
     }
 
     /// Returns the desired version of a resource, even where it is not published.

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_record_takes_the_lead() {
+    fn without_a_record_a_replica_becomes_leader() {
         let mut one = Election::new("one".into());
         assert!(!one.leads(0));
         assert_eq!(one.see(None, 0), Next::Write { transitions: 0, takes: true });
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_another_in_the_record_leads_no_longer() {
+    fn a_record_of_another_replica_ends_the_leadership() {
         let mut one = Election::new("one".into());
         one.see(None, 0);
         one.wrote(0);

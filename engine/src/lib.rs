@@ -3,7 +3,7 @@
 //! The engine works like a compiler that must not fail: broken input is a normal case, and every object that is not
 //! served as written has a [`fault::Fault`] with the reason. Only `run` does I/O, reads clocks and is asynchronous.
 
-// Policy contents (`translate/policy/said.rs`) are keys of sets; values that they compute on first use do not affect
+// Policy contents (`translate/policy/setting.rs`) are keys of sets; values that they compute on first use do not affect
 // their order.
 #![allow(clippy::mutable_key_type)]
 
@@ -11,6 +11,7 @@ pub mod apis;
 pub mod check;
 mod encode;
 pub mod engine;
+pub mod event;
 pub mod fallback;
 pub mod fault;
 pub mod features;
@@ -18,6 +19,7 @@ pub mod health;
 pub mod hold;
 pub mod identity;
 pub mod leadership;
+pub mod ledger;
 pub mod model;
 pub mod object;
 pub(crate) mod policies;
@@ -34,4 +36,5 @@ pub mod testing;
 pub mod time;
 mod translate;
 pub mod trial;
+pub mod watch_problem;
 pub mod watching;

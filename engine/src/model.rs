@@ -3,6 +3,8 @@
 //!
 //! Translation creates the model, and `encode` encodes it. Nothing here depends on Kubernetes kinds or Envoy messages.
 
+pub(crate) mod table;
+
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -120,8 +122,8 @@ impl Route {
     /// Returns the clusters that the route needs: those of its backends, and of services that its filters call.
     pub(crate) fn uses(&self) -> BTreeSet<Remote> {
         let filters = if self.guards.is_empty() { Vec::new() } else { self.guards.filters() };
-        let asked = filters.iter().flat_map(ChainFilter::remotes).cloned();
-        self.backends().cloned().map(Remote::Backend).chain(asked).collect()
+        let remotes = filters.iter().flat_map(ChainFilter::remotes).cloned();
+        self.backends().cloned().map(Remote::Backend).chain(remotes).collect()
     }
 
     /// Returns whether the route is a plain direct response to a literal path. Such a route contains nothing that an

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn no_words_are_unknown() {
+    fn an_empty_message_is_classified_by_the_resource_type() {
         assert_eq!(class(ResourceType::Listener, " \n"), Class::Unknown);
         assert_eq!(class(ResourceType::Cluster, ""), Class::Unknown);
         assert_eq!(class(ResourceType::Route, ""), Class::Content);

@@ -2,17 +2,20 @@
 //!
 //! Reports are computed on request, from the results of translation and the answers of Envoys.
 
-mod back_ends;
+mod backends;
+pub(crate) mod conditions;
 mod data_planes;
 mod extensions;
 mod health;
+pub mod inspection;
 mod missing;
+mod objects_read;
 mod policies;
 mod sets;
-mod troubles;
+pub(crate) mod survey;
 mod unreadable;
 
-pub use missing::missing_back_ends;
+pub use missing::missing_backends;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -23,23 +26,23 @@ use holdfast_xds::ResourceType;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use self::conditions::ParentConditions;
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
 use crate::encode::names;
 use crate::engine::Engine;
-use crate::fallback::conditions::{self, Told};
 use crate::fallback::line::Line;
-use crate::fallback::survey::{field, scope, speaking};
 use crate::fallback::view::FallbackReport;
 use crate::fault::Class;
-use crate::hold::{Hold, Standing};
+use crate::hold::{Hold, ResourceState};
 use crate::proxies::finding::Finding;
+use crate::report::survey::{field, scope, speaking};
 use crate::status::features::supported;
 use crate::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION, ObjectStatus};
 use crate::translate::claims::ListenerId;
 use crate::translate::duplicates::Duplicates;
 use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::{ListenerPlan, Standing as ListenerStanding};
+use crate::translate::listener::{ListenerPlan, ListenerState};
 use crate::translate::route::RoutePlan;
 
 /// A served Gateway.
@@ -115,7 +118,7 @@ impl Engine {
             declared_port: listener.declared_port,
             protocol: listener.protocol.clone(),
             hostname: listener.hostname.clone(),
-            serving: listener.standing == ListenerStanding::Serving || seen.serves_earlier_certificate(listener),
+            serving: listener.state == ListenerState::Serving || seen.serves_earlier_certificate(listener),
             attached_routes: attached_at(attached, key, listener),
         });
         GatewayView {
@@ -206,7 +209,7 @@ impl Engine {
                 Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {
                     self.policy_status(&report, &object.key, generation)?
                 }
-                Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => self.back_end_policy_status(object)?,
+                Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => self.backend_policy_status(object)?,
                 Body::Backend(_) => self.backend_status(object)?,
                 Body::DirectResponse(_) => self.answer_status(&object.key, generation)?,
                 Body::GatewayExtension(extension) => self.extension_status(&object.key, extension, generation),
@@ -215,7 +218,7 @@ impl Engine {
             Some(ObjectStatus { object: object.key.clone(), status })
         };
         let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
-        self.tell_of_unreadable(&report, &mut statuses);
+        self.add_unreadable_statuses(&report, &mut statuses);
         statuses
     }
 
@@ -255,7 +258,7 @@ impl Engine {
             return None;
         }
         let parents = plan.parents.iter().enumerate().filter_map(|(index, parent)| {
-            let Told { accepted, mut others } = self.told(report, key, plan, index)?;
+            let ParentConditions { accepted, mut others } = self.conditions_at_parent(report, key, plan, index)?;
             let listeners: BTreeSet<ListenerId> = parent.attachments.iter().map(|at| at.listener.clone()).collect();
             if let Some(message) = self.closed_above(&listeners) {
                 let before =
@@ -308,9 +311,9 @@ impl Seen<'_> {
     fn serves_earlier_certificate(&self, listener: &ListenerPlan) -> bool {
         let serves = |plan: &&GatewayPlan| {
             let mut listeners = plan.listeners.iter().filter(|served| served.name == listener.name);
-            listeners.any(|served| served.standing == ListenerStanding::Serving)
+            listeners.any(|served| served.state == ListenerState::Serving)
         };
-        listener.standing == ListenerStanding::Closed && !self.served.is_empty() && self.served.iter().all(serves)
+        listener.state == ListenerState::Closed && !self.served.is_empty() && self.served.iter().all(serves)
     }
 }
 
@@ -321,7 +324,7 @@ fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
         return Condition::new("Programmed", false, "Invalid", message);
     }
     let is_earlier = seen.serves_earlier_certificate(listener);
-    if listener.standing != ListenerStanding::Serving && !is_earlier {
+    if listener.state != ListenerState::Serving && !is_earlier {
         // Gateway API's conformance suite expects the reason of the conflict here for an entry of a ListenerSet only.
         let conflict = Some(&listener.conflicted).filter(|known| listener.set.is_some() && known.status == "True");
         let reason = conflict.map_or("Invalid", |conflict| &conflict.reason);
@@ -333,17 +336,17 @@ fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
     ];
     let mut pending = seen.holds.is_empty();
     for (hold, (kind, name)) in seen.holds.iter().flat_map(|hold| parts.iter().map(move |part| (hold, part))) {
-        match hold.standing(*kind, name) {
-            Some(Standing::Refused(message)) => {
+        match hold.state(*kind, name) {
+            Some(ResourceState::Refused(message)) => {
                 let message = format!("Envoy refused {} {name}: {message}", kind.short_name());
                 return Condition::new("Programmed", false, "Invalid", message);
             }
-            Some(Standing::Unavailable(message)) => {
+            Some(ResourceState::Unavailable(message)) => {
                 let message = format!("Envoys have not applied {} {name}: {message}", kind.short_name());
                 return Condition::new("Programmed", false, "Pending", message);
             }
-            Some(Standing::Acknowledged) => {}
-            Some(Standing::Pending) | None => pending = true,
+            Some(ResourceState::Acknowledged) => {}
+            Some(ResourceState::Pending) | None => pending = true,
         }
     }
     if pending {
@@ -394,7 +397,7 @@ impl Engine {
             "listeners": listeners,
         });
         if let Some(fields) = status.as_object_mut()
-            && (plan.says_whose_sets || !plan.sets.is_empty())
+            && (plan.specifies_allowed_sets || !plan.sets.is_empty())
         {
             fields.insert("attachedListenerSets".into(), json!(self.attached_sets(key, plan)));
         }

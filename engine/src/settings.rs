@@ -108,7 +108,7 @@ pub struct RateLimits {
     /// Whether requests pass when the service does not answer.
     pub fail_open: bool,
     /// Whether responses include the remaining quota (`X-RateLimit-*`).
-    pub tell_clients: bool,
+    pub quota_headers: bool,
     /// Whether gRPC calls over the limit get `RESOURCE_EXHAUSTED`.
     pub resource_exhausted: bool,
 }

@@ -35,5 +35,5 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(testing::served(&engine), testing::served(&scratch));
     assert_eq!(engine.faults(), scratch.faults());
     assert_eq!(engine.statuses(), scratch.statuses());
-    assert_eq!(testing::untold(&engine), Vec::<String>::new());
+    assert_eq!(testing::unreported(&engine), Vec::<String>::new());
 });

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_holds_nobody() {
+    fn a_clock_that_is_set_back_holds_no_object() {
         let mut hold_down = HoldDown::default();
         (0..3).for_each(|_| hold_down.refused(&key("a"), 1_000_000));
         assert_eq!(hold_down.wait_until(&key("a"), 1_000_500), Some(1_001_000));

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_as_they_are_displayed_and_serialized() {
+    fn detections_are_read_as_they_are_displayed_and_serialized() {
         for detected in [Detected::Translation, Detected::Probe, Detected::Nack, Detected::Suspected] {
             assert_eq!(detected.to_string().parse(), Ok(detected));
             assert_eq!(serde_json::to_string(&detected).ok(), Some(format!("\"{detected}\"")));

@@ -124,7 +124,7 @@ proptest! {
 
     /// After any operations, the indexes by content, by age and by object are consistent.
     #[test]
-    fn all_views_tell_the_same(deeds in prop::collection::vec((0..8_u32, 0..3_u8, prop::option::of(0..3_usize)), 0..40)) {
+    fn all_views_are_consistent(deeds in prop::collection::vec((0..8_u32, 0..3_u8, prop::option::of(0..3_usize)), 0..40)) {
         let mut quarantine = Quarantine::new();
         let mut model: BTreeMap<Content, ObjectKey> = BTreeMap::new();
         for (number, object, witnesses) in deeds {

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Error, Result, ensure};
 use serde_json::Value;
 
-use crate::ask::get;
 use crate::holdfast::HoldfastOptions;
 use crate::process::{self, Process};
+use crate::request::get;
 use crate::wait::until;
 use crate::world::World;
 use crate::{envoy, holdfast::Holdfast};
@@ -29,7 +29,7 @@ pub struct FleetEnvoy {
     /// RE2 program size above which Envoy refuses a regular expression.
     pub re2: u32,
     /// The limit that the node reports; a different number makes it a different build.
-    pub says_re2: u32,
+    pub reported_re2: u32,
     /// Uses state of the world instead of delta.
     pub sotw: bool,
     /// The Gateway, `namespace/name`.
@@ -48,7 +48,7 @@ impl FleetEnvoy {
         Self {
             node: node.to_owned(),
             re2: RE2_ENVOY,
-            says_re2: RE2_ENVOY,
+            reported_re2: RE2_ENVOY,
             sotw: false,
             gateway: "default/public",
             credentials: None,
@@ -59,13 +59,13 @@ impl FleetEnvoy {
 
     /// Returns an Envoy with the limit of the generated bootstrap.
     pub fn large(node: &str) -> Self {
-        Self { re2: RE2_HOLDFAST, says_re2: RE2_HOLDFAST, ..Self::small(node) }
+        Self { re2: RE2_HOLDFAST, reported_re2: RE2_HOLDFAST, ..Self::small(node) }
     }
 
     /// Returns an Envoy with Envoy's default limit that reports the limit of the generated bootstrap, so that it has
     /// the same build as the probe.
     pub fn secretly_small(node: &str) -> Self {
-        Self { says_re2: RE2_HOLDFAST, ..Self::small(node) }
+        Self { reported_re2: RE2_HOLDFAST, ..Self::small(node) }
     }
 
     /// Starts the Envoy without waiting until it is ready.
@@ -85,7 +85,7 @@ impl FleetEnvoy {
         let text = printed.expect_code(0)?.stdout.clone();
         ensure!(text.contains("re2=10000") && text.contains("error_level: 10000"), "another bootstrap:\n{text}");
         let text = text
-            .replace("re2=10000", &format!("re2={}", self.says_re2))
+            .replace("re2=10000", &format!("re2={}", self.reported_re2))
             .replace("error_level: 10000", &format!("error_level: {}", self.re2));
         let mut text = text;
         for (from, to) in &self.edits {

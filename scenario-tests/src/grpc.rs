@@ -46,7 +46,7 @@ impl Called {
 pub fn call(port: u16, method: &str) -> Call {
     Call {
         port,
-        host: crate::ask::HOST_DEFAULT.to_owned(),
+        host: crate::request::HOST_DEFAULT.to_owned(),
         method: method.to_owned(),
         headers: Vec::new(),
         trust: None,

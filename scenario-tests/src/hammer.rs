@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use tokio::task::JoinHandle;
 
-use crate::ask::{Ask, Reply};
 use crate::connect::Connection;
+use crate::request::{HttpRequest, Reply};
 
 /// Pause between two requests of one task: many connections, but not more than the kernel has ports for.
 const REST: Duration = Duration::from_millis(4);
@@ -66,25 +66,26 @@ pub struct Hammer {
 
 impl Hammer {
     /// Sends each of the requests continuously, each in a separate task, each time on a new connection.
-    pub fn start(asks: impl IntoIterator<Item = Ask>) -> Self {
-        Self::with(asks.into_iter().map(|ask| vec![ask]), false)
+    pub fn start(requests: impl IntoIterator<Item = HttpRequest>) -> Self {
+        Self::with(requests.into_iter().map(|request| vec![request]), false)
     }
 
     /// Sends each of the requests continuously, each in a separate task, on connections that stay open as long as the
     /// server allows. Where the server has closed one, the request is repeated on a new connection, as every client
     /// does.
-    pub fn start_kept(asks: impl IntoIterator<Item = Ask>) -> Self {
-        Self::with(asks.into_iter().map(|ask| vec![ask]), true)
+    pub fn start_kept(requests: impl IntoIterator<Item = HttpRequest>) -> Self {
+        Self::with(requests.into_iter().map(|request| vec![request]), true)
     }
 
     /// Sends the requests in turn, in one task, on connections that stay open.
-    pub fn start_kept_in_turn(asks: impl IntoIterator<Item = Ask>) -> Self {
-        Self::with([asks.into_iter().collect()], true)
+    pub fn start_kept_in_turn(requests: impl IntoIterator<Item = HttpRequest>) -> Self {
+        Self::with([requests.into_iter().collect()], true)
     }
 
-    fn with(hands: impl IntoIterator<Item = Vec<Ask>>, kept: bool) -> Self {
+    fn with(hands: impl IntoIterator<Item = Vec<HttpRequest>>, kept: bool) -> Self {
         let (seen, count, stop) = (Arc::default(), Arc::default(), Arc::default());
-        let hand = |asks| tokio::spawn(strike(asks, kept, Arc::clone(&seen), Arc::clone(&count), Arc::clone(&stop)));
+        let hand =
+            |requests| tokio::spawn(strike(requests, kept, Arc::clone(&seen), Arc::clone(&count), Arc::clone(&stop)));
         let hands = hands.into_iter().map(hand).collect();
         Self { seen, count, stop, hands }
     }
@@ -136,16 +137,17 @@ impl Drop for Hammer {
 }
 
 async fn strike(
-    asks: Vec<Ask>,
+    requests: Vec<HttpRequest>,
     kept: bool,
     seen: Arc<Mutex<BTreeMap<Shot, u64>>>,
     count: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 ) {
-    let mut asks: Vec<(Ask, Option<Connection>)> = asks.into_iter().map(|ask| (ask, None)).collect();
-    while !stop.load(Ordering::Relaxed) && !asks.is_empty() {
-        for (ask, connection) in &mut asks {
-            let answer = tokio::time::timeout(REQUEST_MAX, send(ask, connection)).await;
+    let mut requests: Vec<(HttpRequest, Option<Connection>)> =
+        requests.into_iter().map(|request| (request, None)).collect();
+    while !stop.load(Ordering::Relaxed) && !requests.is_empty() {
+        for (request, connection) in &mut requests {
+            let answer = tokio::time::timeout(REQUEST_MAX, send(request, connection)).await;
             let shot = Shot::of(answer.unwrap_or_else(|_| bail!("no answer within {} s", REQUEST_MAX.as_secs())));
             if !kept || matches!(shot, Shot::Broken(_)) {
                 *connection = None;
@@ -158,11 +160,11 @@ async fn strike(
 }
 
 /// Sends on the open connection; if there is none or it fails, on a new one, which is kept.
-async fn send(ask: &Ask, kept: &mut Option<Connection>) -> Result<Reply> {
+async fn send(request: &HttpRequest, kept: &mut Option<Connection>) -> Result<Reply> {
     if let Some(connection) = kept
-        && let Ok(reply) = ask.send_on(connection).await
+        && let Ok(reply) = request.send_on(connection).await
     {
         return Ok(reply);
     }
-    ask.send_on(kept.insert(ask.connect().await?)).await
+    request.send_on(kept.insert(request.connect().await?)).await
 }

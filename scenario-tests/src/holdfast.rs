@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::ask::get;
 use crate::process::{self, Finished, Process};
+use crate::request::get;
 use crate::wait::until;
 use crate::world::World;
 use crate::{binary, envoy};
@@ -151,15 +151,15 @@ impl Holdfast {
     }
 
     /// The output so far.
-    pub fn said(&self) -> String {
-        self.process.said()
+    pub fn output(&self) -> String {
+        self.process.output()
     }
 
     /// Waits until the output contains all of these texts.
-    pub async fn comes_to_say(&self, words: &[&str]) -> Result<()> {
+    pub async fn comes_to_print(&self, words: &[&str]) -> Result<()> {
         until(&format!("holdfast says {words:?}"), || async {
-            let said = self.said();
-            ensure!(words.iter().all(|word| said.contains(word)), "it said:\n{}", process::tail(&said));
+            let output = self.output();
+            ensure!(words.iter().all(|word| output.contains(word)), "output:\n{}", process::tail(&output));
             Ok(())
         })
         .await

@@ -4,8 +4,6 @@
 //! Nothing in this crate is part of the product. Each story has its own folder, ports and processes, ends only
 //! processes that it started, and waits by polling until a generous deadline, never by sleeping.
 
-pub mod ask;
-pub mod asked;
 pub mod binary;
 pub mod candidates;
 pub mod connect;
@@ -21,18 +19,20 @@ pub mod names;
 pub mod ports;
 pub mod probe;
 pub mod process;
+pub mod request;
 pub mod runner;
 pub mod secured;
+pub mod services;
 pub mod story;
-pub mod stranger;
 pub mod surroundings;
 pub mod tls;
 pub mod wait;
 pub mod world;
+pub mod xds_client;
 
-pub use ask::{Ask, Reply};
 pub use hammer::Hammer;
 pub use holdfast::{Holdfast, HoldfastOptions};
+pub use request::{HttpRequest, Reply};
 pub use runner::Story;
 pub use wait::until;
 pub use world::World;

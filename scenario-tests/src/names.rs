@@ -24,7 +24,7 @@ pub type Answers = BTreeMap<String, Vec<Ipv4Addr>>;
 pub struct NameServer {
     /// The listen address.
     pub address: SocketAddr,
-    asked: Arc<Mutex<BTreeSet<String>>>,
+    queried: Arc<Mutex<BTreeSet<String>>>,
     serving: JoinHandle<()>,
 }
 
@@ -33,8 +33,8 @@ impl NameServer {
     pub async fn start(answers: Answers) -> Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = socket.local_addr()?;
-        let asked = Arc::new(Mutex::new(BTreeSet::new()));
-        let noted = asked.clone();
+        let queried = Arc::new(Mutex::new(BTreeSet::new()));
+        let noted = queried.clone();
         let serving = tokio::spawn(async move {
             let mut question = [0; QUESTION_MAX];
             while let Ok((count, from)) = socket.recv_from(&mut question).await {
@@ -45,12 +45,12 @@ impl NameServer {
                 }
             }
         });
-        Ok(Self { address, asked, serving })
+        Ok(Self { address, queried, serving })
     }
 
     /// The names in the queries so far.
-    pub fn asked(&self) -> BTreeSet<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn queried(&self) -> BTreeSet<String> {
+        self.queried.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -78,12 +78,12 @@ fn answer(question: &[u8], answers: &Answers) -> Option<(String, Vec<u8>)> {
     let (kind, class) = (rest.get(..2)?, rest.get(2..4)?);
     let known = answers.get(&name);
     let addresses = known.filter(|_| kind == A && class == INTERNET).map(Vec::as_slice).unwrap_or_default();
-    let asked = question.get(HEAD..question.len() - rest.len() + 4)?;
+    let section = question.get(HEAD..question.len() - rest.len() + 4)?;
     // A response with recursion available; NXDOMAIN where the name is unknown.
     let mut reply = [question.get(..2)?, &[0x81, if known.is_some() { 0x80 } else { 0x83 }]].concat();
     let count = u16::try_from(addresses.len()).ok()?.to_be_bytes();
     reply.extend([&[0, 1], &count[..], &[0, 0, 0, 0]].concat());
-    reply.extend(asked);
+    reply.extend(section);
     for address in addresses {
         // The record: a pointer to the name in the question, a TTL of one second.
         reply.extend([&[0xc0, 0x0c], &A[..], &INTERNET, &[0, 0, 0, 1, 0, 4], &address.octets()].concat());

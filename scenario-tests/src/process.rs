@@ -37,24 +37,24 @@ pub struct Finished {
 
 impl Finished {
     /// Standard output and standard error together.
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
 
     /// Fails unless the exit code is `code`; the error contains the output.
     pub fn expect_code(&self, code: i32) -> Result<&Self> {
         if self.code != Some(code) {
-            bail!("exit code {:?} instead of {code}; it said:\n{}", self.code, self.said());
+            bail!("exit code {:?} instead of {code}; output:\n{}", self.code, self.output());
         }
         Ok(self)
     }
 
     /// Fails unless the output contains all of these texts.
-    pub fn expect_said(&self, words: &[&str]) -> Result<&Self> {
-        let said = self.said();
+    pub fn expect_output(&self, words: &[&str]) -> Result<&Self> {
+        let output = self.output();
         for word in words {
-            if !said.contains(word) {
-                bail!("{word:?} is missing in what it said:\n{said}");
+            if !output.contains(word) {
+                bail!("{word:?} is missing in the output:\n{output}");
             }
         }
         Ok(self)
@@ -87,7 +87,7 @@ impl Process {
     }
 
     /// Standard output and standard error so far.
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         format!("{}{}", read(&self.stdout), read(&self.stderr))
     }
 
@@ -108,7 +108,7 @@ impl Process {
         loop {
             match self.ended() {
                 Ok(None) => tokio::time::sleep(Duration::from_millis(50)).await,
-                Ok(Some(status)) => return format!("{status}; it said:\n{}", tail(&self.said())),
+                Ok(Some(status)) => return format!("{status}; output:\n{}", tail(&self.output())),
                 Err(error) => return error.to_string(),
             }
         }
@@ -125,7 +125,7 @@ impl Process {
                 return Ok(Finished { code: status.code(), stdout: self.stdout(), stderr: read(&self.stderr) });
             }
         }
-        bail!("the process does not end by itself; it said:\n{}", tail(&self.said()))
+        bail!("the process does not end by itself; output:\n{}", tail(&self.output()))
     }
 
     /// Sends SIGTERM and waits until the process has ended.

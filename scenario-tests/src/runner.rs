@@ -23,8 +23,8 @@ const MEASUREMENT_MAX: Duration = Duration::from_secs(1800);
 /// number of cores.
 const AT_ONCE: usize = 5;
 
-type Told = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
-type Tell = fn(World) -> Told;
+type StoryFuture = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+type StoryFn = fn(World) -> StoryFuture;
 
 /// A story: its name, whether it needs an Envoy, and its function.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ pub struct Story {
     /// Whether the story needs an Envoy.
     pub needs_envoy: bool,
     /// Runs the story; returns its future, boxed.
-    pub tell: Tell,
+    pub run: StoryFn,
 }
 
 /// Lists the stories of a theme by their functions: `stories!("matching", true, [exact, prefix])`; the flag is
@@ -45,7 +45,7 @@ macro_rules! stories {
         vec![$($crate::Story {
             name: concat!($theme, "::", stringify!($story)),
             needs_envoy: $needs_envoy,
-            tell: |world| Box::pin($story(world)),
+            run: |world| Box::pin($story(world)),
         }),*]
     };
 }
@@ -59,8 +59,8 @@ pub fn run(stories: &[Story]) -> ExitCode {
 /// it.
 pub fn run_at_once(stories: &[Story], at_once: usize) -> ExitCode {
     let arguments = Arguments::from_args();
-    let asked = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
-    let needed = !arguments.list && stories.iter().any(|story| story.needs_envoy && asked(story));
+    let is_selected = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
+    let needed = !arguments.list && stories.iter().any(|story| story.needs_envoy && is_selected(story));
     let no_envoy = if needed { envoy::find().err().map(|why| why.to_string()) } else { None };
     let missing = |story: &Story| no_envoy.clone().filter(|_| story.needs_envoy);
     run_with_tools(stories.iter().map(|story| (*story, missing(story))).collect(), at_once)
@@ -86,14 +86,14 @@ pub fn run_with_tools(stories: Vec<(Story, Option<String>)>, at_once: usize) -> 
 fn run_with(stories: Vec<(Story, Option<String>)>, at_once: usize, missing_fails: bool) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(at_once);
-    let asked = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
-    for (story, missing) in stories.iter().filter(|(story, _)| asked(story) && !arguments.list) {
+    let is_selected = |story: &Story| arguments.filter.as_deref().is_none_or(|filter| story.name.contains(filter));
+    for (story, missing) in stories.iter().filter(|(story, _)| is_selected(story) && !arguments.list) {
         if let Some(why) = missing {
             let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", story.name);
         }
     }
     let trial = |(story, missing): (Story, Option<String>)| match missing {
-        None => Trial::test(story.name, move || told(story).map_err(Failed::from)),
+        None => Trial::test(story.name, move || run_story(story).map_err(Failed::from)),
         Some(why) if missing_fails => {
             Trial::test(story.name, move || Err(Failed::from(format!("skipped under CI=true: {why}"))))
         }
@@ -103,10 +103,10 @@ fn run_with(stories: Vec<(Story, Option<String>)>, at_once: usize, missing_fails
 }
 
 /// Runs one story to its end; on failure returns the error and the logs of its processes.
-fn told(story: Story) -> Result<(), String> {
-    let said = |error: anyhow::Error| format!("{} fails: {error:#}", story.name);
-    let (outcome, logs) = in_a_world(story).map_err(said)?;
-    outcome.map_err(|error| format!("{}\n{logs}", said(error)))
+fn run_story(story: Story) -> Result<(), String> {
+    let failure = |error: anyhow::Error| format!("{} fails: {error:#}", story.name);
+    let (outcome, logs) = in_a_world(story).map_err(failure)?;
+    outcome.map_err(|error| format!("{}\n{logs}", failure(error)))
 }
 
 fn in_a_world(story: Story) -> Result<(Result<()>, String)> {
@@ -114,7 +114,7 @@ fn in_a_world(story: Story) -> Result<(Result<()>, String)> {
     let world = World::new()?;
     let limit = std::env::var_os("HOLDFAST_FIGURES").map_or(STORY_MAX, |_| MEASUREMENT_MAX);
     let outcome = runtime.block_on(async {
-        tokio::time::timeout(limit, (story.tell)(world.clone()))
+        tokio::time::timeout(limit, (story.run)(world.clone()))
             .await
             .unwrap_or_else(|_| anyhow::bail!("the story did not end within {} s", limit.as_secs()))
     });

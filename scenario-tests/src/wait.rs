@@ -12,14 +12,14 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 const REST: Duration = Duration::from_millis(20);
 
 /// Polls until the result is `Ok`, and fails with the last error after [`PATIENCE`].
-pub async fn until<T, F>(what: &str, mut ask: impl FnMut() -> F) -> Result<T>
+pub async fn until<T, F>(what: &str, mut poll: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {
     let deadline = Instant::now() + PATIENCE;
     let mut last = anyhow::anyhow!("no answer at all");
     loop {
-        match timeout_at(deadline, ask()).await {
+        match timeout_at(deadline, poll()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => last = error,
             Err(_) => {}

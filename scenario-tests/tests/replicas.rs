@@ -37,7 +37,7 @@ fn same(replicas: &Replicas, one: (usize, &str), other: (usize, &str)) {
 }
 
 #[test]
-fn who_follows_serves_the_same_and_outlives_the_leader() {
+fn a_follower_serves_the_same_and_outlives_the_leader() {
     let mut replicas = replicas(&[&[("e1", BUILD), ("e2", BUILD)], &[("f1", BUILD)]]);
     same(&replicas, (0, "e1"), (1, "f1"));
     replicas.refuse(&bad());
@@ -46,7 +46,7 @@ fn who_follows_serves_the_same_and_outlives_the_leader() {
     assert_eq!(replicas.nacks(0), 2);
     assert_eq!(replicas.nacks(1), 0, "what is bad is not tried again where another follows");
     for (number, node) in [(0, "e1"), (0, "e2"), (1, "f1")] {
-        assert_eq!(replicas.ask(number, node, "shop.test/cart").unwrap(), "shop/a", "{node}");
+        assert_eq!(replicas.response(number, node, "shop.test/cart").unwrap(), "shop/a", "{node}");
     }
     same(&replicas, (0, "e1"), (1, "f1"));
     let before = taken_by(&replicas.all[1].stage, "f1");
@@ -57,18 +57,18 @@ fn who_follows_serves_the_same_and_outlives_the_leader() {
     assert_eq!(replicas.all[1].stage.counts.pushes, pushes, "and nothing is sent for it");
     assert_eq!(replicas.nacks(1), 0, "no second round");
     replicas.apply(&edit("good", "b")).unwrap();
-    assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/b", "it leads: what is mended is served");
+    assert_eq!(replicas.response(1, "f1", "shop.test/cart").unwrap(), "shop/b", "it leads: what is mended is served");
 }
 
 #[test]
-fn who_comes_without_anything_begins_with_what_is_shared() {
+fn an_empty_replica_starts_from_the_shared_store() {
     let mut replicas = replicas(&[&[("e1", BUILD)], &[("f1", BUILD)]]);
     replicas.refuse(&bad());
     replicas.apply(&edit("BAD", "b")).unwrap();
     replicas.join(&[("g1", BUILD)], &format!("{BASICS}\n---\n{}", edit("BAD", "b"))).unwrap();
     replicas.refuse(&bad());
     same(&replicas, (0, "e1"), (2, "g1"));
-    assert_eq!(replicas.ask(2, "g1", "shop.test/cart").unwrap(), "shop/a", "the plan is known to it");
+    assert_eq!(replicas.response(2, "g1", "shop.test/cart").unwrap(), "shop/a", "the plan is known to it");
     assert_eq!(replicas.nacks(2), 0);
 }
 
@@ -77,19 +77,19 @@ fn what_envoys_of_a_follower_refuse_is_judged_by_the_leader() {
     // All Envoys of the second build are connected to the follower; the leader has none of this build.
     for leaders in [&[("e1", BUILD)][..], &[]] {
         let mut replicas = replicas(&[leaders, &[("f1", "1.40.0"), ("f2", "1.40.0")]]);
-        assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/a", "it is served at all");
+        assert_eq!(replicas.response(1, "f1", "shop.test/cart").unwrap(), "shop/a", "it is served at all");
         let refuse = serde_json::json!({"route": ["BAD"], "builds": ["1.40.0"]});
         replicas.refuse(&serde_json::from_value(refuse).unwrap());
         replicas.apply(&format!("{}\n---\n{{route: shop/new, path: /new, to: b}}", edit("BAD", "b"))).unwrap();
         for node in ["f1", "f2"] {
-            assert_eq!(replicas.ask(1, node, "shop.test/cart").unwrap(), "shop/a", "{node}");
+            assert_eq!(replicas.response(1, node, "shop.test/cart").unwrap(), "shop/a", "{node}");
         }
         if let [(node, _)] = leaders {
-            assert_eq!(replicas.ask(0, node, "shop.test/cart").unwrap(), "shop/b", "its build takes it");
+            assert_eq!(replicas.response(0, node, "shop.test/cart").unwrap(), "shop/b", "its build takes it");
         }
         replicas.apply(&edit("good", "b")).unwrap();
         for (node, path) in [("f1", "cart"), ("f2", "cart"), ("f1", "new")] {
-            let answer = replicas.ask(1, node, &format!("shop.test/{path}")).unwrap();
+            let answer = replicas.response(1, node, &format!("shop.test/{path}")).unwrap();
             assert_eq!(answer, "shop/b", "{node} {path}: it is mended");
         }
     }
@@ -101,17 +101,17 @@ fn without_a_leader_the_plan_stays_endpoints_go_on_and_what_must_close_closes() 
     replicas.all[0].is_up = false;
     let text = format!("{}\n---\n{{endpoints: shop/a, addresses: [10.9.9.9]}}", edit("new", "b"));
     replicas.apply(&text).unwrap();
-    assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/a", "nobody has proven what is new");
+    assert_eq!(replicas.response(1, "f1", "shop.test/cart").unwrap(), "shop/a", "nobody has proven what is new");
     let envoy = &replicas.all[1].stage.envoys["f1"];
     let has_it = envoy.taken.values().any(|resource| String::from_utf8_lossy(&resource.body).contains("10.9.9.9"));
     assert!(has_it, "endpoints go on");
     replicas.delete(&["HTTPRoute/shop/pay"]).unwrap();
-    let gone = replicas.ask(1, "f1", "shop.test/pay").unwrap();
+    let gone = replicas.response(1, "f1", "shop.test/pay").unwrap();
     assert!(gone != "shop/a", "what is deleted is not served: {gone}");
-    assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/a");
+    assert_eq!(replicas.response(1, "f1", "shop.test/cart").unwrap(), "shop/a");
     replicas.all[1].leads = true;
     replicas.settle().unwrap();
-    assert_eq!(replicas.ask(1, "f1", "shop.test/cart").unwrap(), "shop/b");
+    assert_eq!(replicas.response(1, "f1", "shop.test/cart").unwrap(), "shop/b");
 }
 
 #[test]
@@ -127,13 +127,13 @@ fn two_leaders_for_a_while_come_to_the_same() {
     replicas.all[0].leads = false;
     replicas.settle().unwrap();
     same(&replicas, (0, "e1"), (1, "f1"));
-    assert_eq!(replicas.ask(0, "e1", "shop.test/cart").unwrap(), "shop/a");
-    assert_eq!(replicas.ask(0, "e1", "shop.test/other").unwrap(), "shop/b");
+    assert_eq!(replicas.response(0, "e1", "shop.test/cart").unwrap(), "shop/a");
+    assert_eq!(replicas.response(0, "e1", "shop.test/other").unwrap(), "shop/b");
     assert!(replicas.nacks(0) <= 2 && replicas.nacks(1) <= 2);
 }
 
 #[test]
-fn whoever_leads_when_all_come_to_the_same_and_two_envoys_refuse_at_most() {
+fn replicas_converge_under_any_leader_with_at_most_two_refusals() {
     for seed in 0..20 {
         let mut dice = Dice::new(seed);
         let fleets: [&[(&str, &str)]; 3] = [&[("e1", BUILD)], &[("f1", BUILD)], &[("g1", BUILD)]];
@@ -164,7 +164,7 @@ fn whoever_leads_when_all_come_to_the_same_and_two_envoys_refuse_at_most() {
         replicas.forgive();
         replicas.apply(&edit("the last", "b")).unwrap();
         for (number, node) in [(0, "e1"), (1, "f1"), (2, "g1")] {
-            assert_eq!(replicas.ask(number, node, "shop.test/cart").unwrap(), "shop/b", "seed {seed}: {node}");
+            assert_eq!(replicas.response(number, node, "shop.test/cart").unwrap(), "shop/b", "seed {seed}: {node}");
         }
     }
 }

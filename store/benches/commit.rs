@@ -77,7 +77,7 @@ fn timed(mut act: impl FnMut(u32)) -> Duration {
     median((1..=ROUNDS).map(one).collect())
 }
 
-fn tell(what: &str, product: Duration, floor: Duration) {
+fn report(what: &str, product: Duration, floor: Duration) {
     let ratio = product.as_secs_f64() / floor.as_secs_f64();
     println!("{what}: {product:.2?}, floor {floor:.2?}, ratio {ratio:.1}");
 }
@@ -98,7 +98,7 @@ fn main() {
         file.sync_data().unwrap();
     });
     let commit = timed(|round| store.commit(Batch::default().with(object(7, round))).unwrap());
-    tell("commit of one object among 10,000", commit, append);
+    report("commit of one object among 10,000", commit, append);
     let made: Vec<_> = (0..=ROUNDS).map(resources).collect();
     let mut made = made.into_iter();
     made.next();
@@ -106,9 +106,9 @@ fn main() {
         let resources = made.next().unwrap();
         store.commit(Batch::default().with(Change::Acknowledge(scope(), resources))).unwrap();
     });
-    tell("acknowledgement with one of 10,000 resources changed", acknowledge, append);
+    report("acknowledgement with one of 10,000 resources changed", acknowledge, append);
 
-    let told = store.statistics();
+    let statistics = store.statistics();
     drop(store);
     let bytes: Vec<u8> = (0..2 * COUNT).flat_map(|number| payload(number, 0)).collect();
     fs::write(base.path().join("bytes"), &bytes).unwrap();
@@ -120,8 +120,8 @@ fn main() {
         assert!(all(&store) >= 2 * COUNT);
         times.push(began.elapsed());
     }
-    tell("opening and reading all of 10,000 objects and 10,000 resources", median(times), read);
-    println!("{} bytes on the disk for {} bytes of payload", told.bytes_on_disk, bytes.len());
+    report("opening and reading all of 10,000 objects and 10,000 resources", median(times), read);
+    println!("{} bytes on the disk for {} bytes of payload", statistics.bytes_on_disk, bytes.len());
 
     let mut criterion = Criterion::default().sample_size(20).configure_from_args();
     let mut store = open(&folder);

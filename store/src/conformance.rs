@@ -62,7 +62,7 @@ pub fn check<S: LastValidStore>(make: impl Fn() -> S) {
     keeps_scopes_apart(&mut make());
     replaces_configurations_as_a_whole(&mut make());
     refuses_a_batch_as_a_whole(&mut make());
-    tells_what_it_holds(&mut make());
+    reports_what_it_holds(&mut make());
     gives_back_everything_of_a_record(&mut make());
     committing_again_changes_nothing(&mut make());
     keeps_verdicts_by_content(&mut make());
@@ -135,7 +135,7 @@ fn refuses_a_batch_as_a_whole(store: &mut impl LastValidStore) {
 }
 
 #[allow(clippy::unwrap_used, reason = "a suite for tests")]
-fn tells_what_it_holds(store: &mut impl LastValidStore) {
+fn reports_what_it_holds(store: &mut impl LastValidStore) {
     let (one, two) = (scope("infra/one", "1"), scope("infra/two", "1"));
     assert!(store.scopes().unwrap().is_empty());
     let mut batch = Batch::default();
@@ -145,11 +145,18 @@ fn tells_what_it_holds(store: &mut impl LastValidStore) {
     batch.push(Change::Acknowledge(one.clone(), vec![resource("r", "x"), resource("s", "x")]));
     store.commit(batch).unwrap();
     assert_eq!(store.scopes().unwrap(), [one.clone(), two], "in order");
-    let told = store.statistics();
-    let counted = (told.scopes, told.objects, told.versions, told.resources, told.verdicts, told.unreadable);
+    let statistics = store.statistics();
+    let counted = (
+        statistics.scopes,
+        statistics.objects,
+        statistics.versions,
+        statistics.resources,
+        statistics.verdicts,
+        statistics.unreadable,
+    );
     assert_eq!(counted, (2, 1, 2, 2, 1, 0));
     store.commit(Batch::default().with(Change::Acknowledge(one, Vec::new()))).unwrap();
-    assert!(store.statistics().generation > told.generation);
+    assert!(store.statistics().generation > statistics.generation);
     assert_eq!(store.statistics().resources, 0);
 }
 

@@ -29,7 +29,7 @@ pub struct Admitted {
 }
 
 /// Decides which clients are admitted.
-pub trait Doorkeeper: Send + Sync + 'static {
+pub trait Authenticator: Send + Sync + 'static {
     /// Returns the fleet that a client proves to belong to. The reason for a refusal is for the log, and not for the
     /// client.
     ///

@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn who_moves_shares_all_that_is_the_same() {
+    fn audiences_share_equal_content() {
         let editions = AtomicU64::new(0);
-        let anew = || snapshot(&[("a", "1"), ("b", "1")]);
-        let mut audiences = Audiences::new(Offers::everyone(anew()), &editions);
+        let rebuilt = || snapshot(&[("a", "1"), ("b", "1")]);
+        let mut audiences = Audiences::new(Offers::everyone(rebuilt()), &editions);
         let first = audiences.offer(&envoy("x", "1"), None).unwrap();
         // Built from scratch, and still there is nothing to compare and nothing to send.
-        let mut offers = Offers::everyone(anew());
-        offers.nodes.insert(Arc::from("1"), anew());
+        let mut offers = Offers::everyone(rebuilt());
+        offers.nodes.insert(Arc::from("1"), rebuilt());
         audiences.replace(offers, &editions);
         assert!(audiences.offer(&envoy("x", "1"), Some(first.edition)).is_none());
         let of_node = audiences.offer(&envoy("x", "1"), None).unwrap();

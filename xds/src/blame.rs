@@ -17,7 +17,7 @@ pub(crate) enum Blame<'a> {
     /// These were refused; the message was truncated, so there may be more.
     AtLeast(Vec<&'a str>),
     /// No resource is named.
-    Nobody,
+    Unnamed,
 }
 
 /// Returns which of `names` the message blames.
@@ -25,12 +25,12 @@ pub(crate) fn blame<'a>(message: &str, names: impl Iterator<Item = &'a str>) -> 
     let Some(list) =
         [LISTENERS, "Error adding/updating cluster(s) "].into_iter().find_map(|start| message.strip_prefix(start))
     else {
-        return Blame::Nobody;
+        return Blame::Unnamed;
     };
     let named: Vec<&str> = names.filter(|name| is_named(list, name)).collect();
     let was_cut = message.len() >= CUT_AT || message.ends_with("...(truncated)");
     match (named.is_empty(), was_cut) {
-        (true, _) => Blame::Nobody,
+        (true, _) => Blame::Unnamed,
         (false, false) => Blame::Exactly(named),
         (false, true) => Blame::AtLeast(named),
     }
@@ -92,13 +92,13 @@ mod tests {
     #[test]
     fn a_name_elsewhere_in_the_text_is_not_blamed() {
         let message = "Error adding/updating listener(s) l1: clashes with l2: sorry\n";
-        assert_eq!(of(message, &["l2"]), Blame::Nobody);
+        assert_eq!(of(message, &["l2"]), Blame::Unnamed);
     }
 
     #[test]
-    fn other_texts_name_nobody() {
-        assert_eq!(of("missing ]: [", &["missing ]"]), Blame::Nobody);
-        assert_eq!(of("", &["a"]), Blame::Nobody);
+    fn other_texts_name_no_resource() {
+        assert_eq!(of("missing ]: [", &["missing ]"]), Blame::Unnamed);
+        assert_eq!(of("", &["a"]), Blame::Unnamed);
     }
 
     #[test]

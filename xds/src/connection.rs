@@ -80,7 +80,7 @@ pub struct Connection {
     /// The number of the snapshot from which listeners and routes are sent.
     routed: u64,
     /// The endpoints of clusters that were sent before the client subscribed to any endpoints.
-    unasked_endpoints: BTreeSet<String>,
+    unsubscribed_endpoints: BTreeSet<String>,
     nonce: u64,
     /// Whether the client reported versions with the first request of some type: it already has a configuration.
     resumes: bool,
@@ -98,7 +98,7 @@ impl Connection {
             newest: Snapshot::default(),
             now: 0,
             routed: 0,
-            unasked_endpoints: BTreeSet::new(),
+            unsubscribed_endpoints: BTreeSet::new(),
             nonce: 0,
             resumes: false,
             fresh_only: false,
@@ -178,12 +178,12 @@ impl Connection {
     /// In the state-of-the-world variant a client does not report its resources one by one, so they are never known.
     pub fn take_met(&mut self) -> Vec<Verdict> {
         let met = self.cursors.iter_mut().map(|cursor| (cursor.kind, cursor.take_met()));
-        let told = met.filter(|(_, resources)| !resources.is_empty()).map(|(kind, resources)| Verdict {
+        let verdicts = met.filter(|(_, resources)| !resources.is_empty()).map(|(kind, resources)| Verdict {
             kind,
             outcome: Outcome::Acknowledged,
             resources: resources.into_iter().map(|(name, version)| (name, Some(version))).collect(),
         });
-        told.collect()
+        verdicts.collect()
     }
 
     /// Handles an incremental request. Types that are not served are ignored.
@@ -195,10 +195,10 @@ impl Connection {
         let error = request.error_detail.as_ref().map(|error| error.message.as_str());
         let verdicts = self.on_answer(kind, &request.response_nonce, error);
         let now = self.now;
-        let is_first = !self.cursor(kind).asked;
+        let is_first = !self.cursor(kind).subscribed;
         self.resumes |= is_first && !initial.is_empty();
-        delta::ask(self.cursor_mut(kind), request, now);
-        self.asked(kind, is_first);
+        delta::apply_subscriptions(self.cursor_mut(kind), request, now);
+        self.on_subscription(kind, is_first);
         Ok(verdicts)
     }
 
@@ -210,11 +210,11 @@ impl Connection {
         let error = request.error_detail.as_ref().map(|error| error.message.as_str());
         let verdicts = self.on_answer(kind, &request.response_nonce, error);
         let now = self.now;
-        let is_first = !self.cursor(kind).asked;
+        let is_first = !self.cursor(kind).subscribed;
         self.resumes |= is_first && !request.version_info.is_empty();
         // The list of a request with a stale nonce is still the newest list of the client.
-        sotw::ask(self.cursor_mut(kind), request, now);
-        self.asked(kind, is_first);
+        sotw::apply_subscriptions(self.cursor_mut(kind), request, now);
+        self.on_subscription(kind, is_first);
         Ok(verdicts)
     }
 
@@ -235,10 +235,10 @@ impl Connection {
     /// Handles the first subscription to a type. Clusters may have been sent before the client subscribed to endpoints:
     /// on a stream that resumes, Envoy reports that it has these endpoints, and still needs them again for the changed
     /// clusters.
-    fn asked(&mut self, kind: ResourceType, is_first: bool) {
+    fn on_subscription(&mut self, kind: ResourceType, is_first: bool) {
         if kind == ResourceType::Endpoints && is_first {
             let now = self.now;
-            for name in std::mem::take(&mut self.unasked_endpoints) {
+            for name in std::mem::take(&mut self.unsubscribed_endpoints) {
                 self.cursor_mut(ResourceType::Endpoints).resend(&name, now);
             }
         }
@@ -297,7 +297,7 @@ impl Connection {
     fn take(&mut self, kind: ResourceType, take: Take) -> Option<Response> {
         let nonce = self.nonce + 1;
         let cursor = self.cursor_mut(kind);
-        if !cursor.asked || !cursor.published {
+        if !cursor.subscribed || !cursor.published {
             return None;
         }
         match (cursor.protocol, take) {
@@ -362,10 +362,10 @@ impl Connection {
         let resources = response.resources.iter().filter(|resource| sent.contains(&resource.name));
         let names: Vec<String> = resources.filter_map(|resource| endpoints_name(&resource.body)).collect();
         let endpoints = self.cursor_mut(ResourceType::Endpoints);
-        if endpoints.asked {
+        if endpoints.subscribed {
             names.iter().for_each(|name| endpoints.resend(name, since));
-        } else if self.unasked_endpoints.len() < NAMES_MAX {
-            self.unasked_endpoints.extend(names);
+        } else if self.unsubscribed_endpoints.len() < NAMES_MAX {
+            self.unsubscribed_endpoints.extend(names);
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Cursor {
     pub(crate) kind: ResourceType,
     pub(crate) protocol: Protocol,
     /// Whether the client subscribed to this type at all.
-    pub(crate) asked: bool,
+    pub(crate) subscribed: bool,
     /// Whether the client subscribed to all resources.
     pub(crate) wildcard: bool,
     /// Resources to which the client subscribed by name.
@@ -70,7 +70,7 @@ impl Cursor {
         Self {
             kind,
             protocol,
-            asked: false,
+            subscribed: false,
             wildcard: false,
             names: BTreeSet::new(),
             owed: false,
@@ -95,7 +95,7 @@ impl Cursor {
 
     /// Returns whether the absence of a resource can be reported to the client. In the state-of-the-world variant,
     /// absence is only visible in a response that must be complete.
-    fn can_be_told_of_absence(&self) -> bool {
+    fn can_report_absence(&self) -> bool {
         self.protocol == Protocol::Delta || self.must_be_complete()
     }
 
@@ -214,11 +214,13 @@ impl Cursor {
                 Place::Changes
             };
         }
-        let told = self.can_be_told_of_absence();
+        let reports_absence = self.can_report_absence();
         match due.held {
-            Held::Has { .. } if told => Place::Removals,
-            Held::Nothing if told && self.protocol == Protocol::Delta && self.names.contains(name) => Place::Changes,
-            Held::Absent if told && self.protocol == Protocol::Delta && due.again => Place::Changes,
+            Held::Has { .. } if reports_absence => Place::Removals,
+            Held::Nothing if reports_absence && self.protocol == Protocol::Delta && self.names.contains(name) => {
+                Place::Changes
+            }
+            Held::Absent if reports_absence && self.protocol == Protocol::Delta && due.again => Place::Changes,
             Held::Has { .. } | Held::Nothing | Held::Absent => Place::Settled,
         }
     }
@@ -292,7 +294,7 @@ impl Cursor {
         self.published = true;
         self.seen = resources.clone();
         let mut waiting = self.parked.drain();
-        if !self.asked {
+        if !self.subscribed {
             return;
         }
         let mut names: BTreeSet<Arc<str>> = self.names.clone();

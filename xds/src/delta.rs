@@ -18,11 +18,11 @@ use crate::{Resource, ResourceType, Version};
 pub(crate) const WILDCARD: &str = "*";
 
 /// Applies the subscriptions of a request.
-pub(crate) fn ask(cursor: &mut Cursor, request: &DeltaDiscoveryRequest, now: u64) {
+pub(crate) fn apply_subscriptions(cursor: &mut Cursor, request: &DeltaDiscoveryRequest, now: u64) {
     let subscribe = &request.resource_names_subscribe;
     let unsubscribe = &request.resource_names_unsubscribe;
-    let is_first = !cursor.asked;
-    cursor.asked = true;
+    let is_first = !cursor.subscribed;
+    cursor.subscribed = true;
     if is_first {
         request.initial_resource_versions.iter().for_each(|(name, version)| cursor.claim(name, version));
     }
@@ -72,8 +72,8 @@ pub(crate) fn changes(cursor: &mut Cursor, nonce: u64, removals_until: Option<u6
     if !is_suspect || load.flight.items.is_empty() {
         load.take_changes(cursor);
     }
-    let says_something = !load.flight.items.is_empty();
-    if !says_something && !cursor.owed {
+    let has_items = !load.flight.items.is_empty();
+    if !has_items && !cursor.owed {
         return None;
     }
     cursor.owed = false;

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn publishing_the_same_content_again_wakes_nobody() {
+    async fn publishing_equal_content_again_wakes_no_stream() {
         let fleets = Fleets::new();
         fleets.publish("a/b", everyone(&["x"]));
         let mut member = fleets.join(envoy("a/b", "e"), Protocol::Delta);
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_withdrawn_fleet_takes_nothing_from_who_is_connected_and_gives_nothing_to_who_comes() {
+    async fn a_withdrawn_fleet_leaves_connected_envoys_unchanged_and_serves_no_new_ones() {
         let fleets = Fleets::new();
         fleets.publish("a/b", everyone(&["x"]));
         let mut member = fleets.join(envoy("a/b", "e"), Protocol::Delta);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fleets_nobody_published_leave_nothing_behind() {
+    async fn unpublished_fleets_leave_nothing_behind() {
         let fleets = Fleets::new();
         let first = fleets.join(envoy("no/such", "e1"), Protocol::Sotw);
         let second = fleets.join(envoy("no/such", "e2"), Protocol::Delta);

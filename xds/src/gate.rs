@@ -16,7 +16,7 @@ use tonic::codegen::http::{Request, Response, header};
 use tower::Layer;
 use tracing::info;
 
-use crate::admission::{Belonging, Doorkeeper, NotAdmitted, Shown};
+use crate::admission::{Authenticator, Belonging, NotAdmitted, Shown};
 use crate::peer::Peer;
 
 /// Maximum length of a token, in bytes.
@@ -24,20 +24,20 @@ const TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// The authentication layer; without an authenticator, the claims of clients are trusted.
 #[derive(Clone)]
-pub(crate) struct Gate(pub(crate) Option<Arc<dyn Doorkeeper>>);
+pub(crate) struct Gate(pub(crate) Option<Arc<dyn Authenticator>>);
 
 impl<S> Layer<S> for Gate {
     type Service = Gated<S>;
 
     fn layer(&self, inner: S) -> Gated<S> {
-        Gated { keeper: self.0.clone(), inner }
+        Gated { authenticator: self.0.clone(), inner }
     }
 }
 
 /// A service behind the authentication layer.
 #[derive(Clone)]
 pub(crate) struct Gated<S> {
-    keeper: Option<Arc<dyn Doorkeeper>>,
+    authenticator: Option<Arc<dyn Authenticator>>,
     inner: S,
 }
 
@@ -71,18 +71,18 @@ where
 
 impl<S> Gated<S> {
     fn decide(&self, request: &mut Request<Body>) -> Result<Belonging, NotAdmitted> {
-        let nobody = || NotAdmitted("the connection is unknown".into());
+        let unknown = || NotAdmitted("the connection is unknown".into());
         // The token is removed here: no service needs it, and it must not be logged.
         let token = request.headers_mut().remove(header::AUTHORIZATION);
-        let peer = request.extensions().get::<Peer>().ok_or_else(nobody)?;
-        let belonging = match &self.keeper {
+        let peer = request.extensions().get::<Peer>().ok_or_else(unknown)?;
+        let belonging = match &self.authenticator {
             None => Belonging::Claimed,
-            Some(keeper) => {
+            Some(authenticator) => {
                 let token = token.as_ref().and_then(|value| bearer(value.to_str().ok()?));
-                Belonging::Proven(keeper.admit(&Shown { chain: peer.chain(), token })?)
+                Belonging::Proven(authenticator.admit(&Shown { chain: peer.chain(), token })?)
             }
         };
-        peer.let_in();
+        peer.mark_authenticated();
         Ok(belonging)
     }
 }

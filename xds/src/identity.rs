@@ -141,16 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_proven_chooses_and_what_is_said_may_not_contradict_it() {
+    fn the_proven_fleet_is_selected_and_claims_must_not_contradict_it() {
         let proven = Belonging::Proven(Admitted { fleet: "infra/public".into(), until: 0 });
-        for said in ["infra/public", ""] {
-            let envoy = EnvoyId::of(Some(&node("e1", said)), &proven).unwrap();
+        for claim in ["infra/public", ""] {
+            let envoy = EnvoyId::of(Some(&node("e1", claim)), &proven).unwrap();
             assert_eq!(&*envoy.fleet, "infra/public");
             assert_eq!(envoy.check(Some(&node("e1", "infra/other")), &proven), Err(IdentityError::NotProven));
-            assert_eq!(envoy.check(Some(&node("e2", said)), &proven), Err(IdentityError::Changed));
+            assert_eq!(envoy.check(Some(&node("e2", claim)), &proven), Err(IdentityError::Changed));
         }
-        for said in ["infra/other", "no/such", "public", "infra/public/"] {
-            assert_eq!(EnvoyId::of(Some(&node("e1", said)), &proven), Err(IdentityError::NotProven), "{said}");
+        for claim in ["infra/other", "no/such", "public", "infra/public/"] {
+            assert_eq!(EnvoyId::of(Some(&node("e1", claim)), &proven), Err(IdentityError::NotProven), "{claim}");
         }
     }
 

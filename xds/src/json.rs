@@ -26,7 +26,7 @@ const ALSO_SENSITIVE: [&str; 6] =
 /// The end of an encoded `Any` of a `FilterConfig` with an empty `config`.
 const TAKES_PART: &[u8] = b"envoy.config.route.v3.FilterConfig\x12\x02\x0a\x00";
 /// The tag of `FilterConfig.is_optional`.
-const SAYS_NOTHING: u8 = 0x10;
+const IS_OPTIONAL_TAG: u8 = 0x10;
 
 /// Returns a resource as JSON: equal bytes give equal text.
 ///
@@ -89,7 +89,7 @@ fn without_empty_any(body: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     {
         let end = from + at + TAKES_PART.len();
         if let Some(field) = patched.to_mut().get_mut(end - 2) {
-            *field = SAYS_NOTHING;
+            *field = IS_OPTIONAL_TAG;
         }
         from = end;
     }
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_do_not_decode_say_so() {
+    fn undecodable_bytes_are_shown_as_such() {
         assert!(to_json(ResourceType::Route, &[0xff]).get("undecodable").is_some());
     }
 

@@ -79,14 +79,14 @@ pub const CONNECTIONS_MAX: usize = 20_000;
 pub const CONNECTIONS_PER_PEER_MAX: usize = 1024;
 
 /// Maximum number of concurrent connections of unauthenticated peers.
-pub const STRANGERS_MAX: usize = 1024;
+pub const UNAUTHENTICATED_MAX: usize = 1024;
 
 /// Maximum number of concurrent connections of unauthenticated peers from one address, so that one peer cannot block
 /// all others.
-pub const STRANGERS_PER_PEER_MAX: usize = 64;
+pub const UNAUTHENTICATED_PER_PEER_MAX: usize = 64;
 
 /// The same limit without TLS, where nothing is proven and a whole fleet may connect from one address.
-pub const PLAIN_STRANGERS_PER_PEER_MAX: usize = 512;
+pub const PLAIN_UNAUTHENTICATED_PER_PEER_MAX: usize = 512;
 
 /// Lifetime of a stream before its Envoy must authenticate again; each stream is ended a little earlier, by up to a
 /// tenth, so that the Envoys of a fleet do not all reconnect at once.

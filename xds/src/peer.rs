@@ -30,14 +30,19 @@ struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Stranger,
+    Unauthenticated,
     Known,
     Closing,
 }
 
 impl Peer {
     fn new(chain: Vec<CertificateDer<'static>>, address: Option<IpAddr>, room: Option<Room>) -> Self {
-        Self(Arc::new(State { chain, address, room: Mutex::new(room), stage: watch::Sender::new(Stage::Stranger) }))
+        Self(Arc::new(State {
+            chain,
+            address,
+            room: Mutex::new(room),
+            stage: watch::Sender::new(Stage::Unauthenticated),
+        }))
     }
 
     /// Returns the certificate chain; empty where the client presented none.
@@ -51,9 +56,9 @@ impl Peer {
     }
 
     /// Records that an RPC of the client was admitted.
-    pub(crate) fn let_in(&self) {
+    pub(crate) fn mark_authenticated(&self) {
         let is_new = self.0.stage.send_if_modified(|stage| {
-            let is_new = *stage == Stage::Stranger;
+            let is_new = *stage == Stage::Unauthenticated;
             *stage = if is_new { Stage::Known } else { *stage };
             is_new
         });
@@ -103,7 +108,7 @@ impl PeerIo {
     fn new(wire: Wire, peer: Peer) -> Self {
         let mut stage = peer.0.stage.subscribe();
         let end = Box::pin(async move {
-            let admission = stage.wait_for(|stage| *stage != Stage::Stranger);
+            let admission = stage.wait_for(|stage| *stage != Stage::Unauthenticated);
             if !matches!(tokio::time::timeout(ADMISSION_TIMEOUT, admission).await, Ok(Ok(_))) {
                 return;
             }

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_content_made_anew_is_shared_with_what_was_there() {
+    fn rebuilt_equal_content_is_shared_with_the_previous_snapshot() {
         let mut published = Published::new(snapshot(&[route("a", "1", "x"), route("b", "1", "x")]));
         let before = published.snapshot().clone();
         assert!(!published.replace(snapshot(&[route("a", "1", "x"), route("b", "1", "x")])));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, STRANGERS_MAX, STRANGERS_PER_PEER_MAX};
+use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, UNAUTHENTICATED_MAX, UNAUTHENTICATED_PER_PEER_MAX};
 
 /// All connections; clones share the same counts.
 #[derive(Clone, Debug)]
@@ -13,12 +13,12 @@ pub(crate) struct Rooms {
     /// Maximum number of connections in total.
     connections: usize,
     /// Maximum number of unauthenticated connections from one address.
-    strangers_per_peer: usize,
+    unauthenticated_per_peer: usize,
 }
 
 impl Default for Rooms {
     fn default() -> Self {
-        Self::of(CONNECTIONS_MAX, STRANGERS_PER_PEER_MAX)
+        Self::of(CONNECTIONS_MAX, UNAUTHENTICATED_PER_PEER_MAX)
     }
 }
 
@@ -31,7 +31,7 @@ struct Counted {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     connections: usize,
-    strangers: usize,
+    unauthenticated: usize,
 }
 
 /// The slot of a connection, released when it is dropped.
@@ -39,18 +39,18 @@ struct Count {
 pub(crate) struct Room {
     rooms: Rooms,
     peer: IpAddr,
-    is_stranger: bool,
+    is_unauthenticated: bool,
 }
 
 impl Rooms {
     /// Returns the limits for a maximum number of connections, of which a quarter may be unauthenticated, and a maximum
     /// number of unauthenticated connections from one address.
-    pub(crate) fn of(connections: usize, strangers_per_peer: usize) -> Self {
-        Self { counted: Arc::default(), connections: connections.min(CONNECTIONS_MAX), strangers_per_peer }
+    pub(crate) fn of(connections: usize, unauthenticated_per_peer: usize) -> Self {
+        Self { counted: Arc::default(), connections: connections.min(CONNECTIONS_MAX), unauthenticated_per_peer }
     }
 
-    fn strangers(&self) -> usize {
-        STRANGERS_MAX.min(self.connections / 4).max(1)
+    fn unauthenticated_max(&self) -> usize {
+        UNAUTHENTICATED_MAX.min(self.connections / 4).max(1)
     }
 
     /// Returns a slot for a connection from this address, if there is one.
@@ -59,15 +59,15 @@ impl Rooms {
         let mut counted = self.lock();
         let from_there = counted.by_peer.get(&peer).copied().unwrap_or_default();
         let is_full = counted.all.connections >= self.connections
-            || counted.all.strangers >= self.strangers()
+            || counted.all.unauthenticated >= self.unauthenticated_max()
             || from_there.connections >= CONNECTIONS_PER_PEER_MAX
-            || from_there.strangers >= self.strangers_per_peer.min(self.strangers() / 2).max(1);
+            || from_there.unauthenticated >= self.unauthenticated_per_peer.min(self.unauthenticated_max() / 2).max(1);
         if is_full {
             return None;
         }
         counted.all.enter();
         counted.by_peer.entry(peer).or_default().enter();
-        Some(Room { rooms: self.clone(), peer, is_stranger: true })
+        Some(Room { rooms: self.clone(), peer, is_unauthenticated: true })
     }
 
     fn lock(&self) -> MutexGuard<'_, Counted> {
@@ -78,11 +78,11 @@ impl Rooms {
 impl Room {
     /// Records that the peer is authenticated.
     pub(crate) fn known(&mut self) {
-        if std::mem::take(&mut self.is_stranger) {
+        if std::mem::take(&mut self.is_unauthenticated) {
             let mut counted = self.rooms.lock();
-            counted.all.strangers = counted.all.strangers.saturating_sub(1);
+            counted.all.unauthenticated = counted.all.unauthenticated.saturating_sub(1);
             if let Some(count) = counted.by_peer.get_mut(&self.peer) {
-                count.strangers = count.strangers.saturating_sub(1);
+                count.unauthenticated = count.unauthenticated.saturating_sub(1);
             }
         }
     }
@@ -105,7 +105,7 @@ impl Drop for Room {
 impl Count {
     fn enter(&mut self) {
         self.connections += 1;
-        self.strangers += 1;
+        self.unauthenticated += 1;
     }
 }
 
@@ -127,9 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn one_stranger_leaves_room_for_others_and_who_is_known_leaves_room_for_strangers() {
+    fn one_peer_leaves_room_for_others_and_authentication_frees_slots() {
         let rooms = Rooms::default();
-        let mut held: Vec<Room> = (0..STRANGERS_PER_PEER_MAX).map(|_| rooms.enter(v4(1)).unwrap()).collect();
+        let mut held: Vec<Room> = (0..UNAUTHENTICATED_PER_PEER_MAX).map(|_| rooms.enter(v4(1)).unwrap()).collect();
         assert!(rooms.enter(v4(1)).is_none());
         assert!(rooms.enter("::ffff:0.0.0.1".parse().unwrap()).is_none());
         let _other = rooms.enter(v4(2)).unwrap();
@@ -139,13 +139,13 @@ mod tests {
         assert!(rooms.enter(v4(1)).is_none());
         drop(held);
         assert_eq!(rooms.lock().by_peer.len(), 1);
-        assert_eq!(rooms.lock().all, Count { connections: 1, strangers: 1 });
+        assert_eq!(rooms.lock().all, Count { connections: 1, unauthenticated: 1 });
     }
 
     #[test]
-    fn strangers_and_connections_have_limits_of_their_own() {
+    fn unauthenticated_peers_and_connections_have_separate_limits() {
         let rooms = Rooms::default();
-        let mut held: Vec<Room> = (0..STRANGERS_MAX).map(|n| rooms.enter(v4(n as u32)).unwrap()).collect();
+        let mut held: Vec<Room> = (0..UNAUTHENTICATED_MAX).map(|n| rooms.enter(v4(n as u32)).unwrap()).collect();
         assert!(rooms.enter(v4(77_777)).is_none());
         held.iter_mut().for_each(Room::known);
         let mut from_one: Vec<Room> = Vec::new();
@@ -167,7 +167,7 @@ mod tests {
     fn a_network_of_ipv6_is_one_peer() {
         let rooms = Rooms::default();
         let at = |n: u64| IpAddr::V6(Ipv6Addr::from_bits((0xfd00_u128 << 112) | u128::from(n)));
-        let _held: Vec<Room> = (0..STRANGERS_PER_PEER_MAX).map(|n| rooms.enter(at(n as u64)).unwrap()).collect();
+        let _held: Vec<Room> = (0..UNAUTHENTICATED_PER_PEER_MAX).map(|n| rooms.enter(at(n as u64)).unwrap()).collect();
         assert!(rooms.enter(at(9999)).is_none());
         assert!(rooms.enter("fd01::1".parse().unwrap()).is_some());
     }

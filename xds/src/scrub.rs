@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_around_a_block_stays() {
+    fn text_around_a_block_stays() {
         let message = format!("before -----BEGIN CERTIFICATE-----\n{KEY}\n-----END CERTIFICATE-----\nafter");
         assert_eq!(scrub(&message), "before [redacted] after");
     }

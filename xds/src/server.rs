@@ -16,15 +16,15 @@ use crate::csds::ClientStatus;
 use crate::door::TlsSource;
 use crate::gate::Gate;
 use crate::limits::{
-    CONNECTIONS_MAX, HEADER_BYTES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, PLAIN_STRANGERS_PER_PEER_MAX,
-    STRANGERS_PER_PEER_MAX, STREAMS_PER_CONNECTION_MAX, WINDOW_BYTES_MAX,
+    CONNECTIONS_MAX, HEADER_BYTES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, PLAIN_UNAUTHENTICATED_PER_PEER_MAX,
+    STREAMS_PER_CONNECTION_MAX, UNAUTHENTICATED_PER_PEER_MAX, WINDOW_BYTES_MAX,
 };
 use crate::listen::{Address, Listen, ServeError, Socket, open};
 use crate::lost::{self, Reachable};
 use crate::peer::PeerIo;
 use crate::rooms::Rooms;
 use crate::stream::Context;
-use crate::{Doorkeeper, Fleets, Notice, door, reflection};
+use crate::{Authenticator, Fleets, Notice, door, reflection};
 
 /// Listens and serves until `shutdown` ends; see [`bind`] where the address must be known.
 pub async fn serve(
@@ -58,7 +58,7 @@ pub struct Bound {
 /// Authentication of clients.
 struct Guard {
     tls: TlsSource,
-    keeper: Arc<dyn Doorkeeper>,
+    authenticator: Arc<dyn Authenticator>,
 }
 
 impl Bound {
@@ -76,8 +76,8 @@ impl Bound {
     /// trusted.
     ///
     /// On a unix socket there is no TLS, and clients cannot present credentials: then no client is admitted.
-    pub fn guard(mut self, tls: TlsSource, keeper: Arc<dyn Doorkeeper>) -> Self {
-        self.guard = Some(Guard { tls, keeper });
+    pub fn guard(mut self, tls: TlsSource, authenticator: Arc<dyn Authenticator>) -> Self {
+        self.guard = Some(Guard { tls, authenticator });
         self
     }
 
@@ -99,15 +99,16 @@ impl Bound {
     ) -> Result<(), ServeError> {
         let (stop, stopping) = watch::channel(false);
         let context = Context { fleets: fleets.clone(), notices, stopping };
-        let (tls, keeper) = self.guard.map(|guard| (guard.tls, guard.keeper)).unzip();
-        let router = router(context, fleets, Gate(keeper)).await;
+        let (tls, authenticator) = self.guard.map(|guard| (guard.tls, guard.authenticator)).unzip();
+        let router = router(context, fleets, Gate(authenticator)).await;
         let shutdown = async {
             shutdown.await;
             stop.send_replace(true);
         };
         let served = match self.socket {
             Socket::Tcp(listener) => {
-                let per_peer = if tls.is_some() { STRANGERS_PER_PEER_MAX } else { PLAIN_STRANGERS_PER_PEER_MAX };
+                let per_peer =
+                    if tls.is_some() { UNAUTHENTICATED_PER_PEER_MAX } else { PLAIN_UNAUTHENTICATED_PER_PEER_MAX };
                 let connections = door::open(listener, tls, Rooms::of(self.connections_max, per_peer));
                 router.serve_with_incoming_shutdown(connections, shutdown).await
             }

@@ -23,9 +23,9 @@ use crate::response::{Form, Response};
 use crate::{Resource, Version};
 
 /// Applies the subscriptions of a request.
-pub(crate) fn ask(cursor: &mut Cursor, request: &DiscoveryRequest, now: u64) {
-    let is_first = !cursor.asked;
-    cursor.asked = true;
+pub(crate) fn apply_subscriptions(cursor: &mut Cursor, request: &DiscoveryRequest, now: u64) {
+    let is_first = !cursor.subscribed;
+    cursor.subscribed = true;
     let listed = &request.resource_names;
     // No names mean all resources, until names were listed once.
     let is_legacy_wildcard = listed.is_empty() && cursor.has_wildcard() && (is_first || cursor.wildcard);

@@ -12,11 +12,11 @@ use tracing::{info, warn};
 use crate::admission::Belonging;
 use crate::connection::{Connection, Protocol, Verdict, Violation};
 use crate::counts::PushCount;
+use crate::event_sender::EventSender;
 use crate::fleets::{Fleets, Membership};
 use crate::identity::IdentityError;
 use crate::limits::{FIRST_MESSAGE_TIMEOUT, STREAM_AGE_MAX};
 use crate::peer::Peer;
-use crate::teller::Teller;
 use crate::wire::{Message, write};
 use crate::{Answer, EnvoyId, Notice, Outcome, ResourceType, Version};
 
@@ -107,7 +107,7 @@ async fn converse<R: Request>(
     info!(%fleet, %node, %build, protocol = ?R::PROTOCOL, "Envoy connected");
     let mut stream = Stream {
         member: context.fleets.join(envoy.clone(), R::PROTOCOL),
-        teller: Teller::begin(context.notices, envoy.clone(), first.reports_versions()).await,
+        sender: EventSender::begin(context.notices, envoy.clone(), first.reports_versions()).await,
         belonging,
         turn: 0,
     };
@@ -130,7 +130,7 @@ async fn converse<R: Request>(
 /// The fields are dropped in this order: when a disconnection is reported, the Envoy is no longer in any list.
 struct Stream {
     member: Membership,
-    teller: Teller,
+    sender: EventSender,
     belonging: Belonging,
     /// The newest turn up to which refused contents were sent once more.
     turn: u64,
@@ -194,7 +194,7 @@ impl Stream {
                         self.member.state.connection().try_again(*kind, name, again.version);
                     }
                     self.turn = self.turn.max(offer.edition.turn);
-                    self.tell_what_it_had().await;
+                    self.report_pending().await;
                 }
                 permit = outbound.reserve(), if may_send => {
                     let Ok(permit) = permit else { return Ok(()) };
@@ -224,22 +224,22 @@ impl Stream {
                 warn!(%fleet, %node, kind = kind.short_name(), count = resources.len(), ?names, message, "refused by Envoy");
             }
             let [fleet, node, build] = [fleet, node, build].map(Arc::clone);
-            self.teller.add(Answer { fleet, node, build, kind, outcome, resources });
+            self.sender.add(Answer { fleet, node, build, kind, outcome, resources });
         }
-        self.tell_what_it_had().await;
+        self.report_pending().await;
         Ok(())
     }
 
     /// Reports pending notices, including the resources that the client already had.
-    async fn tell_what_it_had(&mut self) {
+    async fn report_pending(&mut self) {
         let met = self.member.state.connection().take_met();
         let EnvoyId { fleet, node, build } = &self.member.state.envoy;
         for Verdict { kind, outcome, resources } in met {
             let [fleet, node, build] = [fleet, node, build].map(Arc::clone);
-            self.teller.add(Answer { fleet, node, build, kind, outcome, resources });
+            self.sender.add(Answer { fleet, node, build, kind, outcome, resources });
         }
         // Answers are never dropped: the stream waits for the receiver, unless the receiver was dropped.
-        self.teller.tell().await;
+        self.sender.flush().await;
     }
 
     fn remember_refused(&self, kind: ResourceType, resources: &[(Arc<str>, Option<Version>)]) {

@@ -33,7 +33,7 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
         match blame(error, names) {
             Blame::Exactly(names) => (names.into_iter().map(str::to_owned).collect(), Rest::Applied),
             Blame::AtLeast(names) => (names.into_iter().map(str::to_owned).collect(), Rest::Unknown),
-            Blame::Nobody => (BTreeSet::new(), Rest::Unknown),
+            Blame::Unnamed => (BTreeSet::new(), Rest::Unknown),
         }
     };
     // A response for a single resource gives a verdict about this resource. Complete responses would be both many and
@@ -44,7 +44,7 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
         flight.items.into_iter().partition(|item| item.version.is_some() && blamed.contains(&*item.name));
     let named: Vec<&str> = bad.iter().map(|item| &*item.name).collect();
     let is_listener = cursor.kind == ResourceType::Listener;
-    let mut told = match bad.len() {
+    let mut result = match bad.len() {
         // Each listener has its own reason: one may be refused for its content, and another for an address that is in
         // use.
         2.. if is_listener => bad
@@ -60,10 +60,10 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
         refuse(cursor, item, since);
     }
     match rest {
-        Rest::Applied => told.extend(verdicts(cursor, Outcome::Acknowledged, names_of(&others))),
+        Rest::Applied => result.extend(verdicts(cursor, Outcome::Acknowledged, names_of(&others))),
         Rest::Unknown => others.into_iter().for_each(|item| retry(cursor, item, company, since)),
     }
-    told
+    result
 }
 
 /// The outcome for the resources that a refusal does not blame.

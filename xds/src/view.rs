@@ -69,7 +69,7 @@ impl EnvoyView {
         let connection = stream.connection();
         let types = ResourceType::ALL
             .into_iter()
-            .filter(|kind| connection.cursor(*kind).asked)
+            .filter(|kind| connection.cursor(*kind).subscribed)
             .map(|kind| (kind.short_name(), TypeView::of(connection.cursor(kind))))
             .collect();
         Self {

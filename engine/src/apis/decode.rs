@@ -83,7 +83,7 @@ impl Found {
                     path if path.starts_with('[') => format!("{field}{path}"),
                     path => format!("{field}.{path}"),
                 };
-                self.invalid(field, in_plain_words(&error.inner().to_string()));
+                self.invalid(field, in_yaml_terms(&error.inner().to_string()));
                 None
             }
         }
@@ -91,8 +91,8 @@ impl Found {
 }
 
 /// Translates type names in messages of serde into YAML terms.
-fn in_plain_words(message: &str) -> String {
-    const WORDS: [(&str, &str); 8] = [
+fn in_yaml_terms(message: &str) -> String {
+    const TERMS: [(&str, &str); 8] = [
         ("expected a sequence", "expected a list"),
         ("expected a map", "expected an object"),
         ("expected i32", "expected a whole number"),
@@ -109,8 +109,8 @@ fn in_plain_words(message: &str) -> String {
         }
         None => message.to_owned(),
     };
-    for (word, better) in WORDS {
-        plain = plain.replace(word, better);
+    for (term, better) in TERMS {
+        plain = plain.replace(term, better);
     }
     plain
 }

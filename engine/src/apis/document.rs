@@ -244,7 +244,7 @@ struct PolicySpec<'a, T> {
     target_refs: Vec<&'a TargetRef>,
     target_selectors: Vec<&'a TargetSelector>,
     #[serde(flatten)]
-    says: &'a T,
+    spec: &'a T,
 }
 
 fn policy_spec(policy: &Policy<impl Serialize>) -> Option<Value> {
@@ -260,7 +260,7 @@ fn policy_spec(policy: &Policy<impl Serialize>) -> Option<Value> {
     value(PolicySpec {
         target_refs: targets.references.iter().map(|(_, target)| target).collect(),
         target_selectors: targets.selectors.iter().map(|(_, target)| target).collect(),
-        says: spec.as_ref()?,
+        spec: spec.as_ref()?,
     })
 }
 

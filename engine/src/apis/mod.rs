@@ -104,11 +104,11 @@ impl Body {
 
     /// Returns whether the object is a policy that is attached to other objects.
     pub(crate) fn is_policy(&self) -> bool {
-        matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) || self.is_policy_of_back_ends()
+        matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) || self.is_policy_of_backends()
     }
 
     /// Returns whether the object is a policy that is attached to backends.
-    pub(crate) fn is_policy_of_back_ends(&self) -> bool {
+    pub(crate) fn is_policy_of_backends(&self) -> bool {
         matches!(self, Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_))
     }
 

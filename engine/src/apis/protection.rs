@@ -65,7 +65,7 @@ pub enum Way {
     /// Headers of responses, from backends.
     Response,
     /// Headers of requests, at each of the backends of a rule.
-    BeforeBackEnds,
+    BeforeBackends,
 }
 
 /// Names of headers, in lower case.
@@ -77,7 +77,7 @@ pub struct Sheet {
     /// Every field, in the order of declaration.
     pub rows: Vec<Row>,
     /// The effects that another version needs in order to be served instead, each with the field that demands it.
-    asked: BTreeMap<String, &'static str>,
+    demanded: BTreeMap<String, &'static str>,
     /// The effects of this version.
     done: BTreeSet<String>,
     /// What this version allows, each entry with its field.
@@ -104,7 +104,7 @@ impl Sheet {
     /// Returns the first field by which `then` protects less than this version, or `None` where `then` protects as
     /// much.
     pub fn lost_in(&self, then: &Sheet) -> Option<&'static str> {
-        let lost = self.asked.iter().find(|(token, _)| !then.done.contains(*token));
+        let lost = self.demanded.iter().find(|(token, _)| !then.done.contains(*token));
         let opened = || then.opened.iter().find(|(token, _)| !self.opened.contains_key(*token));
         lost.or_else(opened).map(|(_, field)| *field)
     }
@@ -125,7 +125,7 @@ impl Sheet {
 
     fn demand(&mut self, field: &'static str, token: String) {
         self.done.insert(token.clone());
-        self.asked.insert(token, field);
+        self.demanded.insert(token, field);
     }
 
     /// Declares a field of which any value may be served.
@@ -151,11 +151,11 @@ impl Sheet {
         }
     }
 
-    /// Declares a guard. `on` is `None` where the field is unset, else whether the guard is on; `asks` is the service
+    /// Declares a guard. `on` is `None` where the field is unset, else whether the guard is on; `called` is the service
     /// that the guard calls and the data that the guard sends.
     ///
     /// An unset guard inherits the setting of less specific policies; an earlier version must not switch that off.
-    pub fn guard<T: Debug>(&mut self, field: &'static str, because: &'static str, on: Option<bool>, asks: &T) {
+    pub fn guard<T: Debug>(&mut self, field: &'static str, because: &'static str, on: Option<bool>, called: &T) {
         self.row(field, Rule::Guard, because);
         self.protects |= on == Some(true);
         let not_off = format!("{field} not off");
@@ -164,7 +164,7 @@ impl Sheet {
                 self.done.insert(not_off);
                 self.demand(field, format!("{field} on"));
                 if !self.trusted {
-                    self.demand(field, format!("{field} asks {asks:?}"));
+                    self.demand(field, format!("{field} calls {called:?}"));
                 }
             }
             Some(false) => self.demand(field, format!("{field} off")),
@@ -220,8 +220,8 @@ impl Sheet {
     }
 
     /// Declares a demand on other versions that is not an effect of this version.
-    pub fn asks(&mut self, field: &'static str, token: &str) {
-        self.asked.insert(format!("{field} {token}"), field);
+    pub fn requires(&mut self, field: &'static str, token: &str) {
+        self.demanded.insert(format!("{field} {token}"), field);
     }
 }
 

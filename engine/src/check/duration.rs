@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_to_write() {
+    fn errors_show_the_valid_form() {
         assert_eq!(
             duration("10").unwrap_err().to_string(),
             "duration \"10\": a unit is expected at character 3, one of h, m, s, ms"

@@ -108,10 +108,10 @@ fn judge(text: &str, meter: &Meter) -> Result<(), FormatFault> {
         }
         let split = after.split_once('%');
         // A command is scanned for its length, for its argument and for each part of the argument.
-        meter.spend(4 * split.map_or(after, |(word, _)| word).len())?;
+        meter.spend(4 * split.map_or(after, |(command, _)| command).len())?;
         match split {
-            Some((word, tail)) if is_command(word) => rest = tail,
-            Some((word, _)) => return Err(FormatFault::unknown(word)),
+            Some((command, tail)) if is_command(command) => rest = tail,
+            Some((command, _)) => return Err(FormatFault::unknown(command)),
             None => return Err(FormatFault::unknown(after)),
         }
     }
@@ -120,33 +120,33 @@ fn judge(text: &str, meter: &Meter) -> Result<(), FormatFault> {
 
 impl FormatFault {
     /// Returns the fault for an unknown command.
-    pub(super) fn unknown(word: &str) -> Self {
-        Self::Command { command: word.chars().take(64).filter(|c| !c.is_control()).collect() }
+    pub(super) fn unknown(command: &str) -> Self {
+        Self::Command { command: command.chars().take(64).filter(|c| !c.is_control()).collect() }
     }
 }
 
 /// Returns whether Envoy knows the command.
-fn is_command(word: &str) -> bool {
-    let (word, length) = match word.rsplit_once("):") {
-        Some((word, digits)) => (format!("{word})"), Some(digits)),
-        None => (word.to_owned(), None),
+fn is_command(command: &str) -> bool {
+    let (command, length) = match command.rsplit_once("):") {
+        Some((command, digits)) => (format!("{command})"), Some(digits)),
+        None => (command.to_owned(), None),
     };
     let is_length = |digits: &str| {
         (1..=LENGTH_DIGITS_MAX).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit())
     };
-    let metadata = word.strip_prefix("DYNAMIC_METADATA(").and_then(|rest| rest.strip_suffix(')'));
+    let metadata = command.strip_prefix("DYNAMIC_METADATA(").and_then(|rest| rest.strip_suffix(')'));
     if let Some(path) = metadata {
         let legal = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
         let is_step = |step: &str| !step.is_empty() && step.chars().all(legal);
         return path.split(':').all(is_step) && length.is_none_or(is_length);
     }
-    let argument = ["REQ(", "RESP("].iter().find_map(|command| word.strip_prefix(command)?.strip_suffix(')'));
+    let argument = ["REQ(", "RESP("].iter().find_map(|prefix| command.strip_prefix(prefix)?.strip_suffix(')'));
     match argument {
         Some(argument) => {
             let (first, second) = argument.split_once('?').map_or((argument, None), |(a, b)| (a, Some(b)));
             is_header(first) && second.is_none_or(is_header) && length.is_none_or(is_length)
         }
-        None => length.is_none() && COMMANDS.contains(&word.as_str()),
+        None => length.is_none() && COMMANDS.contains(&command.as_str()),
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_envoy_fills_in_may_stand_between_percent_signs() {
+    fn only_commands_of_envoy_are_allowed_between_percent_signs() {
         let fine = [
             "plain",
             "100%%",

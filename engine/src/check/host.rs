@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_wrong() {
+    fn errors_name_the_fault() {
         assert!(matches!(hostname("1.2.3.4").unwrap_err(), HostFault::IpAddress { .. }));
         assert!(matches!(hostname("fe80::1").unwrap_err(), HostFault::IpAddress { .. }));
         assert!(matches!(hostname("Example.com").unwrap_err(), HostFault::UpperCase { .. }));

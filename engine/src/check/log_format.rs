@@ -198,7 +198,7 @@ fn judge(text: &str, meter: &Meter) -> Result<(), FormatFault> {
         rest = match after.strip_prefix('%') {
             Some(rest) => rest,
             None => command(after, meter)?
-                .ok_or_else(|| FormatFault::unknown(after.split_once('%').map_or(after, |(word, _)| word)))?,
+                .ok_or_else(|| FormatFault::unknown(after.split_once('%').map_or(after, |(command, _)| command)))?,
         };
     }
     Ok(())

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_server_is_asked_with_may_begin_a_query() {
+    fn a_path_prefix_of_an_external_service_may_begin_a_query() {
         for good in ["/auth", "/auth?", "/auth?rule="] {
             assert!(front(good).is_ok(), "{good:?}");
         }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_back_end_is_not_matched() {
+    fn what_may_be_a_backend_is_not_matched() {
         let any = Regex::new(ANY).unwrap();
         for allow in [false, true] {
             let refused = set(allow);

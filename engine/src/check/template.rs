@@ -24,9 +24,9 @@ fn fill_braces(
     let (mut filled, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("{{") {
         let split = after.split_once("}}");
-        meter.spend(before.len() + split.map_or(after, |(word, _)| word).len() + 4)?;
-        let Some((word, tail)) = split else { return Ok(None) };
-        let Some(value) = known(word.trim()) else { return Ok(None) };
+        meter.spend(before.len() + split.map_or(after, |(name, _)| name).len() + 4)?;
+        let Some((name, tail)) = split else { return Ok(None) };
+        let Some(value) = known(name.trim()) else { return Ok(None) };
         filled.push_str(before);
         filled.push_str(&value);
         rest = tail;
@@ -62,9 +62,9 @@ fn fill_percents(
         format.push_str(before);
         // The text between two percent signs is read once as a name, and again as plain text where the name is unknown.
         let split = after.split_once('%');
-        meter.spend(before.len() + 1 + 2 * split.map_or(after, |(word, _)| word).len())?;
-        if let Some((word, tail)) = split
-            && let Some(value) = known(word)
+        meter.spend(before.len() + 1 + 2 * split.map_or(after, |(name, _)| name).len())?;
+        if let Some((name, tail)) = split
+            && let Some(value) = known(name)
         {
             format.push_str(&value);
             (rest, found) = (tail, true);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn names_between_braces_are_filled_in() {
-        let known = |word: &str| (word == "name").then(|| "shop".to_owned());
+        let known = |name: &str| (name == "name").then(|| "shop".to_owned());
         let rows = [
             ("plain", Some("plain")),
             ("a.{{name}}.{{ name }}", Some("a.shop.shop")),
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn steps_grow_with_the_text_and_not_faster() {
-        let known = |word: &str| ["name", " name "].contains(&word).then(|| "%NAME%".to_owned());
+        let known = |name: &str| ["name", " name "].contains(&name).then(|| "%NAME%".to_owned());
         for piece in ["a", "%", "%%", "%name%", "%other", "{{", "}}", "{{name}}", "{{ name }}{", "{", " "] {
             for begin in ["", "%", "{{"] {
                 let text = |times: usize| format!("{begin}{}", piece.repeat(times));

@@ -72,7 +72,7 @@ pub(crate) fn encode(backend: &Backend) -> Bytes {
     }
     upstream.look_up(&mut cluster);
     #[cfg(any(test, feature = "testing"))]
-    crate::testing::mistakes::spoil_cluster(&mut cluster);
+    crate::encode::mistakes::spoil_cluster(&mut cluster);
     cluster.encode_to_vec().into()
 }
 

@@ -34,14 +34,14 @@ use prost::{Message, Name};
 use super::cluster::{CONNECTION_BUFFER_BYTES, ads};
 use super::{any, endpoints, names, seconds};
 use crate::features::chain::{self, ChainFilter};
-use crate::features::client_certificate::{ClientCertificates, Told};
+use crate::features::client_certificate::{ClientCertificates, ForwardedDetails};
 use crate::features::connection::{ListenerSettings, guard, health_check};
 use crate::features::cookies;
 use crate::features::ext_proc::Place;
 use crate::features::filters::{ACCESS, BEFORE, CONTENT, Filter as Known};
 use crate::features::ip_filter;
 use crate::features::stream::Stream;
-use crate::translate::table::TableName;
+use crate::model::table::TableName;
 
 /// ALPN protocols of HTTP over TLS.
 pub(super) const HTTP: [&str; 2] = ["h2", "http/1.1"];
@@ -158,17 +158,23 @@ fn filter_chain(chain: &Chain) -> FilterChain {
             ..Default::default()
         },
         Chain::Https { host, tls, table, proxies, filters, settings } => {
-            let told = tls.clients.as_ref().and_then(|clients| clients.told);
+            let details = tls.clients.as_ref().and_then(|clients| clients.forwarded_details);
             let mut chain = FilterChain {
                 name: names::route_configuration(table),
                 filter_chain_match: server_names(host.as_deref()),
-                filters: vec![connection_manager(names::route_configuration(table), *proxies, filters, told, settings)],
+                filters: vec![connection_manager(
+                    names::route_configuration(table),
+                    *proxies,
+                    filters,
+                    details,
+                    settings,
+                )],
                 transport_socket: Some(tls.transport_socket(&HTTP)),
                 ..Default::default()
             };
             settings.sockets().for_each(|socket| socket.apply_to_chain(&mut chain));
             #[cfg(any(test, feature = "testing"))]
-            crate::testing::mistakes::spoil_chain(&mut chain);
+            crate::encode::mistakes::spoil_chain(&mut chain);
             chain
         }
         Chain::Stream { host, name, tls, to } => {
@@ -255,18 +261,18 @@ pub(super) fn transport_socket(
 /// proxies.
 ///
 /// `proxies` adds the filters that routes of HTTPProxies configure; `own` are the filters that some of the routes use.
-/// An external authorization service may select another route for a request, so all other checks come after it. `told`
+/// An external authorization service may select another route for a request, so all other checks come after it. `details`
 /// is the information about client certificates that is forwarded to backends; nothing is forwarded if it is unset.
 pub(super) fn connection_manager(
     name: String,
     proxies: bool,
     own: &[ChainFilter],
-    told: Option<Told>,
+    details: Option<ForwardedDetails>,
     settings: &ListenerSettings,
 ) -> Filter {
     let yes = || Some(BoolValue { value: true });
     let together = own.iter().filter(|filter| filter.place().is_none());
-    let (counted, asked): (Vec<_>, Vec<_>) = together.partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
+    let (counted, others): (Vec<_>, Vec<_>) = together.partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
     let at = |place: Place| own.iter().filter(move |filter| filter.place() == Some(place)).map(own_filter);
     let access = |phase: Phase| ACCESS.iter().filter(move |filter| phase_of(**filter) == phase).map(of_policies);
     let mut manager = HttpConnectionManager {
@@ -283,14 +289,14 @@ pub(super) fn connection_manager(
             .chain(at(Place::Unknown))
             .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
             .chain([http_filter(chain::GUARD, &Rbac::default())])
-            .chain(asked.iter().map(|filter| own_filter(filter)))
-            .chain(access(Phase::Who))
+            .chain(others.iter().map(|filter| own_filter(filter)))
+            .chain(access(Phase::Authentication))
             .chain(at(Place::Known))
-            .chain(access(Phase::MayPass))
+            .chain(access(Phase::Authorization))
             .chain(at(Place::Allowed))
             // Health checks are not rate limited.
             .chain(settings.health_check().map(|(_, check)| http_filter(health_check::FILTER, &check.encode())))
-            .chain(access(Phase::HowOften))
+            .chain(access(Phase::RateLimiting))
             .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
             .chain(counted.iter().map(|filter| own_filter(filter)))
             .chain(at(Place::Counted))
@@ -320,8 +326,8 @@ pub(super) fn connection_manager(
         request_headers_timeout: Some(seconds(10)),
         ..Default::default()
     };
-    if let Some(told) = told {
-        told.apply(&mut manager);
+    if let Some(details) = details {
+        details.apply(&mut manager);
     }
     settings.apply(&mut manager);
     let mut manager = any(&manager);
@@ -336,16 +342,16 @@ pub(super) fn connection_manager(
 /// Purpose of a filter of [`ACCESS`]: authentication, authorization or rate limiting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    Who,
-    MayPass,
-    HowOften,
+    Authentication,
+    Authorization,
+    RateLimiting,
 }
 
 fn phase_of(filter: Known) -> Phase {
     match filter {
-        known if known <= Known::ApiKeyAuth => Phase::Who,
-        known if known < Known::LocalRateLimit => Phase::MayPass,
-        _ => Phase::HowOften,
+        known if known <= Known::ApiKeyAuth => Phase::Authentication,
+        known if known < Known::LocalRateLimit => Phase::Authorization,
+        _ => Phase::RateLimiting,
     }
 }
 
@@ -363,7 +369,7 @@ pub(super) fn own_filter(filter: &ChainFilter) -> HttpFilter {
     #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
     let (mut config, disabled) = filter.encode();
     #[cfg(any(test, feature = "testing"))]
-    crate::testing::mistakes::spoil_filter(&mut config);
+    crate::encode::mistakes::spoil_filter(&mut config);
     HttpFilter {
         name: filter.name().to_owned(),
         disabled,

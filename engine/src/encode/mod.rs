@@ -7,6 +7,8 @@ pub(crate) mod chain_parts;
 pub(crate) mod cluster;
 pub(crate) mod endpoints;
 pub(crate) mod listener;
+#[cfg(any(test, feature = "testing"))]
+pub mod mistakes;
 pub(crate) mod names;
 pub(crate) mod route;
 pub(crate) mod route_configuration;

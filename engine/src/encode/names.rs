@@ -4,8 +4,8 @@
 use holdfast_graph::ObjectKey;
 
 use crate::features::remote::Remote;
+use crate::model::table::{Host, TableName};
 use crate::model::{Backend, Place, Protocol, ServicePort};
-use crate::translate::table::{Host, TableName};
 
 /// The cluster name that is referenced and never defined: it receives the share of missing backends.
 pub(crate) const MISSING_BACKEND: &str = "holdfast-missing-backend";

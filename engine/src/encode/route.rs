@@ -52,7 +52,7 @@ pub(crate) fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
         ..Default::default()
     };
     #[cfg(any(test, feature = "testing"))]
-    crate::testing::mistakes::spoil_route(&mut encoded, &route.response_headers);
+    crate::encode::mistakes::spoil_route(&mut encoded, &route.response_headers);
     let mut bytes = encoded.encode_to_vec();
     if let (Action::Respond(response), Some(EnvoyAction::DirectResponse(_))) = (&route.action, &encoded.action) {
         put_format(response, &mut bytes);

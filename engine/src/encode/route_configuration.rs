@@ -37,7 +37,7 @@ pub(crate) fn virtual_host<'a>(
     #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
     let mut host = envoy::VirtualHost { name, domains: vec![domain], ..Default::default() };
     #[cfg(any(test, feature = "testing"))]
-    crate::testing::mistakes::spoil_host(&mut host, routes.clone());
+    crate::encode::mistakes::spoil_host(&mut host, routes.clone());
     let mut buffer = host.encode_to_vec();
     routes.for_each(|route| append(&mut buffer, ROUTES_FIELD, route));
     if let Some(limit) = &settings.rate_limit {

@@ -11,15 +11,15 @@ use bytes::Bytes;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
-use super::around::Around;
 use super::line::Line;
 use super::readmission::Subject;
+use super::step_inputs::StepInputs;
 use super::suspects::{Suspect, Suspects, without_stand_ins};
 use super::trials;
 use crate::features::redirect::ListenerContext;
 use crate::translate::overlay::Overlay;
 use crate::translate::policy::PolicyPlan;
-use crate::translate::policy::said::Said;
+use crate::translate::policy::setting::PolicySetting;
 use crate::translate::route::Rendered;
 
 /// The suspects of a refused route configuration.
@@ -33,15 +33,15 @@ pub(super) struct Accused {
 }
 
 /// Returns the desired version of a policy, or its stand-in version.
-pub(super) fn plan<'a>(key: &ObjectKey, over: &'a Overlay, around: &'a Around<'_>) -> Option<&'a Arc<PolicyPlan>> {
-    over.policies.get(key).or_else(|| around.translator.policy(key))
+pub(super) fn plan<'a>(key: &ObjectKey, over: &'a Overlay, inputs: &'a StepInputs<'_>) -> Option<&'a Arc<PolicyPlan>> {
+    over.policies.get(key).or_else(|| inputs.translator.policy(key))
 }
 
 /// Checks whether the desired version or the stand-in version of a policy has a setting for which the policy is
 /// suspected.
-pub(super) fn is_said(subject: &Subject, over: &Overlay, around: &Around<'_>) -> bool {
+pub(super) fn has_suspected_setting(subject: &Subject, over: &Overlay, inputs: &StepInputs<'_>) -> bool {
     let key = &subject.node.key;
-    let plans = over.policies.get(key).into_iter().chain(around.translator.policy(key));
+    let plans = over.policies.get(key).into_iter().chain(inputs.translator.policy(key));
     plans.flat_map(|plan| plan.contents()).any(|(_, content)| subject.contents.contains_key(&content))
 }
 
@@ -50,20 +50,20 @@ impl Line {
     pub(super) fn accused(&self, name: &str, version: &Version, apart: bool) -> Option<Accused> {
         let (parts, context) = self.suspects(name, version)?;
         let mut policies: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
-        let mut note = |said: &Said| {
-            policies.entry(said.node()).or_default().insert(said.content());
+        let mut note = |setting: &PolicySetting| {
+            policies.entry(setting.node()).or_default().insert(setting.content());
         };
         let form = self.form(name, version)?;
-        form.said.iter().filter(|said| self.is_unproven(said)).for_each(&mut note);
+        form.policy_settings.iter().filter(|setting| self.is_unproven(setting)).for_each(&mut note);
         let parts = parts.into_iter().map(|(node, mut parts)| {
             parts.retain(|_, suspect: &mut Suspect| {
                 let rendered = &suspect.rendered;
-                if !self.is_told_anew(rendered) {
+                if !self.has_unproven_settings(rendered) {
                     return true;
                 }
                 let innocent = self.proof.is_known_good(&rendered.bare_content(context));
                 if innocent || apart {
-                    rendered.said().iter().filter(|said| self.is_unproven(said)).for_each(&mut note);
+                    rendered.policy_settings().iter().filter(|setting| self.is_unproven(setting)).for_each(&mut note);
                 }
                 !innocent
             });
@@ -81,11 +81,11 @@ impl Line {
     /// other suspects remain.
     pub(super) fn accused_subjects(&self, name: &str, version: &Version, by_object: bool) -> Vec<Subject> {
         let Some(Accused { policies, parts, .. }) = self.accused(name, version, false) else { return Vec::new() };
-        let stands_in = |key: &ObjectKey| self.derived.overlay.objects.contains_key(key);
-        let (lent, policies): (Vec<_>, Vec<_>) = policies.into_iter().partition(|policy| stands_in(&policy.node.key));
-        let parts = without_stand_ins(parts, stands_in);
+        let is_stand_in = |key: &ObjectKey| self.derived.overlay.objects.contains_key(key);
+        let (lent, policies): (Vec<_>, Vec<_>) = policies.into_iter().partition(|policy| is_stand_in(&policy.node.key));
+        let parts = without_stand_ins(parts, is_stand_in);
         let plain = |suspect: &Suspect| suspect.rendered.route.is_plain_answer();
-        let only_stand_ins = parts.iter().all(|(node, parts)| stands_in(&node.key) || parts.values().all(&plain));
+        let only_stand_ins = parts.iter().all(|(node, parts)| is_stand_in(&node.key) || parts.values().all(&plain));
         let mut subjects = match only_stand_ins && !policies.is_empty() {
             true => Vec::new(),
             false => super::blame::subjects(parts, by_object),
@@ -105,19 +105,19 @@ impl Line {
         policies.chain(parts.into_values().flat_map(BTreeMap::into_keys)).collect()
     }
 
-    fn is_unproven(&self, said: &Said) -> bool {
-        !self.proof.is_known_good(&said.content())
+    fn is_unproven(&self, setting: &PolicySetting) -> bool {
+        !self.proof.is_known_good(&setting.content())
     }
 
     /// Checks whether a policy applies a setting to the route that no Envoy has accepted.
-    fn is_told_anew(&self, rendered: &Rendered) -> bool {
-        rendered.said().iter().any(|said| self.is_unproven(said))
+    fn has_unproven_settings(&self, rendered: &Rendered) -> bool {
+        rendered.policy_settings().iter().any(|setting| self.is_unproven(setting))
     }
 
     /// Returns a part in the form in which it is tried alone: without the settings of policies that no Envoy has
     /// accepted, because these are tried separately.
     pub(super) fn alone(&self, rendered: &Rendered, context: ListenerContext) -> Bytes {
-        match self.is_told_anew(rendered) {
+        match self.has_unproven_settings(rendered) {
             true => trials::alone(&rendered.without_policies(), context),
             false => trials::alone(rendered, context),
         }
@@ -125,19 +125,22 @@ impl Line {
 
     /// Returns the contents that an accepted part of a route configuration proves.
     pub(super) fn proven_with(rendered: &Rendered, context: ListenerContext) -> Vec<Content> {
-        if rendered.said().is_empty() {
+        if rendered.policy_settings().is_empty() {
             return Vec::new();
         }
-        let said = rendered.said().iter().map(|said| said.content());
-        said.chain([rendered.bare_content(context)]).collect()
+        let contents = rendered.policy_settings().iter().map(|setting| setting.content());
+        contents.chain([rendered.bare_content(context)]).collect()
     }
 
     /// Returns the names of the policies that may have contributed to a refusal for which routes are suspected.
-    pub(super) fn unheard(&self, name: &str, version: &Version) -> Option<String> {
+    pub(super) fn unproven_policies(&self, name: &str, version: &Version) -> Option<String> {
         let (parts, _) = self.suspects(name, version)?;
-        let told = parts.values().flat_map(|parts| parts.values()).flat_map(|part| part.rendered.said().iter());
-        let policies: BTreeSet<String> =
-            told.filter(|said| self.is_unproven(said)).map(|said| said.policy().to_string()).collect();
+        let all_settings =
+            parts.values().flat_map(|parts| parts.values()).flat_map(|part| part.rendered.policy_settings().iter());
+        let policies: BTreeSet<String> = all_settings
+            .filter(|setting| self.is_unproven(setting))
+            .map(|setting| setting.policy().to_string())
+            .collect();
         let names = policies.into_iter().collect::<Vec<_>>().join(", ");
         (!names.is_empty()).then_some(names)
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use holdfast_graph::{Content, Detected, ObjectKey};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
-use super::around::Around;
 use super::forms::Form;
 use super::line::Line;
 use super::readmission::{Finding, Readmission, Subject};
 use super::rollout::{STRIKES_MAX, Stage, TRIED, Waiting, changes};
+use super::step_inputs::StepInputs;
 use super::taking_part::Untried;
 use crate::translate::fleet::FleetId;
 
@@ -96,15 +96,15 @@ pub(super) struct Before(Vec<(ResourceType, Arc<Resource>, Option<Form>)>);
 
 impl Line {
     /// Offers the next group of suspects to one Envoy.
-    pub(crate) fn start_trial(&mut self, around: &mut Around<'_>) {
+    pub(crate) fn start_trial(&mut self, inputs: &mut StepInputs<'_>) {
         if self.trial.is_some() || !matches!(self.stage, Stage::Settled) {
             return;
         }
-        if self.ask_a_second_witness(around) {
+        if self.offer_to_second_witness(inputs) {
             return;
         }
         let Some(node) = self.trial_node() else { return };
-        let Some(subjects) = self.next_on_trial(around) else {
+        let Some(subjects) = self.next_on_trial(inputs) else {
             match &self.readmission {
                 None => return,
                 // Either the budget of refusals of the owners is used up, or no Envoy answered: a later clock event
@@ -112,12 +112,12 @@ impl Line {
                 Some(readmission) if !readmission.is_done() => return,
                 Some(_) => self.readmission = None,
             }
-            around.translator.close(&self.trial_fleet());
-            self.attribution.end(around.now_ms);
+            inputs.translator.close(&self.trial_fleet());
+            self.attribution.end(inputs.now_ms);
             return;
         };
         let tried = Tried::of(&subjects);
-        let Some(mut offer) = self.on_trial(&tried, around) else { return };
+        let Some(mut offer) = self.on_trial(&tried, inputs) else { return };
         offer.waiting = self.answerable(&node, offer.waiting, &offer.snapshot);
         // With one half cleared, the other half can produce the content that was refused as a whole.
         let known = offer.waiting.iter().find_map(|((kind, name), version)| {
@@ -125,39 +125,39 @@ impl Line {
             Some((*kind, name.clone(), *version, refusal.message.clone()))
         });
         let nothing_to_learn = offer.waiting.is_empty();
-        self.begin_trial(TrialRun::new(node, tried, offer, around.now_ms), around);
+        self.begin_trial(TrialRun::new(node, tried, offer, inputs.now_ms), inputs);
         if let Some((kind, name, version, message)) = known {
-            return self.trial_refused(Some((kind, &name, version)), &message, around);
+            return self.trial_refused(Some((kind, &name, version)), &message, inputs);
         }
         self.attribution.round();
         if nothing_to_learn {
             // The contents are served already, or are not part of any resource.
-            self.trial_accepted(around);
+            self.trial_accepted(inputs);
         }
     }
 
     /// Offers the trial to an Envoy of this replica, or of another replica on request. The Envoy has to answer before a
     /// deadline.
-    pub(super) fn begin_trial(&mut self, mut trial: TrialRun, around: &Around<'_>) {
-        trial.deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
+    pub(super) fn begin_trial(&mut self, mut trial: TrialRun, inputs: &StepInputs<'_>) {
+        trial.deadline = inputs.now_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms);
         trial.before = self.before_trial(&trial.waiting);
         self.hold.expect(&trial.snapshot, &trial.waiting);
         self.trial = Some(trial);
     }
 
     /// Returns the configuration for an Envoy that tries these contents.
-    pub(super) fn on_trial(&mut self, tried: &Tried, around: &mut Around<'_>) -> Option<TrialOffer> {
+    pub(super) fn on_trial(&mut self, tried: &Tried, inputs: &mut StepInputs<'_>) -> Option<TrialOffer> {
         let Tried { contents, apart } = tried;
-        if let Some(offer) = self.on_trial_unreached(tried, around) {
+        if let Some(offer) = self.on_trial_unreached(tried, inputs) {
             return Some(offer);
         }
         let fleet = self.trial_fleet();
-        around.translator.open(&fleet, &self.fleet);
-        let derived = self.derive(around, contents, apart);
-        around.translator.lay_over(&fleet, derived.overlay);
-        around.translator.translate(around.objects, around.graph);
-        let snapshot = around.translator.snapshot(&fleet).cloned()?;
-        self.note_forms(&fleet, &snapshot, around.translator);
+        inputs.translator.open(&fleet, &self.fleet);
+        let derived = self.derive(inputs, contents, apart);
+        inputs.translator.lay_over(&fleet, derived.overlay);
+        inputs.translator.translate(inputs.objects, inputs.graph);
+        let snapshot = inputs.translator.snapshot(&fleet).cloned()?;
+        self.note_forms(&fleet, &snapshot, inputs.translator);
         let nothing = Snapshot::default();
         let mut waiting = Waiting::new();
         for kind in TRIED {
@@ -181,14 +181,14 @@ impl Line {
         let anything = self.hold.has_acknowledged_routes();
         let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
         let fit = fit.filter(|node| !anything || !self.fresh.contains_key(*node));
-        fit.min_by_key(|node| (self.afar.contains(*node), self.silent.contains(*node))).cloned()
+        fit.min_by_key(|node| (self.remote_envoys.contains(*node), self.silent.contains(*node))).cloned()
     }
 
     /// Handles the acceptance of the suspects on trial.
-    pub(crate) fn trial_accepted(&mut self, around: &mut Around<'_>) {
-        let absent = self.absent_from_trial(around);
+    pub(crate) fn trial_accepted(&mut self, inputs: &mut StepInputs<'_>) {
+        let absent = self.absent_from_trial(inputs);
         if self.is_at_second_witness() {
-            return self.second_witness_accepted(absent.is_empty(), around);
+            return self.second_witness_accepted(absent.is_empty(), inputs);
         }
         let is_unreached = self.trial.as_ref().is_some_and(|trial| trial.is_unreached);
         if absent.is_empty() && !is_unreached {
@@ -204,7 +204,7 @@ impl Line {
                 self.acquit(content);
             }
         }
-        self.settle(around);
+        self.reconcile(inputs);
     }
 
     /// Handles the refusal of the suspects on trial; `refused` is the refused resource, if it is known.
@@ -212,17 +212,17 @@ impl Line {
         &mut self,
         refused: Option<(ResourceType, &Arc<str>, Version)>,
         message: &str,
-        around: &mut Around<'_>,
+        inputs: &mut StepInputs<'_>,
     ) {
         if self.is_at_second_witness() {
-            return self.second_witness_refused(refused, around);
+            return self.second_witness_refused(refused, inputs);
         }
         let refuser = refused.and_then(|(kind, name, version)| self.refuser(kind, name, version));
-        let beside = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, around));
+        let beside = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, inputs));
         let testing = self.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
         let message = refused.map_or_else(
             || message.to_owned(),
-            |(kind, name, version)| self.with_policies(message, kind, name, version, testing, around),
+            |(kind, name, version)| self.with_policies(message, kind, name, version, testing, inputs),
         );
         let message = message.as_str();
         self.end_trial();
@@ -235,41 +235,41 @@ impl Line {
             if !is_first {
                 // Each of the two groups brings the other into its trial: neither can be tried now, and nothing is
                 // convicted.
-                readmission.not_answered(around.now_ms);
-                return self.settle(around);
+                readmission.not_answered(inputs.now_ms);
+                return self.reconcile(inputs);
             }
             match readmission.is_on_trial(is_accused) {
                 true => readmission.refused_with(others.clone()),
                 false => readmission.refused_for(others.clone()),
             }
-            self.suspect(&others, around);
+            self.suspect(&others, inputs);
         } else if !readmission.is_on_trial(is_accused) {
             // The refused resource holds nothing of the subjects on trial: the refusal proves nothing about them.
-            readmission.not_answered(around.now_ms);
+            readmission.not_answered(inputs.now_ms);
         } else if let Finding::Convicted(subject) = readmission.refused(is_accused) {
             match subject.units() {
                 units if units.len() > 1 && !readmission.is_tied(&subject) => readmission.search_in(units),
                 _ => {
-                    self.convict_subject(&subject, Detected::Nack, message, around);
-                    self.note_refuser(subject, refuser, around);
+                    self.convict_subject(&subject, Detected::Nack, message, inputs);
+                    self.note_refuser(subject, refuser, inputs);
                 }
             }
         }
-        self.settle(around);
+        self.reconcile(inputs);
     }
 
     /// Handles the loss or the silence of the Envoy that tries suspects. Two losses, while other Envoys answer, count
     /// as a refusal without a message. If no other Envoy answers, a loss proves nothing, and the suspects are tried
     /// later.
-    pub(crate) fn trial_lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) -> bool {
+    pub(crate) fn trial_lost(&mut self, node: &str, message: &str, inputs: &mut StepInputs<'_>) -> bool {
         if self.trial.as_ref().is_none_or(|trial| *trial.node != *node) {
             return false;
         }
         let Some(trial) = self.end_trial() else { return false };
         if trial.is_second {
             match self.envoys.contains_key(node) {
-                true => self.witnesses.not_answered(&trial.contents, around.now_ms),
-                false => self.witnesses.stream_ended(&trial.contents, around.now_ms),
+                true => self.witnesses.not_answered(&trial.contents, inputs.now_ms),
+                false => self.witnesses.stream_ended(&trial.contents, inputs.now_ms),
             }
             return false;
         }
@@ -282,14 +282,14 @@ impl Line {
             // them.
             self.trial_strikes = 0;
             if let Some(readmission) = &mut self.readmission {
-                readmission.not_answered(around.now_ms);
+                readmission.not_answered(inputs.now_ms);
             }
             return false;
         }
         for ((kind, name), version) in trial.waiting {
             self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
         }
-        self.trial_refused(None, message, around);
+        self.trial_refused(None, message, inputs);
         true
     }
 

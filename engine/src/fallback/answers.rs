@@ -7,16 +7,16 @@ use std::sync::Arc;
 use holdfast_graph::{Content, Detected};
 use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 
-use super::around::Around;
 use super::line::Line;
 use super::readmission::owners;
 use super::rollout::{Stage, Waiting};
 use super::shapes::shape;
+use super::step_inputs::StepInputs;
 
 impl Line {
     /// Processes an answer of an Envoy of the fleet.
-    pub(crate) fn answered(&mut self, answer: &Answer, around: &mut Around<'_>) {
-        self.heard_ms.insert(answer.node.clone(), around.now_ms);
+    pub(crate) fn answered(&mut self, answer: &Answer, inputs: &mut StepInputs<'_>) {
+        self.last_answer_ms.insert(answer.node.clone(), inputs.now_ms);
         if self.silent.remove(&answer.node)
             && let Some(readmission) = &mut self.readmission
         {
@@ -25,22 +25,22 @@ impl Line {
         if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
             self.canary_filled(&answer.node);
             if self.fresh.remove(&answer.node).is_some() {
-                self.start_trial(around);
+                self.start_trial(inputs);
             }
         }
         for (name, version) in &answer.resources {
             let Some(version) = *version else { continue };
             match &answer.outcome {
-                Outcome::Acknowledged => self.acknowledge(answer, name, version, around),
-                Outcome::Refused { message } => self.refuse(answer, name, version, message, around),
+                Outcome::Acknowledged => self.acknowledge(answer, name, version, inputs),
+                Outcome::Refused { message } => self.refuse(answer, name, version, message, inputs),
             }
         }
         if matches!(answer.kind, ResourceType::Cluster | ResourceType::Listener) {
-            self.promote_waiting(around);
+            self.promote_waiting(inputs);
         }
     }
 
-    fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, around: &mut Around<'_>) {
+    fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, inputs: &mut StepInputs<'_>) {
         self.came_back(&answer.node, answer.kind, name, version);
         self.pardon_what_a_second_witness_takes(answer, name, version);
         self.hold.unavailable.taken(&answer.node, &(answer.kind, name.clone()), version);
@@ -48,7 +48,7 @@ impl Line {
             self.proof.prove_cluster(version);
         }
         if self.hold.acknowledge((answer.kind, name.clone()), version) {
-            self.learn(answer.kind, name, version, around);
+            self.learn(answer.kind, name, version, inputs);
         }
         if self.hold.refusal_of(answer.kind, name, version).is_some() {
             // Envoy acknowledges the repeat of a refused certificate without accepting it.
@@ -56,24 +56,24 @@ impl Line {
         }
         if let Some(trial) = &mut self.trial
             && *trial.node == *answer.node
-            && !around.follows
+            && !inputs.follows
         {
             let slot = (answer.kind, name.clone());
             if trial.waiting.get(&slot) == Some(&version) {
                 trial.waiting.remove(&slot);
             }
             if trial.waiting.is_empty() {
-                self.trial_accepted(around);
+                self.trial_accepted(inputs);
             }
         }
         if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
             self.stage = Stage::Settled;
-            self.advance(around);
+            self.advance(inputs);
         }
     }
 
     /// Records what the first acknowledgement of a form proves.
-    fn learn(&mut self, kind: ResourceType, name: &Arc<str>, version: Version, around: &Around<'_>) {
+    fn learn(&mut self, kind: ResourceType, name: &Arc<str>, version: Version, inputs: &StepInputs<'_>) {
         let mut proven = BTreeSet::new();
         match kind {
             ResourceType::Route => proven = self.prove(name, version),
@@ -81,10 +81,10 @@ impl Line {
             ResourceType::Secret => {
                 self.note_acknowledged();
                 // The acknowledged certificate may be a stand-in version.
-                let desired = around.translator.certificates(&self.gateway);
+                let desired = inputs.translator.certificates(&self.gateway);
                 let acknowledged = Content(*version.as_bytes());
                 for (key, _) in desired.iter().filter(|(_, content)| **content == acknowledged) {
-                    self.promote_one(key, around);
+                    self.promote_one(key, inputs);
                 }
             }
             ResourceType::Listener => {
@@ -94,7 +94,7 @@ impl Line {
                         self.proof.prove(content);
                     }
                 }
-                self.promote_anchors(around);
+                self.promote_anchors(inputs);
             }
             ResourceType::Cluster => {
                 self.note_acknowledged();
@@ -104,11 +104,18 @@ impl Line {
                 }
             }
         }
-        self.promote(&proven, around);
+        self.promote(&proven, inputs);
     }
 
-    fn refuse(&mut self, answer: &Answer, name: &Arc<str>, version: Version, message: &str, around: &mut Around<'_>) {
-        if self.refused_by_host(answer, name, version, message, around) {
+    fn refuse(
+        &mut self,
+        answer: &Answer,
+        name: &Arc<str>,
+        version: Version,
+        message: &str,
+        inputs: &mut StepInputs<'_>,
+    ) {
+        if self.refused_by_host(answer, name, version, message, inputs) {
             return;
         }
         let on_trial = self.trial.as_ref().is_some_and(|trial| {
@@ -116,46 +123,46 @@ impl Line {
         });
         if on_trial {
             self.hold.refuse(answer, name, version, message);
-            if around.follows {
+            if inputs.follows {
                 return self.end_what_is_tried();
             }
             let owners = owners(self.on_trial_now());
-            self.fairness.budget.refused(&owners, around.now_ms);
-            return self.trial_refused(Some((answer.kind, name, version)), message, around);
+            self.fairness.budget.refused(&owners, inputs.now_ms);
+            return self.trial_refused(Some((answer.kind, name, version)), message, inputs);
         }
         let others = self.envoys.keys().any(|node| !self.alone.contains_key(node));
         // If the other Envoys are disconnected, the refusal is accepted after a delay and not at once.
-        let was_alone = self.alone.contains_key(&answer.node) && (others || self.may_believe_outliers(around));
+        let was_alone = self.alone.contains_key(&answer.node) && (others || self.may_believe_outliers(inputs));
         if was_alone || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
             // Other Envoys of its build accept the resource: the problem is local to this Envoy.
-            self.went_astray(&answer.node, (answer.kind, name.clone()), version, message);
+            self.note_outlier(&answer.node, (answer.kind, name.clone()), version, message);
             // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
-            self.close_in_strays(around);
-            return self.keep_served_endpoints(around);
+            self.close_in_outliers(inputs);
+            return self.keep_served_endpoints(inputs);
         }
         if !self.hold.refuse(answer, name, version, message) {
             return;
         }
-        if around.follows {
+        if inputs.follows {
             // The resource is held at its acknowledged form until the leader has decided.
-            return self.settle(around);
+            return self.reconcile(inputs);
         }
-        let subjects = self.subjects(answer.kind, name, version, around);
-        self.fairness.budget.refused(&owners(&subjects), around.now_ms);
+        let subjects = self.subjects(answer.kind, name, version, inputs);
+        self.fairness.budget.refused(&owners(&subjects), inputs.now_ms);
         if answer.kind == ResourceType::Secret {
-            self.convict_certificate(name, version, Detected::Nack, message, around);
+            self.convict_certificate(name, version, Detected::Nack, message, inputs);
             self.stage = Stage::Settled;
-            return self.settle(around);
+            return self.reconcile(inputs);
         }
-        self.blame(answer.kind, name, version, message, around);
+        self.blame(answer.kind, name, version, message, inputs);
     }
 
     /// Handles the loss of an Envoy, or its silence after the deadline, during an offer that only this Envoy received.
-    pub(crate) fn lost(&mut self, node: &str, message: &str, around: &mut Around<'_>) {
-        if around.follows {
-            return self.advance(around);
+    pub(crate) fn lost(&mut self, node: &str, message: &str, inputs: &mut StepInputs<'_>) {
+        if inputs.follows {
+            return self.advance(inputs);
         }
-        if self.trial_lost(node, message, around) {
+        if self.trial_lost(node, message, inputs) {
             return;
         }
         let waiting = match &self.stage {
@@ -165,16 +172,16 @@ impl Line {
         if !self.canary_lost(node) {
             if self.has_struck_out(node) && !self.others_answer(node) {
                 let is_there = self.envoys.contains_key(node);
-                return self.suspect_unanswered(&waiting, is_there, around);
+                return self.suspect_unanswered(&waiting, is_there, inputs);
             }
-            return self.advance(around);
+            return self.advance(inputs);
         }
         // The loss is attributed to the type that is sent first: no resource that names it was sent yet.
         let others: Waiting = waiting.into_iter().filter(|((kind, _), _)| *kind != ResourceType::Secret).collect();
         let first = others.keys().next().map(|(kind, _)| *kind);
         for ((kind, name), version) in others.into_iter().filter(|((kind, _), _)| Some(*kind) == first) {
             self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
-            self.blame(kind, &name, version, message, around);
+            self.blame(kind, &name, version, message, inputs);
         }
     }
 }

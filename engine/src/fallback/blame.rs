@@ -12,13 +12,13 @@ use holdfast_xds::{ResourceType, Version};
 
 use super::ROUNDS_MAX;
 use super::accused;
-use super::around::Around;
 use super::chains;
 use super::clusters;
 use super::line::Line;
 use super::readmission::{Readmission, Subject};
 use super::rollout::Stage;
 use super::search::Search;
+use super::step_inputs::StepInputs;
 use super::suspects::{self, Suspects};
 use crate::features::redirect::ListenerContext;
 use crate::translate::overlay::{Closing, Manner, Overlay};
@@ -40,17 +40,17 @@ impl Line {
         kind: ResourceType,
         name: &Arc<str>,
         version: Version,
-        around: &Around<'_>,
+        inputs: &StepInputs<'_>,
     ) -> Vec<Subject> {
         match kind {
             ResourceType::Route => {
-                let by_object = around.settings.fallback.use_last_valid;
+                let by_object = inputs.settings.fallback.use_last_valid;
                 let subjects = self.accused_subjects(name, &version, by_object);
                 // If one object with several units is the only suspect, the search is among its units.
                 if let [only] = &subjects[..] { only.units() } else { subjects }
             }
-            ResourceType::Cluster => self.cluster_suspects(name, around),
-            ResourceType::Listener => self.chain_suspects(name, version, around),
+            ResourceType::Cluster => self.cluster_suspects(name, inputs),
+            ResourceType::Listener => self.chain_suspects(name, version, inputs),
             ResourceType::Endpoints | ResourceType::Secret => Vec::new(),
         }
     }
@@ -63,36 +63,36 @@ impl Line {
         name: &Arc<str>,
         version: Version,
         message: &str,
-        around: &mut Around<'_>,
+        inputs: &mut StepInputs<'_>,
     ) {
-        let subjects = self.subjects(kind, name, version, around);
+        let subjects = self.subjects(kind, name, version, inputs);
         let (subjects, are_others_left) = match kind {
-            ResourceType::Listener => Self::suspected_first(subjects, around),
+            ResourceType::Listener => Self::suspected_first(subjects, inputs),
             _ => (subjects, false),
         };
-        let message = self.with_policies(message, kind, name, version, &subjects, around);
+        let message = self.with_policies(message, kind, name, version, &subjects, inputs);
         let message = message.as_str();
         self.stage = Stage::Settled;
-        self.remember_refused(kind, name, version, around);
-        if !around.settings.fallback.isolate {
-            self.hold_as_a_whole(around);
+        self.remember_refused(kind, name, version, inputs);
+        if !inputs.settings.fallback.isolate {
+            self.hold_as_a_whole(inputs);
         } else if self.rounds <= ROUNDS_MAX && !self.is_explained(kind, name, version, &subjects) {
-            self.attribution.begin(around.now_ms);
+            self.attribution.begin(inputs.now_ms);
             match &subjects[..] {
                 [only] if !are_others_left => {
                     let refuser = self.refuser(kind, name, version);
-                    self.convict_subject(only, Detected::Nack, message, around);
-                    self.note_refuser(only.clone(), refuser, around);
+                    self.convict_subject(only, Detected::Nack, message, inputs);
+                    self.note_refuser(only.clone(), refuser, inputs);
                 }
                 [] => {}
                 _ => {
-                    self.suspect(&subjects, around);
+                    self.suspect(&subjects, inputs);
                     // A search in progress continues: stand-ins for its suspects may be refused as well.
                     self.readmission.get_or_insert_default().add(subjects);
                 }
             }
         }
-        self.settle(around);
+        self.reconcile(inputs);
     }
 
     /// Checks whether an answer is a late one about a form that is no longer wanted, with a content that was convicted
@@ -113,13 +113,13 @@ impl Line {
         name: &str,
         version: Version,
         subjects: &[Subject],
-        around: &Around<'_>,
+        inputs: &StepInputs<'_>,
     ) -> String {
-        let is_policy = |subject: &Subject| around.translator.policy(&subject.node.key).is_some();
+        let is_policy = |subject: &Subject| inputs.translator.policy(&subject.node.key).is_some();
         if kind != ResourceType::Route || subjects.iter().any(is_policy) {
             return message.to_owned();
         }
-        match self.unheard(name, &version) {
+        match self.unproven_policies(name, &version) {
             Some(policies) => format!("{message} (together with {policies}, which is new as well)"),
             None => message.to_owned(),
         }
@@ -127,15 +127,15 @@ impl Line {
 
     /// Removes subjects that were edited since their refusal from the search, and clears suspicions that no trial is
     /// going to test.
-    pub(crate) fn drop_suspicions(&mut self, around: &Around<'_>) {
+    pub(crate) fn drop_suspicions(&mut self, inputs: &StepInputs<'_>) {
         if let Some(readmission) = &mut self.readmission {
             let (gateway, overlay) = (&self.gateway, &self.derived.overlay);
-            readmission.retain(|subject| is_made(gateway, subject, overlay, around));
+            readmission.retain(|subject| is_made(gateway, subject, overlay, inputs));
             if readmission.testing().is_none() && !self.is_at_second_witness() {
                 self.end_trial();
             }
         }
-        self.drop_void_second_trial(around);
+        self.drop_void_second_trial(inputs);
         let suspected = self.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected);
         let tried = self.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
         let dropped: Vec<Content> =
@@ -147,32 +147,32 @@ impl Line {
 
     /// Searches for the object at fault if the wanted configuration is known to be refused and no verdict explains
     /// this. The refused content is not sent again. Returns true if a search was started.
-    pub(crate) fn blame_what_is_known(&mut self, around: &mut Around<'_>) -> bool {
-        if !around.settings.fallback.isolate || self.readmission.is_some() || self.search.is_some() {
+    pub(crate) fn blame_what_is_known(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+        if !inputs.settings.fallback.isolate || self.readmission.is_some() || self.search.is_some() {
             return false;
         }
-        let Some(snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return false };
+        let Some(snapshot) = inputs.translator.snapshot(&self.fleet).cloned() else { return false };
         self.newest = snapshot.clone();
-        self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
+        self.note_forms(&self.fleet.clone(), &snapshot, inputs.translator);
         let refused = BLAMED.into_iter().flat_map(|kind| snapshot.of(kind).values().map(move |known| (kind, known)));
         let unexplained = refused.filter_map(|(kind, resource)| {
             let refusal = self.hold.refusal_of(kind, &resource.name, resource.version)?;
             let unexplained = !self.blamed.contains(&resource.version)
-                && !self.subjects(kind, &resource.name, resource.version, around).is_empty();
+                && !self.subjects(kind, &resource.name, resource.version, inputs).is_empty();
             unexplained.then(|| (kind, resource.name.clone(), resource.version, refusal.message.clone()))
         });
         let Some((kind, name, version, message)) = unexplained.into_iter().next() else { return false };
         if self.rounds > ROUNDS_MAX || !self.blamed.insert(version) {
             return false;
         }
-        if self.is_probed(around) {
+        if self.is_probed(inputs) {
             let mut search = Search::of_what_is_known();
-            self.look_into(&mut search, kind, &name, version, &message, around);
+            self.look_into(&mut search, kind, &name, version, &message, inputs);
             self.stage = Stage::Probing;
-            self.wait_for_probe(around.now_ms);
-            self.search_on(search, around);
+            self.wait_for_probe(inputs.now_ms);
+            self.search_on(search, inputs);
         } else {
-            self.blame(kind, &name, version, &message, around);
+            self.blame(kind, &name, version, &message, inputs);
         }
         true
     }
@@ -180,27 +180,27 @@ impl Line {
 
 /// Checks whether the suspected content is desired, or is served instead of desired content. Other suspects are not
 /// tried.
-pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, overlay: &Overlay, around: &Around<'_>) -> bool {
+pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, overlay: &Overlay, inputs: &StepInputs<'_>) -> bool {
     let key = &subject.node.key;
-    let plan = around.translator.route(key);
-    let desired = plan.map(|plan| around.translator.contents(gateway, plan)).unwrap_or_default();
-    let made = around.translator.contents_under(gateway, key, overlay, around.objects);
+    let plan = inputs.translator.route(key);
+    let desired = plan.map(|plan| inputs.translator.contents(gateway, plan)).unwrap_or_default();
+    let made = inputs.translator.contents_under(gateway, key, overlay, inputs.objects);
     desired.iter().chain(&made).any(|(content, _)| subject.contents.contains_key(content))
-        || stands_in(gateway, subject, around)
-        || clusters::is_made(gateway, subject, overlay, around)
-        || chains::is_desired(gateway, subject, around)
-        || accused::is_said(subject, overlay, around)
+        || is_replacement(gateway, subject, inputs)
+        || clusters::is_made(gateway, subject, overlay, inputs)
+        || chains::is_desired(gateway, subject, inputs)
+        || accused::has_suspected_setting(subject, overlay, inputs)
 }
 
 /// Checks whether the subject is a direct response that may replace a desired unit.
-pub(super) fn stands_in(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> bool {
+pub(super) fn is_replacement(gateway: &ObjectKey, subject: &Subject, inputs: &StepInputs<'_>) -> bool {
     subject.contents.iter().any(|(content, node)| {
         [Manner::AsWritten, Manner::Narrowed].into_iter().any(|how| {
             let closed = BTreeMap::from([(node.section.clone(), Closing { how, message: "".into() })]);
             let over = Overlay { closed: BTreeMap::from([(node.key.clone(), closed)]), ..Overlay::default() };
-            let plan = around.translator.try_route(&node.key, &over, around.objects);
+            let plan = inputs.translator.try_route(&node.key, &over, inputs.objects);
             plan.is_some_and(|plan| {
-                around.translator.contents(gateway, &plan).iter().any(|(made, of)| made == content && of == node)
+                inputs.translator.contents(gateway, &plan).iter().any(|(made, of)| made == content && of == node)
             })
         })
     })
@@ -210,8 +210,8 @@ pub(super) fn stands_in(gateway: &ObjectKey, subject: &Subject, around: &Around<
 pub(super) fn subjects(suspects: Suspects, by_object: bool) -> Vec<Subject> {
     let mut subjects: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
     for (node, parts) in suspects {
-        let whose = if by_object { Node::whole(node.key.clone()) } else { node.clone() };
-        subjects.entry(whose).or_default().extend(parts.into_keys().map(|content| (content, node.clone())));
+        let unit = if by_object { Node::whole(node.key.clone()) } else { node.clone() };
+        subjects.entry(unit).or_default().extend(parts.into_keys().map(|content| (content, node.clone())));
     }
     subjects.into_iter().map(|(node, contents)| Subject { node, contents }).collect()
 }

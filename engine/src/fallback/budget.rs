@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn all_together_are_refused_so_often_a_minute_and_who_was_not_lately_is_never_without() {
+    fn refusals_per_minute_are_limited_and_an_innocent_owner_never_waits() {
         let mut budget = Budget::default();
         for minute in 0..3 {
             let names = ["a", "b", "c", "d", "e"];
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_holds_nobody_for_longer() {
+    fn a_clock_set_back_extends_no_wait() {
         let mut budget = Budget::default();
         (0..OWNER_CAPACITY).for_each(|_| budget.convicted("a".into(), 1_000_000));
         let until = budget.wait_until("a", 500).unwrap_or_default();

@@ -14,10 +14,10 @@ use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::{ResourceType, Version};
 
 use super::accused;
-use super::around::Around;
 use super::derive;
 use super::line::Line;
 use super::readmission::Subject;
+use super::step_inputs::StepInputs;
 use crate::encode::chain_parts;
 use crate::translate::policy::PolicyPlan;
 
@@ -38,8 +38,8 @@ fn only(original: &Bytes, body: &Bytes, these: &[Subject], all: &[Subject]) -> B
 }
 
 /// Checks whether a subject is a policy that is suspected for its settings of listeners.
-pub(super) fn is_policy(subject: &Subject, around: &Around<'_>) -> bool {
-    around.translator.policy(&subject.node.key).is_some()
+pub(super) fn is_policy(subject: &Subject, inputs: &StepInputs<'_>) -> bool {
+    inputs.translator.policy(&subject.node.key).is_some()
 }
 
 /// Checks whether a subject is a chain, and not content that policies or routes add to a chain.
@@ -48,23 +48,23 @@ pub(super) fn is_chain(subject: &Subject) -> bool {
 }
 
 /// Checks whether the suspected chain or filter is desired.
-pub(super) fn is_desired(gateway: &ObjectKey, subject: &Subject, around: &Around<'_>) -> bool {
-    let chains = around.translator.chains(gateway).into_iter().map(|(content, _)| content);
-    let filters = around.translator.filters(gateway).into_iter().map(|(content, _, _)| content);
+pub(super) fn is_desired(gateway: &ObjectKey, subject: &Subject, inputs: &StepInputs<'_>) -> bool {
+    let chains = inputs.translator.chains(gateway).into_iter().map(|(content, _)| content);
+    let filters = inputs.translator.filters(gateway).into_iter().map(|(content, _, _)| content);
     chains.chain(filters).any(|content| subject.contents.contains_key(&content))
 }
 
 impl Line {
     /// Returns the suspects of a version of a listener.
-    pub(super) fn chain_suspects(&self, name: &Arc<str>, version: Version, around: &Around<'_>) -> Vec<Subject> {
+    pub(super) fn chain_suspects(&self, name: &Arc<str>, version: Version, inputs: &StepInputs<'_>) -> Vec<Subject> {
         let Some(resource) = self.form_of(ResourceType::Listener, name, version) else { return Vec::new() };
-        let units = around.translator.chain_units(&self.gateway);
-        let told = self.listener_form(name, version).map(|form| &form.told);
+        let units = inputs.translator.chain_units(&self.gateway);
+        let policy_settings = self.listener_form(name, version).map(|form| &form.policy_settings);
         let mut suspects: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
         let (mut unproven, mut new_chains) = (Vec::new(), Vec::new());
         for parts in chain_parts::parts(&resource.body) {
             if let Some(unit) = units.get(&parts.name).filter(|_| !self.proof.is_known_good(&parts.own)) {
-                let bare = told.and_then(|told| told.bare.get(&parts.name));
+                let bare = policy_settings.and_then(|policy_settings| policy_settings.bare.get(&parts.name));
                 // A chain that is new only because of policy settings is not a suspect itself.
                 if bare.is_none_or(|bare| !self.proof.is_known_good(bare)) {
                     suspects.entry(unit.clone()).or_default().insert(parts.placed, unit.clone());
@@ -74,18 +74,18 @@ impl Line {
             unproven.extend(parts.filters.into_iter().filter(|content| !self.proof.is_known_good(content)));
         }
         if !unproven.is_empty() {
-            for (content, owner, _) in around.translator.filters(&self.gateway) {
+            for (content, owner, _) in inputs.translator.filters(&self.gateway) {
                 if unproven.contains(&content) {
                     let owner = Node::whole(owner);
                     suspects.entry(owner.clone()).or_default().insert(content, owner);
                 }
             }
         }
-        for (said, text) in told.into_iter().flat_map(|told| &told.said) {
+        for (setting, text) in policy_settings.into_iter().flat_map(|policy_settings| &policy_settings.settings) {
             let is_taken = text.is_some_and(|text| self.proof.is_known_good(&text));
-            if !is_taken && !self.proof.is_known_good(&said.content()) {
-                let policy = said.node();
-                suspects.entry(policy.clone()).or_default().insert(said.content(), policy);
+            if !is_taken && !self.proof.is_known_good(&setting.content()) {
+                let policy = setting.node();
+                suspects.entry(policy.clone()).or_default().insert(setting.content(), policy);
             }
         }
         if suspects.is_empty() {
@@ -100,8 +100,8 @@ impl Line {
     /// whether other suspects remain. Policy settings, and then the filters that routes require, can be left out of a
     /// chain. Only then does an answer show whether Envoy accepts the chain itself: a chain is never convicted for what
     /// other objects add to it.
-    pub(super) fn suspected_first(suspects: Vec<Subject>, around: &Around<'_>) -> (Vec<Subject>, bool) {
-        let (policies, others): (Vec<_>, Vec<_>) = suspects.into_iter().partition(|subject| is_policy(subject, around));
+    pub(super) fn suspected_first(suspects: Vec<Subject>, inputs: &StepInputs<'_>) -> (Vec<Subject>, bool) {
+        let (policies, others): (Vec<_>, Vec<_>) = suspects.into_iter().partition(|subject| is_policy(subject, inputs));
         let (chains, filters): (Vec<_>, Vec<_>) = others.into_iter().partition(is_chain);
         match (policies.is_empty(), filters.is_empty(), chains.is_empty()) {
             (false, no_filters, no_chains) => (policies, !no_filters || !no_chains),
@@ -117,16 +117,16 @@ impl Line {
         version: Version,
         these: &[Subject],
         all: &[Subject],
-        around: &Around<'_>,
+        inputs: &StepInputs<'_>,
     ) -> Option<Bytes> {
         let original = self.form_of(ResourceType::Listener, name, version)?.body.clone();
-        let left_out = all.iter().filter(|subject| is_policy(subject, around) && !these.contains(subject));
+        let left_out = all.iter().filter(|subject| is_policy(subject, inputs) && !these.contains(subject));
         let mut silent: BTreeMap<ObjectKey, Arc<PolicyPlan>> = BTreeMap::new();
         for subject in left_out {
             let key = &subject.node.key;
-            let plan = silent.get(key).or_else(|| accused::plan(key, &self.derived.overlay, around));
+            let plan = silent.get(key).or_else(|| accused::plan(key, &self.derived.overlay, inputs));
             let Some(plan) = plan else { continue };
-            let said = match subject.node.section.is_empty() {
+            let contents = match subject.node.section.is_empty() {
                 // The rest of the policy is left out together with this part, except for parts that are units of their
                 // own.
                 true => plan
@@ -136,7 +136,7 @@ impl Line {
                     .collect(),
                 false => subject.contents.keys().copied().collect(),
             };
-            let without = plan.without(&said);
+            let without = plan.without(&contents);
             silent.insert(key.clone(), Arc::new(without));
         }
         if silent.is_empty() {
@@ -144,7 +144,7 @@ impl Line {
         }
         let mut over = self.derived.overlay.clone();
         over.policies.extend(silent);
-        let body = around.translator.try_listener(&self.fleet, name, &over, around.objects)?;
+        let body = inputs.translator.try_listener(&self.fleet, name, &over, inputs.objects)?;
         Some(only(&original, &body, these, all))
     }
 }

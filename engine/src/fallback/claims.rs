@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use holdfast_graph::{Decision, Node, ObjectKey, Step};
 
-use super::around::Around;
 use super::derive::{Broken, Derived, by_translation};
 use super::last_valid::Version;
 use super::lines::Lines;
+use super::step_inputs::StepInputs;
 use super::world::{World, may_stand_in};
 use crate::apis::Body;
 use crate::object::Object;
@@ -25,7 +25,7 @@ use crate::translate::reader::LentHostnames;
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     /// Unusable hostnames of routes that have a host again with an earlier version: these routes are backfilled.
-    pub(super) stood_in_for: BTreeMap<Node, Broken>,
+    pub(super) backfilled: BTreeMap<Node, Broken>,
     /// Claims that are left out.
     left_out: BTreeMap<Node, Broken>,
     /// Listeners that use the hostname of an earlier version.
@@ -51,7 +51,7 @@ pub(super) fn found(world: &World<'_>) -> Claims {
             (node, by_translation(fault.field.clone(), fault.message.clone()))
         });
         match world.claims_again(key) {
-            true => claims.stood_in_for.extend(broken),
+            true => claims.backfilled.extend(broken),
             false => claims.left_out.extend(broken),
         }
     }
@@ -70,7 +70,7 @@ pub(super) fn found(world: &World<'_>) -> Claims {
 
 impl Claims {
     /// Adds decisions to a plan for claims that none of its steps covers.
-    pub(super) fn tell(self, derived: &mut Derived, world: &World<'_>) {
+    pub(super) fn add_to_plan(self, derived: &mut Derived, world: &World<'_>) {
         let mut decide = |node: Node, broken: Broken, step: Step| {
             let decision = derived.plan.decisions.entry(node.clone()).or_default();
             *decision = Decision { step: decision.step.max(step), causes: BTreeSet::from([node.key.clone()]) };
@@ -98,17 +98,17 @@ fn last<'a>(world: &World<'a>, key: &ObjectKey) -> Option<&'a Version> {
 impl Lines {
     /// Lends the hostnames of the last valid version to listeners with unusable hostnames, or ends the loan. Returns
     /// true if this requires a translation.
-    pub(super) fn lend(&self, gateways: &BTreeSet<ObjectKey>, around: &mut Around<'_>) -> bool {
+    pub(super) fn lend(&self, gateways: &BTreeSet<ObjectKey>, inputs: &mut StepInputs<'_>) -> bool {
         let mut lends = false;
         for key in gateways {
-            let Some(plan) = around.translator.gateway(key).cloned() else {
-                lends |= around.translator.lend(key, LentHostnames::new());
+            let Some(plan) = inputs.translator.gateway(key).cloned() else {
+                lends |= inputs.translator.lend(key, LentHostnames::new());
                 continue;
             };
             let sets = plan.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| Some(set));
             for set in std::iter::once(None).chain(sets) {
-                let lent = self.lendable(key, &plan, set, around);
-                lends |= around.translator.lend(set.unwrap_or(key), lent);
+                let lent = self.lendable(key, &plan, set, inputs);
+                lends |= inputs.translator.lend(set.unwrap_or(key), lent);
             }
         }
         lends
@@ -120,16 +120,16 @@ impl Lines {
         gateway: &ObjectKey,
         plan: &GatewayPlan,
         set: Option<&ObjectKey>,
-        around: &Around<'_>,
+        inputs: &StepInputs<'_>,
     ) -> LentHostnames {
         let key = set.unwrap_or(gateway);
-        let gates = &around.settings.fallback;
+        let gates = &inputs.settings.fallback;
         let began = self.of(&plan.name).iter().filter_map(|line| line.since.get(key)).min().copied();
-        let is_too_old = |age: i64| began.is_some_and(|began| around.now().saturating_sub(began) > age);
+        let is_too_old = |age: i64| began.is_some_and(|began| inputs.now().saturating_sub(began) > age);
         if !gates.isolate || !gates.use_last_valid || gates.max_backfill_age.is_some_and(is_too_old) {
             return LentHostnames::new();
         }
-        let (Some(desired), Some(last)) = (around.objects.get(key), self.last_valid(key)) else {
+        let (Some(desired), Some(last)) = (inputs.objects.get(key), self.last_valid(key)) else {
             return LentHostnames::new();
         };
         lent(plan, set, desired, &last)

@@ -24,9 +24,9 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 use prost::Message;
 
-use super::around::Around;
 use super::line::Line;
 use super::rollout::{Stage, Waiting};
+use super::step_inputs::StepInputs;
 use crate::apis::contour;
 use crate::apis::gateway::GROUP;
 use crate::encode::route::direct_response;
@@ -45,22 +45,22 @@ const EVERYTHING: &str = "*";
 
 impl Line {
     /// Closes everything in held resources that must no longer be served.
-    pub(crate) fn close_in_hold(&mut self, wanted: &mut Snapshot, around: &Around<'_>) {
+    pub(crate) fn close_in_hold(&mut self, wanted: &mut Snapshot, inputs: &StepInputs<'_>) {
         let mut closed = Waiting::new();
         for (name, _) in self.hold.refused_now(ResourceType::Route) {
             let Some(resource) = wanted.get(ResourceType::Route, &name).cloned() else { continue };
-            let must_close = |held: &Held<'_>| self.closed(held, around);
+            let must_close = |held: &Held<'_>| self.closed(held, inputs);
             let Some(body) = close(&resource.body, None, must_close) else { continue };
             let mut instead = Resource::new(name.clone(), body, resource.origins.clone());
             if self.hold.refusal_of(ResourceType::Route, &name, instead.version).is_some() {
-                instead = Resource::new(name.clone(), close_all(&name, &answer(around)), resource.origins.clone());
+                instead = Resource::new(name.clone(), close_all(&name, &answer(inputs)), resource.origins.clone());
             }
             closed.insert((ResourceType::Route, name), instead.version);
             wanted.insert(ResourceType::Route, Arc::new(instead));
         }
         for (name, _) in self.hold.refused_now(ResourceType::Listener) {
             let held = wanted.get(ResourceType::Listener, &name).cloned();
-            let Some(instead) = held.and_then(|held| self.closed_listener(&held, false, around)) else { continue };
+            let Some(instead) = held.and_then(|held| self.closed_listener(&held, false, inputs)) else { continue };
             closed.insert((ResourceType::Listener, name), instead.version);
             wanted.insert(ResourceType::Listener, Arc::new(instead));
         }
@@ -69,14 +69,14 @@ impl Line {
 
     /// Closes, at all other Envoys, everything that must no longer be served while one Envoy tries new content. Returns
     /// true if this changed something.
-    pub(crate) fn close_while_waiting(&mut self, around: &Around<'_>) -> bool {
+    pub(crate) fn close_while_waiting(&mut self, inputs: &StepInputs<'_>) -> bool {
         let Some(mut everyone) = self.everyone.clone().filter(|_| self.stage != Stage::Settled) else { return false };
         let routes = everyone.of(ResourceType::Route).values();
         let differ = routes.filter(|held| self.wanted.get(ResourceType::Route, &held.name) != Some(held));
         let mut closed = Waiting::new();
         for resource in differ.cloned().collect::<Vec<_>>() {
-            let must_close = |held: &Held<'_>| self.closed(held, around);
-            let meanwhile = self.meanwhile(ResourceType::Route, &resource.name, around);
+            let must_close = |held: &Held<'_>| self.closed(held, inputs);
+            let meanwhile = self.meanwhile(ResourceType::Route, &resource.name, inputs);
             let Some(body) = close(&resource.body, meanwhile, must_close) else { continue };
             let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
             if self.hold.refusal_of(ResourceType::Route, &instead.name, instead.version).is_none() {
@@ -85,8 +85,8 @@ impl Line {
             }
         }
         for held in everyone.of(ResourceType::Listener).values().cloned().collect::<Vec<_>>() {
-            let meanwhile = self.meanwhile(ResourceType::Listener, &held.name, around).is_some();
-            if let Some(instead) = self.closed_listener(&held, meanwhile, around) {
+            let meanwhile = self.meanwhile(ResourceType::Listener, &held.name, inputs).is_some();
+            if let Some(instead) = self.closed_listener(&held, meanwhile, inputs) {
                 closed.insert((ResourceType::Listener, instead.name.clone()), instead.version);
                 everyone.insert(ResourceType::Listener, Arc::new(instead));
             }
@@ -97,29 +97,29 @@ impl Line {
     }
 
     /// Closes everything that must no longer be served in the older configurations of outliers.
-    pub(crate) fn close_in_strays(&mut self, around: &Around<'_>) {
-        let mut strays = std::mem::take(&mut self.strays);
-        for stray in strays.values_mut() {
-            let held: Vec<Arc<Resource>> = stray.last.of(ResourceType::Route).values().cloned().collect();
+    pub(crate) fn close_in_outliers(&mut self, inputs: &StepInputs<'_>) {
+        let mut outliers = std::mem::take(&mut self.outliers);
+        for outlier in outliers.values_mut() {
+            let held: Vec<Arc<Resource>> = outlier.last.of(ResourceType::Route).values().cloned().collect();
             for resource in held {
-                if let Some(body) = close(&resource.body, None, |held| self.closed(held, around)) {
+                if let Some(body) = close(&resource.body, None, |held| self.closed(held, inputs)) {
                     let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
-                    stray.last.insert(ResourceType::Route, Arc::new(instead));
+                    outlier.last.insert(ResourceType::Route, Arc::new(instead));
                 }
             }
-            for held in stray.last.of(ResourceType::Listener).values().cloned().collect::<Vec<_>>() {
-                if let Some(instead) = self.closed_listener(&held, false, around) {
-                    stray.last.insert(ResourceType::Listener, Arc::new(instead));
+            for held in outlier.last.of(ResourceType::Listener).values().cloned().collect::<Vec<_>>() {
+                if let Some(instead) = self.closed_listener(&held, false, inputs) {
+                    outlier.last.insert(ResourceType::Listener, Arc::new(instead));
                 }
             }
         }
-        self.strays = strays;
+        self.outliers = outliers;
     }
 
     /// Returns a held listener with all chains closed that require less than the desired ones; `None` if there is no
     /// such chain.
-    fn closed_listener(&self, held: &Resource, meanwhile: bool, around: &Around<'_>) -> Option<Resource> {
-        let desired = around.translator.snapshot(&self.fleet)?;
+    fn closed_listener(&self, held: &Resource, meanwhile: bool, inputs: &StepInputs<'_>) -> Option<Resource> {
+        let desired = inputs.translator.snapshot(&self.fleet)?;
         let desired = desired.get(ResourceType::Listener, &held.name);
         if desired.is_some_and(|desired| desired.version == held.version) {
             return None;
@@ -131,13 +131,13 @@ impl Line {
     }
 
     /// Returns the response of a route that must no longer be served; `None` if the route continues to be served.
-    fn closed(&self, held: &Held<'_>, around: &Around<'_>) -> Option<Response> {
-        self.must_close(held, around).then(|| self.answered_today(held, around).unwrap_or_else(|| answer(around)))
+    fn closed(&self, held: &Held<'_>, inputs: &StepInputs<'_>) -> Option<Response> {
+        self.must_close(held, inputs).then(|| self.answered_today(held, inputs).unwrap_or_else(|| answer(inputs)))
     }
 
     /// Returns the current response of a route that is closed in the current translation as well.
-    fn answered_today(&self, held: &Held<'_>, around: &Around<'_>) -> Option<Response> {
-        let plan = around.translator.route(&owner(&held.route.name)?)?;
+    fn answered_today(&self, held: &Held<'_>, inputs: &StepInputs<'_>) -> Option<Response> {
+        let plan = inputs.translator.route(&owner(&held.route.name)?)?;
         let rendered = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name)?;
         let replaced = plan.replaced.iter().any(|replaced| *replaced.section == *rendered.route.section);
         match &rendered.route.action {
@@ -147,52 +147,52 @@ impl Line {
     }
 
     /// Checks whether a route must no longer be served, whatever the held bytes contain.
-    fn must_close(&self, held: &Held<'_>, around: &Around<'_>) -> bool {
+    fn must_close(&self, held: &Held<'_>, inputs: &StepInputs<'_>) -> bool {
         let Held { domain, route, .. } = held;
         let Some(owner) = owner(&route.name) else { return false };
-        if around.unusable.contains(&owner) {
+        if inputs.unusable.contains(&owner) {
             return false;
         }
-        if names::is_plain(held.configuration) && self.needs_tls(&owner, domain, route, around) {
+        if names::is_plain(held.configuration) && self.needs_tls(&owner, domain, route, inputs) {
             return true;
         }
-        let Some(object) = around.objects.get(&owner) else { return true };
+        let Some(object) = inputs.objects.get(&owner) else { return true };
         let here = |plan: &Arc<RoutePlan>| {
             let mut places = plan.places.iter();
             places.any(|(gateway, _, host)| *gateway == self.gateway && host.domain() == *domain)
         };
         // By a current claim, or by a claim that is served instead of a current one.
-        let stands = around.translator.route(&owner).is_some_and(here)
-            || around.translator.served_route(&self.fleet, &owner).is_some_and(here);
-        let granted = || clusters(route).all(|cluster| self.is_granted(&owner, cluster, around));
+        let claimed = inputs.translator.route(&owner).is_some_and(here)
+            || inputs.translator.served_route(&self.fleet, &owner).is_some_and(here);
+        let granted = || clusters(route).all(|cluster| self.is_granted(&owner, cluster, inputs));
         // For an HTTPProxy, a root may contain the guard.
-        let roots = around.translator.roots_of(&owner).filter_map(|root| around.objects.get(root));
+        let roots = inputs.translator.roots_of(&owner).filter_map(|root| inputs.objects.get(root));
         let guarded = roots.into_iter().chain([object]).any(|root| is_proxy(root) && root.body.names_guard(None));
-        let guarded = guarded && !self.is_guarded_as_desired(&owner, held, around);
+        let guarded = guarded && !self.is_guarded_as_desired(&owner, held, inputs);
         let secured =
-            || is_proxy(object) || clusters(route).all(|cluster| secured::is_secured(self, cluster, held, around));
-        !stands || guarded || !granted() || !secured() || !self.is_protected(held, &owner, object, around)
+            || is_proxy(object) || clusters(route).all(|cluster| secured::is_secured(self, cluster, held, inputs));
+        !claimed || guarded || !granted() || !secured() || !self.is_protected(held, &owner, object, inputs)
     }
 
     /// Checks whether a held route has all protection that current policies require.
     ///
     /// For each filter with current settings at the route, its host or its route configuration, the held settings at
     /// all three levels must be equal to the current ones. Other held filters only add protection.
-    fn is_protected(&self, held: &Held<'_>, owner: &ObjectKey, object: &Object, around: &Around<'_>) -> bool {
-        let Some(plan) = around.translator.route(owner) else { return true };
-        let of_gateway = around.translator.guards(&self.gateway, held.configuration, held.domain);
+    fn is_protected(&self, held: &Held<'_>, owner: &ObjectKey, object: &Object, inputs: &StepInputs<'_>) -> bool {
+        let Some(plan) = inputs.translator.route(owner) else { return true };
+        let of_gateway = inputs.translator.guards(&self.gateway, held.configuration, held.domain);
         if of_gateway.closed {
             return false;
         }
-        if self.goes_on_meanwhile(held, plan, &of_gateway, around) {
+        if self.goes_on_meanwhile(held, plan, &of_gateway, inputs) {
             return true;
         }
         let wanted = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name);
         let own = match wanted {
             Some(rendered) if !matches!(rendered.route.action, crate::model::Action::Respond(_)) => {
-                let asked = rendered.route.guards.under(&of_gateway.levels).encode();
-                let asked = asked.into_iter().map(|(name, config)| (name, config.encode_to_vec()));
-                filters::guarding(&rendered.route.filters).into_iter().chain(asked).collect()
+                let configs = rendered.route.guards.under(&of_gateway.levels).encode();
+                let configs = configs.into_iter().map(|(name, config)| (name, config.encode_to_vec()));
+                filters::guarding(&rendered.route.filters).into_iter().chain(configs).collect()
             }
             // Without a desired route, the settings that policies would apply to it are unknown.
             _ if !plan.policies.is_empty() || object.body.names_guard(None) => return false,
@@ -200,8 +200,8 @@ impl Line {
         };
         let today = [&own, &of_gateway.host, &of_gateway.configuration];
         let then = [&held.route.typed_per_filter_config, held.of_host, held.of_configuration];
-        let asked = today.iter().flat_map(|guards| guards.keys()).collect::<std::collections::BTreeSet<_>>();
-        asked.into_iter().all(|filter| {
+        let names = today.iter().flat_map(|guards| guards.keys()).collect::<std::collections::BTreeSet<_>>();
+        names.into_iter().all(|filter| {
             today.iter().zip(then).all(|(today, then)| {
                 today.get(filter).map(Vec::as_slice) == then.get(filter).map(Message::encode_to_vec).as_deref()
             })
@@ -210,10 +210,10 @@ impl Line {
 
     /// Checks whether a route has its desired guards, for the same requests. No route of the Gateway API is served with
     /// a guard.
-    fn is_guarded_as_desired(&self, owner: &ObjectKey, held: &Held<'_>, around: &Around<'_>) -> bool {
-        let Some(plan) = around.translator.route(owner).filter(|_| is_proxy_key(owner)) else { return false };
-        let of_gateway = around.translator.guards(&self.gateway, held.configuration, held.domain);
-        let meanwhile = self.proxy_goes_on_meanwhile(owner, held, around);
+    fn is_guarded_as_desired(&self, owner: &ObjectKey, held: &Held<'_>, inputs: &StepInputs<'_>) -> bool {
+        let Some(plan) = inputs.translator.route(owner).filter(|_| is_proxy_key(owner)) else { return false };
+        let of_gateway = inputs.translator.guards(&self.gateway, held.configuration, held.domain);
+        let meanwhile = self.proxy_goes_on_meanwhile(owner, held, inputs);
         plan.routes.iter().filter(|rendered| *rendered.route.name == *held.route.name).any(|rendered| {
             let mut route = rendered.route.clone();
             route.guards = route.guards.under(&of_gateway.levels);
@@ -230,12 +230,12 @@ impl Line {
     }
 
     /// Checks whether a route of an HTTPProxy requires TLS now but does not require it in the held configuration.
-    fn needs_tls(&self, owner: &ObjectKey, domain: &str, held: &envoy::Route, around: &Around<'_>) -> bool {
+    fn needs_tls(&self, owner: &ObjectKey, domain: &str, held: &envoy::Route, inputs: &StepInputs<'_>) -> bool {
         if matches!(held.action, Some(Action::Redirect(_))) {
             return false;
         }
-        let plans = around.translator.roots_of(owner);
-        let plans = plans.filter_map(|root| around.translator.served_route(&self.fleet, root));
+        let plans = inputs.translator.roots_of(owner);
+        let plans = plans.filter_map(|root| inputs.translator.served_route(&self.fleet, root));
         let here = |plan: &&Arc<RoutePlan>| plan.places.iter().any(|(_, _, host)| host.domain() == domain);
         plans.filter(here).any(|plan| {
             let secure = |rendered: &Arc<Rendered>| rendered.route.secure_port.is_some();
@@ -248,9 +248,9 @@ impl Line {
     }
 
     /// Checks whether a current grant allows the route to use the backend of this cluster.
-    fn is_granted(&self, owner: &ObjectKey, cluster: &str, around: &Around<'_>) -> bool {
+    fn is_granted(&self, owner: &ObjectKey, cluster: &str, inputs: &StepInputs<'_>) -> bool {
         let place = secured::place(cluster);
-        place.is_none_or(|(place, _)| around.translator.is_granted(owner, &place, around.objects))
+        place.is_none_or(|(place, _)| inputs.translator.is_granted(owner, &place, inputs.objects))
     }
 }
 
@@ -284,8 +284,8 @@ fn clusters(route: &envoy::Route) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the response of closed routes.
-fn answer(around: &Around<'_>) -> Response {
-    Response::new(around.settings.closed_status, around.settings.missing_backend_body.clone())
+fn answer(inputs: &StepInputs<'_>) -> Response {
+    Response::new(inputs.settings.closed_status, inputs.settings.missing_backend_body.clone())
 }
 
 /// A held route with its context.

@@ -14,11 +14,11 @@ use bytes::Bytes;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::{ResourceType, Version};
 
-use super::around::Around;
 use super::hybrid::hybrid;
 use super::line::Line;
 use super::readmission::Subject;
 use super::shapes::shape;
+use super::step_inputs::StepInputs;
 use crate::encode::{self, names};
 use crate::features::remote::Remote;
 use crate::object::Object;
@@ -31,9 +31,9 @@ pub(crate) fn share(cluster: Version, key: &ObjectKey) -> Content {
 }
 
 /// Checks whether a suspect still makes one of its suspected clusters, with the desired objects or with stand-ins.
-pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, over: &Overlay, around: &Around<'_>) -> bool {
-    let (key, translator) = (&subject.node.key, &around.translator);
-    let under = || translator.clusters_through_under(gateway, key, over, around.objects);
+pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, over: &Overlay, inputs: &StepInputs<'_>) -> bool {
+    let (key, translator) = (&subject.node.key, &inputs.translator);
+    let under = || translator.clusters_through_under(gateway, key, over, inputs.objects);
     let is_own = |(cluster, _): &(Version, Node)| subject.contents.contains_key(&share(*cluster, key));
     translator.clusters_through(gateway, key).iter().any(is_own) || under().iter().any(is_own)
 }
@@ -51,8 +51,8 @@ pub(super) enum Known {
 
 impl Line {
     /// Returns the suspects of a cluster of the scope's fleet. Objects that a route uses come before the route.
-    pub(super) fn cluster_suspects(&self, name: &str, around: &Around<'_>) -> Vec<Subject> {
-        let Some((remote, parts)) = around.translator.users(&self.fleet, name) else { return Vec::new() };
+    pub(super) fn cluster_suspects(&self, name: &str, inputs: &StepInputs<'_>) -> Vec<Subject> {
+        let Some((remote, parts)) = inputs.translator.users(&self.fleet, name) else { return Vec::new() };
         let version = Version::of(&encode::cluster::remote(&remote));
         let mut routes: BTreeMap<ObjectKey, BTreeMap<Content, Node>> = BTreeMap::new();
         // Acknowledged parts are not suspected: the name of a cluster need not depend on all of its content.
@@ -60,12 +60,12 @@ impl Line {
             routes.entry(node.key.clone()).or_default().insert(content, node);
         }
         let changed =
-            |key: &ObjectKey| !self.derived.overlay.objects.contains_key(key) && self.has_changed(key, around);
+            |key: &ObjectKey| !self.derived.overlay.objects.contains_key(key) && self.has_changed(key, inputs);
         let (edited, others): (Vec<_>, Vec<_>) = routes.into_iter().partition(|(key, _)| changed(key));
         let subject = |(key, contents)| Subject { node: Node::whole(key), contents };
         // An object that is new as well cannot be separated from a new route.
-        let told_apart = |key: &&ObjectKey| edited.is_empty() || self.newest_valid(key, around).is_some();
-        let origins = remote.origins().into_iter().filter(|key| changed(key)).filter(told_apart);
+        let is_separable = |key: &&ObjectKey| edited.is_empty() || self.newest_valid(key, inputs).is_some();
+        let origins = remote.origins().into_iter().filter(|key| changed(key)).filter(is_separable);
         let mut suspects: Vec<Subject> = origins
             .map(|key| {
                 let node = Node::whole(key.clone());
@@ -82,12 +82,12 @@ impl Line {
 
     /// Returns what is known of a cluster in the form in which only some of the changed objects are in their desired
     /// version.
-    pub(super) fn known_with(&self, name: &str, today: &[Subject], all: &[Subject], around: &Around<'_>) -> Known {
-        let Some((remote, parts)) = around.translator.users(&self.fleet, name) else { return Known::Good };
+    pub(super) fn known_with(&self, name: &str, today: &[Subject], all: &[Subject], inputs: &StepInputs<'_>) -> Known {
+        let Some((remote, parts)) = inputs.translator.users(&self.fleet, name) else { return Known::Good };
         let mut overlay = self.derived.overlay.clone();
         for key in all.iter().filter(|subject| !today.contains(subject)).map(|subject| &subject.node.key) {
-            let desired = around.objects.get(key).map(|object| &**object);
-            match self.newest_valid(key, around) {
+            let desired = inputs.objects.get(key).map(|object| &**object);
+            match self.newest_valid(key, inputs) {
                 Some(last) => drop(overlay.objects.insert(key.clone(), hybrid(desired, last))),
                 None => drop(overlay.hidden.insert(key.clone())),
             }
@@ -96,7 +96,7 @@ impl Line {
         let routes: BTreeSet<&ObjectKey> = units.iter().map(|node| &node.key).collect();
         let mut unknown = BTreeMap::new();
         for key in routes.into_iter().filter(|key| !overlay.hidden.contains(*key)) {
-            let Some(plan) = around.translator.try_route(key, &overlay, around.objects) else { continue };
+            let Some(plan) = inputs.translator.try_route(key, &overlay, inputs.objects) else { continue };
             let own = plan.routes.iter().filter(|rendered| units.contains(&rendered.node()));
             let made: BTreeSet<Remote> = own.flat_map(|rendered| rendered.route.uses()).collect();
             for made in made.into_iter().filter(|made| made.is_same(&remote)) {
@@ -121,14 +121,14 @@ impl Line {
     }
 
     /// Checks whether the desired version differs from the last valid one, or whether there is no last valid version.
-    fn has_changed(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
-        let Some(desired) = around.objects.get(key) else { return false };
-        self.newest_valid(key, around)
+    fn has_changed(&self, key: &ObjectKey, inputs: &StepInputs<'_>) -> bool {
+        let Some(desired) = inputs.objects.get(key) else { return false };
+        self.newest_valid(key, inputs)
             .is_none_or(|last| last.body != desired.body || last.metadata.annotations != desired.metadata.annotations)
     }
 
-    fn newest_valid<'a>(&'a self, key: &ObjectKey, around: &'a Around<'_>) -> Option<&'a Arc<Object>> {
-        let uid = &*around.objects.get(key)?.metadata.uid;
+    fn newest_valid<'a>(&'a self, key: &ObjectKey, inputs: &'a StepInputs<'_>) -> Option<&'a Arc<Object>> {
+        let uid = &*inputs.objects.get(key)?.metadata.uid;
         self.last_valid.of(key, Some(uid)).next().map(|version| &version.object)
     }
 }

@@ -7,9 +7,9 @@ use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
 use holdfast_store::{Change, StoredVerdict};
 use holdfast_xds::{ResourceType, Version};
 
-use super::around::Around;
 use super::line::Line;
 use super::readmission::Subject;
+use super::step_inputs::StepInputs;
 
 /// The message of a suspicion. Envoy's answer is about one of all changed contents, and is attached to that content
 /// only.
@@ -24,13 +24,13 @@ impl Line {
         subject: &Subject,
         detected: Detected,
         message: &str,
-        around: &Around<'_>,
+        inputs: &StepInputs<'_>,
     ) {
         let is_desired =
-            |(content, node): (&Content, &Node)| around.translator.is_desired(&self.gateway, &node.key, content);
+            |(content, node): (&Content, &Node)| inputs.translator.is_desired(&self.gateway, &node.key, content);
         if subject.contents.len() < 2 || !subject.contents.iter().all(is_desired) {
             for (content, node) in &subject.contents {
-                self.convict(*content, node, detected, message, Vec::new(), around);
+                self.convict(*content, node, detected, message, Vec::new(), inputs);
             }
             return;
         }
@@ -47,15 +47,15 @@ impl Line {
             let names = beside.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let text = format!("{message} (refused together with {names}, which changed as well)");
             let message = if names.is_empty() { message } else { &text };
-            self.convict(*content, node, detected, message, others, around);
+            self.convict(*content, node, detected, message, others, inputs);
         }
     }
 
     /// Records suspicions: these subjects may be at fault for a refusal, and are not served as desired until a trial
     /// has shown which of them are.
-    pub(super) fn suspect(&mut self, subjects: &[Subject], around: &Around<'_>) {
+    pub(super) fn suspect(&mut self, subjects: &[Subject], inputs: &StepInputs<'_>) {
         for (content, node) in subjects.iter().flat_map(|subject| &subject.contents) {
-            self.convict(*content, node, Detected::Suspected, SUSPECTED, Vec::new(), around);
+            self.convict(*content, node, Detected::Suspected, SUSPECTED, Vec::new(), inputs);
         }
     }
 
@@ -66,19 +66,19 @@ impl Line {
         version: Version,
         detected: Detected,
         message: &str,
-        around: &Around<'_>,
+        inputs: &StepInputs<'_>,
     ) {
-        if !around.settings.fallback.isolate {
-            self.remember_refused(ResourceType::Secret, name, version, around);
-            return self.hold_as_a_whole(around);
+        if !inputs.settings.fallback.isolate {
+            self.remember_refused(ResourceType::Secret, name, version, inputs);
+            return self.hold_as_a_whole(inputs);
         }
         let origin =
             self.wanted.get(ResourceType::Secret, name).and_then(|resource| resource.origins.iter().next().cloned());
         if let Some(key) = origin {
             let (content, node) = (Content(*version.as_bytes()), Node::whole(key));
             let refuser = self.refuser(ResourceType::Secret, name, version);
-            self.convict(content, &node, detected, message, Vec::new(), around);
-            self.note_refuser(Subject { contents: BTreeMap::from([(content, node.clone())]), node }, refuser, around);
+            self.convict(content, &node, detected, message, Vec::new(), inputs);
+            self.note_refuser(Subject { contents: BTreeMap::from([(content, node.clone())]), node }, refuser, inputs);
         }
     }
 
@@ -89,16 +89,16 @@ impl Line {
         detected: Detected,
         message: &str,
         witnesses: Vec<Content>,
-        around: &Around<'_>,
+        inputs: &StepInputs<'_>,
     ) {
         let field = if node.section.is_empty() { String::new() } else { format!("spec.{}", node.section) };
         let verdict = Verdict {
             node: node.clone(),
-            generation: generation(&node.key, around),
+            generation: generation(&node.key, inputs),
             detected,
             field: field.into(),
             message: message.into(),
-            since: self.since.get(&node.key).copied().unwrap_or_else(|| around.began(&node.key)),
+            since: self.since.get(&node.key).copied().unwrap_or_else(|| inputs.began(&node.key)),
             witnesses,
         };
         self.record(Change::Convict(self.scope(), stored(content, &verdict)));
@@ -107,7 +107,7 @@ impl Line {
         }
         let generation = verdict.generation;
         if detected != Detected::Suspected && self.counted.insert(node.key.clone(), generation) != Some(generation) {
-            self.quarantine.note_refusal(&node.key, around.now_ms);
+            self.quarantine.note_refusal(&node.key, inputs.now_ms);
         }
         self.quarantine.convict(content, verdict);
     }
@@ -118,8 +118,8 @@ impl Line {
     }
 }
 
-fn generation(key: &ObjectKey, around: &Around<'_>) -> i64 {
-    around.objects.get(key).map_or(0, |object| object.metadata.generation)
+fn generation(key: &ObjectKey, inputs: &StepInputs<'_>) -> i64 {
+    inputs.objects.get(key).map_or(0, |object| object.metadata.generation)
 }
 
 fn stored(content: Content, verdict: &Verdict) -> StoredVerdict {

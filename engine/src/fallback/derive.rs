@@ -25,7 +25,7 @@ use crate::translate::proxy::{HOST, is_proxy};
 /// too.
 const STAND_INS_MAX: usize = 8;
 /// The message for changed content while everything is held.
-pub(super) const HELD: &str = "held together with all other changes since the last valid configuration";
+pub(crate) const HELD: &str = "held together with all other changes since the last valid configuration";
 /// The message for an object that was refused repeatedly.
 pub(super) const WAITS: &str = "refused three times within a minute: the next attempt follows within 30 seconds";
 /// The message for an object with content that cannot be read.
@@ -86,7 +86,7 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
     derived.broken.extend(refused.iter().map(|(node, broken)| (node.clone(), broken.clone())));
     let mut shared = shared::refused(world, &mut derived.retry_at);
     let claims = claims::found(world);
-    derived.broken.extend(claims.stood_in_for.clone());
+    derived.broken.extend(claims.backfilled.clone());
     for _ in 0..STAND_INS_MAX {
         if derived.broken.is_empty() && shared.is_empty() && left_out.is_empty() {
             break;
@@ -108,10 +108,10 @@ pub(crate) fn derive(world: &World<'_>, graph: &Graph) -> Derived {
         derived.broken.extend(more.iter().map(|(node, broken)| (node.clone(), broken.clone())));
         refused.extend(more);
     }
-    shared.tell(&mut derived, world, &gates);
-    policies::tell(&mut derived, world);
+    shared.add_to_plan(&mut derived, world, &gates);
+    policies::decide_targets(&mut derived, world);
     left_out.report(&mut derived);
-    claims.tell(&mut derived, world);
+    claims.add_to_plan(&mut derived, world);
     derived
 }
 
@@ -169,7 +169,7 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
         }
     }
     broken.extend(policies::found(world));
-    broken.extend(broken_back_ends(world));
+    broken.extend(broken_backends(world));
     let certificates = broken_certificates(world);
     broken.retain(|node, _| !is_healed_by_certificates(node, &certificates, world));
     // Objects that other objects depend on are served in the version that was read last.
@@ -183,12 +183,12 @@ fn found_by_translation(world: &World<'_>) -> BTreeMap<Node, Broken> {
 
 /// Returns Backends that cannot be served as written and have a servable earlier version. The consequences of the other
 /// ones are handled at the routes that refer to them.
-fn broken_back_ends(world: &World<'_>) -> BTreeMap<Node, Broken> {
+fn broken_backends(world: &World<'_>) -> BTreeMap<Node, Broken> {
     let gates = &world.settings.fallback;
     if !gates.isolate || !gates.use_last_valid {
         return BTreeMap::new();
     }
-    let found = world.translator.unusable_back_ends();
+    let found = world.translator.unusable_backends();
     let here = found.filter(|(key, _)| {
         let routes = world.translator.routes_reading(key);
         let mut plans = routes.iter().filter_map(|route| world.translator.route(route));

@@ -100,16 +100,16 @@ pub fn events(
     events
 }
 
-fn tell(events: &mut Vec<FallbackEvent>, reason: Reason, object: &Identity, note: String) {
+fn add(events: &mut Vec<FallbackEvent>, reason: Reason, object: &Identity, note: String) {
     events.push(FallbackEvent { reason, regarding: Regarding::Object(object.clone()), note });
 }
 
 /// Adds an event for the controller and for the Gateway, because the owner of the Gateway may have no access to the
 /// controller's namespace.
-fn tell_of_gateway(events: &mut Vec<FallbackEvent>, reason: Reason, gateway: Option<&Identity>, note: String) {
+fn add_gateway_event(events: &mut Vec<FallbackEvent>, reason: Reason, gateway: Option<&Identity>, note: String) {
     events.push(FallbackEvent { reason, regarding: Regarding::Controller, note: note.clone() });
     if let Some(gateway) = gateway {
-        tell(events, reason, gateway, note);
+        add(events, reason, gateway, note);
     }
 }
 
@@ -130,21 +130,21 @@ fn broken(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fallba
             |known: &&&BrokenObject| (known.detected_by, &known.message) == (broken.detected_by, &broken.message);
         if broken.detected_by == Detected::Translation {
             if known.filter(same).is_none() {
-                tell(events, Reason::ConfigurationTranslationFailed, &broken.object, because(broken));
+                add(events, Reason::ConfigurationTranslationFailed, &broken.object, because(broken));
             }
             continue;
         }
-        let anew = known.is_none_or(|known| known.detected_by == Detected::Translation);
-        for gateway in broken.gateways.iter().filter(|_| anew) {
+        let is_new = known.is_none_or(|known| known.detected_by == Detected::Translation);
+        for gateway in broken.gateways.iter().filter(|_| is_new) {
             refusing.entry(gateway).or_default().push(broken);
         }
         // A suspicion is not a verdict: its object gets an event when there is a verdict.
         if broken.detected_by != Detected::Suspected && known.filter(same).is_none() {
-            let fallback = anew && broken.gateways.iter().all(|gateway| was_in_fallback(gateway));
+            let fallback = is_new && broken.gateways.iter().all(|gateway| was_in_fallback(gateway));
             let gateways = broken.gateways.iter().map(|gateway| &**gateway).collect::<Vec<_>>().join(", ");
-            let who = if broken.detected_by == Detected::Probe { "the probe" } else { "Envoy" };
-            let note = format!("{who} refused this object at {gateways}: {}", because(broken));
-            tell(events, reason(fallback), &broken.object, note);
+            let refuser = if broken.detected_by == Detected::Probe { "the probe" } else { "Envoy" };
+            let note = format!("{refuser} refused this object at {gateways}: {}", because(broken));
+            add(events, reason(fallback), &broken.object, note);
         }
     }
     for (gateway, refused) in refusing {
@@ -160,7 +160,7 @@ fn broken(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fallba
         // If the Gateway itself was refused, it has its event already.
         let object = now.gateway(gateway).and_then(|gateway| gateway.object.as_ref());
         let of_gateway = object.filter(|object| refused.iter().all(|broken| broken.object != **object));
-        tell_of_gateway(events, reason(fallback), of_gateway, note);
+        add_gateway_event(events, reason(fallback), of_gateway, note);
     }
 }
 
@@ -171,7 +171,7 @@ fn untranslated(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<
         for (object, message) in &gateway.untranslated {
             if known.and_then(|known| known.get(object)) != Some(message) {
                 let note = format!("its stand-in version at {} is not served completely: {message}", gateway.name);
-                tell(events, Reason::FallbackConfigurationTranslationFailed, object, note);
+                add(events, Reason::FallbackConfigurationTranslationFailed, object, note);
             }
         }
     }
@@ -191,7 +191,7 @@ fn steps(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fallbac
             Step::Excluded | Step::Current => Reason::Excluded,
         };
         let form = form.iter().map(String::as_str).collect::<Vec<_>>().join("; ");
-        tell(events, reason, object, format!("{form}; {why}"));
+        add(events, reason, object, format!("{form}; {why}"));
     }
 }
 
@@ -203,8 +203,8 @@ fn forms(report: &FallbackReport) -> BTreeMap<(&Identity, Step), BTreeSet<String
     }
     for replaced in &report.replaced_objects {
         let section = if replaced.section.is_empty() { "it" } else { &*replaced.section };
-        let words = format!("{section} answers {}", replaced.response);
-        forms.entry((&replaced.object, Step::Replaced)).or_default().insert(words);
+        let description = format!("{section} answers {}", replaced.response);
+        forms.entry((&replaced.object, Step::Replaced)).or_default().insert(description);
     }
     for excluded in &report.excluded_objects {
         forms.entry((&excluded.object, Step::Excluded)).or_default().insert(left_out(&excluded.section));
@@ -237,11 +237,11 @@ pub(crate) fn why(report: &FallbackReport, object: &Identity) -> String {
         };
     }
     let causes = causes(report, object);
-    let tell = |cause: &String| {
+    let describe = |cause: &String| {
         let broken = report.broken_objects.iter().find(|broken| broken.object.key().to_string() == *cause);
         broken.map_or_else(|| cause.clone(), |broken| format!("{cause}: {}", because(broken)))
     };
-    let first = causes.first().map(|cause| tell(cause)).unwrap_or_default();
+    let first = causes.first().map(|cause| describe(cause)).unwrap_or_default();
     match causes.len() {
         0 | 1 => format!("because of {first}"),
         count => format!("because of {first}, and {} more", count - 1),
@@ -303,7 +303,7 @@ fn gateways(before: &FallbackReport, now: &FallbackReport, events: &mut Vec<Fall
         // A successful configuration is reported on a Gateway only if it was not successful before.
         let deviates = !acknowledged.is_empty() || known.is_some_and(|known| !known.is_empty());
         let of_gateway = object.as_ref().filter(|_| deviates);
-        tell_of_gateway(events, reason, of_gateway, note);
+        add_gateway_event(events, reason, of_gateway, note);
     }
 }
 

@@ -119,7 +119,7 @@ impl Line {
     /// wanted content that has waited for a trial.
     pub(crate) fn has_work(&self, now_ms: u64) -> bool {
         match &self.trial {
-            None => self.readmission.is_some() || self.has_a_second_witness_to_ask(now_ms),
+            None => self.readmission.is_some() || self.has_verdict_to_confirm(now_ms),
             Some(_) => !self.is_undisturbed(now_ms) && !self.unproven().is_empty(),
         }
     }

@@ -10,13 +10,13 @@ use holdfast_store::shards::{Offer, OnTrial};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
 use super::admission::{TrialRun, Tried};
-use super::around::Around;
 use super::last_valid::LastValid;
 use super::line::Line;
 use super::readmission::{Readmission, Subject};
 use super::restored::RestoredLine;
 use super::rollout::{Stage, TRIED};
 use super::shapes::shape;
+use super::step_inputs::StepInputs;
 use super::suspects;
 use super::witnesses::Witnesses;
 use crate::object::Object;
@@ -69,13 +69,13 @@ impl Shared {
 
 impl Line {
     /// Replaces the known state with what the leader has shared.
-    pub(crate) fn take_in(&mut self, learned: Option<&RestoredLine>, around: &Around<'_>) {
+    pub(crate) fn take_in(&mut self, learned: Option<&RestoredLine>, inputs: &StepInputs<'_>) {
         self.quarantine = Quarantine::new();
         self.remembered.clear();
         let mut last_valid = LastValid::default();
         let is_there = |object: &Object| {
-            let here = around.objects.get(&object.key);
-            here.is_some_and(|here| here.metadata.uid == object.metadata.uid) || around.unusable.contains(&object.key)
+            let here = inputs.objects.get(&object.key);
+            here.is_some_and(|here| here.metadata.uid == object.metadata.uid) || inputs.unusable.contains(&object.key)
         };
         for version in learned.into_iter().flat_map(|learned| &learned.versions) {
             if is_there(&version.object) {
@@ -103,7 +103,7 @@ impl Line {
         }
         let (offers, trial) = (learned.offers.all.iter().copied().collect(), learned.offers.trial.clone());
         self.shared = Shared { snapshot: learned.snapshot.clone(), offers, trial, is_new: true };
-        let (last_valid, objects) = (&self.last_valid, around.objects);
+        let (last_valid, objects) = (&self.last_valid, inputs.objects);
         self.unpromoted.retain(|key| {
             let newest = last_valid.of(key, None).next();
             !objects.get(key).is_some_and(|object| newest.is_some_and(|newest| newest.object.body == object.body))
@@ -111,38 +111,38 @@ impl Line {
     }
 
     /// Advances the rollout of the wanted configuration as far as the leader has.
-    pub(super) fn follow(&mut self, around: &mut Around<'_>) {
+    pub(super) fn follow(&mut self, inputs: &mut StepInputs<'_>) {
         let waits = self
             .unproven()
             .into_keys()
             .any(|(kind, name)| self.wanted.get(kind, &name).is_none_or(|resource| !self.is_shared(kind, resource)));
         if !waits {
             self.shared.is_new = false;
-            self.release(around);
-            return self.try_for_the_leader(around);
+            self.release(inputs);
+            return self.try_for_the_leader(inputs);
         }
-        self.begins_to_try(around);
+        self.begins_to_try(inputs);
         self.stage = Stage::Following;
         let is_first = self.everyone.is_none() && !self.shared.snapshot.of(ResourceType::Listener).is_empty();
         if std::mem::take(&mut self.shared.is_new) && (is_first || self.shared.is_settled()) {
             self.take_what_the_leader_has();
         }
-        self.try_for_the_leader(around);
+        self.try_for_the_leader(inputs);
     }
 
     /// Offers one Envoy of this replica the trial that the leader requests.
-    fn try_for_the_leader(&mut self, around: &mut Around<'_>) {
+    fn try_for_the_leader(&mut self, inputs: &mut StepInputs<'_>) {
         let before = self.trial.take();
         let there = |trial: &&OnTrial| self.envoys.contains_key(&trial.node);
         let Some(OnTrial { node, contents, apart }) = self.shared.trial.as_ref().filter(there).cloned() else {
             if before.is_some() {
-                around.translator.close(&self.trial_fleet());
+                inputs.translator.close(&self.trial_fleet());
             }
             return;
         };
         let contents = contents.into_iter().map(Content).collect();
         let tried = Tried { contents, apart: apart.into_iter().collect() };
-        let Some(offer) = self.on_trial(&tried, around) else { return };
+        let Some(offer) = self.on_trial(&tried, inputs) else { return };
         let waiting = &offer.waiting;
         // The leader requests a trial of content that an Envoy of another replica refused.
         for (slot, version) in waiting {
@@ -155,7 +155,7 @@ impl Line {
         }
         let is_refused =
             waiting.iter().any(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version).is_some());
-        self.trial = Some(TrialRun::new(node, tried, offer, around.now_ms));
+        self.trial = Some(TrialRun::new(node, tried, offer, inputs.now_ms));
         if is_refused {
             self.end_what_is_tried();
         }
@@ -169,8 +169,8 @@ impl Line {
     }
 
     /// Returns the trial that is requested from an Envoy of another replica.
-    pub(super) fn asked_afar(&self) -> Option<OnTrial> {
-        let trial = self.trial.as_ref().filter(|trial| self.afar.contains(&trial.node))?;
+    pub(super) fn remote_trial(&self) -> Option<OnTrial> {
+        let trial = self.trial.as_ref().filter(|trial| self.remote_envoys.contains(&trial.node))?;
         Some(OnTrial {
             node: trial.node.clone(),
             contents: trial.contents.iter().map(|content| content.0).collect(),
@@ -185,7 +185,7 @@ impl Line {
         }
         let form = self.form(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
         form.is_some_and(|form| {
-            form.said.iter().all(|said| self.proof.is_known_good(&said.content()))
+            form.policy_settings.iter().all(|setting| self.proof.is_known_good(&setting.content()))
                 && suspects::all_known_good(None, &form.composition, &self.proof)
         })
     }
@@ -237,20 +237,20 @@ impl Line {
     }
 
     /// Makes this replica a follower: every search and trial ends.
-    pub(super) fn step_down(&mut self, around: &mut Around<'_>) {
+    pub(super) fn step_down(&mut self, inputs: &mut StepInputs<'_>) {
         (self.search, self.readmission, self.trial) = (None, None, None);
         self.witnesses = Witnesses::default();
         self.stage = Stage::Settled;
-        self.attribution.end(around.now_ms);
-        for node in std::mem::take(&mut self.afar) {
+        self.attribution.end(inputs.now_ms);
+        for node in std::mem::take(&mut self.remote_envoys) {
             self.envoys.remove(&node);
             self.alone.remove(&node);
-            self.strays.remove(&node);
+            self.outliers.remove(&node);
         }
     }
 
     /// Makes this replica the leader, with all state that it has.
-    pub(super) fn step_up(&mut self, around: &mut Around<'_>) {
+    pub(super) fn step_up(&mut self, inputs: &mut StepInputs<'_>) {
         self.stage = Stage::Settled;
         self.rounds = 0;
         self.blamed.clear();
@@ -258,10 +258,10 @@ impl Line {
         let mut suspects: BTreeMap<Node, Subject> = BTreeMap::new();
         for (content, verdict) in self.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected)
         {
-            let by_object = around.settings.fallback.use_last_valid;
-            let whose = if by_object { Node::whole(verdict.node.key.clone()) } else { verdict.node.clone() };
-            let fresh = || Subject { node: whose.clone(), contents: BTreeMap::new() };
-            let subject = suspects.entry(whose.clone()).or_insert_with(fresh);
+            let by_object = inputs.settings.fallback.use_last_valid;
+            let unit = if by_object { Node::whole(verdict.node.key.clone()) } else { verdict.node.clone() };
+            let fresh = || Subject { node: unit.clone(), contents: BTreeMap::new() };
+            let subject = suspects.entry(unit.clone()).or_insert_with(fresh);
             subject.contents.insert(content, verdict.node.clone());
         }
         if !suspects.is_empty() {
@@ -269,14 +269,14 @@ impl Line {
             readmission.add(suspects.into_values().collect());
             self.readmission = Some(readmission);
         }
-        self.edited(&around.translator.route_keys(), around.translator);
+        self.edited(&inputs.translator.route_keys(), inputs.translator);
     }
 
     /// Removes the stored versions of objects that were deleted while another replica was the leader.
-    pub(super) fn forget_what_went(&mut self, learned: &RestoredLine, around: &Around<'_>) {
+    pub(super) fn forget_what_went(&mut self, learned: &RestoredLine, inputs: &StepInputs<'_>) {
         for version in &learned.versions {
             let key = &version.object.key;
-            if around.objects.get(key).is_none() && !around.unusable.contains(key) {
+            if inputs.objects.get(key).is_none() && !inputs.unusable.contains(key) {
                 self.record(Change::Forget(key.clone()));
             }
         }

@@ -12,7 +12,7 @@ use crate::features::redirect::ListenerContext;
 use crate::translate::Translator;
 use crate::translate::fleet::{Composition, FleetId};
 use crate::translate::policy::level::LevelPlan;
-use crate::translate::policy::said::Said;
+use crate::translate::policy::setting::PolicySetting;
 use crate::translate::route::Rendered;
 
 /// Limit of forms of one resource that are remembered, the acknowledged one included.
@@ -28,7 +28,7 @@ pub(crate) struct Form {
     /// The part of the listeners in the bytes of the route configuration.
     pub(crate) context: ListenerContext,
     /// The policy settings of the route configuration as a whole and of its hosts.
-    pub(crate) said: BTreeSet<Said>,
+    pub(crate) policy_settings: BTreeSet<PolicySetting>,
     /// The policy settings by level.
     pub(crate) levels: Arc<LevelPlan>,
 }
@@ -48,16 +48,16 @@ impl Line {
             let is_acknowledged = self.hold.was_acknowledged(ResourceType::Route, name, resource.version);
             for (content, rendered) in changed(&before, composition) {
                 if is_acknowledged || self.proof.is_proven(&content) {
-                    self.prove_told(content, &rendered, context);
+                    self.prove_with_policies(content, &rendered, context);
                 }
             }
-            let said = translator.said_at(fleet, name);
+            let policy_settings = translator.settings_in_force(fleet, name);
             if is_acknowledged {
-                said.iter().for_each(|said| self.proof.prove(said.content()));
+                policy_settings.iter().for_each(|setting| self.proof.prove(setting.content()));
             }
             let levels = translator.served_levels(fleet).cloned().unwrap_or_default();
             let (version, composition) = (resource.version, composition.clone());
-            self.note_form(name, Form { version, composition, context, said, levels });
+            self.note_form(name, Form { version, composition, context, policy_settings, levels });
         }
     }
 
@@ -71,8 +71,8 @@ impl Line {
     }
 
     /// Records what an accepted part proves: its policy settings, and the part without them.
-    fn prove_told(&mut self, content: Content, rendered: &Rendered, context: ListenerContext) {
-        if !rendered.said().is_empty() && self.proof.is_told_anew(content) {
+    fn prove_with_policies(&mut self, content: Content, rendered: &Rendered, context: ListenerContext) {
+        if !rendered.policy_settings().is_empty() && self.proof.is_first_time(content) {
             for content in Self::proven_with(rendered, context) {
                 self.proof.prove(content);
             }
@@ -106,13 +106,13 @@ impl Line {
         let before = self.acknowledged.get(name).map(|form| form.composition.clone()).unwrap_or_default();
         for (content, rendered) in changed(&before, &form.composition) {
             self.proof.prove(content);
-            self.prove_told(content, &rendered, form.context);
-            let behind = rendered.said().iter().map(|said| said.policy()).chain([&rendered.route.key]);
+            self.prove_with_policies(content, &rendered, form.context);
+            let behind = rendered.policy_settings().iter().map(|setting| setting.policy()).chain([&rendered.route.key]);
             keys.extend(behind.filter(|key| self.unpromoted.contains(*key)).cloned());
         }
-        let policies = form.said.iter().map(|said| said.policy());
+        let policies = form.policy_settings.iter().map(|setting| setting.policy());
         keys.extend(policies.filter(|key| self.unpromoted.contains(*key)).cloned());
-        form.said.iter().for_each(|said| self.proof.prove(said.content()));
+        form.policy_settings.iter().for_each(|setting| self.proof.prove(setting.content()));
         if let Some(forms) = self.forms.get_mut(name)
             && let Some(at) = forms.iter().position(|form| form.version == version)
         {

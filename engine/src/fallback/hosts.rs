@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use holdfast_xds::{Answer, Version};
 
-use super::around::Around;
 use super::line::Line;
 use super::rollout::Stage;
+use super::step_inputs::StepInputs;
 use crate::hold::unavailable::UNKNOWN_TRIES_MAX;
 use crate::hold::{Refusal, Slot};
 use crate::refusal::{self, Class};
@@ -23,7 +23,7 @@ impl Line {
         name: &Arc<str>,
         version: Version,
         message: &str,
-        around: &mut Around<'_>,
+        inputs: &mut StepInputs<'_>,
     ) -> bool {
         let class = refusal::class(answer.kind, message);
         let slot: Slot = (answer.kind, name.clone());
@@ -46,13 +46,13 @@ impl Line {
             class,
             is_confirmed: false,
         };
-        if !self.hold.unavailable.note(slot.clone(), version, refusal, around.now_ms) {
+        if !self.hold.unavailable.note(slot.clone(), version, refusal, inputs.now_ms) {
             return true;
         }
-        let (gateway, now) = (self.gateway.clone(), around.now());
+        let (gateway, now) = (self.gateway.clone(), inputs.now());
         self.since.entry(gateway).or_insert(now);
-        if class == Class::Host && !around.follows {
-            self.answered_but_for_its_host(answer, name, version, around);
+        if class == Class::Host && !inputs.follows {
+            self.answered_but_for_its_host(answer, name, version, inputs);
         }
         true
     }
@@ -63,7 +63,7 @@ impl Line {
         answer: &Answer,
         name: &Arc<str>,
         version: Version,
-        around: &mut Around<'_>,
+        inputs: &mut StepInputs<'_>,
     ) {
         let slot: Slot = (answer.kind, name.clone());
         // Envoy does not subscribe to resources that only this listener names.
@@ -75,7 +75,7 @@ impl Line {
             let is_answered = trial.waiting.is_empty();
             self.trial = Some(trial);
             if is_answered {
-                self.trial_accepted(around);
+                self.trial_accepted(inputs);
             }
         }
         if let Stage::Canary { node, waiting, .. } = &self.stage
@@ -88,14 +88,14 @@ impl Line {
         }
         if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
             self.stage = Stage::Settled;
-            self.advance(around);
+            self.advance(inputs);
         }
     }
 
     /// Sends resources again after their wait; returns true if there are any.
     pub(super) fn send_again(&mut self, now_ms: u64) -> bool {
-        let (envoys, afar) = (&self.envoys, &self.afar);
+        let (envoys, remote) = (&self.envoys, &self.remote_envoys);
         // The other replica sends the resource again to its own Envoys.
-        self.hold.unavailable.take_due(now_ms, |node| envoys.contains_key(node) && !afar.contains(node))
+        self.hold.unavailable.take_due(now_ms, |node| envoys.contains_key(node) && !remote.contains(node))
     }
 }

@@ -9,7 +9,6 @@ use holdfast_store::{Batch, Change};
 use holdfast_xds::{Snapshot, Version};
 
 use super::admission::TrialRun;
-use super::around::Around;
 use super::attribution::Attribution;
 use super::checker;
 use super::closed::Trying;
@@ -19,11 +18,12 @@ use super::following::Shared;
 use super::forms::Form;
 use super::last_valid::LastValid;
 use super::listener_forms::ListenerForm;
+use super::outliers::Outlier;
 use super::proof::Proof;
 use super::readmission::Readmission;
 use super::rollout::Stage;
 use super::search::Search;
-use super::strays::Stray;
+use super::step_inputs::StepInputs;
 use super::untried::AcknowledgedRoutes;
 use super::whole::Whole;
 use super::witnesses::Witnesses;
@@ -63,7 +63,7 @@ pub(crate) struct Line {
     /// Connected Envoys, with the number of their streams.
     pub(crate) envoys: BTreeMap<Arc<str>, usize>,
     /// The Envoys that are connected to other replicas.
-    pub(crate) afar: BTreeSet<Arc<str>>,
+    pub(crate) remote_envoys: BTreeSet<Arc<str>>,
     /// The state that the leader has shared, if another replica is the leader.
     pub(super) shared: Shared,
     /// The configuration that all Envoys have, or are offered; `None` before the first offer.
@@ -99,14 +99,14 @@ pub(crate) struct Line {
     /// Outliers: Envoys that refuse what others of their build accept, with their messages.
     pub(crate) alone: BTreeMap<Arc<str>, String>,
     /// Content that outliers refused, and their older configuration.
-    pub(crate) strays: BTreeMap<Arc<str>, Stray>,
+    pub(crate) outliers: BTreeMap<Arc<str>, Outlier>,
     /// If every connected Envoy is an outlier: the time at which their refusals are accepted, in milliseconds of Unix
     /// time.
     pub(super) outliers_until: Option<u64>,
     /// Envoys that have not answered in time, and have not answered anything since.
     pub(crate) silent: BTreeSet<Arc<str>>,
     /// The time of the last answer of each Envoy, in milliseconds of Unix time.
-    pub(super) heard_ms: BTreeMap<Arc<str>, u64>,
+    pub(super) last_answer_ms: BTreeMap<Arc<str>, u64>,
     /// Resources that an Envoy left without an answer while it answered other resources: no answer of another Envoy
     /// about them is awaited either.
     pub(super) unanswered: HashSet<Version>,
@@ -118,7 +118,7 @@ pub(crate) struct Line {
     /// milliseconds of Unix time.
     pub(super) search_again_at: Option<u64>,
     /// The number of consecutive searches that ended while a wanted resource is refused.
-    pub(super) searches_in_vain: u32,
+    pub(super) failed_searches: u32,
     /// The time at which the record of searches without a culprit was last cleared, in milliseconds of Unix time.
     pub(super) forgot_blamed_ms: u64,
     /// The configuration of all Envoys before the newest one.
@@ -152,7 +152,7 @@ impl Line {
             acknowledged: BTreeMap::new(),
             listener_forms: BTreeMap::new(),
             envoys: BTreeMap::new(),
-            afar: BTreeSet::new(),
+            remote_envoys: BTreeSet::new(),
             shared: Shared::default(),
             everyone: None,
             newest: Snapshot::default(),
@@ -172,15 +172,15 @@ impl Line {
             rounds: 0,
             blamed: BTreeSet::new(),
             alone: BTreeMap::new(),
-            strays: BTreeMap::new(),
+            outliers: BTreeMap::new(),
             outliers_until: None,
             silent: BTreeSet::new(),
-            heard_ms: BTreeMap::new(),
+            last_answer_ms: BTreeMap::new(),
             unanswered: HashSet::new(),
             probe_until: 0,
             probe_pauses_until: 0,
             search_again_at: None,
-            searches_in_vain: 0,
+            failed_searches: 0,
             forgot_blamed_ms: 0,
             previous: Snapshot::default(),
             records: Batch::default(),
@@ -190,7 +190,7 @@ impl Line {
     }
 
     /// Checks whether no Envoy has ever belonged to the scope.
-    pub(crate) fn is_nobodys(&self) -> bool {
+    pub(crate) fn is_unused(&self) -> bool {
         self.envoys.is_empty() && self.acknowledged.is_empty() && self.hold.has_acknowledged_nothing()
     }
 
@@ -205,101 +205,101 @@ impl Line {
     }
 
     /// Checks whether the plan contains an object that was deleted, or that can be read again.
-    pub(crate) fn has_outlived(&self, around: &Around<'_>) -> bool {
-        let is_gone = |key: &ObjectKey| around.objects.get(key).is_none() && !around.unusable.contains(key);
+    pub(crate) fn has_outlived(&self, inputs: &StepInputs<'_>) -> bool {
+        let is_gone = |key: &ObjectKey| inputs.objects.get(key).is_none() && !inputs.unusable.contains(key);
         let broken = self.derived.broken.iter().any(|(node, why)| {
-            let unreadable = why.is_unreadable() && !around.unusable.contains(&node.key);
+            let unreadable = why.is_unreadable() && !inputs.unusable.contains(&node.key);
             unreadable || is_gone(&node.key)
         });
         broken || self.derived.plan.decisions.keys().any(|node| is_gone(&node.key))
     }
 
     /// Derives the plan again, and advances its configuration on the way to the Envoys.
-    pub(crate) fn settle(&mut self, around: &mut Around<'_>) {
-        if !around.follows {
-            self.drop_suspicions(around);
+    pub(crate) fn reconcile(&mut self, inputs: &mut StepInputs<'_>) {
+        if !inputs.follows {
+            self.drop_suspicions(inputs);
         }
-        self.let_go(around);
-        self.replan(around);
-        let isolate = around.settings.fallback.isolate;
-        if !isolate && !self.whole.held && self.hold.has_acknowledged_routes() && self.is_refused_already(around) {
+        self.release_hold(inputs);
+        self.replan(inputs);
+        let isolate = inputs.settings.fallback.isolate;
+        if !isolate && !self.whole.held && self.hold.has_acknowledged_routes() && self.is_refused_already(inputs) {
             // None of the refused content changed.
             self.whole.held = true;
-            self.replan(around);
+            self.replan(inputs);
         }
-        if around.follows || !self.blame_what_is_known(around) {
-            self.carry_on(around);
+        if inputs.follows || !self.blame_what_is_known(inputs) {
+            self.stage_snapshot(inputs);
         }
         if self.search.is_none() && self.readmission.is_none() {
-            self.attribution.end(around.now_ms);
+            self.attribution.end(inputs.now_ms);
         }
-        self.search_what_is_held(around);
+        self.search_what_is_held(inputs);
     }
 
-    fn replan(&mut self, around: &mut Around<'_>) {
-        let derived = self.derive(around, &BTreeSet::new(), &BTreeSet::new());
+    fn replan(&mut self, inputs: &mut StepInputs<'_>) {
+        let derived = self.derive(inputs, &BTreeSet::new(), &BTreeSet::new());
         let mut broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
         broken.extend(self.held().into_iter().map(|(key, _)| key));
-        broken.extend(around.translator.unusable_back_ends_of(&self.gateway).map(|(key, _)| key.clone()));
+        broken.extend(inputs.translator.unusable_backends_of(&self.gateway).map(|(key, _)| key.clone()));
         self.since.retain(|key, _| broken.contains(key));
         for key in broken {
-            self.since.entry(key).or_insert_with_key(|key| around.began(key));
+            self.since.entry(key).or_insert_with_key(|key| inputs.began(key));
         }
         if derived.overlay != self.derived.overlay {
             self.rounds += 1;
-            *around.fallbacks += u64::from(!derived.overlay.is_empty());
+            *inputs.fallbacks += u64::from(!derived.overlay.is_empty());
         }
-        around.translator.lay_over(&self.fleet, derived.overlay.clone());
+        inputs.translator.lay_over(&self.fleet, derived.overlay.clone());
         // An object that is current again may have been acknowledged already, on trial.
         let before = std::mem::replace(&mut self.derived, derived);
         let freed = before.plan.decisions.into_keys().map(|node| node.key);
         self.edited.extend(freed.filter(|key| self.derived.plan.of(key).next().is_none()));
-        around.translator.translate(around.objects, around.graph);
+        inputs.translator.translate(inputs.objects, inputs.graph);
     }
 
     /// Advances the current configuration of the fleet on the way to the Envoys, with the same plan as before.
-    pub(crate) fn carry_on(&mut self, around: &mut Around<'_>) {
-        let Some(mut snapshot) = around.translator.snapshot(&self.fleet).cloned() else { return };
-        self.keep_unread_endpoints(&mut snapshot, around);
+    pub(crate) fn stage_snapshot(&mut self, inputs: &mut StepInputs<'_>) {
+        let Some(mut snapshot) = inputs.translator.snapshot(&self.fleet).cloned() else { return };
+        self.keep_unread_endpoints(&mut snapshot, inputs);
         self.newest = snapshot.clone();
-        self.note_forms(&self.fleet.clone(), &snapshot, around.translator);
+        self.note_forms(&self.fleet.clone(), &snapshot, inputs.translator);
         let mut wanted = self.hold.desire(snapshot);
         self.hold.keep(|version| self.proof.was_acknowledged(version));
-        self.close_in_hold(&mut wanted, around);
-        self.close_in_strays(around);
+        self.close_in_hold(&mut wanted, inputs);
+        self.close_in_outliers(inputs);
         self.wanted = wanted;
-        self.keep_served_endpoints(around);
+        self.keep_served_endpoints(inputs);
         let edited = std::mem::take(&mut self.edited);
-        self.promote(&edited, around);
-        self.advance(around);
+        self.promote(&edited, inputs);
+        self.advance(inputs);
     }
 
     /// Derives the plan for the current state. Contents on trial count as good, and no stand-in version replaces
     /// objects that are tried separately.
     pub(crate) fn derive(
         &self,
-        around: &Around<'_>,
+        inputs: &StepInputs<'_>,
         on_trial: &BTreeSet<Content>,
         apart: &BTreeSet<ObjectKey>,
     ) -> Derived {
         let held;
         let settings = if self.whole.held {
             // All changes go back to last valid versions, regardless of the gates.
-            let mut settings = around.settings.clone();
+            let mut settings = inputs.settings.clone();
             settings.fallback.isolate = true;
             settings.fallback.use_last_valid = true;
             settings.fallback.backfill_dependants = false;
             held = settings;
             &held
         } else {
-            around.settings
+            inputs.settings
         };
         let world = World {
             gateway: &self.gateway,
             settings,
-            objects: around.objects,
-            unusable: around.unusable,
-            translator: around.translator,
+            objects: inputs.objects,
+            unusable: inputs.unusable,
+            translator: inputs.translator,
             quarantine: &self.quarantine,
             fairness: &self.fairness,
             beside: (!on_trial.is_empty()).then_some(&self.derived.broken),
@@ -311,10 +311,10 @@ impl Line {
             on_trial,
             apart: Some(apart),
             since: &self.since,
-            now_ms: around.now_ms,
+            now_ms: inputs.now_ms,
             candidates: RefCell::default(),
         };
-        let mut derived = derive(&world, around.graph);
+        let mut derived = derive(&world, inputs.graph);
         checker::enforce(&mut derived, &world);
         derived
     }

@@ -7,13 +7,13 @@ use holdfast_graph::ObjectKey;
 use holdfast_store::{Batch, Change};
 use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 
-use super::around::Around;
 use super::attribution::Attributed;
 use super::line::Line;
 use super::replicas::Learned;
 use super::restored::{Restored, RestoredLine};
 use super::rollout::Offered;
-use crate::engine::Action;
+use super::step_inputs::StepInputs;
+use crate::event::Action;
 use crate::hold::Refusal;
 use crate::object::Object;
 use crate::translate::fleet::FleetId;
@@ -41,7 +41,7 @@ pub(crate) struct Lines {
     /// Changes to be stored for objects and Gateways that were deleted.
     pub(super) gone: Batch,
     /// Whether every Gateway is to be reconciled with the next change.
-    look_again: bool,
+    is_dirty: bool,
     /// Whether all objects have been listed once.
     pub(super) listed: bool,
     /// Whether another replica is the leader.
@@ -84,8 +84,8 @@ impl Lines {
     }
 
     /// Marks every Gateway as dirty for the next change.
-    pub(crate) fn look_again(&mut self) {
-        self.look_again = true;
+    pub(crate) fn mark_dirty(&mut self) {
+        self.is_dirty = true;
     }
 
     /// Returns the newest version of an object that any scope knows to be good.
@@ -118,63 +118,63 @@ impl Lines {
     }
 
     /// Translates changed objects, and reconciles the affected scopes.
-    pub(crate) fn translate(&mut self, around: &mut Around<'_>, actions: &mut Vec<Action>) {
-        let mut changes = around.translator.translate(around.objects, around.graph);
-        if self.lend(&changes.gateways, around) {
-            changes.add(around.translator.translate(around.objects, around.graph));
+    pub(crate) fn translate(&mut self, inputs: &mut StepInputs<'_>, actions: &mut Vec<Action>) {
+        let mut changes = inputs.translator.translate(inputs.objects, inputs.graph);
+        if self.lend(&changes.gateways, inputs) {
+            changes.add(inputs.translator.translate(inputs.objects, inputs.graph));
         }
         for key in changes.withdrawn {
             self.withdraw(key.namespaced_name().into(), actions);
         }
         self.listed = true;
-        self.drop_what_is_gone(around, actions);
+        self.drop_what_is_gone(inputs, actions);
         let mut touched: BTreeSet<ObjectKey> = changes.fleets.into_iter().map(|(id, _)| id.gateway).collect();
         touched.extend(changes.endpoints);
         let mut replan: BTreeSet<ObjectKey> = changes.gateways;
         for key in &changes.routes {
-            replan.extend(around.translator.route(key).iter().flat_map(|plan| plan.concerns()).cloned());
+            replan.extend(inputs.translator.route(key).iter().flat_map(|plan| plan.concerns()).cloned());
         }
         // An object that is unusable now is broken wherever a version of it is known.
         for line in self.gateways.values().flatten() {
-            let known = around.unusable.iter().any(|key| line.last_valid.of(key, None).next().is_some());
-            if known || line.has_outlived(around) {
+            let known = inputs.unusable.iter().any(|key| line.last_valid.of(key, None).next().is_some());
+            if known || line.has_outlived(inputs) {
                 replan.insert(line.gateway.clone());
             }
         }
         touched.extend(replan.iter().cloned());
-        if std::mem::take(&mut self.look_again) {
+        if std::mem::take(&mut self.is_dirty) {
             touched.extend(self.iter().map(|line| line.gateway.clone()).collect::<Vec<_>>());
         }
         for key in &touched {
-            if around.translator.snapshot(&FleetId::main(key)).is_none() {
+            if inputs.translator.snapshot(&FleetId::main(key)).is_none() {
                 continue;
             }
             let name: Arc<str> = key.namespaced_name().into();
             self.touched.insert(name.clone());
-            self.ensure(key, &name, around);
+            self.ensure(key, &name, inputs);
             for line in self.gateways.get_mut(&name).into_iter().flatten() {
                 line.whole.changed = true;
                 if !replan.contains(key) && !line.whole.held {
                     // Endpoints and similar changes: the plan stays the same.
-                    line.carry_on(around);
+                    line.stage_snapshot(inputs);
                     continue;
                 }
-                line.edited(&changes.routes, around.translator);
+                line.edited(&changes.routes, inputs.translator);
                 line.rounds = 0;
                 line.blamed.clear();
-                line.settle(around);
+                line.reconcile(inputs);
             }
         }
     }
 
     /// Removes Gateways of an earlier run that are not among the objects after the first listing.
-    fn drop_what_is_gone(&mut self, around: &Around<'_>, actions: &mut Vec<Action>) {
+    fn drop_what_is_gone(&mut self, inputs: &StepInputs<'_>, actions: &mut Vec<Action>) {
         let is_there = |gateway: &str| {
             let Some((namespace, name)) = gateway.split_once('/') else { return false };
             let proxies = Some(listeners::key()).filter(|key| key.namespaced_name() == gateway);
             let written = || ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", namespace, name);
             let key = proxies.unwrap_or_else(written);
-            around.translator.snapshot(&FleetId::main(&key)).is_some()
+            inputs.translator.snapshot(&FleetId::main(&key)).is_some()
         };
         let gone: Vec<Arc<str>> = self.restored.keys().filter(|gateway| !is_there(gateway)).cloned().collect();
         for gateway in gone {
@@ -184,7 +184,7 @@ impl Lines {
     }
 
     /// Creates the scopes of a Gateway, if it has none.
-    fn ensure(&mut self, key: &ObjectKey, name: &Arc<str>, around: &mut Around<'_>) {
+    fn ensure(&mut self, key: &ObjectKey, name: &Arc<str>, inputs: &mut StepInputs<'_>) {
         if self.gateways.contains_key(name) {
             return;
         }
@@ -195,22 +195,22 @@ impl Lines {
                 true => FleetId::main(key),
                 false => FleetId { gateway: key.clone(), label: restored.build.clone() },
             };
-            around.translator.open(&fleet, &FleetId::main(key));
+            inputs.translator.open(&fleet, &FleetId::main(key));
             let mut line = Line::new(key, &restored.build.clone(), fleet);
-            restored.into_line(&mut line, around);
+            restored.into_line(&mut line, inputs);
             lines.push(line);
         }
         if lines.is_empty() {
-            let build = around.probe.cloned().unwrap_or_default();
+            let build = inputs.probe.cloned().unwrap_or_default();
             lines.push(Line::new(key, &build, FleetId::main(key)));
         }
         self.gateways.insert(name.clone(), lines);
         // Before the leader has shared anything, the restored state applies.
         if self.follows && !self.learned.is_empty() {
-            self.take_learned(name, around);
+            self.take_learned(name, inputs);
         }
         for (envoy, resumes) in self.early.remove(name).unwrap_or_default() {
-            self.connected(&envoy, resumes, around);
+            self.connected(&envoy, resumes, inputs);
         }
     }
 

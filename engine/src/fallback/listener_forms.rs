@@ -12,7 +12,7 @@ use super::forms::FORMS_MAX;
 use super::line::Line;
 use crate::translate::Translator;
 use crate::translate::fleet::FleetId;
-use crate::translate::fleet::connections::ToldListener;
+use crate::translate::fleet::connections::ListenerPolicySettings;
 use crate::translate::policy::level::LevelPlan;
 
 /// An offered listener.
@@ -23,7 +23,7 @@ pub(crate) struct ListenerForm {
     /// listener.
     levels: Arc<LevelPlan>,
     /// The policy settings of the listener.
-    pub(crate) told: ToldListener,
+    pub(crate) policy_settings: ListenerPolicySettings,
 }
 
 impl Line {
@@ -35,8 +35,8 @@ impl Line {
             if self.listener_form(name, version).is_some_and(|form| Arc::ptr_eq(&form.levels, &levels)) {
                 continue;
             }
-            let told = translator.told_listener(fleet, name);
-            let form = ListenerForm { version, levels: levels.clone(), told };
+            let policy_settings = translator.listener_policy_settings(fleet, name);
+            let form = ListenerForm { version, levels: levels.clone(), policy_settings };
             // Content that was acknowledged in an earlier run is known by its bytes only.
             if self.hold.was_acknowledged(ResourceType::Listener, name, resource.version) {
                 form.proven().for_each(|content| self.proof.prove(content));
@@ -58,13 +58,17 @@ impl Line {
 
     /// Returns the contents that an accepted version of a listener proves.
     pub(super) fn proven_by_listener(&self, name: &Arc<str>, version: Version, body: &[u8]) -> Vec<Content> {
-        let told = self.listener_form(name, version).into_iter().flat_map(ListenerForm::proven);
-        chains::proven(body).into_iter().chain(told).collect()
+        let of_policies = self.listener_form(name, version).into_iter().flat_map(ListenerForm::proven);
+        chains::proven(body).into_iter().chain(of_policies).collect()
     }
 }
 
 impl ListenerForm {
     fn proven(&self) -> impl Iterator<Item = Content> {
-        self.told.said.keys().map(|said| said.content()).chain(self.told.bare.values().copied())
+        self.policy_settings
+            .settings
+            .keys()
+            .map(|setting| setting.content())
+            .chain(self.policy_settings.bare.values().copied())
     }
 }

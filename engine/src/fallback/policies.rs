@@ -48,15 +48,15 @@ pub(super) fn behind(replaced: &Replaced, world: &World<'_>) -> Option<(Node, Op
         return None;
     }
     // The message of the unit begins with the field of the route; the policy has a field of its own.
-    let of_back_end = world.translator.back_end(policy).and_then(|plan| plan.unenforceable.as_deref());
+    let of_backend = world.translator.backend(policy).and_then(|plan| plan.unenforceable.as_deref());
     let own = format!("{} {}: ", policy.kind, policy.namespaced_name());
     let of_unit = || replaced.message.strip_prefix(&own).unwrap_or(&replaced.message);
-    let (field, message) = parted(of_back_end.unwrap_or_else(of_unit));
+    let (field, message) = parted(of_backend.unwrap_or_else(of_unit));
     Some((Node::whole(policy.clone()), Some(by_translation(field, message))))
 }
 
 /// Splits `spec.field: message` into field and message.
-pub(super) fn parted(message: &str) -> (String, String) {
+pub(crate) fn parted(message: &str) -> (String, String) {
     match message.split_once(": ") {
         Some((field, rest)) if field.starts_with("spec") || field.starts_with("metadata") => {
             (field.to_owned(), rest.to_owned())
@@ -84,13 +84,13 @@ impl LeftOut {
     }
 
     /// Removes these settings from the policies.
-    fn lay_over(&self, said: &mut BTreeMap<ObjectKey, Arc<PolicyPlan>>, world: &World<'_>) {
+    fn lay_over(&self, plans: &mut BTreeMap<ObjectKey, Arc<PolicyPlan>>, world: &World<'_>) {
         for (key, contents) in &self.contents {
-            let Some(plan) = said.get(key).or_else(|| world.translator.policy(key)) else { continue };
+            let Some(plan) = plans.get(key).or_else(|| world.translator.policy(key)) else { continue };
             // A policy that closes its targets applies no settings.
             if plan.unenforceable.is_none() {
                 let without = plan.without(contents);
-                said.insert(key.clone(), Arc::new(without));
+                plans.insert(key.clone(), Arc::new(without));
             }
         }
     }
@@ -182,18 +182,18 @@ pub(super) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, 
     // Includes the extensions because of which other policies are closed.
     let policies = derived.broken.keys().chain(refused.keys()).filter(|node| node.section.is_empty());
     let policies: BTreeSet<ObjectKey> = policies.map(|node| node.key.clone()).collect();
-    let mut said = BTreeMap::new();
+    let mut plans = BTreeMap::new();
     for (key, plan) in policies.iter().filter_map(|key| Some((key, world.translator.policy(key)?))) {
         if decided(key) == Some(Step::Backfilled)
             && let Some(stand_in) = derived.overlay.objects.get(key)
             && let Some(earlier) = world.translator.try_policy(stand_in, world.objects)
         {
-            said.insert(key.clone(), Arc::new(earlier));
+            plans.insert(key.clone(), Arc::new(earlier));
             continue;
         }
         derived.overlay.objects.remove(key);
         if let Some(why) = refused.get(&Node::whole(key.clone())) {
-            said.insert(key.clone(), Arc::new(closed(plan, &why.message)));
+            plans.insert(key.clone(), Arc::new(closed(plan, &why.message)));
         }
     }
     // A policy that reads an object with a stand-in version has the settings that follow from that version.
@@ -201,17 +201,17 @@ pub(super) fn lay_over(derived: &mut Derived, refused: &BTreeMap<Node, Broken>, 
     let users: BTreeSet<ObjectKey> = read.flat_map(|key| world.translator.policies_reading(key)).collect();
     for user in users {
         // A policy that closes its targets continues to do so.
-        if said.get(&user).is_some_and(|plan: &Arc<PolicyPlan>| plan.unenforceable.is_some()) {
+        if plans.get(&user).is_some_and(|plan: &Arc<PolicyPlan>| plan.unenforceable.is_some()) {
             continue;
         }
         let under = world.translator.try_policy_under(&user, &derived.overlay, world.objects);
         if let Some(plan) = under.filter(|plan| world.translator.policy(&user).is_none_or(|desired| **desired != *plan))
         {
-            said.insert(user, Arc::new(plan));
+            plans.insert(user, Arc::new(plan));
         }
     }
-    left_out.lay_over(&mut said, world);
-    derived.overlay.policies = said;
+    left_out.lay_over(&mut plans, world);
+    derived.overlay.policies = plans;
 }
 
 /// Returns the plan of a policy that closes its targets.
@@ -222,7 +222,7 @@ pub(super) fn closed(plan: &PolicyPlan, message: &str) -> PolicyPlan {
 
 /// Replaces decisions about policies by decisions about what they guard: a policy is never left out, its targets are
 /// closed and reported instead.
-pub(super) fn tell(derived: &mut Derived, world: &World<'_>) {
+pub(super) fn decide_targets(derived: &mut Derived, world: &World<'_>) {
     // A route at several listeners is closed if all listeners with its hosts are closed.
     let above = |node: &Node| node.key == *world.gateway || &*node.key.kind == listener_set::KIND;
     let behind = derived.plan.decisions.iter().filter(|(node, _)| above(node));
@@ -240,9 +240,9 @@ pub(super) fn tell(derived: &mut Derived, world: &World<'_>) {
         }
     }
     derived.plan.decisions.retain(|node, decision| {
-        let says = |key: &ObjectKey| {
+        let has_settings = |key: &ObjectKey| {
             world.translator.policy(key).is_some() || matches!(&*key.kind, "DirectResponse" | "GatewayExtension")
         };
-        decision.step == Step::Backfilled || !node.section.is_empty() || !says(&node.key)
+        decision.step == Step::Backfilled || !node.section.is_empty() || !has_settings(&node.key)
     });
 }

@@ -7,12 +7,12 @@ use holdfast_graph::{Node, ObjectKey};
 use holdfast_store::Change;
 use holdfast_xds::ResourceType;
 
-use super::around::Around;
 use super::line::Line;
+use super::step_inputs::StepInputs;
 use crate::encode::names;
 use crate::fault::Fault;
 use crate::features::remote::Remote;
-use crate::hold::Standing;
+use crate::hold::ResourceState;
 use crate::model::Backend;
 use crate::translate::Translator;
 use crate::translate::gateway::class_key;
@@ -42,44 +42,44 @@ impl Line {
     }
 
     /// Promotes the objects with all parts acknowledged: their current version becomes last valid.
-    pub(crate) fn promote(&mut self, keys: &BTreeSet<ObjectKey>, around: &Around<'_>) {
+    pub(crate) fn promote(&mut self, keys: &BTreeSet<ObjectKey>, inputs: &StepInputs<'_>) {
         let waiting: Vec<ObjectKey> = keys.iter().filter(|key| self.unpromoted.contains(*key)).cloned().collect();
         for key in waiting {
-            if around.translator.policy(&key).is_some() {
-                if self.is_proven_policy(&key, around) {
+            if inputs.translator.policy(&key).is_some() {
+                if self.is_proven_policy(&key, inputs) {
                     self.unpromoted.remove(&key);
-                    let read = around.translator.policy(&key).into_iter().flat_map(|plan| &plan.secrets);
+                    let read = inputs.translator.policy(&key).into_iter().flat_map(|plan| &plan.secrets);
                     let extensions = read.filter(|read| &*read.kind == "GatewayExtension").cloned();
                     for key in extensions.chain([key.clone()]).collect::<Vec<_>>() {
-                        self.promote_one(&key, around);
+                        self.promote_one(&key, inputs);
                     }
                 }
                 continue;
             }
-            if !self.is_proven(&key, around) {
+            if !self.is_proven(&key, inputs) {
                 continue;
             }
             self.unpromoted.remove(&key);
-            let plan = around.translator.route(&key).cloned();
+            let plan = inputs.translator.route(&key).cloned();
             let remotes = plan.iter().flat_map(|plan| plan.remotes()).collect::<Vec<_>>();
-            let asked = remotes.iter().flat_map(Remote::origins);
+            let of_remotes = remotes.iter().flat_map(Remote::origins);
             let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
             let routes = plan.iter().flat_map(|plan| &plan.routes);
             let made_from = routes.flat_map(|rendered| rendered.route.origins.iter());
             let answers = made_from.filter(|key| &*key.kind == "DirectResponse");
-            let origins: BTreeSet<ObjectKey> = own.chain(asked).chain(answers).cloned().collect();
+            let origins: BTreeSet<ObjectKey> = own.chain(of_remotes).chain(answers).cloned().collect();
             for key in origins.iter().chain([&key]) {
-                self.promote_one(key, around);
+                self.promote_one(key, inputs);
             }
         }
     }
 
     /// Promotes the current version of an object, if it could be read completely.
-    pub(crate) fn promote_one(&mut self, key: &ObjectKey, around: &Around<'_>) {
-        let now = around.now();
-        if !around.follows
-            && around.is_whole(key)
-            && let Some(object) = around.objects.get(key)
+    pub(crate) fn promote_one(&mut self, key: &ObjectKey, inputs: &StepInputs<'_>) {
+        let now = inputs.now();
+        if !inputs.follows
+            && inputs.is_whole(key)
+            && let Some(object) = inputs.objects.get(key)
             && self.last_valid.promote(object, now)
             && let Some(stored) = crate::apis::document::stored(object, now)
         {
@@ -91,20 +91,20 @@ impl Line {
     /// has no fault.
     ///
     /// These objects are never backfilled. Their stored versions are used at a start at which they cannot be read.
-    pub(crate) fn promote_anchors(&mut self, around: &Around<'_>) {
+    pub(crate) fn promote_anchors(&mut self, inputs: &StepInputs<'_>) {
         let pending = |(name, _): (&Arc<str>, _)| {
-            self.hold.standing(ResourceType::Listener, name) != Some(Standing::Acknowledged)
+            self.hold.state(ResourceType::Listener, name) != Some(ResourceState::Acknowledged)
         };
-        let Some(plan) = around.translator.gateway(&self.gateway) else { return };
+        let Some(plan) = inputs.translator.gateway(&self.gateway) else { return };
         if self.wanted.of(ResourceType::Listener).iter().any(pending) {
             return;
         }
         let is_good = |key: &ObjectKey| {
-            let own = around.translator.set(key).into_iter().flat_map(|claim| &claim.faults);
+            let own = inputs.translator.set(key).into_iter().flat_map(|claim| &claim.faults);
             let mut faults = plan.faults.iter().chain(own).filter(|fault| fault.object == *key);
             !faults.any(Fault::is_error) && self.derived.plan.of(key).next().is_none()
         };
-        let class = around.objects.get(&self.gateway).and_then(|object| match &object.body {
+        let class = inputs.objects.get(&self.gateway).and_then(|object| match &object.body {
             crate::apis::Body::Gateway(gateway) => Some(class_key(&gateway.class)),
             _ => None,
         });
@@ -113,23 +113,23 @@ impl Line {
         let sets = plan.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| set);
         let sets: Vec<ObjectKey> = sets.filter(|set| is_good(set)).cloned().collect();
         for key in own.iter().chain(&sets) {
-            self.promote_one(key, around);
+            self.promote_one(key, inputs);
         }
     }
 
     /// Promotes objects that have waited for clusters or listeners which are acknowledged now.
-    pub(crate) fn promote_waiting(&mut self, around: &Around<'_>) {
+    pub(crate) fn promote_waiting(&mut self, inputs: &StepInputs<'_>) {
         let waiting = self.unpromoted.clone();
-        self.promote(&waiting, around);
+        self.promote(&waiting, inputs);
     }
 
     /// Checks whether all settings of a policy are acknowledged and enforced.
-    fn is_proven_policy(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
-        let Some(plan) = around.translator.policy(key) else { return false };
+    fn is_proven_policy(&self, key: &ObjectKey, inputs: &StepInputs<'_>) -> bool {
+        let Some(plan) = inputs.translator.policy(key) else { return false };
         let current =
             self.derived.plan.of(key).next().is_none() && !self.derived.broken.contains_key(&Node::whole(key.clone()));
         current
-            && around.is_whole(key)
+            && inputs.is_whole(key)
             && plan.unenforceable.is_none()
             && !plan.faults.iter().any(Fault::is_error)
             && plan.contents().next().is_some()
@@ -138,29 +138,29 @@ impl Line {
                 .map(|(_, content)| content)
                 .chain(plan.filters())
                 .all(|content| self.proof.is_proven(&content))
-            && around.translator.governs(key, &self.gateway)
+            && inputs.translator.governs(key, &self.gateway)
     }
 
     /// Checks whether everything that the newest version of an object makes is acknowledged, and whether the object is
     /// served as a whole and without a fault.
-    fn is_proven(&self, key: &ObjectKey, around: &Around<'_>) -> bool {
-        let Some(plan) = around.translator.route(key) else { return false };
+    fn is_proven(&self, key: &ObjectKey, inputs: &StepInputs<'_>) -> bool {
+        let Some(plan) = inputs.translator.route(key) else { return false };
         let current = self.derived.plan.of(key).next().is_none();
-        let whole = around.is_whole(key) && plan.replaced.is_empty();
+        let whole = inputs.is_whole(key) && plan.replaced.is_empty();
         if !current || !whole || plan.faults.iter().any(Fault::is_error) {
             return false;
         }
-        let contents = around.translator.contents(&self.gateway, plan);
+        let contents = inputs.translator.contents(&self.gateway, plan);
         let remotes = plan.remotes();
         let mut names = plan.backends.iter().map(names::cluster).chain(remotes.iter().map(names::remote));
-        let acknowledged = |kind, name: &str| self.hold.standing(kind, name) == Some(Standing::Acknowledged);
+        let acknowledged = |kind, name: &str| self.hold.state(kind, name) == Some(ResourceState::Acknowledged);
         let clusters = names.all(|name| {
             let desired = self.hold.desired(ResourceType::Cluster, &name);
             acknowledged(ResourceType::Cluster, &name)
                 || desired.is_some_and(|resource| self.proof.is_proven_cluster(&resource.version))
         });
         // Filters that the routes require are in listeners.
-        let filters = around.translator.filters_of(plan);
+        let filters = inputs.translator.filters_of(plan);
         !contents.is_empty()
             && clusters
             && contents.iter().map(|(content, _)| content).chain(&filters).all(|content| self.proof.is_proven(content))

@@ -16,7 +16,7 @@ pub(crate) struct Proof {
     proven: HashSet<Content>,
     tried: HashSet<Content>,
     /// Routes with policies for which the additionally proven contents are recorded.
-    told: HashSet<Content>,
+    recorded: HashSet<Content>,
     /// Resources that the probe accepted as a whole.
     versions: HashSet<Version>,
     /// Resources that the probe could not judge as a whole.
@@ -54,11 +54,11 @@ impl Proof {
 
     /// Checks whether this is the first call for this content, so that its additionally proven contents are to be
     /// recorded.
-    pub(crate) fn is_told_anew(&mut self, content: Content) -> bool {
-        if self.told.len() >= CONTENTS_MAX {
-            self.told.clear();
+    pub(crate) fn is_first_time(&mut self, content: Content) -> bool {
+        if self.recorded.len() >= CONTENTS_MAX {
+            self.recorded.clear();
         }
-        self.told.insert(content)
+        self.recorded.insert(content)
     }
 
     /// Records that an Envoy of the fleet acknowledged this cluster.

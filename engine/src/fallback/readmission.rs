@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn all_culprits_are_found_and_nobody_else() {
+    fn exactly_the_culprits_are_convicted() {
         for (count, guilty) in
             [(2, vec![1]), (7, vec![0, 6]), (100, vec![3, 4, 99]), (1000, (0..20).map(|i| i * 50).collect())]
         {
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_group_is_asked_for_besides_the_first() {
+    fn a_second_group_is_tried_besides_the_first() {
         let all = subjects(6);
         let mut search = Readmission::default();
         search.add(all[..4].to_vec());
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_edited_meanwhile_is_not_asked_for_again() {
+    fn a_subject_that_is_edited_meanwhile_is_not_tried_again() {
         let all = subjects(4);
         let mut search = Readmission::default();
         search.add(all.clone());
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_brings_many_culprits_waits_behind_all_others() {
+    fn an_owner_of_many_culprits_waits_behind_all_others() {
         let (bad, good): (_, Vec<Vec<Subject>>) =
             (of_owner("attacker", 100), ["b", "cc", "zzz"].map(|owner| of_owner(owner, 3)).into());
         let mut search = Readmission::default();

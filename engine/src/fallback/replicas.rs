@@ -7,11 +7,11 @@ use std::sync::Arc;
 use holdfast_store::shards::{Answered, Observation, ObservedScope, Offers, Refused, ScopeOffers};
 use holdfast_xds::{Answer, EnvoyId, Outcome, ResourceType, Version};
 
-use super::around::Around;
 use super::following::{kind_of, number};
 use super::line::Line;
 use super::lines::{BUILDS_MAX, Lines};
 use super::restored::{Restored, RestoredLine};
+use super::step_inputs::StepInputs;
 use crate::translate::fleet::FleetId;
 
 /// Limit of Envoys of one Gateway and build that a replica reports.
@@ -28,25 +28,25 @@ impl Lines {
     }
 
     /// Makes this replica a follower, or the leader.
-    pub(super) fn change_role(&mut self, follows: bool, around: &mut Around<'_>) {
+    pub(super) fn change_role(&mut self, follows: bool, inputs: &mut StepInputs<'_>) {
         if self.follows == follows {
             return;
         }
-        (self.follows, around.follows) = (follows, follows);
+        (self.follows, inputs.follows) = (follows, follows);
         for (name, lines) in &mut self.gateways {
             self.touched.insert(name.clone());
             let learned = self.learned.get(name);
             for line in lines {
                 if follows {
-                    line.step_down(around);
+                    line.step_down(inputs);
                 } else {
-                    line.step_up(around);
+                    line.step_up(inputs);
                     let known = learned.into_iter().flatten().find(|learned| learned.build == line.build);
                     if let Some(known) = known {
-                        line.forget_what_went(known, around);
+                        line.forget_what_went(known, inputs);
                     }
                 }
-                line.settle(around);
+                line.reconcile(inputs);
             }
         }
         if !follows {
@@ -59,7 +59,7 @@ impl Lines {
     }
 
     /// Handles newer state that the leader has shared.
-    pub(super) fn learn(&mut self, learned: Restored, around: &mut Around<'_>) {
+    pub(super) fn learn(&mut self, learned: Restored, inputs: &mut StepInputs<'_>) {
         if !self.follows {
             return;
         }
@@ -68,12 +68,12 @@ impl Lines {
             self.learned.entry(line.gateway.clone()).or_default().push(line);
         }
         for name in self.gateways.keys().cloned().collect::<Vec<_>>() {
-            self.take_learned(&name, around);
+            self.take_learned(&name, inputs);
         }
     }
 
     /// Applies the state that the leader has shared to the scopes of a Gateway.
-    pub(super) fn take_learned(&mut self, name: &Arc<str>, around: &mut Around<'_>) {
+    pub(super) fn take_learned(&mut self, name: &Arc<str>, inputs: &mut StepInputs<'_>) {
         let Some(lines) = self.gateways.get_mut(name) else { return };
         self.touched.insert(name.clone());
         let learned = self.learned.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -81,29 +81,29 @@ impl Lines {
         let Some(first) = lines.first() else { return };
         let (gateway, main) = (first.gateway.clone(), FleetId::main(&first.gateway));
         if let ([only], Some(known)) = (&mut lines[..], learned.first())
-            && only.is_nobodys()
+            && only.is_unused()
             && of(&only.build).is_none()
         {
             *only = Line::new(&gateway, &known.build, only.fleet.clone());
-            only.edited(&around.translator.route_keys(), around.translator);
+            only.edited(&inputs.translator.route_keys(), inputs.translator);
         }
         for known in learned {
             if lines.len() < BUILDS_MAX && lines.iter().all(|line| line.build != known.build) {
                 let fleet = FleetId { gateway: gateway.clone(), label: known.build.clone() };
-                around.translator.open(&fleet, &main);
+                inputs.translator.open(&fleet, &main);
                 let mut line = Line::new(&gateway, &known.build, fleet);
-                line.edited(&around.translator.route_keys(), around.translator);
+                line.edited(&inputs.translator.route_keys(), inputs.translator);
                 lines.push(line);
             }
         }
         for line in lines {
-            line.take_in(of(&line.build), around);
-            line.settle(around);
+            line.take_in(of(&line.build), inputs);
+            line.reconcile(inputs);
         }
     }
 
     /// Handles the reports of other replicas.
-    pub(super) fn observed(&mut self, seen: &[Observation], around: &mut Around<'_>) {
+    pub(super) fn observed(&mut self, seen: &[Observation], inputs: &mut StepInputs<'_>) {
         if self.follows {
             return;
         }
@@ -111,30 +111,30 @@ impl Lines {
         for (observation, scope) in seen.iter().flat_map(|one| one.scopes.iter().map(move |scope| (one, scope))) {
             let id = |node: &Arc<str>| EnvoyId {
                 fleet: scope.gateway.clone(),
-                node: afar(observation, node),
+                node: remote_name(observation, node),
                 build: scope.build.clone(),
             };
             there.extend(scope.nodes.iter().take(NODES_MAX).map(id));
         }
-        let known = self.iter().flat_map(|line| line.afar.iter().map(move |node| (line, node)));
+        let known = self.iter().flat_map(|line| line.remote_envoys.iter().map(move |node| (line, node)));
         let known: BTreeSet<EnvoyId> = known
             .map(|(line, node)| EnvoyId { fleet: line.name.clone(), node: node.clone(), build: line.build.clone() })
             .collect();
         for gone in known.difference(&there) {
-            self.disconnected(gone, around);
+            self.disconnected(gone, inputs);
         }
         for come in there.difference(&known) {
             if self.gateways.contains_key(&come.fleet) {
-                self.came(come, true, true, around);
+                self.came(come, true, true, inputs);
             }
         }
         for (observation, scope) in seen.iter().flat_map(|one| one.scopes.iter().map(move |scope| (one, scope))) {
             let Some(line) = self.line(&scope.gateway, &scope.build) else { continue };
             // Content on trial was offered only to the Envoy that tries it.
             let tries = line.trial.as_ref().map(|trial| trial.node.clone());
-            let tries = tries.filter(|node| scope.nodes.iter().any(|known| afar(observation, known) == *node));
+            let tries = tries.filter(|node| scope.nodes.iter().any(|known| remote_name(observation, known) == *node));
             for answer in answers(observation, scope, tries) {
-                line.answered(&answer, around);
+                line.answered(&answer, inputs);
             }
             self.touched.insert(scope.gateway.clone());
         }
@@ -148,14 +148,15 @@ impl Lines {
     /// Returns the offers to all Envoys, for followers.
     pub(crate) fn offered_to_all(&self) -> Offers {
         let lines = self.iter().filter(|line| !line.build.is_empty());
-        let offers = |line: &Line| ScopeOffers { all: line.offered_to_all(), trial: line.asked_afar() };
+        let offers = |line: &Line| ScopeOffers { all: line.offered_to_all(), trial: line.remote_trial() };
         lines.map(|line| (line.scope(), offers(line))).collect()
     }
 }
 
 impl Line {
     fn observation(&self) -> Option<ObservedScope> {
-        let nodes: Vec<Arc<str>> = self.envoys.keys().filter(|node| !self.afar.contains(*node)).cloned().collect();
+        let nodes: Vec<Arc<str>> =
+            self.envoys.keys().filter(|node| !self.remote_envoys.contains(*node)).cloned().collect();
         let tried = self.trial.iter().flat_map(|trial| &trial.waiting);
         let tried = tried.filter_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
         let refusals = tried.chain(self.hold.refusals());
@@ -188,7 +189,7 @@ impl Line {
 }
 
 /// Returns the local name of an Envoy of another replica.
-fn afar(observation: &Observation, node: &str) -> Arc<str> {
+fn remote_name(observation: &Observation, node: &str) -> Arc<str> {
     format!("{}/{node}", observation.observer).into()
 }
 
@@ -207,14 +208,14 @@ fn answers(observation: &Observation, scope: &ObservedScope, tries: Option<Arc<s
     for one in scope.acknowledged.iter().take(ACKNOWLEDGED_MAX) {
         taken.entry(one.kind).or_default().push(named(one));
     }
-    let node = tries.unwrap_or_else(|| afar(observation, scope.nodes.first().map_or("", |node| node)));
+    let node = tries.unwrap_or_else(|| remote_name(observation, scope.nodes.first().map_or("", |node| node)));
     let taken = taken
         .into_iter()
         .filter_map(|(kind, resources)| Some(answer(node.clone(), kind_of(kind)?, Outcome::Acknowledged, resources)));
     let refused = scope.refused.iter().take(REFUSED_MAX).filter_map(|refused| {
         let outcome = Outcome::Refused { message: refused.message.to_string() };
         let kind = kind_of(refused.resource.kind)?;
-        Some(answer(afar(observation, &refused.node), kind, outcome, vec![named(&refused.resource)]))
+        Some(answer(remote_name(observation, &refused.node), kind, outcome, vec![named(&refused.resource)]))
     });
     taken.chain(refused).collect()
 }

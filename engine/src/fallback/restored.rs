@@ -10,12 +10,12 @@ use holdfast_store::{StoredResource, StoredVerdict};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use prost::Message;
 
-use super::around::Around;
 use super::chains;
 use super::derive::is_chain;
 use super::last_valid::{LastValid, Version as ObjectVersion};
 use super::line::Line;
 use super::shapes::shape;
+use super::step_inputs::StepInputs;
 use crate::object::Object;
 use crate::refusal::{self, Class};
 
@@ -149,13 +149,13 @@ impl RestoredLine {
     }
 
     /// Restores the state into an empty scope. Deleted objects are removed.
-    pub(crate) fn into_line(self, line: &mut Line, around: &Around<'_>) {
+    pub(crate) fn into_line(self, line: &mut Line, inputs: &StepInputs<'_>) {
         let serves = self.serves();
         let mut last_valid = LastValid::default();
         let mut gone = BTreeSet::new();
         for version in self.versions {
             let key = &version.object.key;
-            if around.objects.get(key).is_some() || around.unusable.contains(key) {
+            if inputs.objects.get(key).is_some() || inputs.unusable.contains(key) {
                 last_valid.promote(&version.object, version.since);
             } else {
                 gone.insert(key.clone());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_without_a_listener_is_given_to_nobody() {
+    fn a_configuration_without_a_listener_is_not_published() {
         for (kind, given) in [(ResourceType::Cluster, 0), (ResourceType::Listener, 1)] {
             let mut snapshot = Snapshot::default();
             snapshot.insert(kind, Arc::new(Resource::new("it".to_owned(), Bytes::new(), Origins::default())));

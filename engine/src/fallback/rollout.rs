@@ -10,11 +10,11 @@ use std::sync::Arc;
 use holdfast_xds::{AgainByName, Resource, ResourceType, Snapshot, Version};
 use imbl::ordmap::DiffItem;
 
-use super::around::Around;
 use super::line::Line;
 use super::search::Search;
 use super::served_endpoints::{with_all_endpoints, with_current_endpoints};
 use super::shapes::shape;
+use super::step_inputs::StepInputs;
 use super::suspects;
 use crate::trial::Trial;
 
@@ -67,27 +67,27 @@ pub(crate) struct Offered {
 
 impl Line {
     /// Advances the rollout of the wanted configuration by one step.
-    pub(crate) fn advance(&mut self, around: &mut Around<'_>) {
-        if around.follows {
-            return self.follow(around);
+    pub(crate) fn advance(&mut self, inputs: &mut StepInputs<'_>) {
+        if inputs.follows {
+            return self.follow(inputs);
         }
         if matches!(self.stage, Stage::Probing) {
             return;
         }
         let unproven = self.unproven();
         if unproven.is_empty() {
-            return self.release(around);
+            return self.release(inputs);
         }
-        self.begins_to_try(around);
-        if self.is_probed(around) {
+        self.begins_to_try(inputs);
+        if self.is_probed(inputs) {
             let judged = unproven.iter().filter(|(_, version)| !self.proof.is_unjudged(version));
             let judged: Waiting = judged.map(|(slot, version)| (slot.clone(), *version)).collect();
             if !judged.is_empty() {
                 self.end_trial();
-                return self.probe(&judged, around);
+                return self.probe(&judged, inputs);
             }
         }
-        if !matches!(self.stage, Stage::Canary { .. }) && self.is_undisturbed(around.now_ms) {
+        if !matches!(self.stage, Stage::Canary { .. }) && self.is_undisturbed(inputs.now_ms) {
             // Otherwise each edit would delay the suspects that wait for this trial.
             return;
         }
@@ -97,31 +97,31 @@ impl Line {
             // The Envoy that ended on this content has to reconnect and receive the proven configuration first, however
             // long that takes.
             if let Stage::Canary { strikes: 1.., deadline, .. } = &mut self.stage {
-                if *deadline <= around.now_ms {
-                    *deadline = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
+                if *deadline <= inputs.now_ms {
+                    *deadline = inputs.now_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms);
                 }
                 return;
             }
-            if is_first && self.afar.is_empty() {
+            if is_first && self.remote_envoys.is_empty() {
                 self.stage = Stage::Settled;
                 return;
             }
-            return self.release(around);
+            return self.release(inputs);
         };
         // An Envoy that resumes with a configuration keeps it during the rollout.
         if is_first && matches!(self.stage, Stage::Settled) && !self.fresh.contains_key(&node) {
-            return self.release(around);
+            return self.release(inputs);
         }
         let others_speak = !self.silent.contains(&node);
-        let fresh = around.now_ms.saturating_add(around.settings.fallback.ack_timeout_ms);
-        let now_ms = around.now_ms;
+        let fresh = inputs.now_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms);
+        let now_ms = inputs.now_ms;
         let (strikes, node, empty, began_ms, deadline) = match &self.stage {
             // A disconnected Envoy has time to reconnect, so that no other Envoy is put at risk. This does not apply if
             // the others have no configuration meanwhile. The silence of one Envoy proves nothing about the content: an
             // Envoy that answers tries it next.
             Stage::Canary { node, strikes, empty, began_ms, deadline, .. }
                 if (self.envoys.contains_key(node) && !(others_speak && self.silent.contains(node)))
-                    || (*deadline > around.now_ms && !is_first) =>
+                    || (*deadline > inputs.now_ms && !is_first) =>
             {
                 let (began_ms, again) = if *deadline > now_ms { (*began_ms, *deadline) } else { (now_ms, fresh) };
                 (*strikes, node.clone(), *empty, began_ms, again)
@@ -131,7 +131,7 @@ impl Line {
         };
         let waiting = self.answerable(&node, unproven, &self.wanted);
         if waiting.is_empty() {
-            return self.release(around);
+            return self.release(inputs);
         }
         self.end_trial();
         self.stage = Stage::Canary { node, waiting, strikes, empty, began_ms, deadline };
@@ -139,7 +139,8 @@ impl Line {
 
     /// Selects the Envoy that tries new content: one that answers, if there is one.
     fn trier(&self) -> Option<Arc<str>> {
-        let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node) && !self.afar.contains(*node));
+        let fit =
+            self.envoys.keys().filter(|node| !self.alone.contains_key(*node) && !self.remote_envoys.contains(*node));
         fit.min_by_key(|node| self.silent.contains(*node)).cloned()
     }
 
@@ -149,13 +150,13 @@ impl Line {
     }
 
     /// Checks whether there is a probe of the same build.
-    pub(crate) fn is_probed(&self, around: &Around<'_>) -> bool {
+    pub(crate) fn is_probed(&self, inputs: &StepInputs<'_>) -> bool {
         let is_same = |build: &Arc<str>| self.build.is_empty() || **build == *self.build;
-        around.probe.is_some_and(is_same) && self.probe_pauses_until <= around.now_ms
+        inputs.probe.is_some_and(is_same) && self.probe_pauses_until <= inputs.now_ms
     }
 
     /// Offers the wanted configuration to all Envoys.
-    pub(super) fn release(&mut self, around: &mut Around<'_>) {
+    pub(super) fn release(&mut self, inputs: &mut StepInputs<'_>) {
         self.stage = Stage::Settled;
         self.trying = None;
         if let Some(before) = self.everyone.replace(self.wanted.clone())
@@ -163,11 +164,11 @@ impl Line {
         {
             self.previous = before;
         }
-        self.start_trial(around);
-        let has_waited = self.derived.retry_at.is_some_and(|at| at <= around.now_ms);
+        self.start_trial(inputs);
+        let has_waited = self.derived.retry_at.is_some_and(|at| at <= inputs.now_ms);
         if self.fairness.released() && has_waited {
             // All other owners have their new content: now the owners that waited for them have their turn.
-            self.settle(around);
+            self.reconcile(inputs);
         }
     }
 
@@ -205,23 +206,23 @@ impl Line {
             return false;
         };
         let before = self.acknowledged(&resource.name);
-        form.said.iter().all(|said| self.proof.is_known_good(&said.content()))
+        form.policy_settings.iter().all(|setting| self.proof.is_known_good(&setting.content()))
             && before.is_some_and(|before| {
                 suspects::all_known_good(Some(&before.composition), &form.composition, &self.proof)
             })
     }
 
-    fn probe(&mut self, unproven: &Waiting, around: &mut Around<'_>) {
+    fn probe(&mut self, unproven: &Waiting, inputs: &mut StepInputs<'_>) {
         let mut search = Search::default();
         for ((kind, name), version) in unproven {
             let Some(resource) = self.wanted.get(*kind, name).cloned() else { continue };
-            let id = next(around);
-            around.trials.push(Trial { id, kind: *kind, name: name.clone(), body: resource.body.clone() });
+            let id = next(inputs);
+            inputs.trials.push(Trial { id, kind: *kind, name: name.clone(), body: resource.body.clone() });
             search.expect_whole(id, *kind, name.clone(), *version);
         }
         self.search = Some(search);
         self.stage = Stage::Probing;
-        self.wait_for_probe(around.now_ms);
+        self.wait_for_probe(inputs.now_ms);
     }
 
     /// Records an answer of the canary; returns true if the canary has now answered for all resources.
@@ -277,14 +278,14 @@ impl Line {
             (Stage::Canary { node, empty, .. }, _) if !empty || self.everyone.is_none() => {
                 nodes.insert(node.clone(), self.wanted.clone());
             }
-            (_, Some(trial)) if !self.afar.contains(&trial.node) => {
+            (_, Some(trial)) if !self.remote_envoys.contains(&trial.node) => {
                 nodes.insert(trial.node.clone(), current(&trial.snapshot));
             }
             _ => {}
         }
         let everyone = self.everyone.as_ref();
-        for (node, stray) in &self.strays {
-            if let Some(snapshot) = everyone.and_then(|everyone| stray.offered(everyone)) {
+        for (node, outlier) in &self.outliers {
+            if let Some(snapshot) = everyone.and_then(|everyone| outlier.offered(everyone)) {
                 let current = || with_all_endpoints(&snapshot, &self.wanted, &self.kept_endpoints);
                 nodes.entry(node.clone()).or_insert_with(current);
             }
@@ -302,9 +303,9 @@ impl Line {
 }
 
 /// Returns a number for a trial.
-pub(crate) fn next(around: &mut Around<'_>) -> u64 {
-    *around.next_trial += 1;
-    *around.next_trial
+pub(crate) fn next(inputs: &mut StepInputs<'_>) -> u64 {
+    *inputs.next_trial += 1;
+    *inputs.next_trial
 }
 
 /// Returns the resources of a type that are new or changed in the later of two snapshots.

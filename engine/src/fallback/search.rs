@@ -9,12 +9,12 @@ use holdfast_graph::Detected;
 use holdfast_xds::{ResourceType, Version};
 
 use super::accused::Accused;
-use super::around::Around;
 use super::clusters::Known;
 use super::line::Line;
 use super::readmission::Subject;
 use super::rollout::{Stage, changes, next};
 use super::shapes::shape;
+use super::step_inputs::StepInputs;
 use super::together::Together;
 use super::{accused, chains, trials};
 use crate::refusal::{self, Class};
@@ -77,32 +77,52 @@ impl Search {
         self.expected.contains_key(&id)
     }
 
-    fn try_part(&mut self, subject: Subject, kind: ResourceType, name: Arc<str>, body: Bytes, around: &mut Around<'_>) {
-        let id = next(around);
-        around.trials.push(Trial { id, kind, name, body });
+    fn try_part(
+        &mut self,
+        subject: Subject,
+        kind: ResourceType,
+        name: Arc<str>,
+        body: Bytes,
+        inputs: &mut StepInputs<'_>,
+    ) {
+        let id = next(inputs);
+        inputs.trials.push(Trial { id, kind, name, body });
         self.expected.insert(id, Expected::Part(subject));
     }
 
     /// Starts a trial of a policy setting or of a filter. `doubtful`: whether its chains may be at fault themselves.
-    fn try_brought(&mut self, subject: Subject, doubtful: bool, name: Arc<str>, body: Bytes, around: &mut Around<'_>) {
-        let id = next(around);
-        around.trials.push(Trial { id, kind: ResourceType::Listener, name, body });
+    fn try_brought(
+        &mut self,
+        subject: Subject,
+        doubtful: bool,
+        name: Arc<str>,
+        body: Bytes,
+        inputs: &mut StepInputs<'_>,
+    ) {
+        let id = next(inputs);
+        inputs.trials.push(Trial { id, kind: ResourceType::Listener, name, body });
         self.expected.insert(id, if doubtful { Expected::Brought(subject) } else { Expected::Part(subject) });
     }
 
     /// Starts a trial of parts together.
-    pub(super) fn try_together(&mut self, kind: ResourceType, name: Arc<str>, body: Bytes, around: &mut Around<'_>) {
-        let id = next(around);
-        around.trials.push(Trial { id, kind, name, body });
+    pub(super) fn try_together(
+        &mut self,
+        kind: ResourceType,
+        name: Arc<str>,
+        body: Bytes,
+        inputs: &mut StepInputs<'_>,
+    ) {
+        let id = next(inputs);
+        inputs.trials.push(Trial { id, kind, name, body });
         self.expected.insert(id, Expected::Together);
     }
 }
 
 impl Line {
     /// Processes an answer of the probe.
-    pub(crate) fn tried(&mut self, tried: &Tried, around: &mut Around<'_>) {
+    pub(crate) fn tried(&mut self, tried: &Tried, inputs: &mut StepInputs<'_>) {
         let Some(mut search) = self.search.take() else { return };
-        self.wait_for_probe(around.now_ms);
+        self.wait_for_probe(inputs.now_ms);
         let Some(expected) = search.expected.remove(&tried.id) else {
             self.search = Some(search);
             return;
@@ -138,7 +158,7 @@ impl Line {
             }
             (Expected::Part(subject), Some(message)) => {
                 search.culprits += 1;
-                self.convict_subject(&subject, Detected::Probe, &message, around);
+                self.convict_subject(&subject, Detected::Probe, &message, inputs);
             }
             (Expected::Brought(subject), Some(message)) => search.doubtful.push((subject, message)),
             (Expected::Part(subject), None) if accepted => self.fairness.cleared(&subject),
@@ -150,52 +170,52 @@ impl Line {
                 }
             }
         }
-        self.search_on(search, around);
+        self.search_on(search, inputs);
     }
 
     /// Continues the search after all expected answers have arrived.
-    pub(super) fn search_on(&mut self, mut search: Search, around: &mut Around<'_>) {
+    pub(super) fn search_on(&mut self, mut search: Search, inputs: &mut StepInputs<'_>) {
         if !search.expected.is_empty() {
             self.search = Some(search);
             return;
         }
         if search.is_cut_short {
             // The remaining subjects may or may not be at fault: they are searched later, or when the probe changes.
-            self.search_later(around.now_ms);
-            return self.searched(around);
+            self.search_later(inputs.now_ms);
+            return self.searched(inputs);
         }
         let doubtful = std::mem::take(&mut search.doubtful);
         if search.culprits == 0 {
             for (subject, message) in doubtful {
                 search.culprits += 1;
-                self.convict_subject(&subject, Detected::Probe, &message, around);
+                self.convict_subject(&subject, Detected::Probe, &message, inputs);
             }
         }
         if let Some(together) = search.together.take() {
-            if let Some(together) = self.try_on(together, &mut search, around) {
+            if let Some(together) = self.try_on(together, &mut search, inputs) {
                 self.attribution.round();
                 search.together = Some(together);
                 self.search = Some(search);
                 return;
             }
-            return self.searched(around);
+            return self.searched(inputs);
         }
         let refused = std::mem::take(&mut search.refused);
         if refused.is_empty() {
             if search.culprits == 0
                 && search.rounds > 0
-                && let Some(together) = self.together(around)
+                && let Some(together) = self.together(inputs)
             {
                 search.together = Some(together);
-                return self.search_on(search, around);
+                return self.search_on(search, inputs);
             }
-            return self.searched(around);
+            return self.searched(inputs);
         }
         search.rounds += 1;
         for (kind, name, version, message) in refused {
-            self.look_into(&mut search, kind, &name, version, &message, around);
+            self.look_into(&mut search, kind, &name, version, &message, inputs);
         }
-        self.search_on(search, around);
+        self.search_on(search, inputs);
     }
 
     /// Handles a resource that the probe refused: its parts are tried alone.
@@ -206,26 +226,26 @@ impl Line {
         name: &Arc<str>,
         version: Version,
         message: &str,
-        around: &mut Around<'_>,
+        inputs: &mut StepInputs<'_>,
     ) {
         self.hold.refuse_version(kind, name, version, &self.build.clone(), message);
-        self.attribution.begin(around.now_ms);
+        self.attribution.begin(inputs.now_ms);
         if kind == ResourceType::Secret {
             search.culprits += 1;
-            return self.convict_certificate(name, version, Detected::Probe, message, around);
+            return self.convict_certificate(name, version, Detected::Probe, message, inputs);
         }
         if kind != ResourceType::Route {
-            self.remember_refused(kind, name, version, around);
+            self.remember_refused(kind, name, version, inputs);
         }
-        if !around.settings.fallback.isolate && kind != ResourceType::Route {
+        if !inputs.settings.fallback.isolate && kind != ResourceType::Route {
             search.culprits += 1;
-            return self.hold_as_a_whole(around);
+            return self.hold_as_a_whole(inputs);
         }
         self.attribution.round();
         match kind {
-            ResourceType::Cluster => self.look_into_cluster(search, name, message, around),
-            ResourceType::Listener => self.look_into_listener(search, name, version, message, around),
-            _ => self.look_into_routes(search, name, &version, message, around),
+            ResourceType::Cluster => self.look_into_cluster(search, name, message, inputs),
+            ResourceType::Listener => self.look_into_listener(search, name, version, message, inputs),
+            _ => self.look_into_routes(search, name, &version, message, inputs),
         }
     }
 
@@ -236,20 +256,20 @@ impl Line {
         name: &Arc<str>,
         version: &Version,
         message: &str,
-        around: &mut Around<'_>,
+        inputs: &mut StepInputs<'_>,
     ) {
         let Some(Accused { policies, parts, context }) = self.accused(name, version, true) else { return };
         if let ([only], true) = (&policies[..], parts.is_empty()) {
             search.culprits += 1;
-            return self.convict_subject(only, Detected::Probe, message, around);
+            return self.convict_subject(only, Detected::Probe, message, inputs);
         }
         for Subject { node, contents } in policies.into_iter().take(SUSPECTS_MAX) {
             for content in contents.into_keys() {
-                let plan = accused::plan(&node.key, &self.derived.overlay, around);
-                let Some(said) = plan.and_then(|plan| plan.trial(&node.key, &content)) else { continue };
+                let plan = accused::plan(&node.key, &self.derived.overlay, inputs);
+                let Some(rendered) = plan.and_then(|plan| plan.trial(&node.key, &content)) else { continue };
                 let subject = Subject { node: node.clone(), contents: BTreeMap::from([(content, node.clone())]) };
-                let (name, body) = (said.route.name.clone(), trials::alone(&said, context));
-                search.try_part(subject, ResourceType::Route, name, body, around);
+                let (name, body) = (rendered.route.name.clone(), trials::alone(&rendered, context));
+                search.try_part(subject, ResourceType::Route, name, body, inputs);
             }
         }
         let parts = parts.into_iter().flat_map(|(node, parts)| {
@@ -258,27 +278,27 @@ impl Line {
         for (node, content, suspect) in parts.take(SUSPECTS_MAX) {
             let subject = Subject { node: node.clone(), contents: BTreeMap::from([(content, node)]) };
             let name = suspect.rendered.route.name.clone();
-            search.try_part(subject, ResourceType::Route, name, self.alone(&suspect.rendered, context), around);
+            search.try_part(subject, ResourceType::Route, name, self.alone(&suspect.rendered, context), inputs);
         }
     }
 
     /// Tries each changed object with the other ones in their earlier versions.
-    fn look_into_cluster(&mut self, search: &mut Search, name: &Arc<str>, message: &str, around: &mut Around<'_>) {
-        let suspects = self.cluster_suspects(name, around);
+    fn look_into_cluster(&mut self, search: &mut Search, name: &Arc<str>, message: &str, inputs: &mut StepInputs<'_>) {
+        let suspects = self.cluster_suspects(name, inputs);
         if let [only] = &suspects[..] {
             search.culprits += 1;
-            return self.convict_subject(only, Detected::Probe, message, around);
+            return self.convict_subject(only, Detected::Probe, message, inputs);
         }
         for subject in suspects.iter().take(SUSPECTS_MAX) {
-            match self.known_with(name, std::slice::from_ref(subject), &suspects, around) {
+            match self.known_with(name, std::slice::from_ref(subject), &suspects, inputs) {
                 Known::Good => {}
                 Known::Refused => {
                     search.culprits += 1;
-                    self.convict_subject(subject, Detected::Probe, message, around);
+                    self.convict_subject(subject, Detected::Probe, message, inputs);
                 }
                 Known::Nothing(bodies) => {
                     for body in bodies {
-                        search.try_part(subject.clone(), ResourceType::Cluster, name.clone(), body, around);
+                        search.try_part(subject.clone(), ResourceType::Cluster, name.clone(), body, inputs);
                     }
                 }
             }
@@ -294,32 +314,32 @@ impl Line {
         name: &Arc<str>,
         version: Version,
         message: &str,
-        around: &mut Around<'_>,
+        inputs: &mut StepInputs<'_>,
     ) {
-        let suspects = self.chain_suspects(name, version, around);
+        let suspects = self.chain_suspects(name, version, inputs);
         if let [only] = &suspects[..] {
             search.culprits += 1;
-            return self.convict_subject(only, Detected::Probe, message, around);
+            return self.convict_subject(only, Detected::Probe, message, inputs);
         }
         let (chains, brought): (Vec<_>, Vec<_>) = suspects.iter().cloned().partition(chains::is_chain);
         for subject in suspects.iter().take(SUSPECTS_MAX) {
             let these = std::slice::from_ref(subject);
             if brought.contains(subject) {
-                let Some(body) = self.listener_with(name, version, these, &brought, around) else { continue };
-                search.try_brought(subject.clone(), !chains.is_empty(), name.clone(), body, around);
+                let Some(body) = self.listener_with(name, version, these, &brought, inputs) else { continue };
+                search.try_brought(subject.clone(), !chains.is_empty(), name.clone(), body, inputs);
             } else {
-                let Some(body) = self.listener_with(name, version, these, &suspects, around) else { continue };
-                search.try_part(subject.clone(), ResourceType::Listener, name.clone(), body, around);
+                let Some(body) = self.listener_with(name, version, these, &suspects, inputs) else { continue };
+                search.try_part(subject.clone(), ResourceType::Listener, name.clone(), body, inputs);
             }
         }
     }
 
     /// Ends the search: the current verdicts are put into force.
-    fn searched(&mut self, around: &mut Around<'_>) {
+    fn searched(&mut self, inputs: &mut StepInputs<'_>) {
         self.search = None;
         self.stage = Stage::Settled;
-        self.fairness.searched(around.now_ms);
-        self.settle(around);
+        self.fairness.searched(inputs.now_ms);
+        self.reconcile(inputs);
     }
 
     /// Records that the probe accepted a resource as a whole.
@@ -333,8 +353,9 @@ impl Line {
                         self.proof.note_tried(content);
                     }
                 }
-                let said = self.form(name, version).map(|form| form.said.clone()).unwrap_or_default();
-                said.iter().for_each(|said| self.proof.note_tried(said.content()));
+                let policy_settings =
+                    self.form(name, version).map(|form| form.policy_settings.clone()).unwrap_or_default();
+                policy_settings.iter().for_each(|setting| self.proof.note_tried(setting.content()));
             }
             ResourceType::Cluster => {
                 if let Some(resource) = self.form_of(kind, name, *version) {

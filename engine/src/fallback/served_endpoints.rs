@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 use holdfast_xds::{ResourceType, Snapshot};
 use imbl::ordmap::DiffItem;
 
-use super::around::Around;
 use super::line::Line;
+use super::step_inputs::StepInputs;
 use super::unread::may_be_others;
 use crate::encode::names;
 
 impl Line {
     /// Keeps current endpoints that Envoys use and the wanted configuration does not use.
-    pub(super) fn keep_served_endpoints(&mut self, around: &mut Around<'_>) {
-        let served = self.everyone.iter().chain(self.strays.values().map(|stray| &stray.last));
+    pub(super) fn keep_served_endpoints(&mut self, inputs: &mut StepInputs<'_>) {
+        let served = self.everyone.iter().chain(self.outliers.values().map(|outlier| &outlier.last));
         let differences =
             served.flat_map(|served| served.of(ResourceType::Endpoints).diff(self.wanted.of(ResourceType::Endpoints)));
         let unused = differences.filter_map(|item| match item {
@@ -22,13 +22,13 @@ impl Line {
             DiffItem::Add(..) | DiffItem::Update { .. } => None,
         });
         // A Service that was deleted together with its last use serves until the newer configuration is in force.
-        let unused: BTreeSet<_> = unused.filter(|service| around.objects.get(&service.key).is_some()).collect();
-        if around.translator.keep_endpoints(&self.fleet, unused.clone()) {
-            around.translator.translate(around.objects, around.graph);
+        let unused: BTreeSet<_> = unused.filter(|service| inputs.objects.get(&service.key).is_some()).collect();
+        if inputs.translator.keep_endpoints(&self.fleet, unused.clone()) {
+            inputs.translator.translate(inputs.objects, inputs.graph);
         }
         self.kept_endpoints = Snapshot::default();
-        let known = unused.iter().filter_map(|service| around.translator.endpoints_of(service));
-        for resource in known.filter(|resource| !may_be_others(resource, around)) {
+        let known = unused.iter().filter_map(|service| inputs.translator.endpoints_of(service));
+        for resource in known.filter(|resource| !may_be_others(resource, inputs)) {
             self.kept_endpoints.insert(ResourceType::Endpoints, resource.clone());
         }
     }

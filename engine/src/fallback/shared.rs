@@ -118,7 +118,7 @@ impl Shared {
     }
 
     /// Adds the broken objects to a plan, as causes of the units that are closed because of them.
-    pub(super) fn tell(self, derived: &mut Derived, world: &World<'_>, gates: &Gates) {
+    pub(super) fn add_to_plan(self, derived: &mut Derived, world: &World<'_>, gates: &Gates) {
         let own: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
         for (key, (why, units)) in self.objects {
             let node = Node::whole(key.clone());

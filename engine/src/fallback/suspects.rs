@@ -9,9 +9,9 @@ use holdfast_graph::{Content, Node, ObjectKey};
 use imbl::ordmap::DiffItem;
 
 use super::proof::Proof;
+use crate::model::table::Host;
 use crate::translate::fleet::{Composition, Parts};
 use crate::translate::route::Rendered;
-use crate::translate::table::Host;
 
 /// A suspected part, with its hosts.
 #[derive(Clone, Debug)]
@@ -47,12 +47,13 @@ pub(crate) fn changed(acknowledged: Option<&Composition>, refused: &Composition,
 /// Removes stand-ins as long as other suspects remain: versions of the objects that were acknowledged before, and
 /// direct responses at literal paths, in which nothing can be refused.
 pub(crate) fn without_stand_ins(suspects: Suspects, backfilled: impl Fn(&ObjectKey) -> bool) -> Suspects {
-    let stands_in = |node: &Node, suspect: &Suspect| backfilled(&node.key) || suspect.rendered.route.is_plain_answer();
-    if suspects.iter().all(|(node, parts)| parts.values().all(|suspect| stands_in(node, suspect))) {
+    let is_stand_in =
+        |node: &Node, suspect: &Suspect| backfilled(&node.key) || suspect.rendered.route.is_plain_answer();
+    if suspects.iter().all(|(node, parts)| parts.values().all(|suspect| is_stand_in(node, suspect))) {
         return suspects;
     }
     let others = suspects.into_iter().map(|(node, mut parts)| {
-        parts.retain(|_, suspect| !stands_in(&node, suspect));
+        parts.retain(|_, suspect| !is_stand_in(&node, suspect));
         (node, parts)
     });
     others.filter(|(_, parts)| !parts.is_empty()).collect()

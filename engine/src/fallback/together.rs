@@ -7,13 +7,13 @@ use std::sync::Arc;
 use holdfast_graph::{Content, Detected};
 use holdfast_xds::{ResourceType, Version};
 
-use super::around::Around;
 use super::chains;
 use super::clusters::Known;
 use super::interaction::{Found, Interaction, in_order};
 use super::line::Line;
 use super::readmission::Subject;
 use super::search::Search;
+use super::step_inputs::StepInputs;
 use super::suspects::Suspects;
 use super::trials::{self, Item};
 
@@ -50,11 +50,11 @@ impl Together {
 
 impl Line {
     /// Returns the search for interacting parts, for the first resource that the probe refuses as a whole.
-    pub(super) fn together(&self, around: &Around<'_>) -> Option<Together> {
+    pub(super) fn together(&self, inputs: &StepInputs<'_>) -> Option<Together> {
         let of = |kind| self.hold.refused_now(kind).into_iter();
-        let clusters = of(ResourceType::Cluster).find_map(|(name, _)| self.objects_together(name, around));
+        let clusters = of(ResourceType::Cluster).find_map(|(name, _)| self.objects_together(name, inputs));
         let listeners =
-            || of(ResourceType::Listener).find_map(|(name, version)| self.chains_together(name, version, around));
+            || of(ResourceType::Listener).find_map(|(name, version)| self.chains_together(name, version, inputs));
         let routes = || of(ResourceType::Route).find_map(|(name, version)| self.routes_together(name, version));
         clusters.or_else(listeners).or_else(routes)
     }
@@ -78,16 +78,16 @@ impl Line {
         Some(Together::Routes(name, version, Interaction::new(items, unchanged)?))
     }
 
-    fn objects_together(&self, name: Arc<str>, around: &Around<'_>) -> Option<Together> {
-        let suspects = self.cluster_suspects(&name, around);
+    fn objects_together(&self, name: Arc<str>, inputs: &StepInputs<'_>) -> Option<Together> {
+        let suspects = self.cluster_suspects(&name, inputs);
         let search = Interaction::new(suspects.clone(), 0)?;
         (suspects.len() > 1).then_some(Together::Objects(name, suspects, search))
     }
 
-    fn chains_together(&self, name: Arc<str>, version: Version, around: &Around<'_>) -> Option<Together> {
-        let mut suspects = self.chain_suspects(&name, version, around);
+    fn chains_together(&self, name: Arc<str>, version: Version, inputs: &StepInputs<'_>) -> Option<Together> {
+        let mut suspects = self.chain_suspects(&name, version, inputs);
         // Nothing can be tried without a chain, but a chain can be tried without its filters and policy settings.
-        suspects.sort_by_key(|subject| (chains::is_policy(subject, around), !chains::is_chain(subject)));
+        suspects.sort_by_key(|subject| (chains::is_policy(subject, inputs), !chains::is_chain(subject)));
         let search = Interaction::new(suspects.clone(), 0)?;
         (suspects.len() > 1).then_some(Together::Chains(name, version, suspects, search))
     }
@@ -98,7 +98,7 @@ impl Line {
         &mut self,
         together: Together,
         search: &mut Search,
-        around: &mut Around<'_>,
+        inputs: &mut StepInputs<'_>,
     ) -> Option<Together> {
         match together {
             Together::Routes(name, version, mut interaction) => {
@@ -106,7 +106,7 @@ impl Line {
                     Found::Try(items) => {
                         let context = self.form(&name, &version)?.context;
                         let body = trials::together(items.iter(), context);
-                        search.try_together(ResourceType::Route, name.clone(), body, around);
+                        search.try_together(ResourceType::Route, name.clone(), body, inputs);
                         return Some(Together::Routes(name, version, interaction));
                     }
                     Found::Blamed(culprit, witness) => (culprit, witness),
@@ -114,16 +114,16 @@ impl Line {
                 let message = refused_with(witness.as_ref().map(|witness| witness.rendered.route.key.to_string()));
                 let witnesses = witness.iter().map(|witness| witness.content).collect();
                 let node = culprit.rendered.node();
-                self.convict(culprit.content, &node, Detected::Probe, &message, witnesses, around);
+                self.convict(culprit.content, &node, Detected::Probe, &message, witnesses, inputs);
             }
             Together::Objects(name, all, mut interaction) => loop {
                 match interaction.next()? {
-                    Found::Try(today) => match self.known_with(&name, &today, &all, around) {
+                    Found::Try(today) => match self.known_with(&name, &today, &all, inputs) {
                         Known::Good => interaction.accepted(),
                         Known::Refused => interaction.refused(),
                         Known::Nothing(bodies) => {
                             for body in bodies.into_iter().take(1) {
-                                search.try_together(ResourceType::Cluster, name.clone(), body, around);
+                                search.try_together(ResourceType::Cluster, name.clone(), body, inputs);
                             }
                             return Some(Together::Objects(name, all, interaction));
                         }
@@ -131,15 +131,15 @@ impl Line {
                     Found::Blamed(culprit, witness) => {
                         // An edit of the other object changes the cluster, and so the refused content.
                         let message = refused_with(witness.map(|witness| witness.node.key.to_string()));
-                        self.convict_subject(&culprit, Detected::Probe, &message, around);
+                        self.convict_subject(&culprit, Detected::Probe, &message, inputs);
                         break;
                     }
                 }
             },
             Together::Chains(name, version, all, mut interaction) => match interaction.next()? {
                 Found::Try(these) => {
-                    let body = self.listener_with(&name, version, &these, &all, around)?;
-                    search.try_together(ResourceType::Listener, name.clone(), body, around);
+                    let body = self.listener_with(&name, version, &these, &all, inputs)?;
+                    search.try_together(ResourceType::Listener, name.clone(), body, inputs);
                     return Some(Together::Chains(name, version, all, interaction));
                 }
                 Found::Blamed(culprit, witness) => {
@@ -147,7 +147,7 @@ impl Line {
                     let witnesses: Vec<Content> =
                         witness.iter().flat_map(|witness| witness.contents.keys().copied()).collect();
                     for (content, node) in &culprit.contents {
-                        self.convict(*content, node, Detected::Probe, &message, witnesses.clone(), around);
+                        self.convict(*content, node, Detected::Probe, &message, witnesses.clone(), inputs);
                     }
                 }
             },

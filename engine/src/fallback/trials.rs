@@ -12,8 +12,8 @@ use crate::features::filters::Filters;
 use crate::features::guards::Guards;
 use crate::features::redirect::ListenerContext;
 use crate::model::HostSettings;
+use crate::model::table::Host;
 use crate::translate::route::Rendered;
-use crate::translate::table::Host;
 
 /// A part in its host.
 #[derive(Clone, Debug)]

@@ -10,18 +10,18 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType};
 
 use super::admission::{TrialOffer, Tried};
-use super::around::Around;
 use super::forms::Form;
 use super::line::Line;
 use super::rollout::Waiting;
+use super::step_inputs::StepInputs;
 use crate::encode::{names, route_configuration};
 use crate::model::HostSettings;
-use crate::translate::table::Host;
+use crate::model::table::Host;
 
 impl Line {
     /// Returns a configuration that tries these contents in such a host, with the resources to be answered; `None`
     /// unless each content is a part of a backfilled route.
-    pub(super) fn on_trial_unreached(&mut self, tried: &Tried, around: &Around<'_>) -> Option<TrialOffer> {
+    pub(super) fn on_trial_unreached(&mut self, tried: &Tried, inputs: &StepInputs<'_>) -> Option<TrialOffer> {
         let Tried { contents, apart } = tried;
         let is_backfilled = |key: &ObjectKey| self.derived.overlay.objects.contains_key(key);
         // A second object would need a host of its own.
@@ -31,8 +31,8 @@ impl Line {
         let everyone = self.everyone.clone()?;
         let (mut snapshot, mut waiting) = (everyone.clone(), Waiting::new());
         let mut found = BTreeSet::new();
-        for plan in apart.iter().filter_map(|key| around.translator.route(key)) {
-            for (name, parts) in around.translator.parts_with(&self.gateway, plan, contents) {
+        for plan in apart.iter().filter_map(|key| inputs.translator.route(key)) {
+            for (name, parts) in inputs.translator.parts_with(&self.gateway, plan, contents) {
                 let resource = snapshot.get(ResourceType::Route, &name)?.clone();
                 let served = self.form(&name, &resource.version).or_else(|| self.acknowledged(&name)).cloned()?;
                 found.extend(parts.keys().copied());

@@ -8,23 +8,23 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
-use super::around::Around;
 use super::line::Line;
+use super::step_inputs::StepInputs;
 
 const KIND: &str = "EndpointSlice";
 
 /// Checks whether these endpoints may be outdated, because some EndpointSlices cannot be read.
-pub(super) fn may_be_others(resource: &Resource, around: &Around<'_>) -> bool {
+pub(super) fn may_be_others(resource: &Resource, inputs: &StepInputs<'_>) -> bool {
     let is_slice = |key: &ObjectKey| *key.kind == *KIND;
-    !resource.origins.iter().any(is_slice) && around.unread.iter().any(is_slice)
+    !resource.origins.iter().any(is_slice) && inputs.unread.iter().any(is_slice)
 }
 
 impl Line {
     /// Keeps the acknowledged endpoints of Services without a known EndpointSlice, if some EndpointSlices cannot be
     /// read.
-    pub(super) fn keep_unread_endpoints(&self, snapshot: &mut Snapshot, around: &Around<'_>) {
-        let is_unread = |key: &ObjectKey| *key.kind == *KIND && around.unread.contains(key);
-        if !around.unread.iter().any(is_unread) {
+    pub(super) fn keep_unread_endpoints(&self, snapshot: &mut Snapshot, inputs: &StepInputs<'_>) {
+        let is_unread = |key: &ObjectKey| *key.kind == *KIND && inputs.unread.contains(key);
+        if !inputs.unread.iter().any(is_unread) {
             return;
         }
         let is_known = |resource: &Arc<Resource>| resource.origins.iter().any(|key| *key.kind == *KIND);

@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 use holdfast_xds::ResourceType;
 
-use super::around::Around;
 use super::blame::BLAMED;
 use super::line::Line;
 use super::rollout::{STRIKES_MAX, Stage, Waiting};
+use super::step_inputs::StepInputs;
 
 /// Milliseconds without an answer of the probe after which a search on it ends.
 pub(crate) const PROBE_SILENT_MS_MAX: u64 = 120_000;
@@ -67,15 +67,15 @@ impl Line {
 
     /// Schedules the next search if a wanted resource was refused and no search for the object at fault is in progress.
     /// Without this, an edit of any owner would wait for an edit of the owner at fault.
-    pub(super) fn search_what_is_held(&mut self, around: &Around<'_>) {
+    pub(super) fn search_what_is_held(&mut self, inputs: &StepInputs<'_>) {
         let is_held = BLAMED.into_iter().any(|kind| !self.hold.refused_now(kind).is_empty());
         if !is_held {
-            self.searches_in_vain = 0;
+            self.failed_searches = 0;
         }
         let is_searched = self.search.is_some() || self.readmission.is_some();
-        if is_held && !is_searched && !self.whole.held && !around.follows && around.settings.fallback.isolate {
-            let pause_ms = SEARCH_AGAIN_MS << self.searches_in_vain.min(SEARCH_AGAIN_DOUBLINGS);
-            self.search_again_at.get_or_insert(around.now_ms.saturating_add(pause_ms));
+        if is_held && !is_searched && !self.whole.held && !inputs.follows && inputs.settings.fallback.isolate {
+            let pause_ms = SEARCH_AGAIN_MS << self.failed_searches.min(SEARCH_AGAIN_DOUBLINGS);
+            self.search_again_at.get_or_insert(inputs.now_ms.saturating_add(pause_ms));
         }
     }
 
@@ -92,8 +92,8 @@ impl Line {
     }
 
     /// Ends overdue waits for the probe; returns true if there were any.
-    pub(super) fn watch_probe(&mut self, around: &mut Around<'_>) -> bool {
-        let now_ms = around.now_ms;
+    pub(super) fn watch_probe(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+        let now_ms = inputs.now_ms;
         let is_silent = self.stage == Stage::Probing && self.probe_until <= now_ms;
         if is_silent {
             self.stage = Stage::Settled;
@@ -108,38 +108,38 @@ impl Line {
         }
         if is_silent || is_due {
             self.search_again_at = None;
-            self.searches_in_vain = self.searches_in_vain.saturating_add(1);
+            self.failed_searches = self.failed_searches.saturating_add(1);
             self.forgot_blamed_ms = now_ms;
             self.blamed.clear();
             self.rounds = 0;
-            self.settle(around);
+            self.reconcile(inputs);
         }
         is_silent || is_due
     }
 
     /// Counts Envoys that connected without a configuration like the others once their time to accept one has passed;
     /// returns true if there were any.
-    pub(super) fn watch_fresh(&mut self, around: &mut Around<'_>) -> bool {
-        let patience = around.settings.fallback.ack_timeout_ms;
+    pub(super) fn watch_fresh(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+        let patience = inputs.settings.fallback.ack_timeout_ms;
         let before = self.fresh.len();
-        self.fresh.retain(|_, since_ms| since_ms.saturating_add(patience) > around.now_ms);
+        self.fresh.retain(|_, since_ms| since_ms.saturating_add(patience) > inputs.now_ms);
         let any = self.fresh.len() < before;
         if any {
-            self.start_trial(around);
+            self.start_trial(inputs);
         }
         any
     }
 
     /// Handles an Envoy that has not answered in time an offer that only it was sent.
-    pub(super) fn overdue(&mut self, node: &Arc<str>, message: &str, around: &mut Around<'_>) {
+    pub(super) fn overdue(&mut self, node: &Arc<str>, message: &str, inputs: &mut StepInputs<'_>) {
         let began_ms = match (&self.stage, &self.trial) {
             (Stage::Canary { began_ms, .. }, _) => *began_ms,
             (_, Some(trial)) => trial.began_ms,
             _ => return,
         };
-        if self.heard_ms.get(node).is_none_or(|heard_ms| *heard_ms <= began_ms) {
+        if self.last_answer_ms.get(node).is_none_or(|last_answer_ms| *last_answer_ms <= began_ms) {
             self.silent.insert(node.clone());
-            return self.lost(node, message, around);
+            return self.lost(node, message, inputs);
         }
         // The Envoy answers other resources: it is not going to answer this one.
         if let Stage::Canary { waiting, .. } = &self.stage {
@@ -148,45 +148,45 @@ impl Line {
             }
             self.unanswered.extend(waiting.values());
             self.stage = Stage::Settled;
-            return self.advance(around);
+            return self.advance(inputs);
         }
         let Some(trial) = self.end_trial() else { return };
         if trial.is_second {
-            self.witnesses.not_answered(&trial.contents, around.now_ms);
+            self.witnesses.not_answered(&trial.contents, inputs.now_ms);
         } else if let Some(readmission) = &mut self.readmission {
-            readmission.not_answered(around.now_ms);
+            readmission.not_answered(inputs.now_ms);
         }
-        self.settle(around);
+        self.reconcile(inputs);
     }
 
     /// Suspects new content on which the only Envoy ended twice, or was silent for twice its time. The Envoy is then
     /// offered the proven configuration, and tries the new content again part by part.
-    pub(super) fn suspect_unanswered(&mut self, waiting: &Waiting, is_there: bool, around: &mut Around<'_>) {
+    pub(super) fn suspect_unanswered(&mut self, waiting: &Waiting, is_there: bool, inputs: &mut StepInputs<'_>) {
         self.stage = Stage::Settled;
-        if !around.settings.fallback.isolate {
+        if !inputs.settings.fallback.isolate {
             if !is_there {
-                self.hold_as_a_whole(around);
-                return self.settle(around);
+                self.hold_as_a_whole(inputs);
+                return self.reconcile(inputs);
             }
-            return self.release(around);
+            return self.release(inputs);
         }
         let others = waiting.iter().filter(|((kind, _), _)| *kind != ResourceType::Secret);
         let first = others.clone().next().map(|((kind, _), _)| *kind);
         let mut subjects = Vec::new();
         for ((kind, name), version) in others.filter(|((kind, _), _)| Some(*kind) == first) {
-            for subject in self.subjects(*kind, name, *version, around) {
+            for subject in self.subjects(*kind, name, *version, inputs) {
                 if !subjects.contains(&subject) {
                     subjects.push(subject);
                 }
             }
         }
         if subjects.is_empty() {
-            return self.release(around);
+            return self.release(inputs);
         }
-        self.attribution.begin(around.now_ms);
-        self.suspect(&subjects, around);
+        self.attribution.begin(inputs.now_ms);
+        self.suspect(&subjects, inputs);
         self.readmission.get_or_insert_default().add(subjects);
-        self.settle(around);
+        self.reconcile(inputs);
     }
 
     /// Checks whether the Envoy that tries new content has reached the limit of losses.

@@ -7,9 +7,9 @@ use holdfast_graph::{Content, Detected, Verdict};
 use holdfast_store::{Change, StoredVerdict};
 use holdfast_xds::{ResourceType, Version};
 
-use super::around::Around;
 use super::derive::is_chain;
 use super::line::Line;
+use super::step_inputs::StepInputs;
 
 /// Limit of refused resources of one scope that are stored beyond a run; beyond the limit, the oldest one may be tried
 /// again.
@@ -26,9 +26,9 @@ pub(crate) struct Whole {
 
 impl Line {
     /// Holds everything that no Envoy has acknowledged, if the Gateway has an acknowledged configuration.
-    pub(crate) fn hold_as_a_whole(&mut self, around: &Around<'_>) {
+    pub(crate) fn hold_as_a_whole(&mut self, inputs: &StepInputs<'_>) {
         let gateway = self.gateway.clone();
-        self.quarantine.note_refusal(&gateway, around.now_ms);
+        self.quarantine.note_refusal(&gateway, inputs.now_ms);
         if self.hold.has_acknowledged_routes() {
             self.whole = Whole { held: true, changed: false };
         }
@@ -40,7 +40,7 @@ impl Line {
         kind: ResourceType,
         name: &Arc<str>,
         version: Version,
-        around: &Around<'_>,
+        inputs: &StepInputs<'_>,
     ) {
         let Some(refusal) = self.hold.refusal_of(kind, name, version) else { return };
         let verdict = StoredVerdict {
@@ -51,7 +51,7 @@ impl Line {
             detected_by: Detected::Nack.to_string().into(),
             field: "".into(),
             message: refusal.message.clone().into(),
-            since: around.now(),
+            since: inputs.now(),
             witnesses: Vec::new(),
         };
         self.record(Change::Convict(self.scope(), verdict));
@@ -82,15 +82,15 @@ impl Line {
     }
 
     /// Releases the hold if held content has changed and need not wait: everything is tried again.
-    pub(crate) fn let_go(&mut self, around: &Around<'_>) {
-        let waits = self.quarantine.wait_until(&self.gateway, around.now_ms).is_some();
+    pub(crate) fn release_hold(&mut self, inputs: &StepInputs<'_>) {
+        let waits = self.quarantine.wait_until(&self.gateway, inputs.now_ms).is_some();
         if self.whole.held && self.whole.changed && !waits {
             self.whole = Whole::default();
         }
     }
 
     /// Checks whether the current configuration of the fleet contains a resource that was refused before.
-    pub(crate) fn is_refused_already(&self, around: &Around<'_>) -> bool {
-        around.translator.snapshot(&self.fleet).is_some_and(|snapshot| self.hold.refuses_any_of(snapshot))
+    pub(crate) fn is_refused_already(&self, inputs: &StepInputs<'_>) -> bool {
+        inputs.translator.snapshot(&self.fleet).is_some_and(|snapshot| self.hold.refuses_any_of(snapshot))
     }
 }

@@ -11,7 +11,7 @@ use holdfast_xds::{EnvoyId, Offers};
 
 use super::lines::Lines;
 use super::restored::RestoredLine;
-use crate::engine::Action;
+use crate::event::Action;
 use crate::translate::proxy::listeners;
 
 impl Lines {

@@ -14,10 +14,10 @@ use holdfast_store::Change;
 use holdfast_xds::{Answer, ResourceType, Snapshot, Version};
 
 use super::admission::{TrialRun, Tried};
-use super::around::Around;
 use super::blame;
 use super::line::Line;
 use super::readmission::{PARKED_DOUBLINGS, PARKED_MS, Readmission, Subject, owners};
+use super::step_inputs::StepInputs;
 use super::taking_part::Untried;
 
 /// Limit of verdicts of one Gateway and build that are known to depend on one Envoy; beyond the limit, the oldest one
@@ -131,9 +131,9 @@ impl Line {
     }
 
     /// Records the Envoy with the refusal for which a subject was convicted.
-    pub(super) fn note_refuser(&mut self, subject: Subject, refuser: Option<Refuser>, around: &Around<'_>) {
+    pub(super) fn note_refuser(&mut self, subject: Subject, refuser: Option<Refuser>, inputs: &StepInputs<'_>) {
         if let Some(refuser) = refuser {
-            self.witnesses.note(subject, refuser, around.now_ms);
+            self.witnesses.note(subject, refuser, inputs.now_ms);
         }
     }
 
@@ -151,7 +151,7 @@ impl Line {
     }
 
     /// Checks whether there is a verdict that a second Envoy can try now.
-    pub(super) fn has_a_second_witness_to_ask(&self, now_ms: u64) -> bool {
+    pub(super) fn has_verdict_to_confirm(&self, now_ms: u64) -> bool {
         self.next_lone(now_ms).is_some()
     }
 
@@ -178,32 +178,32 @@ impl Line {
         let anything = self.hold.has_acknowledged_routes();
         let others = self.envoys.keys().filter(|node| ***node != *refuser && !self.alone.contains_key(*node));
         let fit = others.filter(|node| !anything || !self.fresh.contains_key(*node));
-        fit.min_by_key(|node| (self.silent.contains(*node), self.afar.contains(*node))).cloned()
+        fit.min_by_key(|node| (self.silent.contains(*node), self.remote_envoys.contains(*node))).cloned()
     }
 
     /// Offers a subject that one Envoy refused to a second one; returns true if the state changed.
-    pub(super) fn ask_a_second_witness(&mut self, around: &mut Around<'_>) -> bool {
-        if around.follows || !around.settings.fallback.isolate {
+    pub(super) fn offer_to_second_witness(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+        if inputs.follows || !inputs.settings.fallback.isolate {
             return false;
         }
         if self.void_of_outliers() {
-            self.settle(around);
+            self.reconcile(inputs);
             return true;
         }
-        while let Some((lone, node)) = self.next_lone(around.now_ms) {
+        while let Some((lone, node)) = self.next_lone(inputs.now_ms) {
             let subject = lone.subject.clone();
             let contents: BTreeSet<Content> = subject.contents.keys().copied().collect();
-            if !self.is_lone_verdict(&subject, around) {
+            if !self.is_lone_verdict(&subject, inputs) {
                 self.witnesses.take(&contents);
                 continue;
             }
-            if blame::stands_in(&self.gateway, &subject, around) {
+            if blame::is_replacement(&self.gateway, &subject, inputs) {
                 // The unit stays closed in another way: no second Envoy has to refuse that.
-                self.witnesses.not_answered(&contents, around.now_ms);
+                self.witnesses.not_answered(&contents, inputs.now_ms);
                 continue;
             }
             let tried = Tried::of(std::slice::from_ref(&subject));
-            let Some(mut offer) = self.on_trial(&tried, around) else { return false };
+            let Some(mut offer) = self.on_trial(&tried, inputs) else { return false };
             offer.waiting = self.answerable(&node, offer.waiting, &offer.snapshot);
             let has_refused = |version: &Version| {
                 let lone = self.witnesses.of(&contents);
@@ -211,33 +211,33 @@ impl Line {
             };
             if offer.waiting.is_empty() || offer.waiting.values().any(has_refused) {
                 // The subject is not part of any current offer, or only of one with content that this Envoy refuses.
-                self.witnesses.not_answered(&contents, around.now_ms);
+                self.witnesses.not_answered(&contents, inputs.now_ms);
                 continue;
             }
-            let trial = TrialRun::new(node, tried, offer, around.now_ms);
-            self.begin_trial(TrialRun { is_second: true, ..trial }, around);
+            let trial = TrialRun::new(node, tried, offer, inputs.now_ms);
+            self.begin_trial(TrialRun { is_second: true, ..trial }, inputs);
             return true;
         }
         false
     }
 
     /// Checks whether a subject is desired in its convicted form, by a verdict that still holds.
-    fn is_lone_verdict(&self, subject: &Subject, around: &Around<'_>) -> bool {
+    fn is_lone_verdict(&self, subject: &Subject, inputs: &StepInputs<'_>) -> bool {
         let is_convicted = |content| self.quarantine.get(content).is_some_and(|v| v.detected == Detected::Nack);
-        let certificates = || around.translator.certificates(&self.gateway);
+        let certificates = || inputs.translator.certificates(&self.gateway);
         let is_certificate = || {
             let is_it = |(content, node): (&Content, &Node)| certificates().get(&node.key) == Some(content);
             subject.contents.iter().all(is_it)
         };
         subject.contents.keys().any(is_convicted)
-            && (is_certificate() || blame::is_made(&self.gateway, subject, &self.derived.overlay, around))
+            && (is_certificate() || blame::is_made(&self.gateway, subject, &self.derived.overlay, inputs))
     }
 
     /// Ends the trial on a second Envoy if its subject was edited: there is nothing to be confirmed.
-    pub(super) fn drop_void_second_trial(&mut self, around: &Around<'_>) {
+    pub(super) fn drop_void_second_trial(&mut self, inputs: &StepInputs<'_>) {
         let Some(trial) = self.trial.as_ref().filter(|trial| trial.is_second) else { return };
         let contents = trial.contents.clone();
-        let is_there = self.witnesses.of(&contents).is_some_and(|lone| self.is_lone_verdict(&lone.subject, around));
+        let is_there = self.witnesses.of(&contents).is_some_and(|lone| self.is_lone_verdict(&lone.subject, inputs));
         if !is_there {
             self.witnesses.take(&contents);
             self.end_trial();
@@ -274,13 +274,13 @@ impl Line {
 
     /// Handles a second Envoy that accepted everything it was offered. This proves nothing if the subject was not part
     /// of it.
-    pub(super) fn second_witness_accepted(&mut self, took_part: bool, around: &mut Around<'_>) {
+    pub(super) fn second_witness_accepted(&mut self, took_part: bool, inputs: &mut StepInputs<'_>) {
         let is_unreached = self.trial.as_ref().is_some_and(|trial| trial.is_unreached);
         let trial = if took_part && !is_unreached { self.trial.take() } else { self.end_trial() };
         let Some(trial) = trial else { return };
-        around.translator.close(&self.trial_fleet());
+        inputs.translator.close(&self.trial_fleet());
         if !took_part {
-            self.witnesses.not_answered(&trial.contents, around.now_ms);
+            self.witnesses.not_answered(&trial.contents, inputs.now_ms);
         } else if let Some(lone) = self.witnesses.take(&trial.contents) {
             let Refuser { node, slot, version, message } = &lone.refuser;
             if self.envoys.contains_key(node) {
@@ -291,7 +291,7 @@ impl Line {
             self.void(&lone);
             self.void_of_outliers();
         }
-        self.settle(around);
+        self.reconcile(inputs);
     }
 
     /// Handles a second Envoy that refused as well: the verdict is confirmed, unless the refused resource contains
@@ -299,25 +299,25 @@ impl Line {
     pub(super) fn second_witness_refused(
         &mut self,
         refused: Option<(ResourceType, &Arc<str>, Version)>,
-        around: &mut Around<'_>,
+        inputs: &mut StepInputs<'_>,
     ) {
-        let untried = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, around));
+        let untried = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, inputs));
         let on_trial = self.on_trial_now().iter().flat_map(|subject| subject.contents.keys());
         let proves_nothing = untried.is_some_and(|Untried { others, accused }| {
             !others.is_empty()
                 || accused.is_some_and(|accused| !on_trial.clone().any(|content| accused.contains(content)))
         });
         let Some(trial) = self.end_trial() else { return };
-        around.translator.close(&self.trial_fleet());
+        inputs.translator.close(&self.trial_fleet());
         if proves_nothing {
             if let Some((_, _, version)) = refused {
                 self.witnesses.refused_beside(&trial.contents, &trial.node, version);
             }
-            self.witnesses.not_answered(&trial.contents, around.now_ms);
+            self.witnesses.not_answered(&trial.contents, inputs.now_ms);
         } else {
             self.witnesses.take(&trial.contents);
         }
-        self.settle(around);
+        self.reconcile(inputs);
     }
 
     /// Voids the verdicts that depend on an Envoy which refuses what others accept; returns true if there were any.

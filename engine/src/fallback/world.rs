@@ -137,7 +137,7 @@ impl World<'_> {
             |plan: &Arc<PolicyPlan>| plan.unenforceable.as_ref().is_some_and(|why| why.class == Class::Referential);
         // A missing referenced object is awaited, and everything that the policy guards stays closed until it exists.
         if policy.is_some_and(waits_for)
-            || self.translator.back_end(key).is_some_and(|plan| plan.unresolved.is_some())
+            || self.translator.backend(key).is_some_and(|plan| plan.unresolved.is_some())
             // An extension that cannot be read may be stricter than all earlier versions.
             || (desired.is_none() && !goes_back_unread(key))
             || self.apart.is_some_and(|apart| apart.contains(key))
@@ -154,7 +154,7 @@ impl World<'_> {
         let protects =
             |last: &Object| desired.is_none_or(|desired| protection::lost(desired, &last.body, &context).is_none());
         let admissible = |version: &&Version| {
-            may_stand_in(&version.object) && says_something(&version.object) && protects(&version.object)
+            may_stand_in(&version.object) && has_content(&version.object) && protects(&version.object)
         };
         self.last_valid.of(key, uid).filter(admissible).find_map(|version| {
             let object = hybrid(desired, &version.object);
@@ -165,7 +165,7 @@ impl World<'_> {
 
     /// Checks whether a part is new only because of policy settings, and is not new itself.
     pub(crate) fn is_new_by_policies(&self, part: &Rendered, context: ListenerContext) -> bool {
-        part.said().iter().any(|said| !self.proof.is_known_good(&said.content()))
+        part.policy_settings().iter().any(|setting| !self.proof.is_known_good(&setting.content()))
             && self.proof.is_known_good(&part.bare_content(context))
     }
 
@@ -222,7 +222,7 @@ impl World<'_> {
                 plan.is_some_and(|plan| self.is_enforced(&plan))
             }
             Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_) => {
-                let plan = self.translator.try_back_end(object, self.objects);
+                let plan = self.translator.try_backend(object, self.objects);
                 plan.is_some_and(|plan| plan.unenforceable.is_none()) && !self.makes_refused_clusters(object)
             }
             Body::DirectResponse(response) => response.unread.is_empty(),
@@ -234,7 +234,7 @@ impl World<'_> {
                 extension.unread.is_empty()
                     && !self.makes_refused_clusters(object)
                     // Other faults of a policy are handled at the policy.
-                    && users.into_iter().all(|plan| !plan.blamed.contains_key(&object.key) && !self.asks_for_refused(&plan))
+                    && users.into_iter().all(|plan| !plan.blamed.contains_key(&object.key) && !self.requires_refused_filter(&plan))
             }
             Body::GatewayClass(_)
             | Body::Gateway(_)
@@ -276,11 +276,11 @@ impl World<'_> {
     fn is_enforced(&self, plan: &PolicyPlan) -> bool {
         plan.unenforceable.is_none()
             && !plan.contents().any(|(_, content)| self.refuses(&content))
-            && !self.asks_for_refused(plan)
+            && !self.requires_refused_filter(plan)
     }
 
     /// Checks whether a filter that a policy requires is refused.
-    fn asks_for_refused(&self, plan: &PolicyPlan) -> bool {
+    fn requires_refused_filter(&self, plan: &PolicyPlan) -> bool {
         plan.filters().iter().any(|content| self.refuses(content))
     }
 
@@ -379,7 +379,7 @@ fn goes_back_unread(key: &ObjectKey) -> bool {
 }
 
 /// Checks whether a version has content to serve: an HTTPProxy without routes has none.
-fn says_something(object: &Object) -> bool {
+fn has_content(object: &Object) -> bool {
     !matches!(&object.body, Body::HttpProxy(proxy) if proxy.routes.is_empty())
 }
 

@@ -112,9 +112,9 @@ impl Acl {
     /// Returns shadow rules that report the name of the rule that denies a request, where the response includes it.
     /// These rules enforce nothing.
     fn naming(&self) -> impl Iterator<Item = Rules> {
-        let asked = self.response.as_ref().is_some_and(|response| response.named_by.is_some());
+        let is_named = self.response.as_ref().is_some_and(|response| response.named_by.is_some());
         let mut by_name: BTreeMap<&str, Vec<Principal>> = BTreeMap::new();
-        for entry in self.entries.iter().filter(|entry| asked && !entry.allow) {
+        for entry in self.entries.iter().filter(|entry| is_named && !entry.allow) {
             let others = self.entries.iter().filter(|other| other.allow || other.name != entry.name);
             let narrower = others.filter(|other| entry.covers(other)).map(Entry::principal).collect();
             by_name.entry(&entry.name).or_default().push(and_not(Some(entry.principal()), narrower));
@@ -202,11 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_lets_nobody_in_has_no_policy() {
+    fn a_list_that_allows_no_client_has_no_policy() {
         let rules = |acl: &Acl| rbac(acl).rules.map(|rules| rules.policies.len());
-        let nobody = |entries| Acl { default_allow: Some(false), entries, ..Acl::default() };
-        assert_eq!(rules(&nobody(vec![])), Some(0));
-        assert_eq!(rules(&nobody(vec![entry("10.0.0.0", 8, false)])), Some(0));
+        let deny_all = |entries| Acl { default_allow: Some(false), entries, ..Acl::default() };
+        assert_eq!(rules(&deny_all(vec![])), Some(0));
+        assert_eq!(rules(&deny_all(vec![entry("10.0.0.0", 8, false)])), Some(0));
         assert_eq!(rules(&Acl::default()), Some(1));
     }
 

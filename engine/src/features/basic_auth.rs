@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_are_read_and_hashes_are_never_told() {
+    fn users_are_read_and_hashes_are_never_shown() {
         let good = "alice:{SHA}d95o2uzYI7q7tY7bHI4U1xBug7s=";
         assert!(BasicAuth::read([good, "", "# others"]).is_ok());
         let wrong = [

@@ -160,7 +160,7 @@ pub(crate) fn naming(filters: &[ChainFilter]) -> SetFilterState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::asking::Asking;
+    use crate::features::call_options::CallOptions;
     use crate::features::ext_auth::Spoken;
     use crate::features::remote::{DnsHost, Family};
 
@@ -171,7 +171,7 @@ mod tests {
             name: name.into(),
             owners: vec![],
             remote: Remote::Host(Arc::new(remote)),
-            asking: Asking::default(),
+            call_options: CallOptions::default(),
             spoken: Spoken::Grpc,
             timeout: std::time::Duration::from_secs(1),
             fail_open,

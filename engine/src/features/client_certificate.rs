@@ -28,7 +28,7 @@ pub struct ClientCertificates {
     /// The validation context.
     pub trust: Trust,
     /// The certificate details that backends receive; none where unset.
-    pub told: Option<Told>,
+    pub forwarded_details: Option<ForwardedDetails>,
 }
 
 /// The validation context of client certificates.
@@ -50,7 +50,7 @@ pub struct Trust {
 
 /// The certificate details that backends receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ForwardedDetails {
     /// The subject.
     pub subject: bool,
     /// The certificate.
@@ -102,7 +102,7 @@ impl Trust {
     }
 }
 
-impl Told {
+impl ForwardedDetails {
     /// Writes the forwarded certificate details into a connection manager; the header that clients send themselves is
     /// removed.
     pub(crate) fn apply(self, manager: &mut HttpConnectionManager) {

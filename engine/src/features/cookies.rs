@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_of_a_back_end_come_first_and_leave_the_rest() {
+    fn rules_of_a_backend_come_first_and_leave_the_rest() {
         let rule = |name: &str, path: Option<&str>, secure| CookieRewrite {
             name: name.into(),
             path: path.map(Arc::from),

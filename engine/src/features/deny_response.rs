@@ -83,11 +83,11 @@ impl DenyResponse {
     pub(crate) fn encode(&self) -> LuaPerRoute {
         let headers = self.headers.iter().map(|(name, value)| list([text(name), text(value)].into_iter()));
         let named_by = text(self.named_by.as_deref().unwrap_or_default());
-        let said = list([text(&self.status.to_string()), named_by, list(headers)].into_iter());
+        let response = list([text(&self.status.to_string()), named_by, list(headers)].into_iter());
         let script = DataSource { specifier: Some(Specifier::InlineString(SCRIPT.into())), ..Default::default() };
         LuaPerRoute {
             // One entry only: the order of several entries is not defined.
-            filter_context: Some(Struct { fields: [(NAME.to_owned(), said)].into() }),
+            filter_context: Some(Struct { fields: [(NAME.to_owned(), response)].into() }),
             r#override: Some(Override::SourceCode(script)),
             ..Default::default()
         }

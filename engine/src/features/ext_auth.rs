@@ -18,7 +18,7 @@ use holdfast_graph::ObjectKey;
 use prost::{Message, Name};
 
 use super::Flaw;
-use super::asking::{Asking, HTTP_FAILURES};
+use super::call_options::{CallOptions, HTTP_FAILURES};
 use super::remote::Remote;
 use crate::check;
 use crate::encode;
@@ -51,7 +51,7 @@ pub struct AuthServer {
     /// The service that Envoy calls.
     pub remote: Remote,
     /// Authority and retries.
-    pub asking: Asking,
+    pub call_options: CallOptions,
     /// The protocol.
     pub spoken: Spoken,
     /// Timeout of a check; zero disables it.
@@ -155,7 +155,7 @@ impl AuthServer {
             (!likes.is_empty()).then_some(ListStringMatcher { patterns })
         };
         let services = match &self.spoken {
-            Spoken::Grpc => Services::GrpcService(self.asking.grpc(&self.remote, Some(self.timeout))),
+            Spoken::Grpc => Services::GrpcService(self.call_options.grpc(&self.remote, Some(self.timeout))),
             Spoken::Http(http) => Services::HttpService(HttpService {
                 server_uri: Some(self.remote.http(format!("http://{}", self.remote.authority()), self.timeout)),
                 path_prefix: http.path_prefix.to_string(),
@@ -177,7 +177,7 @@ impl AuthServer {
                     allowed_client_headers_on_success: likes(&http.to_client_on_success),
                     ..Default::default()
                 }),
-                retry_policy: self.asking.again.map(|again| again.encode(HTTP_FAILURES)),
+                retry_policy: self.call_options.again.map(|again| again.encode(HTTP_FAILURES)),
                 ..Default::default()
             }),
         };

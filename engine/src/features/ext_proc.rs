@@ -17,7 +17,7 @@ use envoy_types::pb::envoy::extensions::filters::http::ext_proc::v3::processing_
 use holdfast_graph::ObjectKey;
 
 use super::Flaw;
-use super::asking::Asking;
+use super::call_options::CallOptions;
 use super::remote::Remote;
 use crate::encode::duration;
 
@@ -42,7 +42,7 @@ pub struct ProcessingService {
     /// The service that Envoy calls.
     pub remote: Remote,
     /// Authority and retries.
-    pub asking: Asking,
+    pub call_options: CallOptions,
     /// Timeout of the whole exchange for one request; no limit where unset.
     pub timeout: Option<Duration>,
     /// Whether requests pass when the service does not answer.
@@ -163,9 +163,9 @@ impl ProcessingService {
     pub(crate) fn encode(&self) -> envoy::ExternalProcessor {
         let texts = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let (typed, untyped) = &self.metadata;
-        let told = !typed.is_empty() || !untyped.is_empty();
+        let forwards_metadata = !typed.is_empty() || !untyped.is_empty();
         envoy::ExternalProcessor {
-            grpc_service: Some(self.asking.grpc(&self.remote, self.timeout)),
+            grpc_service: Some(self.call_options.grpc(&self.remote, self.timeout)),
             failure_mode_allow: self.fail_open,
             processing_mode: Some(self.modes.encode()),
             request_attributes: texts(&self.attributes),
@@ -174,7 +174,7 @@ impl ProcessingService {
             stat_prefix: self.stat_prefix.to_string(),
             allow_mode_override: self.others.is_some(),
             allowed_override_modes: self.others.iter().flatten().map(Modes::encode).collect(),
-            metadata_options: told.then(|| envoy::MetadataOptions {
+            metadata_options: forwards_metadata.then(|| envoy::MetadataOptions {
                 forwarding_namespaces: Some(MetadataNamespaces { typed: texts(typed), untyped: texts(untyped) }),
                 ..Default::default()
             }),

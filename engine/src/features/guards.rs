@@ -67,8 +67,8 @@ impl Guards {
     /// Returns whether nothing is set at this level.
     pub fn is_empty(&self) -> bool {
         let Self { ext_auth, jwt, rate_limit, ext_proc, oauth2, off, above: _ } = self;
-        let nobody = ext_auth.is_none() && ext_proc.is_none() && oauth2.is_none();
-        nobody && jwt.is_none() && rate_limit.is_none() && off.is_empty()
+        let no_services = ext_auth.is_none() && ext_proc.is_none() && oauth2.is_none();
+        no_services && jwt.is_none() && rate_limit.is_none() && off.is_empty()
     }
 
     /// Returns the filters that these guards need in the chain.
@@ -83,17 +83,17 @@ impl Guards {
             return guards;
         }
         let own: BTreeSet<Arc<str>> = guards.filters().iter().map(|filter| filter.name().into()).collect();
-        let (mut said, mut above) = (guards.kinds(), Above::default());
+        let (mut kinds, mut above) = (guards.kinds(), Above::default());
         for level in levels {
             for (kind, filter) in level.set() {
                 let name: Arc<str> = filter.name().into();
-                if !said.contains(&kind) {
+                if !kinds.contains(&kind) {
                     above.in_force.insert(name);
                 } else if !own.contains(&name) && !above.in_force.contains(&name) {
                     above.replaced.insert(name);
                 }
             }
-            said.extend(level.kinds());
+            kinds.extend(level.kinds());
         }
         guards.above = above;
         guards

@@ -22,7 +22,7 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::Version;
 use prost::{Message, Name};
 
-use super::asking::Again;
+use super::call_options::Again;
 use super::remote::Remote;
 use crate::encode;
 
@@ -127,11 +127,11 @@ impl JwtFilter {
     /// Returns the services that Envoy calls.
     pub fn remotes(&self) -> Vec<&Remote> {
         let keys = self.providers.values().map(|provider| &provider.keys);
-        let asked = keys.filter_map(|keys| match keys {
+        let remotes = keys.filter_map(|keys| match keys {
             Keys::Remote { remote, .. } => Some(remote),
             Keys::Written(_) => None,
         });
-        asked.collect()
+        remotes.collect()
     }
 
     /// Returns the name of a requirement, derived from its content and that of its providers.
@@ -292,7 +292,7 @@ mod tests {
         let rsa = r#"{"keys":[{"kty":"RSA","n":"sXch","e":"AQAB"}]}"#;
         assert!(check_keys(rsa.as_bytes()).is_ok());
         assert!(check_keys(br#"{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}"#).is_ok());
-        for (wrong, word) in [
+        for (wrong, expected) in [
             ("", "not a JSON Web Key Set"),
             ("[]", "not a JSON Web Key Set"),
             (r#"{"keys":[]}"#, "no keys"),
@@ -301,7 +301,7 @@ mod tests {
             (r#"{"keys":[{"kty":"RSA","n":"s+/=","e":"AQAB"}]}"#, "lacks"),
             (r#"{"keys":[{"kty":"XYZ"}]}"#, "unsupported type"),
         ] {
-            assert!(check_keys(wrong.as_bytes()).is_err_and(|why| why.contains(word)), "{wrong}");
+            assert!(check_keys(wrong.as_bytes()).is_err_and(|why| why.contains(expected)), "{wrong}");
         }
         assert!(check_keys(&vec![b' '; JWKS_BYTES_MAX + 1]).is_err());
     }

@@ -5,10 +5,10 @@
 
 pub mod acl;
 pub mod api_key_auth;
-pub mod asking;
 pub mod basic_auth;
 pub mod body_format;
 pub mod buffer;
+pub mod call_options;
 pub mod chain;
 pub mod client_certificate;
 pub mod compression;

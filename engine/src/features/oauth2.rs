@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told() {
+    fn unusable_fields_are_reported() {
         let fields = |login: Login| login.check().into_iter().map(|flaw| flaw.field).collect::<Vec<_>>();
         let plain = login("s", "idp");
         assert!(fields(plain.clone()).is_empty());

@@ -17,7 +17,7 @@ use envoy_types::pb::google::protobuf::BoolValue;
 use holdfast_graph::ObjectKey;
 
 use super::Flaw;
-use super::asking::Asking;
+use super::call_options::CallOptions;
 use super::remote::Remote;
 use crate::check;
 use crate::encode;
@@ -38,7 +38,7 @@ pub struct RateLimitService {
     /// The service that Envoy calls.
     pub remote: Remote,
     /// Authority and retries.
-    pub asking: Asking,
+    pub call_options: CallOptions,
     /// The domain of the limits, which separates the users of a shared service.
     pub domain: Arc<str>,
     /// Timeout of a call.
@@ -46,7 +46,7 @@ pub struct RateLimitService {
     /// Whether requests pass when the service does not answer.
     pub fail_open: bool,
     /// Whether responses include the remaining quota (`X-RateLimit-*`).
-    pub tell_clients: bool,
+    pub quota_headers: bool,
     /// Whether gRPC calls over the limit get `RESOURCE_EXHAUSTED` instead of `UNAVAILABLE`.
     pub resource_exhausted: bool,
 }
@@ -99,7 +99,7 @@ pub enum Entry {
 impl RateLimitService {
     /// Returns the Envoy configuration.
     pub(crate) fn encode(&self) -> RateLimit {
-        let headers = if self.tell_clients {
+        let headers = if self.quota_headers {
             XRateLimitHeadersRfcVersion::DraftVersion03
         } else {
             XRateLimitHeadersRfcVersion::Off
@@ -111,7 +111,7 @@ impl RateLimitService {
             rate_limited_as_resource_exhausted: self.resource_exhausted,
             enable_x_ratelimit_headers: headers.into(),
             rate_limit_service: Some(RateLimitServiceConfig {
-                grpc_service: Some(self.asking.grpc(&self.remote, Some(self.timeout))),
+                grpc_service: Some(self.call_options.grpc(&self.remote, Some(self.timeout))),
                 transport_api_version: ApiVersion::V3.into(),
             }),
             ..Default::default()

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_to_come_in_must_be_known() {
+    fn a_deny_condition_becomes_a_negated_allow_condition() {
         let action = |deny| {
             let conditions = Conditions::read(deny, ["request.method == 'GET'", "connection.mtls"], &regexes());
             let encoded = conditions.ok().map(|conditions| conditions.encode()).unwrap_or_default();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_limits_and_every_flaw_is_told() {
+    fn limits_apply_and_every_flaw_is_reported() {
         let fields = |texts: &[&str]| {
             let flaws = Conditions::read(false, texts.iter().copied(), &regexes()).err().unwrap_or_default();
             flaws.into_iter().map(|flaw| flaw.field).collect::<Vec<_>>()

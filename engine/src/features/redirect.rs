@@ -72,8 +72,8 @@ impl Redirect {
         let listener_scheme = if listener.https { Scheme::Https } else { Scheme::Http };
         let scheme = self.scheme.unwrap_or(listener_scheme);
         let port = self.port.or(self.scheme.map(Scheme::well_known_port)).unwrap_or(listener.port);
-        let standing = self.host.is_none() && listener.port != listener_scheme.well_known_port();
-        (port != scheme.well_known_port() || standing).then_some(port)
+        let envoy_keeps_port = self.host.is_none() && listener.port != listener_scheme.well_known_port();
+        (port != scheme.well_known_port() || envoy_keeps_port).then_some(port)
     }
 
     /// Returns the Envoy configuration for a route that matches `path` on this listener.

@@ -88,7 +88,7 @@ pub struct SlowStart {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HealthCheck {
     /// The HTTP request of a check; where unset, a TCP connection is enough.
-    pub asked: Option<Asked>,
+    pub request: Option<HttpHealthRequest>,
     /// Interval between two checks.
     pub interval: Duration,
     /// Timeout of a check.
@@ -101,7 +101,7 @@ pub struct HealthCheck {
 
 /// The HTTP request of a health check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Asked {
+pub struct HttpHealthRequest {
     /// The path.
     pub path: Arc<str>,
     /// The host.
@@ -206,8 +206,8 @@ impl SlowStart {
 impl HealthCheck {
     fn encode(&self) -> EnvoyHealthCheck {
         let count = |value: u32| Some(UInt32Value { value });
-        let checker = match &self.asked {
-            Some(asked) => HealthChecker::HttpHealthCheck(asked.encode()),
+        let checker = match &self.request {
+            Some(request) => HealthChecker::HttpHealthCheck(request.encode()),
             None => HealthChecker::TcpHealthCheck(TcpHealthCheck::default()),
         };
         EnvoyHealthCheck {
@@ -221,7 +221,7 @@ impl HealthCheck {
     }
 }
 
-impl Asked {
+impl HttpHealthRequest {
     fn encode(&self) -> HttpHealthCheck {
         let range = |(start, end): &(u16, u16)| Int64Range { start: i64::from(*start), end: i64::from(*end) };
         HttpHealthCheck {
@@ -252,15 +252,15 @@ mod tests {
             UpstreamTls { validation: Some(validation), ..UpstreamTls::default() }
         };
         let connects = HealthCheck {
-            asked: None,
+            request: None,
             interval: Duration::from_secs(10),
             timeout: Duration::from_secs(2),
             unhealthy: 3,
             healthy: 2,
         };
         let health = |host: &str, expected| {
-            let asked = Asked { path: "/".into(), host: host.into(), expected };
-            HealthCheck { asked: Some(asked), ..connects.clone() }
+            let request = HttpHealthRequest { path: "/".into(), host: host.into(), expected };
+            HealthCheck { request: Some(request), ..connects.clone() }
         };
         let all = [
             Upstream { balance: Balance::Random, ..Upstream::default() },

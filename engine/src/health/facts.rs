@@ -6,10 +6,10 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::inputs::Input;
-use super::ledger::Ledger;
 use super::view::{Detected, Gets};
 use crate::fallback::view::{GatewayState, Identity};
 use crate::fault::Class;
+use crate::ledger::Ledger;
 use crate::object::Source;
 use crate::time::Moment;
 
@@ -130,7 +130,7 @@ pub struct Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusing {
     /// Envoy's message.
-    pub words: String,
+    pub message: String,
     /// Whether the Envoy has an earlier version of every resource that it refused. Without one it answers 404, or
     /// refuses connections.
     pub serves: bool,

@@ -77,13 +77,13 @@ pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severi
         );
         add(Severity::Degraded, "NotAnswering", message);
     }
-    for (node, Refusing { words, serves }) in &gateway.refusing {
+    for (node, Refusing { message, serves }) in &gateway.refusing {
         let (severity, has) = match serves {
             true if counts.acknowledged > 0 => (Severity::Degraded, "keeps its previous configuration"),
             true => (Severity::Outage, "keeps its previous configuration"),
             false => (Severity::Outage, "has no previous configuration: its clients get 404 or no connection"),
         };
-        add(severity, "RefusedByOne", format!("Envoy {node} refuses its new configuration, and {has}: {words}"));
+        add(severity, "RefusedByOne", format!("Envoy {node} refuses its new configuration, and {has}: {message}"));
     }
     if let Some(why) = &gateway.provisioning {
         add(Severity::Degraded, "NotProvisioned", why.clone());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::view::{InputProblem, Inputs, Source};
 use crate::time::Moment;
-use crate::watching::{Trouble, Why};
+use crate::watch_problem::{WatchProblem, Why};
 
 /// API groups of which at least one must be installed with all of these kinds; otherwise nothing can be served.
 const NEEDED: [&[&str]; 2] = [
@@ -35,7 +35,7 @@ pub struct Input {
     /// Files that could not be read, as `(file:line:column, message)`.
     pub files: Vec<(Arc<str>, String)>,
     /// Kinds that could not be read.
-    pub kinds: Vec<Trouble>,
+    pub kinds: Vec<WatchProblem>,
     /// Since when each of these problems exists, by the name of the input.
     pub since: BTreeMap<Arc<str>, Moment>,
 }
@@ -104,7 +104,7 @@ pub(super) fn inputs(input: &Input) -> Inputs {
     Inputs { sources: vec![source], problems, not_installed }
 }
 
-fn next_of(kind: &Trouble) -> String {
+fn next_of(kind: &WatchProblem) -> String {
     let name = kind.of.split(' ').next().unwrap_or_default();
     let resource = match name.split_once('/') {
         Some((group, kind)) => format!("{}.{group}", kind.to_lowercase()),

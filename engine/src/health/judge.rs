@@ -7,11 +7,11 @@ use holdfast_graph::ObjectKey;
 
 use super::facts::{Effect, Facts, Found, Outside};
 use super::inputs::inputs;
-use super::ledger::Present;
 use super::view::{Detected, Finding, Health, InputProblem, Place, Served, Severity, Subject};
 use super::{gateways, next};
 use crate::fallback::view::Identity;
 use crate::fault::Class;
+use crate::ledger::Present;
 use crate::time::Moment;
 
 /// The reason of an effect on clients that no finding explains.
@@ -129,8 +129,8 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, cases: &[Case]
     if here.is_empty() && others.is_empty() {
         // A rule without backends has a warning only.
         let own = of.get(&own).into_iter().flatten().copied();
-        let says_so = |found: &Found| !found.message.is_empty() && effect.message.contains(&found.message);
-        here = own.filter(|index| found(index).is_some_and(says_so)).collect();
+        let is_mentioned = |found: &Found| !found.message.is_empty() && effect.message.contains(&found.message);
+        here = own.filter(|index| found(index).is_some_and(is_mentioned)).collect();
     }
     here.extend(others);
     here.sort_unstable();
@@ -170,14 +170,6 @@ fn unexplained(effect: &Effect) -> Found {
 pub(crate) fn unit(field: &str) -> &str {
     let below = field.strip_prefix("spec.").unwrap_or(field);
     below.split('.').next().unwrap_or_default()
-}
-
-/// Returns a message without the field that it begins with.
-pub(crate) fn without_field<'a>(message: &'a str, field: &str) -> &'a str {
-    if field.is_empty() {
-        return message;
-    }
-    message.strip_prefix(field).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message)
 }
 
 /// Groups cases with the same cause, by severity.

@@ -10,14 +10,12 @@ pub mod filter;
 mod gateways;
 pub mod inputs;
 pub mod judge;
-pub mod ledger;
 mod next;
 pub mod view;
 
 pub use facts::{Facts, Outside};
 pub use inputs::Input;
 pub use judge::judge;
-pub use ledger::Ledger;
 pub use view::{Finding, Health, Severity, Summary, Verdict};
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::fallback::view::{EnvoyCounts, GatewayState, Identity, ServedState};
 use crate::fault::Class;
 use crate::object::Source;
 use crate::time::Moment;
-use crate::watching::{Trouble, Why};
+use crate::watch_problem::{WatchProblem, Why};
 
 /// 2026-11-20T10:00:00Z
 const TEN: i64 = 1_795_168_800;
@@ -170,7 +170,7 @@ fn each_situation_alone_is_not_healthy() {
     let refusing = |acknowledged, serves| {
         with(move |facts| {
             facts.gateways[0].state.envoys = envoys(acknowledged, 1, 0);
-            let refusing = Refusing { words: "address already in use".into(), serves };
+            let refusing = Refusing { message: "address already in use".into(), serves };
             facts.gateways[0].refusing.insert("one".into(), refusing);
         })
     };
@@ -212,28 +212,28 @@ fn each_situation_alone_is_not_healthy() {
 
 #[test]
 fn kinds_that_nothing_needs_may_be_absent_and_those_without_which_nothing_is_served_may_not() {
-    let trouble = |of: &str, why| Trouble { of: of.into(), why, message: "it is so".into() };
-    let kinds = |kinds: Vec<Trouble>| {
+    let problem = |of: &str, why| WatchProblem { of: of.into(), why, message: "it is so".into() };
+    let kinds = |kinds: Vec<WatchProblem>| {
         let mut facts = facts();
         facts.outside.input.kubernetes = true;
         facts.outside.input.kinds = kinds;
         let health = judge(&facts);
         (counts(&health).1[3], health.inputs.not_installed.len())
     };
-    let absent = |names: &[&str]| names.iter().map(|name| trouble(name, Why::NotServed)).collect::<Vec<_>>();
+    let absent = |names: &[&str]| names.iter().map(|name| problem(name, Why::NotServed)).collect::<Vec<_>>();
     let gateways = ["gateway.networking.k8s.io/GatewayClass", "gateway.networking.k8s.io/Gateway"];
     let proxies = ["projectcontour.io/HTTPProxy", "gateway.kgateway.dev/TrafficPolicy"];
     assert_eq!(kinds(absent(&proxies)), (0, 2));
     assert_eq!(kinds(absent(&gateways)), (0, 2), "HTTPProxies alone");
     assert_eq!(kinds(absent(&[gateways.as_slice(), &proxies].concat())), (1, 0), "one cause is one problem");
     for why in [Why::Unlisted, Why::Failing, Why::Doubted, Why::Denied, Why::Removed, Why::TooMany] {
-        assert_eq!(kinds(vec![trouble(gateways[1], why)]), (1, 0), "{why:?}");
+        assert_eq!(kinds(vec![problem(gateways[1], why)]), (1, 0), "{why:?}");
     }
     for why in [Why::Unlisted, Why::Failing] {
         let lost = with(|facts| {
             facts.outside.input.kubernetes = true;
             facts.outside.input.failing = Some("refused".into());
-            facts.outside.input.kinds = gateways.iter().map(|kind| trouble(kind, why)).collect();
+            facts.outside.input.kinds = gateways.iter().map(|kind| problem(kind, why)).collect();
         });
         assert_eq!(lost, (Verdict::Degraded, [0, 0, 0, 1]), "the API server is the one problem: {why:?}");
     }
@@ -325,7 +325,7 @@ fn what_clients_get_of_a_last_valid_version_names_its_field_once_and_its_generat
 #[test]
 fn faults_are_dated_by_the_ledger_where_that_knows_more() {
     let mut facts = broken_shop();
-    let mut ledger = Ledger::default();
+    let mut ledger = crate::ledger::Ledger::default();
     ledger.observe(judge::present(&facts), Moment(TEN - 3600));
     facts.outside.ledger = Arc::new(ledger);
     facts.found.iter_mut().for_each(|found| found.since = None);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_not_waited_for_and_another_content_begins_from_the_start() {
+    fn a_removed_envoy_is_not_awaited_and_new_content_starts_over() {
         let slot: Slot = (ResourceType::Listener, "http/80".into());
         let [one, two] = [b"1", b"2"].map(|content| Version::of(content));
         let mut unavailable = Unavailable::default();

@@ -115,17 +115,20 @@ fn a_claim_that_is_not_right_is_named() {
     ] {
         let mut claims = with(claim, value.clone());
         claims.as_object_mut().unwrap().remove("kubernetes.io");
-        let told = proof(&issuer.token(&claims), &issuer.keys(), &rules(), NOW);
-        assert!(matches!(told, Err(Unproven::Claim { claim: told, .. }) if told == claim), "{claim} {value}: {told:?}");
+        let result = proof(&issuer.token(&claims), &issuer.keys(), &rules(), NOW);
+        assert!(
+            matches!(result, Err(Unproven::Claim { claim: named, .. }) if named == claim),
+            "{claim} {value}: {result:?}"
+        );
     }
     let elsewhere = with("kubernetes.io", json!({ "namespace": "b", "serviceaccount": { "name": "public-holdfast" } }));
-    let told = proof(&issuer.token(&elsewhere), &issuer.keys(), &rules(), NOW);
-    assert!(matches!(told, Err(Unproven::Claim { claim: "kubernetes.io", .. })));
+    let result = proof(&issuer.token(&elsewhere), &issuer.keys(), &rules(), NOW);
+    assert!(matches!(result, Err(Unproven::Claim { claim: "kubernetes.io", .. })));
     for gone in ["iss", "aud", "exp", "iat", "sub"] {
         let mut claims = claims();
         claims.as_object_mut().unwrap().remove(gone);
-        let told = proof(&issuer.token(&claims), &issuer.keys(), &rules(), NOW);
-        assert_eq!(told, Err(Unproven::Unreadable("token")), "{gone}");
+        let result = proof(&issuer.token(&claims), &issuer.keys(), &rules(), NOW);
+        assert_eq!(result, Err(Unproven::Unreadable("token")), "{gone}");
     }
     assert!(proof(&issuer.token(&with("exp", json!(-1))), &issuer.keys(), &rules(), NOW).is_err());
 }
@@ -135,10 +138,10 @@ fn what_is_not_signed_by_a_key_that_is_known_proves_nothing() {
     let (issuer, other) = (Issuer::p256(), Issuer::p256());
     let keys = issuer.keys();
     let good = issuer.token(&claims());
-    let told = |token: &str| proof(token, &keys, &rules(), NOW);
-    assert!(told(&good).is_ok());
-    assert_eq!(told(&other.token(&claims())), Err(Unproven::NotSigned));
-    let header = |header: Value| told(&issuer.sign(&header, &claims()));
+    let verify = |token: &str| proof(token, &keys, &rules(), NOW);
+    assert!(verify(&good).is_ok());
+    assert_eq!(verify(&other.token(&claims())), Err(Unproven::NotSigned));
+    let header = |header: Value| verify(&issuer.sign(&header, &claims()));
     assert_eq!(header(json!({ "alg": "ES256", "kid": "two" })), Err(Unproven::NotSigned));
     assert_eq!(header(json!({ "alg": "ES256", "crit": ["exp"] })), Err(Unproven::NotSigned));
     assert_eq!(header(json!({ "alg": "ES384" })), Err(Unproven::NotSigned));
@@ -149,20 +152,20 @@ fn what_is_not_signed_by_a_key_that_is_known_proves_nothing() {
     // A change of any part of the token invalidates the signature.
     let parts: Vec<&str> = good.split('.').collect();
     let other_claims = encode(with("sub", json!("system:serviceaccount:infra:other-holdfast")).to_string());
-    assert_eq!(told(&format!("{}.{other_claims}.{}", parts[0], parts[2])), Err(Unproven::NotSigned));
+    assert_eq!(verify(&format!("{}.{other_claims}.{}", parts[0], parts[2])), Err(Unproven::NotSigned));
     for at in 0..64 {
         let mut signature = URL_SAFE_NO_PAD.decode(parts[2]).unwrap();
         signature[at] ^= 1;
-        assert_eq!(told(&format!("{}.{}.{}", parts[0], parts[1], encode(signature))), Err(Unproven::NotSigned));
+        assert_eq!(verify(&format!("{}.{}.{}", parts[0], parts[1], encode(signature))), Err(Unproven::NotSigned));
     }
     for signature in ["", "AA", &encode([0; 64]), &encode([0; 65])] {
-        assert_eq!(told(&format!("{}.{}.{signature}", parts[0], parts[1])), Err(Unproven::NotSigned));
+        assert_eq!(verify(&format!("{}.{}.{signature}", parts[0], parts[1])), Err(Unproven::NotSigned));
     }
     assert_eq!(proof(&good, &Keys::default(), &rules(), NOW), Err(Unproven::NotSigned));
 }
 
 #[test]
-fn what_is_no_token_is_told_so() {
+fn malformed_tokens_are_unreadable() {
     let issuer = Issuer::p256();
     let long = format!("{}.a.b", "a".repeat(TOKEN_BYTES_MAX));
     for text in ["", ".", "..", "a.b.c", "a.b.c.d", "\u{e4}.b.c", &long] {

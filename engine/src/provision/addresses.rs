@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    fn told(service: &Value) -> Vec<String> {
+    fn addresses_of(service: &Value) -> Vec<String> {
         of_service(service).into_iter().map(|address| format!("{} {}", address.kind, address.value)).collect()
     }
 
@@ -62,13 +62,13 @@ mod tests {
             "spec": { "type": "LoadBalancer", "clusterIPs": ["10.96.0.1"] },
             "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.1" }, { "hostname": "lb.example.com" }] } },
         });
-        assert_eq!(told(&balanced), ["IPAddress 192.0.2.1", "Hostname lb.example.com"]);
+        assert_eq!(addresses_of(&balanced), ["IPAddress 192.0.2.1", "Hostname lb.example.com"]);
         let pending = json!({ "spec": { "type": "LoadBalancer", "clusterIPs": ["10.96.0.1"] }, "status": {} });
-        assert_eq!(told(&pending), Vec::<String>::new());
+        assert_eq!(addresses_of(&pending), Vec::<String>::new());
         let inside = json!({ "spec": { "type": "ClusterIP", "clusterIPs": ["10.96.0.1", "fd00::1"] } });
-        assert_eq!(told(&inside), ["IPAddress 10.96.0.1", "IPAddress fd00::1"]);
+        assert_eq!(addresses_of(&inside), ["IPAddress 10.96.0.1", "IPAddress fd00::1"]);
         let outside =
             json!({ "spec": { "type": "NodePort", "clusterIPs": ["10.96.0.1"], "externalIPs": ["192.0.2.9"] } });
-        assert_eq!(told(&outside), ["IPAddress 192.0.2.9"]);
+        assert_eq!(addresses_of(&outside), ["IPAddress 192.0.2.9"]);
     }
 }

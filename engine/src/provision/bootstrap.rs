@@ -59,9 +59,9 @@ fn put(all: &mut Value, at: &str, name: &str, value: Value) {
     reason = "a share of a quantity, which is no less than 0"
 )]
 fn heap_bytes(parameters: &Parameters) -> Option<u64> {
-    let said =
+    let memory =
         parameters.resources.as_ref().map(|resources| resources.limits.as_ref().and_then(|all| all.get("memory")));
-    let limit = match said {
+    let limit = match memory {
         None => MEMORY_LIMIT,
         Some(limit) => &limit?.0,
     };

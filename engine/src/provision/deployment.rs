@@ -110,7 +110,8 @@ fn envoy(operator: &Operator, parameters: &Parameters, drain: u32) -> Value {
     }
     // Ports of listeners are not declared here: the declaration is optional, and each new port would restart the Pods.
     let ready = json!({ "name": "ready", "containerPort": READY_PORT, "protocol": "TCP" });
-    let said = || json!({ "requests": { "cpu": "100m", "memory": "128Mi" }, "limits": { "memory": MEMORY_LIMIT } });
+    let default_resources =
+        || json!({ "requests": { "cpu": "100m", "memory": "128Mi" }, "limits": { "memory": MEMORY_LIMIT } });
     let mut container = json!({
         "name": "envoy",
         "image": parameters.image.as_ref().unwrap_or(&operator.image),
@@ -124,7 +125,7 @@ fn envoy(operator: &Operator, parameters: &Parameters, drain: u32) -> Value {
             "periodSeconds": 5,
             "failureThreshold": 2,
         },
-        "resources": parameters.resources.as_ref().map_or_else(said, |resources| json!(resources)),
+        "resources": parameters.resources.as_ref().map_or_else(default_resources, |resources| json!(resources)),
         "securityContext": security(),
         "volumeMounts": [
             { "name": "bootstrap", "mountPath": BOOTSTRAP_FOLDER, "readOnly": true },

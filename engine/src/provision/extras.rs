@@ -29,10 +29,10 @@ pub(super) fn config_map(plane: &DataPlane, operator: &Operator, bootstrap: &Val
 }
 
 pub(super) fn budget(plane: &DataPlane, parameters: &Parameters) -> Option<Value> {
-    let said = parameters.pod_disruption_budget.as_ref()?;
+    let written = parameters.pod_disruption_budget.as_ref()?;
     let mut spec = json!({ "selector": { "matchLabels": selector(plane) } });
-    put(&mut spec, "minAvailable", said.min_available.as_ref());
-    put(&mut spec, "maxUnavailable", said.max_unavailable.as_ref());
+    put(&mut spec, "minAvailable", written.min_available.as_ref());
+    put(&mut spec, "maxUnavailable", written.max_unavailable.as_ref());
     Some(with(object(plane, "policy/v1", "PodDisruptionBudget"), [("spec", spec)]))
 }
 

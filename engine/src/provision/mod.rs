@@ -74,7 +74,7 @@ pub struct Provisioned {
     /// Addresses for clients.
     pub addresses: Vec<addresses::Address>,
     /// Reason why the data plane differs from the desired state.
-    pub trouble: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// Settings that all data planes share.
@@ -192,8 +192,8 @@ fn with(mut object: Map<String, Value>, fields: impl IntoIterator<Item = (&'stat
 }
 
 /// Adds a field if it has a value.
-fn put<T: serde::Serialize>(fields: &mut Value, name: &str, said: Option<T>) {
-    if let (Some(fields), Some(said)) = (fields.as_object_mut(), said) {
-        fields.insert(name.to_owned(), json!(said));
+fn put<T: serde::Serialize>(fields: &mut Value, name: &str, value: Option<T>) {
+    if let (Some(fields), Some(value)) = (fields.as_object_mut(), value) {
+        fields.insert(name.to_owned(), json!(value));
     }
 }

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_be_are_told_apart() {
+    fn unusable_names_stay_distinct() {
         let long = |last: char| format!("{}{last}", "a".repeat(60));
         assert_ne!(named(&long('a')), named(&long('b')));
         assert_ne!(named("a.b"), named("a-b"));

@@ -202,8 +202,8 @@ pub fn read(text: &str) -> Result<Value, Flaw> {
         return Err(Flaw::new("", format!("more than {TEXT_BYTES_MAX} bytes")));
     }
     let value: Value = serde_saphyr::from_str(text).map_err(|error| {
-        let said = error.to_string();
-        Flaw::new("", format!("not valid YAML: {}", said.lines().next().unwrap_or_default()))
+        let message = error.to_string();
+        Flaw::new("", format!("not valid YAML: {}", message.lines().next().unwrap_or_default()))
     })?;
     let value = if value.is_null() { Value::Object(Default::default()) } else { value };
     typed(&value)?;
@@ -225,11 +225,11 @@ pub fn together(class: Option<&Value>, gateway: Option<&Value>) -> Result<Parame
 fn merge(under: &mut Value, over: &Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
-            for (name, said) in over {
-                if said.is_null() {
+            for (name, value) in over {
+                if value.is_null() {
                     under.remove(name);
                 } else {
-                    merge(under.entry(name.clone()).or_insert(Value::Null), said);
+                    merge(under.entry(name.clone()).or_insert(Value::Null), value);
                 }
             }
         }
@@ -287,8 +287,8 @@ fn check(parameters: &Parameters) -> Result<(), Flaw> {
     if drain_seconds.is_some_and(|seconds| seconds > DRAIN_SECONDS_MAX) {
         return Err(Flaw::new("drainSeconds", format!("must be at most {DRAIN_SECONDS_MAX}")));
     }
-    for (field, said) in resources.iter().flat_map(|all| [("requests", &all.requests), ("limits", &all.limits)]) {
-        for (name, quantity) in said.iter().flatten() {
+    for (field, quantities) in resources.iter().flat_map(|all| [("requests", &all.requests), ("limits", &all.limits)]) {
+        for (name, quantity) in quantities.iter().flatten() {
             if quantity::read(&quantity.0).is_none() {
                 return Err(Flaw::new(format!("resources.{field}.{name}"), "must be a quantity, such as 500m or 1Gi"));
             }
@@ -335,14 +335,14 @@ fn is_range(text: &str) -> bool {
 fn check_labels(field: &str, labels: &BTreeMap<String, String>) -> Result<(), Flaw> {
     let graphic = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     let ends = |text: &str| text.starts_with(char::is_alphanumeric) && text.ends_with(char::is_alphanumeric);
-    let is_word = |text: &str| text.len() <= 63 && graphic(text) && ends(text);
+    let is_label_part = |text: &str| text.len() <= 63 && graphic(text) && ends(text);
     for (name, value) in labels {
-        let word = match name.split_once('/') {
-            Some((prefix, word)) if !prefix.is_empty() && prefix.len() <= 253 && graphic(prefix) => word,
+        let part = match name.split_once('/') {
+            Some((prefix, part)) if !prefix.is_empty() && prefix.len() <= 253 && graphic(prefix) => part,
             Some(_) => "",
             None => name,
         };
-        if !is_word(word) || !(value.is_empty() || is_word(value)) {
+        if !is_label_part(part) || !(value.is_empty() || is_label_part(value)) {
             let shown: String = name.chars().take(64).collect();
             return Err(Flaw::new(
                 field,
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_with_its_field() {
+    fn an_unusable_parameter_is_reported_with_its_field() {
         for (text, field) in [
             ("replicas: two", "replicas"),
             ("replicas: 1001", "replicas"),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_may_say_may_be_wrong_together() {
+    fn parameters_that_are_valid_alone_may_be_invalid_together() {
         let class = read("podDisruptionBudget: {minAvailable: 1}").unwrap();
         let own = read("podDisruptionBudget: {maxUnavailable: 50%}").unwrap();
         assert_eq!(together(Some(&class), Some(&own)).unwrap_err().field, "podDisruptionBudget");

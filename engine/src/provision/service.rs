@@ -6,8 +6,8 @@ use super::parameters::{Parameters, ServiceType};
 use super::{DataPlane, metadata, put, selector, with};
 
 pub(super) fn service(plane: &DataPlane, parameters: &Parameters) -> Value {
-    let said = &parameters.service;
-    let kind = said.kind.unwrap_or_default();
+    let written = &parameters.service;
+    let kind = written.kind.unwrap_or_default();
     let ports = plane.ports.iter().map(|port| {
         let protocol = if port.tls { "https" } else { "http" };
         json!({
@@ -24,12 +24,12 @@ pub(super) fn service(plane: &DataPlane, parameters: &Parameters) -> Value {
         "ports": ports.collect::<Vec<_>>(),
     });
     if kind != ServiceType::ClusterIP {
-        put(&mut spec, "externalTrafficPolicy", said.external_traffic_policy);
+        put(&mut spec, "externalTrafficPolicy", written.external_traffic_policy);
     }
     if kind == ServiceType::LoadBalancer {
-        put(&mut spec, "loadBalancerClass", said.load_balancer_class.as_ref());
-        let ranges = Some(&said.load_balancer_source_ranges).filter(|ranges| !ranges.is_empty());
+        put(&mut spec, "loadBalancerClass", written.load_balancer_class.as_ref());
+        let ranges = Some(&written.load_balancer_source_ranges).filter(|ranges| !ranges.is_empty());
         put(&mut spec, "loadBalancerSourceRanges", ranges);
     }
-    with(metadata(plane, "v1", "Service", &said.labels, &said.annotations), [("spec", spec)])
+    with(metadata(plane, "v1", "Service", &written.labels, &written.annotations), [("spec", spec)])
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::order::Standing;
+use super::order::RouteOrigin;
 use super::path::{self, Path};
 use crate::apis::contour::condition::{HeaderCondition, MatchCondition, QueryCondition};
 use crate::check;
@@ -137,35 +137,35 @@ impl Inherited {
     }
 
     /// Narrows the conditions of a route that cannot be used, and returns the rank of the placeholder.
-    pub(crate) fn salvaged(&self, conditions: &[MatchCondition], regexes: &Regexes) -> (Conditions, Standing) {
+    pub(crate) fn salvaged(&self, conditions: &[MatchCondition], regexes: &Regexes) -> (Conditions, RouteOrigin) {
         let narrow = self.narrowed(conditions);
-        let known = if narrow.prefix.is_empty() { Standing::Last } else { Standing::Placeholder };
-        let (path, mut standing) = match self.path(conditions, regexes) {
+        let known = if narrow.prefix.is_empty() { RouteOrigin::Last } else { RouteOrigin::Placeholder };
+        let (path, mut origin) = match self.path(conditions, regexes) {
             Ok(path @ Path::Prefix(_)) => (path, known),
-            Ok(path) => (path, Standing::Placeholder),
+            Ok(path) => (path, RouteOrigin::Placeholder),
             Err(_) => self
                 .left_of_regex(conditions, regexes)
                 .unwrap_or_else(|| (Path::Prefix(path::or_root(&narrow.prefix)), known)),
         };
         let (headers, query) = (left::headers(&narrow.headers, regexes), left::query(&narrow.query, regexes));
         // The path is unknown, but not the other conditions: the placeholder comes before broader routes.
-        if standing == Standing::Last && !(headers.is_empty() && query.is_empty()) {
-            standing = Standing::Placeholder;
+        if origin == RouteOrigin::Last && !(headers.is_empty() && query.is_empty()) {
+            origin = RouteOrigin::Placeholder;
         }
-        (Conditions { path, headers, query }, standing)
+        (Conditions { path, headers, query }, origin)
     }
 
     /// Narrows a path regex: returns its literal prefix, or the part of it that can be parsed.
-    fn left_of_regex(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Option<(Path, Standing)> {
+    fn left_of_regex(&self, conditions: &[MatchCondition], regexes: &Regexes) -> Option<(Path, RouteOrigin)> {
         let pattern = conditions.iter().find_map(|condition| some(condition.regex.as_ref()))?;
         let literal = check::re2::literal_prefix(pattern);
         if literal.len() > 1 && check::path::matched(&literal).is_ok() {
             let path = path::or_root(&path::join(&self.prefix, &literal));
-            return Some((Path::Prefix(path), Standing::Placeholder));
+            return Some((Path::Prefix(path), RouteOrigin::Placeholder));
         }
-        regexes.beginning(pattern).filter(|read| read.told > 1)?;
+        regexes.beginning(pattern).filter(|read| read.min_chars > 1)?;
         let read = regexes.beginning(&path::join_regex(&self.prefix, pattern))?;
-        Some((Path::Regex(format!("{}.*", read.pattern).into()), Standing::Beginning(read.told)))
+        Some((Path::Regex(format!("{}.*", read.pattern).into()), RouteOrigin::Beginning(read.min_chars)))
     }
 }
 
@@ -361,14 +361,14 @@ impl QueryCondition {
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.fmt(f)?;
-        self.headers.iter().try_for_each(|header| write!(f, ", header {}", Told(header)))?;
-        self.query.iter().try_for_each(|parameter| write!(f, ", query parameter {}", Told(parameter)))
+        self.headers.iter().try_for_each(|header| write!(f, ", header {}", MatchDisplay(header)))?;
+        self.query.iter().try_for_each(|parameter| write!(f, ", query parameter {}", MatchDisplay(parameter)))
     }
 }
 
-struct Told<'a>(&'a NamedMatch);
+struct MatchDisplay<'a>(&'a NamedMatch);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for MatchDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NamedMatch { name, value, inverted, missing_is_empty } = self.0;
         let not = if *inverted { "not" } else { "" };

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::finding::Finding;
-use super::order::Standing;
+use super::order::RouteOrigin;
 use super::tree::{Leaf, What};
 use crate::fault::Class;
 
@@ -18,20 +18,20 @@ pub(crate) fn judge(leaves: Vec<Leaf>, is_claimed: impl Fn(&Leaf) -> bool) -> (V
     let mut findings = Vec::new();
     let mut first = HashMap::new();
     // Written conditions come first; placeholders of broken routes use the remaining conditions.
-    let standing = |leaf: &Leaf| match (leaf.standing == Standing::Written, is_claimed(leaf)) {
+    let rank = |leaf: &Leaf| match (leaf.origin == RouteOrigin::Written, is_claimed(leaf)) {
         (true, true) => 0,
         (true, false) => 1,
         (false, _) => 2,
     };
-    let standings: Vec<u8> = leaves.iter().map(standing).collect();
+    let ranks: Vec<u8> = leaves.iter().map(rank).collect();
     for wanted in 0..=2 {
-        for (index, leaf) in leaves.iter().enumerate().filter(|(index, _)| standings.get(*index) == Some(&wanted)) {
+        for (index, leaf) in leaves.iter().enumerate().filter(|(index, _)| ranks.get(*index) == Some(&wanted)) {
             first.entry(&leaf.conditions).or_insert(index);
         }
     }
     let kept: Vec<bool> =
         leaves.iter().enumerate().map(|(index, leaf)| first.get(&leaf.conditions) == Some(&index)).collect();
-    for (leaf, _) in leaves.iter().zip(&kept).filter(|(leaf, kept)| !**kept && leaf.standing == Standing::Written) {
+    for (leaf, _) in leaves.iter().zip(&kept).filter(|(leaf, kept)| !**kept && leaf.origin == RouteOrigin::Written) {
         let What::Route { index, .. } = leaf.what else { continue };
         let message = format!("duplicate match conditions defined on route matching {}", leaf.conditions);
         let field = format!("spec.routes[{index}]");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::conditions::Conditions;
-use super::order::Standing;
+use super::order::RouteOrigin;
 use super::path::Path;
 use super::tree::Leaf;
 use crate::apis::contour::policy::ReplacePrefix;
@@ -78,7 +78,7 @@ pub(crate) struct Served<'a> {
     /// Conditions of the route.
     pub(crate) conditions: Conditions,
     /// Rank among routes with the same path.
-    pub(crate) standing: Standing,
+    pub(crate) origin: RouteOrigin,
     /// Replacement of the matched prefix.
     pub(crate) replacement: Option<Arc<str>>,
 }
@@ -96,7 +96,7 @@ pub(crate) fn expand<'a>(leaves: &'a [Leaf], replacements: &[Option<Arc<str>>]) 
             leaf,
             index,
             conditions: leaf.conditions.clone(),
-            standing: leaf.standing,
+            origin: leaf.origin,
             replacement,
         };
         let (Some(replacement), Path::Prefix(prefix)) = (replacement, &leaf.conditions.path) else {
@@ -122,8 +122,8 @@ pub(crate) fn expand<'a>(leaves: &'a [Leaf], replacements: &[Option<Arc<str>>]) 
         };
         served.push(plain(Some(own)));
         if !written.contains(&implicit) {
-            let standing = Standing::Implicit;
-            served.push(Served { leaf, index, conditions: implicit, standing, replacement: Some(theirs) });
+            let origin = RouteOrigin::Implicit;
+            served.push(Served { leaf, index, conditions: implicit, origin, replacement: Some(theirs) });
         }
     }
     served

@@ -19,33 +19,33 @@ pub(crate) fn status<'a>(
     fallback: Option<&Condition>,
     generation: i64,
 ) -> Value {
-    let told = Told::of(findings);
-    let orphaned = told.errors.iter().any(|error| error.kind == "Orphaned");
-    let (current, description) = match (told.errors.is_empty(), orphaned) {
+    let summary = FindingsByLevel::of(findings);
+    let orphaned = summary.errors.iter().any(|error| error.kind == "Orphaned");
+    let (current, description) = match (summary.errors.is_empty(), orphaned) {
         (true, _) => ("valid", "Valid HTTPProxy"),
         (false, true) => ("orphaned", ORPHANED),
         (false, false) => ("invalid", ERRORS),
     };
-    let condition = told.condition("Valid HTTPProxy", generation);
+    let condition = summary.condition("Valid HTTPProxy", generation);
     let conditions: Vec<Value> = std::iter::once(condition).chain(fallback.map(|condition| json!(condition))).collect();
     json!({ "conditions": conditions, "currentStatus": current, "description": description })
 }
 
 /// Returns the status of an ExtensionService with these findings.
 pub(crate) fn of_extension<'a>(findings: impl Iterator<Item = &'a Finding>, generation: i64) -> Value {
-    json!({ "conditions": [Told::of(findings).condition("Valid ExtensionService", generation)] })
+    json!({ "conditions": [FindingsByLevel::of(findings).condition("Valid ExtensionService", generation)] })
 }
 
 /// Message of `Valid` if there are errors.
 const ERRORS: &str = "At least one error present, see Errors for details";
 
 /// Findings by level.
-struct Told {
+struct FindingsByLevel {
     errors: BTreeSet<SubCondition>,
     warnings: BTreeSet<SubCondition>,
 }
 
-impl Told {
+impl FindingsByLevel {
     fn of<'a>(findings: impl Iterator<Item = &'a Finding>) -> Self {
         let (mut errors, mut warnings) = (BTreeSet::new(), BTreeSet::new());
         for finding in findings {

@@ -8,7 +8,7 @@ use holdfast_graph::ObjectKey;
 use super::budgets::Budgets;
 use super::conditions::{Conditions, Inherited};
 use super::finding::{Finding, NOT_READABLE};
-use super::order::Standing;
+use super::order::RouteOrigin;
 use crate::apis::contour::GROUP;
 use crate::apis::contour::condition::MatchCondition;
 use crate::apis::contour::http_proxy::{Entry, HttpProxy};
@@ -53,7 +53,7 @@ pub(crate) struct Leaf {
     /// Conditions of the route.
     pub(crate) conditions: Conditions,
     /// Origin of the conditions: written or placeholder.
-    pub(crate) standing: Standing,
+    pub(crate) origin: RouteOrigin,
     /// The including HTTPProxies, the root first.
     pub(crate) ancestors: Arc<[ObjectKey]>,
     /// Number of earlier occurrences of the HTTPProxy in the tree.
@@ -114,10 +114,10 @@ impl Walk<'_> {
         self.chain.pop();
         let ancestors: Arc<[ObjectKey]> = self.chain.as_slice().into();
         for (index, entry) in proxy.routes.iter().enumerate() {
-            let (conditions, standing, broken) = self.route(key, index, entry, inherited, &regexes);
+            let (conditions, origin, broken) = self.route(key, index, entry, inherited, &regexes);
             let what = What::Route { index, broken };
             let (owner, ancestors) = (key.clone(), ancestors.clone());
-            self.push(Leaf { owner, what, conditions, standing, ancestors, instance });
+            self.push(Leaf { owner, what, conditions, origin, ancestors, instance });
         }
     }
 
@@ -137,14 +137,14 @@ impl Walk<'_> {
         entry: &Entry<crate::apis::contour::route::Route>,
         inherited: &Inherited,
         regexes: &Regexes,
-    ) -> (Conditions, Standing, Option<Arc<str>>) {
+    ) -> (Conditions, RouteOrigin, Option<Arc<str>>) {
         let (written, why) = match entry {
             Entry::Decoded(route) => (route.conditions.as_deref().unwrap_or_default(), None),
             Entry::Broken { conditions, why, .. } => (conditions.as_slice(), Some(why.clone())),
         };
         let read = inherited.route(written, regexes);
         let (unusable, why) = match (read, why) {
-            (Ok(conditions), None) => return (conditions, Standing::Written, None),
+            (Ok(conditions), None) => return (conditions, RouteOrigin::Written, None),
             (_, Some(why)) => {
                 let found = Finding::error(key, format!("spec.routes[{index}]"), "RouteError", NOT_READABLE, &*why);
                 self.tree.findings.push(found);
@@ -160,8 +160,8 @@ impl Walk<'_> {
             let found = Finding::error(key, field, "RouteError", unusable.reason, unusable.message);
             self.tree.findings.push(found);
         }
-        let (conditions, standing) = inherited.salvaged(written, regexes);
-        (conditions, standing, Some(why))
+        let (conditions, origin) = inherited.salvaged(written, regexes);
+        (conditions, origin, Some(why))
     }
 
     fn include(
@@ -270,10 +270,10 @@ impl Walk<'_> {
         class: Class,
         (instance, regexes): (usize, &Regexes),
     ) {
-        let (conditions, standing) = below.salvaged(&[], regexes);
+        let (conditions, origin) = below.salvaged(&[], regexes);
         let ancestors = self.chain.split_last().map(|(_, above)| above.into()).unwrap_or_default();
         let what = What::Include { index, message, class };
-        self.push(Leaf { owner: key.clone(), what, conditions, standing, ancestors, instance });
+        self.push(Leaf { owner: key.clone(), what, conditions, origin, ancestors, instance });
     }
 }
 

@@ -48,12 +48,12 @@ impl Engine {
     /// Returns the addresses in the status of a Gateway.
     pub(super) fn addresses(&self, key: &ObjectKey, plan: &GatewayPlan) -> Vec<Address> {
         if self.settings().provision {
-            return self.provisioned.get(key).map(|standing| standing.addresses.clone()).unwrap_or_default();
+            return self.provisioned.get(key).map(|provisioned| provisioned.addresses.clone()).unwrap_or_default();
         }
         // An unspecified address (`0.0.0.0`) is not an address for clients.
         let bound = (!plan.address.is_unspecified()).then(|| Address::of(&plan.address.to_string()));
-        let told = self.settings().addresses.iter().map(|address| Address::of(address));
-        if self.settings().addresses.is_empty() { bound.into_iter().collect() } else { told.collect() }
+        let configured = self.settings().addresses.iter().map(|address| Address::of(address));
+        if self.settings().addresses.is_empty() { bound.into_iter().collect() } else { configured.collect() }
     }
 
     /// Checks whether an Envoy of a Gateway is connected.
@@ -66,18 +66,20 @@ impl Engine {
         if !self.settings().provision || programmed.reason == "Invalid" || self.objects().get(key).is_none() {
             return programmed;
         }
-        let standing = self.provisioned.get(key);
-        if let Some(trouble) = standing.and_then(|standing| standing.trouble.as_deref()) {
-            return Condition::new("Programmed", false, "NoResources", trouble);
+        let provisioned = self.provisioned.get(key);
+        if let Some(problem) = provisioned.and_then(|provisioned| provisioned.problem.as_deref()) {
+            return Condition::new("Programmed", false, "NoResources", problem);
         }
-        if plan.infrastructure.parameters.is_none() && standing.is_none_or(|standing| standing.addresses.is_empty()) {
+        if plan.infrastructure.parameters.is_none()
+            && provisioned.is_none_or(|provisioned| provisioned.addresses.is_empty())
+        {
             let message = "the parameters of the Gateway or of its GatewayClass cannot be used, so that no Envoys are \
                            deployed for it";
             return Condition::new("Programmed", false, "NoResources", message);
         }
-        match standing {
+        match provisioned {
             None => Condition::unknown("Programmed", "Pending", "the Deployment of its Envoys is not created yet"),
-            Some(standing) if standing.addresses.is_empty() => {
+            Some(provisioned) if provisioned.addresses.is_empty() => {
                 let message = "its Service has no address yet; the load balancer controller of the cluster assigns \
                                the address of a Service of type LoadBalancer";
                 Condition::new("Programmed", false, "AddressNotAssigned", message)
@@ -111,7 +113,7 @@ mod tests {
         {gatewayClassName: c, listeners: [{name: http, port: 80, protocol: HTTP}]}}\n";
 
     /// Returns the reason of `Programmed`, and the addresses.
-    fn told(engine: &Engine) -> (String, Vec<String>) {
+    fn reason_and_addresses(engine: &Engine) -> (String, Vec<String>) {
         let statuses = engine.statuses();
         let status = &statuses.iter().find(|status| &*status.object.kind == "Gateway").unwrap().status;
         let text = |value: &Value, name: &str| value[name].as_str().unwrap().to_owned();
@@ -124,27 +126,27 @@ mod tests {
     fn a_gateway_is_programmed_when_it_can_be_reached() {
         let mut engine = testing::engine(OBJECTS, Settings { provision: true, ..Settings::default() });
         let key = engine.data_planes().first().unwrap().gateway.clone();
-        let mut stands = |addresses: &[&str], trouble: Option<&str>| {
+        let mut programmed = |addresses: &[&str], problem: Option<&str>| {
             let addresses = addresses.iter().map(|address| Address::of(address)).collect();
-            let standing = Provisioned { addresses, trouble: trouble.map(str::to_owned) };
-            engine.handle(vec![Event::Provisioned(key.clone(), Some(standing))]);
-            told(&engine)
+            let provisioned = Provisioned { addresses, problem: problem.map(str::to_owned) };
+            engine.handle(vec![Event::Provisioned(key.clone(), Some(provisioned))]);
+            reason_and_addresses(&engine)
         };
-        assert_eq!(stands(&[], None), ("AddressNotAssigned".into(), vec![]));
-        assert_eq!(stands(&["192.0.2.1"], Some("a stranger")), ("NoResources".into(), vec!["192.0.2.1".into()]));
+        assert_eq!(programmed(&[], None), ("AddressNotAssigned".into(), vec![]));
+        assert_eq!(programmed(&["192.0.2.1"], Some("a stranger")), ("NoResources".into(), vec!["192.0.2.1".into()]));
         // The remaining reason depends on Envoys, and no Envoy is connected here.
-        assert_eq!(stands(&["192.0.2.1"], None), ("Pending".into(), vec!["192.0.2.1".into()]));
+        assert_eq!(programmed(&["192.0.2.1"], None), ("Pending".into(), vec!["192.0.2.1".into()]));
         let status = engine.statuses().into_iter().find(|status| &*status.object.kind == "Gateway").unwrap().status;
         assert!(status.to_string().contains("`kubectl logs -n infra deployment/g-holdfast -c envoy`"), "{status}");
         engine.handle(vec![Event::Provisioned(key, None)]);
-        assert_eq!(told(&engine), ("Pending".into(), vec![]));
+        assert_eq!(reason_and_addresses(&engine), ("Pending".into(), vec![]));
     }
 
     #[test]
     fn where_nothing_is_made_addresses_are_those_of_a_flag() {
         let settings = Settings { addresses: vec!["192.0.2.1".into(), "a.example".into()], ..Settings::default() };
         let engine = testing::engine(OBJECTS, settings);
-        assert_eq!(told(&engine).1, ["192.0.2.1", "a.example"]);
+        assert_eq!(reason_and_addresses(&engine).1, ["192.0.2.1", "a.example"]);
     }
 
     #[test]

@@ -34,11 +34,11 @@ impl Engine {
                 ]
             } else {
                 let message = format!("the rules that reference the DirectResponse are closed: {message}");
-                let told = "requests to the rules that reference the DirectResponse get an error response";
+                let effect = "requests to the rules that reference the DirectResponse get an error response";
                 vec![
                     Condition::new("Accepted", false, "Invalid", message),
                     Condition::new("Attached", false, "Pending", "the direct response cannot be served"),
-                    Condition::new(FALLBACK_CONDITION, true, "Replaced", told),
+                    Condition::new(FALLBACK_CONDITION, true, "Replaced", effect),
                 ]
             };
             let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
@@ -64,8 +64,8 @@ impl Engine {
         let accepted = match wrong.is_empty() {
             true => Condition::new("Accepted", true, "Accepted", "policies can use the GatewayExtension"),
             false => {
-                let told = wrong.into_iter().collect::<Vec<_>>().join("; ");
-                let message = format!("routes of policies that use the GatewayExtension are closed: {told}");
+                let reasons = wrong.into_iter().collect::<Vec<_>>().join("; ");
+                let message = format!("routes of policies that use the GatewayExtension are closed: {reasons}");
                 Condition::new("Accepted", false, if invalid { "Invalid" } else { "Pending" }, message)
             }
         };

@@ -15,16 +15,16 @@ use prost::Message;
 use super::ReplacementView;
 use crate::engine::Engine;
 use crate::fallback::line::Line;
-use crate::fallback::survey::{field, speaking};
 use crate::fallback::view::{FallbackReport, GatewayState, Identity};
-use crate::fault::{Class, Fault};
+use crate::fault::{Class, Fault, without_field};
 use crate::health::facts::{Effect, Facts, Found, GatewayFacts, Outside, Refusing};
-use crate::health::judge::{judge, unit, without_field};
+use crate::health::judge::{judge, unit};
 use crate::health::view::{Detected as By, Gets, Health};
 use crate::hold::Refusal;
 use crate::model::{Action, PathMatch};
+use crate::report::survey::{field, speaking};
 use crate::time::Moment;
-use crate::translate::listener::Standing;
+use crate::translate::listener::ListenerState;
 use crate::translate::route::RoutePlan;
 
 /// Kinds that are served themselves: clients notice a fault of these kinds, independent of references to the object.
@@ -255,21 +255,22 @@ impl Engine {
         let key = key.unwrap_or_else(|| ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", namespace, name));
         let plan = self.translator.gateway(&key);
         let serving = plan.into_iter().flat_map(|plan| plan.all().map(|listener| (plan.address, listener)));
-        let serving = serving.filter(|(_, listener)| listener.standing == Standing::Serving);
+        let serving = serving.filter(|(_, listener)| listener.state == ListenerState::Serving);
         let listeners: BTreeSet<String> =
             serving.map(|(address, listener)| format!("{address}:{}", listener.port)).collect();
         let refusing = speaking(self.lines.of(&state.name)).flat_map(|line| {
             let alone = line.alone.iter().filter(|(node, _)| line.envoys.contains_key(*node));
-            alone
-                .map(|(node, words)| (node.clone(), Refusing { words: words.clone(), serves: line.serves_alone(node) }))
+            alone.map(|(node, message)| {
+                (node.clone(), Refusing { message: message.clone(), serves: line.serves_alone(node) })
+            })
         });
-        let standing = self.provisioned.get(&key).filter(|_| self.settings().provision);
+        let provisioned = self.provisioned.get(&key).filter(|_| self.settings().provision);
         GatewayFacts {
             object: self.identity(&key, None),
             state: state.clone(),
             listeners: listeners.into_iter().collect(),
             refusing: refusing.collect(),
-            provisioning: standing.and_then(|standing| standing.trouble.clone()),
+            provisioning: provisioned.and_then(|provisioned| provisioned.problem.clone()),
         }
     }
 }
@@ -421,8 +422,8 @@ impl Collected {
         for (node, broken) in &line.derived.broken {
             let key = &node.key;
             let since = broken.since.or_else(|| line.since.get(key).copied()).map(Moment);
-            let is_said = broken.detected == Detected::Translation && self.has_error(key, &node.section);
-            if is_said {
+            let is_reported = broken.detected == Detected::Translation && self.has_error(key, &node.section);
+            if is_reported {
                 let section: &str = &node.section;
                 let own: Vec<_> = self
                     .errors(key, section)
@@ -437,7 +438,7 @@ impl Collected {
                 continue;
             }
             let field = field(node, broken);
-            let message = without_field(&line.words(broken), &field).to_owned();
+            let message = without_field(&line.message_of(broken), &field).to_owned();
             let (by, reason) = match broken.detected {
                 Detected::Nack => (By::Nack, "Refused"),
                 Detected::Probe => (By::Probe, "Refused"),
@@ -486,7 +487,7 @@ impl Engine {
 
     /// Returns the identity of an object by its key; for a deleted object, as far as the scope `line` recorded it.
     pub(crate) fn identity(&self, key: &ObjectKey, line: Option<&Line>) -> Identity {
-        crate::fallback::survey::identity(self, key, line)
+        crate::report::survey::identity(self, key, line)
     }
 }
 

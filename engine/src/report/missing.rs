@@ -6,15 +6,15 @@ use std::sync::Arc;
 use crate::fault::{Class, Fault};
 
 /// Reasons that concern backends in any field.
-const OF_BACK_ENDS: [&str; 2] = ["BackendNotFound", "ServiceUnresolvedReference"];
+const OF_BACKENDS: [&str; 2] = ["BackendNotFound", "ServiceUnresolvedReference"];
 /// Reasons that concern backends if the field is a reference to a backend.
 const OF_REFERENCES: [&str; 3] = ["InvalidKind", "RefNotPermitted", "UnsupportedProtocol"];
 
 /// Returns the number of references to missing or forbidden backends, by namespace of the referencing objects.
-pub fn missing_back_ends(faults: &[Fault]) -> BTreeMap<Arc<str>, usize> {
+pub fn missing_backends(faults: &[Fault]) -> BTreeMap<Arc<str>, usize> {
     let is_missing = |fault: &&Fault| {
         let of_reference = OF_REFERENCES.contains(&fault.reason) && fault.field.contains("backendRefs[");
-        fault.class == Class::Referential && (OF_BACK_ENDS.contains(&fault.reason) || of_reference)
+        fault.class == Class::Referential && (OF_BACKENDS.contains(&fault.reason) || of_reference)
     };
     let mut missing = BTreeMap::new();
     for fault in faults.iter().filter(is_missing) {

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::ReplacementView;
 use crate::engine::Engine;
-use crate::fallback::conditions;
 use crate::fallback::line::Line;
-use crate::fallback::survey::{field, speaking};
 use crate::fallback::view::FallbackReport;
 use crate::fault::Class;
+use crate::report::conditions;
+use crate::report::survey::{field, speaking};
 use crate::status::{Condition, FALLBACK_CONDITION};
 use crate::translate::claims::ListenerId;
 use crate::translate::gateway::GatewayPlan;
@@ -24,7 +24,7 @@ pub(super) const ANCESTORS_MAX: usize = 16;
 
 /// Extent in which a policy is overridden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum OverrideExtent {
     /// No field is overridden.
     Whole,
     /// Some fields are overridden.
@@ -45,19 +45,19 @@ impl Engine {
             }
         };
         let mut ancestors: Vec<(Value, Vec<Condition>)> = Vec::new();
-        for (gateway, standing) in self.ancestors(key) {
+        for (gateway, extent) in self.ancestors(key) {
             let served_by = self.gateways_of(&gateway);
             let at = |gateway: &ObjectKey| conditions::condition(report, key, &gateway.namespaced_name());
             let fallback = served_by.iter().find_map(at);
             let refused = served_by.iter().find_map(|gateway| self.refused_policy(key, gateway));
             let is_closed = fallback.is_none() && (refused.is_some() || plan.unenforceable.is_some());
-            let attached = match standing {
+            let attached = match extent {
                 _ if is_closed => Condition::new("Attached", false, "Pending", "the policy cannot be enforced"),
-                Standing::Whole => Condition::new("Attached", true, "Attached", "the policy is attached"),
-                Standing::Merged => {
+                OverrideExtent::Whole => Condition::new("Attached", true, "Attached", "the policy is attached"),
+                OverrideExtent::Merged => {
                     Condition::new("Attached", true, "Merged", "other policies override some fields of the policy")
                 }
-                Standing::Overridden => {
+                OverrideExtent::Overridden => {
                     Condition::new("Attached", false, "Overridden", "other policies override every field of the policy")
                 }
             };
@@ -122,12 +122,12 @@ impl Engine {
         let lines = speaking(self.lines.of(&gateway.namespaced_name()));
         let own = |line: &Line| {
             let broken = line.derived.broken.get(&node)?;
-            let said = match broken.detected {
+            let detection = match broken.detected {
                 Detected::Translation => return None,
                 Detected::Suspected => "suspected",
                 Detected::Nack | Detected::Probe => "refused by Envoy",
             };
-            Some(format!("{}: {said}: {}", field(&node, broken), broken.message))
+            Some(format!("{}: {detection}: {}", field(&node, broken), broken.message))
         };
         // The policy is closed because of an extension that it uses.
         let by_others = |line: &Line| {
@@ -139,28 +139,28 @@ impl Engine {
     }
 
     /// Returns the Gateways and ListenerSets at which a policy is effective, and the extent in which it is overridden.
-    fn ancestors(&self, key: &ObjectKey) -> BTreeMap<ObjectKey, Standing> {
+    fn ancestors(&self, key: &ObjectKey) -> BTreeMap<ObjectKey, OverrideExtent> {
         let (routes, gateways) = self.translator.governed_by(key);
-        let mut ancestors: BTreeMap<ObjectKey, Standing> = BTreeMap::new();
-        let mut note = |ancestor: &ObjectKey, standing: Standing| {
-            let worst = ancestors.entry(ancestor.clone()).or_insert(standing);
-            *worst = (*worst).max(standing);
+        let mut ancestors: BTreeMap<ObjectKey, OverrideExtent> = BTreeMap::new();
+        let mut note = |ancestor: &ObjectKey, extent: OverrideExtent| {
+            let worst = ancestors.entry(ancestor.clone()).or_insert(extent);
+            *worst = (*worst).max(extent);
         };
         let Some(plan) = self.translator.policy(key) else { return ancestors };
         let in_all = |origins: &[&crate::policies::merge::Origins]| {
-            origins.iter().map(|origins| standing(key, plan, origins)).max().unwrap_or(Standing::Whole)
+            origins.iter().map(|origins| override_extent(key, plan, origins)).max().unwrap_or(OverrideExtent::Whole)
         };
         for route in routes {
             let Some(route) = self.translator.route(&route) else { continue };
             let of_rules = route.merged.values().filter(|(keys, _)| keys.contains(key));
             let origins: Vec<_> = of_rules.map(|(_, origins)| origins).collect();
-            let standing = in_all(&origins);
-            route.parents.iter().for_each(|parent| note(parent.set.as_ref().unwrap_or(&parent.gateway), standing));
+            let extent = in_all(&origins);
+            route.parents.iter().for_each(|parent| note(parent.set.as_ref().unwrap_or(&parent.gateway), extent));
         }
         for gateway in gateways {
             let Some(levels) = self.translator.levels(&gateway) else { continue };
             for owner in levels.owners.get(key).into_iter().flatten() {
-                let origins = self.said_at(&gateway, owner, levels, key);
+                let origins = self.origins_at(&gateway, owner, levels, key);
                 if !origins.is_empty() {
                     note(owner, in_all(&origins));
                 }
@@ -171,7 +171,7 @@ impl Engine {
 
     /// Returns the origins of merged settings that a policy of a Gateway, or of a ListenerSet that joined it, takes
     /// part in.
-    fn said_at<'l>(
+    fn origins_at<'l>(
         &self,
         gateway: &ObjectKey,
         owner: &ObjectKey,
@@ -203,7 +203,7 @@ impl Engine {
                     scope,
                     cause: why.class,
                     response: Some(self.settings().closed_status),
-                    message: told(&policy, &why),
+                    message: describe(&policy, &why),
                     policy: Some(policy),
                 });
             }
@@ -222,7 +222,7 @@ impl Engine {
     /// Returns `Accepted` of a listener that a policy closed.
     pub(super) fn listener_closed(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<Condition> {
         let ClosedListener { policy, why, .. } = self.closed_at(gateway, listener)?;
-        Some(Condition::new("Accepted", false, "ListenerReplaced", told(&policy, &why)))
+        Some(Condition::new("Accepted", false, "ListenerReplaced", describe(&policy, &why)))
     }
 
     /// Returns `Accepted` of a Gateway, or of a ListenerSet that joined it, if policies closed all of its listeners.
@@ -236,8 +236,8 @@ impl Engine {
         if closed.is_empty() || closed.len() < plan.of(set).count() {
             return None;
         }
-        let told: BTreeSet<String> = closed.iter().map(|closed| told(&closed.policy, &closed.why)).collect();
-        let message = told.into_iter().collect::<Vec<_>>().join("; ");
+        let reasons: BTreeSet<String> = closed.iter().map(|closed| describe(&closed.policy, &closed.why)).collect();
+        let message = reasons.into_iter().collect::<Vec<_>>().join("; ");
         let reason = if set.is_some() { "ListenersNotValid" } else { "GatewayReplaced" };
         Some(Condition::new("Accepted", false, reason, message))
     }
@@ -253,7 +253,7 @@ impl Engine {
                 let ClosedListener { policy, why, .. } = self.closed_at(&id.gateway, listener)?;
                 let owner = listener.owner(&id.gateway);
                 let (kind, name) = (&owner.kind, owner.namespaced_name());
-                Some(format!("listener {} of {kind} {name} is closed: {}", listener.section(), told(&policy, &why)))
+                Some(format!("listener {} of {kind} {name} is closed: {}", listener.section(), describe(&policy, &why)))
             })
             .collect();
         (!closed.is_empty()).then(|| closed.into_iter().collect::<Vec<_>>().join("; "))
@@ -287,7 +287,7 @@ impl Engine {
                 (key.to_string(), tables.chain(hosts).collect::<Value>())
             })
             .collect();
-        json!({ "routes": routes, "gateways": gateways, "backEnds": self.back_end_origins() })
+        json!({ "routes": routes, "gateways": gateways, "backEnds": self.backend_origins() })
     }
 }
 
@@ -301,17 +301,17 @@ fn enforced(plan: &PolicyPlan) -> String {
     }
 }
 
-fn told(policy: &ObjectKey, why: &Unenforceable) -> String {
+fn describe(policy: &ObjectKey, why: &Unenforceable) -> String {
     format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message)
 }
 
-fn standing(key: &ObjectKey, plan: &PolicyPlan, origins: &crate::policies::merge::Origins) -> Standing {
+fn override_extent(key: &ObjectKey, plan: &PolicyPlan, origins: &crate::policies::merge::Origins) -> OverrideExtent {
     let fields = plan.fields();
     let won = fields.iter().filter(|field| origins.get(*field).is_some_and(|keys| keys.contains(key))).count();
     match won {
-        _ if won == fields.len() => Standing::Whole,
-        0 => Standing::Overridden,
-        _ => Standing::Merged,
+        _ if won == fields.len() => OverrideExtent::Whole,
+        0 => OverrideExtent::Overridden,
+        _ => OverrideExtent::Merged,
     }
 }
 

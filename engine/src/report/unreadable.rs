@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::reference;
 use crate::apis::gateway::listener_set;
 use crate::engine::Engine;
-use crate::fallback::conditions::condition;
 use crate::fallback::view::FallbackReport;
 use crate::fault::Fault;
+use crate::report::conditions::condition;
 use crate::status::{Condition, ObjectStatus};
 
 /// Reason of the condition.
@@ -20,7 +20,7 @@ const REASON: &str = "Invalid";
 impl Engine {
     /// Adds the statuses of unreadable objects to the other statuses. A Gateway, ListenerSet or GatewayClass that is
     /// served in its last readable version has a status already; the problem is added to it.
-    pub(super) fn tell_of_unreadable(&self, report: &FallbackReport, statuses: &mut Vec<ObjectStatus>) {
+    pub(super) fn add_unreadable_statuses(&self, report: &FallbackReport, statuses: &mut Vec<ObjectStatus>) {
         for (key, _, fault) in self.unreadable() {
             let message = message(fault);
             match statuses.iter_mut().find(|known| known.object == *key) {

@@ -263,9 +263,10 @@ pub(super) fn age(text: &str) -> Result<Duration, String> {
 
 /// Parses a log level or log directives.
 pub(super) fn log_level(text: &str) -> Result<String, String> {
-    let word = |text: &str| matches!(text, "off" | "error" | "warn" | "info" | "debug" | "trace");
-    let directive =
-        |text: &str| text.split_once('=').map_or(word(text), |(target, level)| !target.is_empty() && word(level));
+    let is_level = |text: &str| matches!(text, "off" | "error" | "warn" | "info" | "debug" | "trace");
+    let directive = |text: &str| {
+        text.split_once('=').map_or(is_level(text), |(target, level)| !target.is_empty() && is_level(level))
+    };
     if text.split(',').all(directive) {
         return Ok(text.to_owned());
     }
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_and_listeners_are_told_apart() {
+    fn targets_and_listen_addresses_are_distinguished() {
         assert_eq!("[::1]:18000".parse(), Ok(Target::Tcp("::1".into(), 18000)));
         assert_eq!("holdfast.infra.svc:18000".parse(), Ok(Target::Tcp("holdfast.infra.svc".into(), 18000)));
         for wrong in ["", "host", "host:0", "host:70000", ":1", "unix:", "a b:1", "http://x:1"] {

@@ -461,7 +461,7 @@ mod tests {
                         --rate-limit-fail-open --rate-limit-headers");
         let limits = args.translation.settings().unwrap().proxies.rate_limit.unwrap();
         assert_eq!((limits.service.namespaced_name().as_str(), &*limits.domain), ("infra/limits", "shop"));
-        assert!(limits.fail_open && limits.tell_clients && !limits.resource_exhausted);
+        assert!(limits.fail_open && limits.quota_headers && !limits.resource_exhausted);
         assert_eq!(limits.timeout, Duration::from_millis(50));
         let alone = run("--rate-limit-fail-open").translation.settings().unwrap_err();
         assert!(alone.to_string().contains("--rate-limit-service"));

@@ -30,9 +30,9 @@ pub struct DrainArgs {
 pub fn run(args: &DrainArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {
-        let mut asked = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+        let mut sigterm = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
         eprintln!("waiting for SIGTERM to drain Envoy");
-        asked.recv().await;
+        sigterm.recv().await;
         admin::drain(&args.admin_socket, Duration::from_secs(args.drain_seconds.into())).await;
         Ok(())
     })

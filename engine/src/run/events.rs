@@ -17,11 +17,11 @@ pub struct LogRecorder;
 
 impl EventRecorder for LogRecorder {
     fn record(&mut self, events: &[FallbackEvent]) {
-        let (told, in_other_lines): (Vec<_>, Vec<_>) = events.iter().partition(|event| has_a_line(event));
-        for event in told.iter().take(LINES_MAX) {
+        let (logged, in_other_lines): (Vec<_>, Vec<_>) = events.iter().partition(|event| has_a_line(event));
+        for event in logged.iter().take(LINES_MAX) {
             log(event);
         }
-        if let more @ 1.. = told.len().saturating_sub(LINES_MAX) {
+        if let more @ 1.. = logged.len().saturating_sub(LINES_MAX) {
             tracing::warn!("and {more} more events: see /debug/config/fallback");
         }
         for FallbackEvent { reason, regarding, note } in in_other_lines {

@@ -10,7 +10,7 @@ pub enum Failure {
     Usage(String),
     /// The requested state cannot be determined.
     #[error("{0}")]
-    CannotTell(String),
+    Undetermined(String),
     /// The command failed while running.
     #[error("{0:#}")]
     Runtime(#[from] anyhow::Error),
@@ -26,7 +26,7 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
-            Self::CannotTell(_) => ExitCode::from(3),
+            Self::Undetermined(_) => ExitCode::from(3),
             Self::Runtime(_) => ExitCode::from(1),
         }
     }

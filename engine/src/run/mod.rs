@@ -66,8 +66,8 @@ pub fn run() -> ExitCode {
         Command::Store(command) => store::run(command),
     };
     outcome.unwrap_or_else(|failure| {
-        let words = failure.to_string();
-        eprintln!("error: {}", printable::printable(&words, |character| character == '\n'));
+        let message = failure.to_string();
+        eprintln!("error: {}", printable::printable(&message, |character| character == '\n'));
         failure.exit_code()
     })
 }

@@ -85,7 +85,7 @@ impl RateLimitArgs {
             domain: self.rate_limit_domain.as_deref().unwrap_or(DOMAIN_DEFAULT).into(),
             timeout: self.rate_limit_timeout.unwrap_or(TIMEOUT_DEFAULT),
             fail_open: self.rate_limit_fail_open,
-            tell_clients: self.rate_limit_headers,
+            quota_headers: self.rate_limit_headers,
             resource_exhausted: self.rate_limit_resource_exhausted,
         }))
     }

@@ -24,7 +24,7 @@ pub fn written(current: &Value, wanted: &Value, controller: &str, now: &str) -> 
         all.truncate(max);
         *own = all;
     }
-    (!says(current, &new)).then_some(new)
+    (!contains(current, &new)).then_some(new)
 }
 
 /// Returns the status without own entries; `None` where there are none.
@@ -86,20 +86,20 @@ fn same_place<'a>(entry: &Value, list: &'a Value) -> Option<&'a Value> {
 }
 
 /// Returns whether a status already contains all of the new one. Additional fields of other controllers are ignored.
-fn says(current: &Value, new: &Value) -> bool {
+fn contains(current: &Value, new: &Value) -> bool {
     match (current, new) {
         (Value::Object(current), Value::Object(new)) => new.iter().all(|(name, value)| {
             let there = current.get(name);
             // The API server omits empty fields.
-            there.is_some_and(|there| says(there, value)) || (there.is_none() && is_empty(value))
+            there.is_some_and(|there| contains(there, value)) || (there.is_none() && is_empty(value))
         }),
         (Value::Array(there), Value::Array(wanted)) if wanted.iter().all(|entry| entry.get("type").is_some()) => {
             // A list of conditions may also contain those of other controllers.
             let of = |entry: &Value| there.iter().find(|known| known.get("type") == entry.get("type")).cloned();
-            wanted.iter().all(|entry| of(entry).is_some_and(|known| says(&known, entry)))
+            wanted.iter().all(|entry| of(entry).is_some_and(|known| contains(&known, entry)))
         }
         (Value::Array(there), Value::Array(wanted)) => {
-            there.len() == wanted.len() && there.iter().zip(wanted).all(|(there, wanted)| says(there, wanted))
+            there.len() == wanted.len() && there.iter().zip(wanted).all(|(there, wanted)| contains(there, wanted))
         }
         _ => current == new,
     }
@@ -134,9 +134,9 @@ mod tests {
     fn a_condition_keeps_its_time_as_long_as_its_status_is_the_same() {
         let old = json!({"parents": [parent(OURS, "True", Some("then"))]});
         assert_eq!(written(&old, &json!({"parents": [parent(OURS, "True", None)]}), OURS, "now"), None);
-        let mut other_words = parent(OURS, "True", None);
-        other_words["conditions"][0]["message"] = "other".into();
-        let new = written(&old, &json!({ "parents": [other_words] }), OURS, "now").unwrap_or_default();
+        let mut other_message = parent(OURS, "True", None);
+        other_message["conditions"][0]["message"] = "other".into();
+        let new = written(&old, &json!({ "parents": [other_message] }), OURS, "now").unwrap_or_default();
         assert_eq!(new["parents"][0]["conditions"][0]["lastTransitionTime"], "then");
         let new = written(&old, &json!({"parents": [parent(OURS, "False", None)]}), OURS, "now").unwrap_or_default();
         assert_eq!(new["parents"][0]["conditions"][0]["lastTransitionTime"], "now");

@@ -3,7 +3,7 @@
 #[cfg(test)]
 pub(crate) mod addresses;
 pub mod lines;
-pub mod mistakes;
+pub use crate::encode::mistakes;
 pub mod mutate;
 pub mod plans;
 pub mod played;
@@ -72,23 +72,23 @@ pub fn served(engine: &Engine) -> Vec<(String, ResourceType, String, String, Vec
 }
 
 /// Returns deviations from the written objects that no fault reports; always empty if translation is correct.
-pub fn untold(engine: &Engine) -> Vec<String> {
+pub fn unreported(engine: &Engine) -> Vec<String> {
     let faults = engine.faults();
-    let told = |object: &ObjectKey, field: &str| {
+    let is_reported = |object: &ObjectKey, field: &str| {
         faults.iter().any(|fault| fault.object == *object && fault.field.starts_with(field))
     };
-    let mut untold = Vec::new();
+    let mut unreported = Vec::new();
     for replaced in engine.replacements() {
         let field = format!("spec.{}", replaced.section);
         // A host as a whole is closed for any fault of its HTTPProxy.
-        let whole = replaced.section == "virtualhost" && told(&replaced.object, "");
+        let whole = replaced.section == "virtualhost" && is_reported(&replaced.object, "");
         // The field must be a list and is not: the fault names the list.
         let list = field.split('[').next().unwrap_or_default();
         let whole = whole || faults.iter().any(|fault| fault.object == replaced.object && fault.field == list);
         // For a root that could be read before and cannot be read now, only this problem is reported.
         let whole = whole || engine.is_unreadable(&replaced.object);
-        if !whole && !told(&replaced.object, &field) && !told(&replaced.object, "spec.rules") {
-            untold.push(format!("{} {field} is replaced", replaced.object));
+        if !whole && !is_reported(&replaced.object, &field) && !is_reported(&replaced.object, "spec.rules") {
+            unreported.push(format!("{} {field} is replaced", replaced.object));
         }
     }
     for status in engine.statuses() {
@@ -96,11 +96,11 @@ pub fn untold(engine: &Engine) -> Vec<String> {
         conditions(&status.status, &mut bad);
         // A Gateway without acknowledgement is not at fault.
         bad.retain(|kind| kind != "Programmed");
-        if !bad.is_empty() && !told(&status.object, "") {
-            untold.push(format!("{} is not {}", status.object, bad.join(", ")));
+        if !bad.is_empty() && !is_reported(&status.object, "") {
+            unreported.push(format!("{} is not {}", status.object, bad.join(", ")));
         }
     }
-    untold
+    unreported
 }
 
 /// Collects the types of conditions that report a problem.

@@ -262,7 +262,7 @@ fn condition(text: &str) -> Result<(), String> {
 
 /// Checks the substitution of names.
 fn filled(text: &str) -> Result<(), String> {
-    let known = |word: &str| ["NAME", "route_name", "rule_name"].contains(&word).then(|| "name".to_owned());
+    let known = |name: &str| ["NAME", "route_name", "rule_name"].contains(&name).then(|| "name".to_owned());
     linear(text, template::counted_braces(text, known).1)?;
     let (percents, steps) = template::counted_percents(text, known);
     holds(percents.is_ok(), "its bound", steps)?;

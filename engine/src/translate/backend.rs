@@ -174,9 +174,9 @@ fn named_otherwise(
         Ok(served) => served,
         Err(why) => return fault(".name", "UnsupportedValue", unserved(why)),
     };
-    let asks_h2 = &*referrer.route.kind == "GRPCRoute";
+    let is_grpc = &*referrer.route.kind == "GRPCRoute";
     let target = Target { key, labels: &object.metadata.labels, port: None };
-    let protocol = if asks_h2 { Protocol::H2c } else { served.protocol() };
+    let protocol = if is_grpc { Protocol::H2c } else { served.protocol() };
     let upstream = match cluster_policy::of(&target, protocol, referrer, reader) {
         Ok(upstream) => upstream,
         Err((policy, message)) => return Err(closed(referrer, policy, message)),

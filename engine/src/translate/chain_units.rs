@@ -7,9 +7,9 @@ use bytes::Bytes;
 use holdfast_graph::{Content, Node, ObjectKey};
 
 use super::fleet::FleetId;
-use super::fleet::connections::ToldListener;
+use super::fleet::connections::ListenerPolicySettings;
 use super::gateway::GatewayPlan;
-use super::listener::{ListenerPlan, Standing};
+use super::listener::{ListenerPlan, ListenerState};
 use super::overlay::Overlay;
 use super::policy::connections::Connections;
 use super::{Translator, ports};
@@ -36,7 +36,7 @@ impl Translator {
     pub(crate) fn chain_units(&self, gateway: &ObjectKey) -> BTreeMap<String, Node> {
         let Some(plan) = self.plans.get(gateway) else { return BTreeMap::new() };
         let mut units = BTreeMap::new();
-        for listener in plan.all().filter(|listener| listener.standing != Standing::Out) {
+        for listener in plan.all().filter(|listener| listener.state != ListenerState::Out) {
             if let Some(unit) = self.unit_of(gateway, listener) {
                 units.entry(encode::names::route_configuration(&listener.table())).or_insert_with(|| unit.clone());
                 units.entry(encode::names::stream(&listener.name)).or_insert_with(|| unit.clone());
@@ -64,7 +64,7 @@ impl Translator {
             let parts = encode::chain_parts::parts(&encode::listener::encode(&port));
             chains.extend(parts.into_iter().map(|parts| (parts.name, parts.placed)));
         }
-        let serving = plan.all().filter(|listener| listener.standing == Standing::Serving);
+        let serving = plan.all().filter(|listener| listener.state == ListenerState::Serving);
         let contents = serving.filter_map(|listener| {
             let http = chains.get(&encode::names::route_configuration(&listener.table()));
             let content = http.or_else(|| chains.get(&encode::names::stream(&listener.name)))?;
@@ -90,8 +90,8 @@ impl Translator {
     }
 
     /// Returns the policy settings of a listener of a fleet.
-    pub(crate) fn told_listener(&self, fleet: &FleetId, name: &str) -> ToldListener {
-        self.fleets.get(fleet).map(|fleet| fleet.told_listener(name)).unwrap_or_default()
+    pub(crate) fn listener_policy_settings(&self, fleet: &FleetId, name: &str) -> ListenerPolicySettings {
+        self.fleets.get(fleet).map(|fleet| fleet.listener_policy_settings(name)).unwrap_or_default()
     }
 
     /// Returns the bytes of a listener of a fleet under an overlay of policies, without applying the overlay.
@@ -123,11 +123,14 @@ impl Translator {
     /// Closes the listeners of a plan that an overlay closes.
     pub(super) fn close_listeners(&self, gateway: &ObjectKey, plan: &mut GatewayPlan, overlay: &Overlay) {
         let refused = self.refused_listeners(gateway, overlay);
-        for listener in
-            plan.listeners.iter_mut().chain(&mut plan.proxies).filter(|listener| listener.standing == Standing::Serving)
+        for listener in plan
+            .listeners
+            .iter_mut()
+            .chain(&mut plan.proxies)
+            .filter(|listener| listener.state == ListenerState::Serving)
         {
             if let Some(message) = refused.get(&listener.name) {
-                listener.reject(Standing::Refused, "Invalid", message);
+                listener.reject(ListenerState::Refused, "Invalid", message);
             }
         }
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::gateway::GatewayPlan;
 use super::listener::ListenerPlan;
-use super::table::Host;
 use crate::encode::listener::{Chain, ChainTls};
 use crate::features::chain::ChainFilter;
 use crate::features::connection::ListenerSettings;
+use crate::model::table::Host;
 
 /// Returns the filter chain of a served listener. `filters` are the filters that its routes require.
 pub(super) fn chain(listener: &ListenerPlan, filters: Vec<ChainFilter>, settings: Arc<ListenerSettings>) -> Chain {

@@ -7,16 +7,16 @@ use holdfast_graph::{Edge, ObjectKey, Role};
 
 use super::gateway::GatewayPlan;
 use super::guard;
-use super::listener::{ListenerPlan, Namespaces, Standing, selects};
+use super::listener::{ListenerPlan, ListenerState, Namespaces, selects};
 use super::parents::{self, Missing};
 use super::reader::Reader;
-use super::table::{Host, TableName};
 use crate::apis::Body;
 use crate::apis::gateway::references::ParentRef;
 use crate::apis::scheme;
 use crate::check;
 use crate::fault::{Class, Fault, at};
 use crate::features::redirect::ListenerContext;
+use crate::model::table::{Host, TableName};
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::status::Condition;
@@ -122,7 +122,7 @@ pub(super) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
                 claims.anothers = true;
                 continue;
             }
-            Err(Missing::Told(class, reason, message)) => {
+            Err(Missing::Faulty(class, reason, message)) => {
                 claims.faults.push(Fault::new(key, class, field, reason, message));
                 continue;
             }
@@ -166,7 +166,7 @@ fn hidden(key: &ObjectKey, hostnames: &[Arc<str>], claims: &mut Claims, reader: 
         let listener = &attachment.listener;
         let plan = reader.plan(&listener.gateway);
         let plan = plan.and_then(|plan| plan.listeners.iter().find(|known| known.name == listener.name));
-        if plan.is_some_and(|plan| plan.standing == Standing::Serving) {
+        if plan.is_some_and(|plan| plan.state == ListenerState::Serving) {
             wanted.extend(attachment.hosts.iter().cloned());
             got.extend(attachment.owned.iter().cloned());
         }
@@ -240,14 +240,14 @@ fn attach(
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Result<Vec<Attachment>, (&'static str, String)> {
-    let whose = match set {
+    let parent_name = match set {
         Some(set) => format!("ListenerSet {}", set.namespaced_name()),
         None => format!("Gateway {}", plan.name),
     };
     if set.is_some_and(|set| plan.sets.get(set).is_none_or(|set| !set.joins)) {
         return Err((
             "NoMatchingParent",
-            format!("{whose} is not accepted by its Gateway: see the status of the ListenerSet"),
+            format!("{parent_name} is not accepted by its Gateway: see the status of the ListenerSet"),
         ));
     }
     let named: Vec<&ListenerPlan> = plan
@@ -256,15 +256,19 @@ fn attach(
         .filter(|listener| reference.port.is_none_or(|port| port == listener.declared_port))
         .collect();
     if named.is_empty() {
-        return Err(("NoMatchingParent", format!("{whose} has no listener with this name and port")));
+        return Err(("NoMatchingParent", format!("{parent_name} has no listener with this name and port")));
     }
     let allowed: Vec<&ListenerPlan> = named
         .into_iter()
-        .filter(|listener| listener.kinds.contains(&*key.kind) && lets_in(listener, gateway, key, settings, reader))
+        .filter(|listener| {
+            listener.kinds.contains(&*key.kind) && allows_route(listener, gateway, key, settings, reader)
+        })
         .collect();
     if allowed.is_empty() {
-        let message =
-            format!("no listener of {whose} allows {} of namespace {}: see allowedRoutes", key.kind, key.namespace);
+        let message = format!(
+            "no listener of {parent_name} allows {} of namespace {}: see allowedRoutes",
+            key.kind, key.namespace
+        );
         return Err(("NotAllowedByListeners", message));
     }
     let attachments: Vec<Attachment> =
@@ -277,7 +281,7 @@ fn attach(
 }
 
 /// Returns whether a listener allows routes of the route's namespace.
-pub(super) fn lets_in(
+pub(super) fn allows_route(
     listener: &ListenerPlan,
     gateway: &ObjectKey,
     route: &ObjectKey,

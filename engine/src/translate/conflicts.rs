@@ -8,11 +8,11 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::gateway::{self, Owner};
-use super::listener::{ListenerPlan, Standing};
+use super::listener::{ListenerPlan, ListenerState};
 use super::reader::Reader;
-use super::table::Host;
 use crate::apis::Body;
 use crate::fault::{Class, Fault};
+use crate::model::table::Host;
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::status::Condition;
@@ -41,7 +41,7 @@ pub(super) fn among(gateway: &ObjectKey, listeners: &mut [ListenerPlan], faults:
         let lost = behind(&owner, own, &taken, faults);
         within(&owner, own, faults);
         for (_, listener) in own.iter().enumerate().filter(|(index, _)| !lost.contains(index)) {
-            let takes_part = listener.standing != Standing::Out;
+            let takes_part = listener.state != ListenerState::Out;
             // A port that is claimed for two protocols is not available to later objects either.
             if takes_part || listener.conflicted.reason == PROTOCOL_CONFLICT {
                 let port = taken.entry(listener.port).or_default();
@@ -66,14 +66,14 @@ fn behind(
         let is_known = listener.accepted.reason != "UnsupportedProtocol";
         let (reason, what) = if !is_known || port.protocols.iter().any(|https| *https != listener.https) {
             (PROTOCOL_CONFLICT, "is claimed for another protocol".to_owned())
-        } else if listener.standing != Standing::Out && port.hosts.contains(&listener.host()) {
+        } else if listener.state != ListenerState::Out && port.hosts.contains(&listener.host()) {
             (HOSTNAME_CONFLICT, format!("is claimed for host {:?}", listener.host().domain()))
         } else {
             continue;
         };
         let message = format!("port {} {what} by a listener that has precedence", listener.declared_port);
         listener.conflicted = Condition::new("Conflicted", true, reason, &message);
-        listener.reject(Standing::Out, reason, &message);
+        listener.reject(ListenerState::Out, reason, &message);
         faults.push(Fault::new(owner, Class::Conflict, &listener.field, reason, message));
         lost.insert(index);
     }
@@ -88,34 +88,36 @@ fn behind(
 ///
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#gatewayspec> (Distinct Listeners)
 fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
-    let mut found: Vec<(usize, Standing, &'static str, String)> = Vec::new();
+    let mut found: Vec<(usize, ListenerState, &'static str, String)> = Vec::new();
     let named = claimants(listeners, |listener| Some(listener.section().to_string()));
     for (name, several) in named.iter().filter(|(_, several)| several.len() > 1) {
         let message = format!("{} listeners are named {name:?}", several.len());
-        found.extend(several.iter().map(|index| (*index, Standing::Out, "Invalid", message.clone())));
+        found.extend(several.iter().map(|index| (*index, ListenerState::Out, "Invalid", message.clone())));
     }
-    let takes_part = |listener: &&ListenerPlan| listener.standing != Standing::Out;
+    let takes_part = |listener: &&ListenerPlan| listener.state != ListenerState::Out;
     let ports = claimants(listeners, |listener| takes_part(&listener).then_some(listener.port));
     for (port, several) in ports {
         let protocol = |index: &usize| listeners.get(*index).map(|listener| listener.https);
         if several.iter().any(|index| protocol(index) != several.first().and_then(protocol)) {
             let message = format!("listeners of protocols HTTP and HTTPS claim port {port}");
-            found.extend(several.iter().map(|index| (*index, Standing::Out, PROTOCOL_CONFLICT, message.clone())));
+            found.extend(several.iter().map(|index| (*index, ListenerState::Out, PROTOCOL_CONFLICT, message.clone())));
             continue;
         }
         let at_port = |listener: &ListenerPlan| takes_part(&listener) && listener.port == port;
         let hosts = claimants(listeners, |listener| at_port(listener).then(|| listener.host()));
         for (host, several) in hosts.iter().filter(|(_, several)| several.len() > 1) {
             let message = format!("{} listeners claim host {:?} on port {port}", several.len(), host.domain());
-            found.extend(several.iter().map(|index| (*index, Standing::Closed, HOSTNAME_CONFLICT, message.clone())));
+            found.extend(
+                several.iter().map(|index| (*index, ListenerState::Closed, HOSTNAME_CONFLICT, message.clone())),
+            );
         }
     }
-    for (index, standing, reason, message) in found {
+    for (index, state, reason, message) in found {
         let Some(listener) = listeners.get_mut(index) else { continue };
         listener.conflicted = Condition::new("Conflicted", true, reason, &message);
         // A listener that is rejected for one reason is not accepted again for another.
-        let standing = if listener.standing == Standing::Out { Standing::Out } else { standing };
-        listener.reject(standing, reason, &message);
+        let state = if listener.state == ListenerState::Out { ListenerState::Out } else { state };
+        listener.reject(state, reason, &message);
         faults.push(Fault::new(key, Class::Conflict, &listener.field, reason, message));
     }
 }
@@ -123,14 +125,14 @@ fn within(key: &ObjectKey, listeners: &mut [ListenerPlan], faults: &mut Vec<Faul
 /// Rejects each listener with a hostname that only an earlier version claims, if another listener of the port claims
 /// this hostname today or has another protocol.
 pub(super) fn give_way(listeners: &mut [ListenerPlan]) {
-    let takes_part = |listener: &&ListenerPlan| listener.standing != Standing::Out;
+    let takes_part = |listener: &&ListenerPlan| listener.state != ListenerState::Out;
     let today = listeners.iter().filter(takes_part).filter(|listener| !listener.is_lent());
     let today: Vec<_> = today.map(|listener| (listener.port, listener.https, listener.host())).collect();
     for listener in listeners.iter_mut().filter(|listener| listener.is_lent()) {
         let (https, host) = (listener.https, listener.host());
         let mut others = today.iter().filter(|(port, ..)| *port == listener.port);
         if others.any(|(_, other, claimed)| *other != https || *claimed == host) {
-            listener.standing = Standing::Out;
+            listener.state = ListenerState::Out;
         }
     }
 }
@@ -164,7 +166,7 @@ pub(super) fn between(
     all.retain(|other| other.age() < age);
     for other in all {
         let taken = gateway::ports(&other, settings);
-        for listener in listeners.iter_mut().filter(|l| l.standing != Standing::Out && taken.contains(&l.port)) {
+        for listener in listeners.iter_mut().filter(|l| l.state != ListenerState::Out && taken.contains(&l.port)) {
             let message = format!(
                 "port {} of {address} is taken by the older Gateway {}",
                 listener.port,
@@ -176,7 +178,7 @@ pub(super) fn between(
             faults.push(Fault::new(owner, Class::Conflict, field, "PortUnavailable", message));
         }
     }
-    for listener in listeners.iter_mut().filter(|listener| listener.standing != Standing::Out) {
+    for listener in listeners.iter_mut().filter(|listener| listener.state != ListenerState::Out) {
         let Some(process) = reader.port_taken_by(address, listener.port) else { continue };
         let message = taken_by(address, listener.port, process);
         listener.reject_port_in_use(&message);

@@ -39,7 +39,7 @@ pub(crate) struct Duplicates {
 
 /// The conditions of a route in a canonical order.
 #[derive(PartialEq, Eq, Hash)]
-struct Asked<'a> {
+struct CanonicalMatch<'a> {
     path: &'a PathMatch,
     method: Option<&'a str>,
     headers: Vec<&'a NamedMatch>,
@@ -47,7 +47,7 @@ struct Asked<'a> {
     grpc: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> CanonicalMatch<'a> {
     fn new(matches: &'a Match) -> Self {
         let Match { path, method, headers, query, grpc } = matches;
         let sorted = |list: &'a [NamedMatch]| {
@@ -79,12 +79,12 @@ impl Fleet {
         let mut found: BTreeMap<(&ObjectKey, String, &ObjectKey), BTreeSet<String>> = BTreeMap::new();
         let mut placed: HashMap<&ObjectKey, (usize, usize)> = HashMap::new();
         for (host, routes) in self.hosts_in_order() {
-            let mut first: HashMap<Asked<'_>, &ObjectKey> = HashMap::new();
+            let mut first: HashMap<CanonicalMatch<'_>, &ObjectKey> = HashMap::new();
             for rendered in routes.filter(|rendered| !proxy::is_proxy(&rendered.route.key)) {
                 let key = &rendered.route.key;
                 let (all, lost) = placed.entry(key).or_default();
                 *all += 1;
-                let winner = *first.entry(Asked::new(&rendered.route.matches)).or_insert(key);
+                let winner = *first.entry(CanonicalMatch::new(&rendered.route.matches)).or_insert(key);
                 if winner != key {
                     *lost += 1;
                     let at = (key, section(rendered), winner);

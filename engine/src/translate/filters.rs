@@ -115,7 +115,7 @@ pub(super) fn of_rule(
             ));
             continue;
         }
-        let mut found = strangers(filter);
+        let mut found = foreign_fields(filter);
         read(index, filter, paths, &mut filters, &mut found);
         let prefix = |below: &str| if below.is_empty() { field.clone() } else { format!("{field}.{below}") };
         flaws.extend(found.into_iter().map(|flaw| Flaw::new(prefix(&flaw.field), flaw.message)));
@@ -133,7 +133,7 @@ pub(super) fn of_rule(
 }
 
 /// Returns a flaw for each field that belongs to another type of filter than the named type: the intent is unclear.
-fn strangers(filter: &Filter) -> Vec<Flaw> {
+fn foreign_fields(filter: &Filter) -> Vec<Flaw> {
     let fields = [
         ("requestHeaderModifier", Type::RequestHeaderModifier, filter.request_header_modifier.is_some()),
         ("responseHeaderModifier", Type::ResponseHeaderModifier, filter.response_header_modifier.is_some()),
@@ -313,7 +313,7 @@ pub(super) fn of_backend(reference: &BackendRef, field: &str, flaws: &mut Vec<Fl
     let mut seen: Vec<&Type> = Vec::new();
     for (index, filter) in written.iter().enumerate().take(FILTERS_MAX) {
         let field = format!("{field}.filters[{index}]");
-        let mut found = strangers(filter);
+        let mut found = foreign_fields(filter);
         if seen.contains(&&filter.r#type) {
             found.push(Flaw::new("type", format!("only one filter of type {} is allowed", type_name(&filter.r#type))));
         }

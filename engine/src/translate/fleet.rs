@@ -19,21 +19,21 @@ use prost::Message;
 
 use super::chains;
 use super::gateway::GatewayPlan;
-use super::listener::{ListenerPlan, Standing};
+use super::listener::{ListenerPlan, ListenerState};
 use super::policy::level::{Level, LevelPlan, Scope};
 use super::ports;
 use super::route::{Rendered, RoutePlan};
-use super::table::{Host, TableName};
 use crate::encode::{self, names};
 use crate::features::chain::ChainFilter;
 use crate::features::filters::{self, Filters};
 use crate::features::guards::Guards;
 use crate::features::redirect::ListenerContext;
 use crate::features::remote::Remote;
+use crate::model::table::{Host, TableName};
 use crate::model::{Backend, HostSettings, Precedence, Response, ServicePort};
 
 pub(crate) use levels::GatewayGuards;
-use levels::{speaks, told};
+use levels::{speaks, with_policies};
 
 /// The status of a request for a host of another listener: the connection does not serve that host.
 ///
@@ -70,9 +70,9 @@ struct HostState {
     base: Option<Base>,
     routes: BTreeMap<Precedence, Arc<Rendered>>,
     /// Routes with settings of listener and Gateway policies: the desired route and the served route.
-    told: BTreeMap<Precedence, (Arc<Rendered>, Arc<Rendered>)>,
-    /// The policy levels that `told` was computed from, the more specific first.
-    told_by: [Option<Arc<Level>>; 2],
+    with_policies: BTreeMap<Precedence, (Arc<Rendered>, Arc<Rendered>)>,
+    /// The policy levels that `with_policies` was computed from, the more specific first.
+    policy_levels: [Option<Arc<Level>>; 2],
     /// The settings of the whole host.
     settings: HostSettings,
     /// The filters that its routes require.
@@ -226,7 +226,7 @@ impl Fleet {
             let places = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key);
             places.filter_map(move |(_, table, host)| {
                 let (table, context) = self.tables.get_key_value(table).map(|(name, table)| (name, table.context))?;
-                let served = told(rendered, &self.levels_at(table, host)).unwrap_or_else(|| rendered.clone());
+                let served = with_policies(rendered, &self.levels_at(table, host)).unwrap_or_else(|| rendered.clone());
                 Some((table, context, served))
             })
         })
@@ -278,7 +278,7 @@ impl Fleet {
             self.dirty_hosts.extend(self.tables.iter().flat_map(hosts));
         }
         let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
-        let participating = || plan.all().filter(|listener| listener.standing != Standing::Out);
+        let participating = || plan.all().filter(|listener| listener.state != ListenerState::Out);
         // Ports with listeners of ListenerSets, of which there may be many.
         let crowded: BTreeSet<u16> = participating().filter(|l| l.https && l.set.is_some()).map(|l| l.port).collect();
         for listener in participating().filter(|listener| listener.has_routes()) {
@@ -293,12 +293,12 @@ impl Fleet {
             }
             let wildcards = chains::wildcards(listener, &plan);
             let is_of_many = |listener: &ListenerPlan| listener.proxies || listener.set.is_some();
-            let told = |other: &&ListenerPlan| match is_of_many(listener) || is_of_many(other) {
+            let may_be_misdirected = |other: &&ListenerPlan| match is_of_many(listener) || is_of_many(other) {
                 true => wildcards.iter().any(|wildcard| wildcard.covers(&other.host())),
                 false => true,
             };
             let others = participating().filter(|other| listener.https && other.port == listener.port);
-            for other in others.filter(told) {
+            for other in others.filter(may_be_misdirected) {
                 hosts.entry(other.host()).or_insert(Base::Misdirected);
             }
         }
@@ -331,7 +331,7 @@ impl Fleet {
             }
             self.dirty_tables.insert(name);
         }
-        let serving = participating().filter(|listener| listener.standing == Standing::Serving);
+        let serving = participating().filter(|listener| listener.state == ListenerState::Serving);
         self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
         let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
         self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
@@ -520,10 +520,10 @@ impl Fleet {
         }
         let context = table.context;
         let by_action = levels.each_ref().map(Option::as_ref);
-        let mut before = std::mem::take(&mut state.told);
-        if state.told_by != levels {
+        let mut before = std::mem::take(&mut state.with_policies);
+        if state.policy_levels != levels {
             before.clear();
-            state.told_by.clone_from(&levels);
+            state.policy_levels.clone_from(&levels);
         }
         let served: Vec<Arc<Rendered>> = state
             .routes
@@ -533,9 +533,9 @@ impl Fleet {
                     return rendered.clone();
                 }
                 let known = before.get(precedence).filter(|(desired, _)| Arc::ptr_eq(desired, rendered));
-                let fresh = || told(rendered, &by_action).unwrap_or_else(|| rendered.clone());
+                let fresh = || with_policies(rendered, &by_action).unwrap_or_else(|| rendered.clone());
                 let served = known.map_or_else(fresh, |(_, served)| served.clone());
-                state.told.insert(precedence.clone(), (rendered.clone(), served.clone()));
+                state.with_policies.insert(precedence.clone(), (rendered.clone(), served.clone()));
                 served
             })
             .collect();
@@ -568,9 +568,9 @@ impl Fleet {
         );
         let guards = state.routes.values().filter_map(|rendered| rendered.route.guards_at(context));
         let guards = guards.chain((!is_closed).then_some(&settings.guards));
-        let asked: BTreeSet<ChainFilter> = guards.flat_map(Guards::filters).collect();
-        if state.filters != asked {
-            state.filters = asked;
+        let filters: BTreeSet<ChainFilter> = guards.flat_map(Guards::filters).collect();
+        if state.filters != filters {
+            state.filters = filters;
             self.dirty_listeners = true;
         }
         let version = Some(Version::of(&bytes));
@@ -589,7 +589,7 @@ impl Fleet {
         let Some(table) = self.tables.get(name) else { return };
         let resource_name = names::route_configuration(name);
         let level = self.levels.tables.get(name);
-        let (nothing, nobody) = (Filters::new(), Guards::default());
+        let (nothing, no_guards) = (Filters::new(), Guards::default());
         let (body, version) = if self.is_closed_at(&Scope::Table(name.clone())) {
             let answer = everything(&self.closed);
             let any = Host::any();
@@ -602,16 +602,16 @@ impl Fleet {
             );
             let version = Version::of(&host);
             let hosts = std::iter::once((&host, &version));
-            encode::route_configuration::route_configuration(resource_name.clone(), &nothing, &nobody, hosts)
+            encode::route_configuration::route_configuration(resource_name.clone(), &nothing, &no_guards, hosts)
         } else {
             let hosts = table.hosts.values().filter_map(|state| Some((&state.bytes, state.version.as_ref()?)));
-            let (filters, guards) = level.map_or((&nothing, &nobody), |level| (&level.filters, &level.guards));
+            let (filters, guards) = level.map_or((&nothing, &no_guards), |level| (&level.filters, &level.guards));
             encode::route_configuration::route_configuration(resource_name.clone(), filters, guards, hosts)
         };
         let of_policies = level.map(|level| &level.origins);
         let origins = Origins::union(table.hosts.values().map(|state| &state.origins).chain(of_policies));
         let origins = origins.with(self.key.clone());
-        let listeners = self.plan.listeners.iter().filter(|l| l.set.is_some() && l.standing != Standing::Out);
+        let listeners = self.plan.listeners.iter().filter(|l| l.set.is_some() && l.state != ListenerState::Out);
         let sets = listeners.filter(|l| l.table() == *name).filter_map(|l| l.set.as_ref()).map(|set| set.key.clone());
         let sets: Origins = sets.collect();
         let origins = if sets.is_empty() { origins } else { Origins::union([&origins, &sets]) };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::infrastructure::{self, Infrastructure};
-use super::listener::{ListenerPlan, Standing};
+use super::listener::{ListenerPlan, ListenerState};
 use super::proxy::listeners;
 use super::reader::Reader;
 use super::sets::join::{self, SetPlan};
@@ -32,7 +32,7 @@ pub(crate) struct GatewayPlan {
     /// The ListenerSets that request to join the Gateway.
     pub(crate) sets: BTreeMap<ObjectKey, SetPlan>,
     /// Whether the Gateway specifies allowed ListenerSets (`spec.allowedListeners`).
-    pub(crate) says_whose_sets: bool,
+    pub(crate) specifies_allowed_sets: bool,
     /// TLS listeners of the HTTPProxies that are served at the Gateway, each for one host; routes do not use them.
     pub(crate) proxies: Vec<ListenerPlan>,
     /// The data plane settings.
@@ -46,7 +46,7 @@ pub(crate) struct GatewayPlan {
 impl GatewayPlan {
     /// Returns the listeners that take part in serving a port: all except the rejected ones.
     pub(crate) fn on_port(&self, port: u16) -> impl Iterator<Item = &ListenerPlan> {
-        self.listeners.iter().filter(move |listener| listener.port == port && listener.standing != Standing::Out)
+        self.listeners.iter().filter(move |listener| listener.port == port && listener.state != ListenerState::Out)
     }
 
     /// Returns the listeners that are written in the Gateway itself.
@@ -71,7 +71,7 @@ impl GatewayPlan {
             address,
             listeners,
             sets,
-            says_whose_sets: _,
+            specifies_allowed_sets: _,
             proxies: _,
             infrastructure: _,
             accepted,
@@ -100,7 +100,7 @@ pub(super) enum Owner {
     /// Another controller.
     Another,
     /// None: the class does not exist.
-    Nobody,
+    NoClass,
 }
 
 /// Returns the controller of a Gateway.
@@ -108,12 +108,12 @@ pub(super) fn owner(gateway: &Gateway, settings: &Settings, reader: &mut Reader<
     match reader.object(&class_key(&gateway.class)).map(|object| &object.body) {
         Some(Body::GatewayClass(class)) if class.controller_name == settings.controller_name => Owner::Us,
         Some(_) => Owner::Another,
-        None => Owner::Nobody,
+        None => Owner::NoClass,
     }
 }
 
 /// Returns the controller of the Gateway with this key; `None` where no such Gateway exists.
-pub(super) fn whose(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Owner> {
+pub(super) fn owner_of(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Owner> {
     match &reader.object(key)?.body {
         Body::Gateway(written) => Some(owner(written, settings, reader)),
         _ => None,
@@ -125,7 +125,7 @@ pub(super) enum Outcome {
     /// A Gateway of this controller that is served.
     Served(GatewayPlan),
     /// A Gateway that is not served, with its fault: a missing class, a reserved name, or failed translation.
-    Stray(Fault),
+    NotServed(Fault),
     /// A deleted Gateway, or one of another controller.
     None,
 }
@@ -140,14 +140,14 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
     match owner(gateway, settings, reader) {
         Owner::Us if is_reserved(key, settings) => {
             let message = "the name is reserved for the listeners of HTTPProxies; rename the Gateway";
-            Outcome::Stray(Fault::new(key, Class::Conflict, "metadata.name", "NameReserved", message))
+            Outcome::NotServed(Fault::new(key, Class::Conflict, "metadata.name", "NameReserved", message))
         }
         Owner::Us => Outcome::Served(serve(object, gateway, settings, reader)),
         Owner::Another => Outcome::None,
-        Owner::Nobody => {
+        Owner::NoClass => {
             let message =
                 format!("GatewayClass {} does not exist, so that no controller serves the Gateway", gateway.class);
-            Outcome::Stray(Fault::new(key, Class::Referential, "spec.gatewayClassName", "ClassNotFound", message))
+            Outcome::NotServed(Fault::new(key, Class::Referential, "spec.gatewayClassName", "ClassNotFound", message))
         }
     }
 }
@@ -170,7 +170,7 @@ pub(super) fn failed(key: &ObjectKey, before: Option<&GatewayPlan>) -> Outcome {
             plan.faults.dedup();
             Outcome::Served(plan)
         }
-        None => Outcome::Stray(fault),
+        None => Outcome::NotServed(fault),
     }
 }
 
@@ -186,7 +186,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
         .map(|(index, entry)| listener::plan(key, &at("spec.listeners", index), entry, settings, reader, &mut faults))
         .collect();
     let sets = join::join(key, gateway, &mut listeners, settings, reader, &mut faults);
-    listener::ask_clients(key, gateway, &mut listeners, &mut faults);
+    listener::check_client_validation(key, gateway, &mut listeners, &mut faults);
     conflicts::give_way(&mut listeners);
     if let Some(address) = address.filter(|_| settings.listen_address.is_some()) {
         join::beside(object, address, &mut listeners, settings, reader, &mut faults);
@@ -203,7 +203,7 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     };
     let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     if &*accepted.reason == "UnsupportedAddress" {
-        listeners.iter_mut().for_each(|listener| listener.standing = Standing::Out);
+        listeners.iter_mut().for_each(|listener| listener.state = ListenerState::Out);
     }
     if gateway.tls.as_ref().is_some_and(|tls| tls.backend.is_some()) {
         let message = "client certificates for backends are not supported by this version of Holdfast";
@@ -220,10 +220,19 @@ fn serve(object: &Object, gateway: &Gateway, settings: &Settings, reader: &mut R
     }
     faults.sort_unstable();
     let name = key.namespaced_name().into();
-    let says_whose_sets = gateway.allowed_listeners.is_some();
+    let specifies_allowed_sets = gateway.allowed_listeners.is_some();
     let proxies = Vec::new();
-    let mut plan =
-        GatewayPlan { name, address, listeners, sets, says_whose_sets, proxies, infrastructure, accepted, faults };
+    let mut plan = GatewayPlan {
+        name,
+        address,
+        listeners,
+        sets,
+        specifies_allowed_sets,
+        proxies,
+        infrastructure,
+        accepted,
+        faults,
+    };
     let is_served = &*plan.accepted.reason != "UnsupportedAddress";
     join::settle(&mut plan, is_served);
     if settings.proxies.gateway.as_ref() == Some(key) {
@@ -292,8 +301,9 @@ pub(super) fn address(
         };
         faults.push(Fault::new(key, class, field, "UnsupportedAddress", message));
     }
-    let asked = gateway.addresses.iter().any(|address| address.value.as_deref().is_some_and(|value| !value.is_empty()));
-    usable.or((!asked).then_some(default))
+    let is_requested =
+        gateway.addresses.iter().any(|address| address.value.as_deref().is_some_and(|value| !value.is_empty()));
+    usable.or((!is_requested).then_some(default))
 }
 
 /// Returns the ports that a Gateway's own listeners would bind, without reading any other object.

@@ -37,7 +37,7 @@ pub(super) fn subject(unit: &Unit) -> &ObjectKey {
         | Unit::Claims(key)
         | Unit::Route(key)
         | Unit::Secret(key) => key,
-        Unit::Extension(key) | Unit::BackEnd(key) | Unit::Class(key) => key,
+        Unit::Extension(key) | Unit::Backend(key) | Unit::Class(key) => key,
         Unit::RouteVariant(_, key) => key,
         Unit::GatewayVariant(fleet) | Unit::LevelsVariant(fleet) => &fleet.gateway,
         Unit::Endpoints(service) => &service.key,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Translator;
 use super::fleet::Fleet;
 use super::gateway::{GatewayPlan, class_key};
-use super::listener::Standing;
+use super::listener::ListenerState;
 use super::reader::Reader;
 use crate::apis::Body;
 use crate::apis::gateway::gateway::Gateway;
@@ -97,12 +97,12 @@ pub(super) fn read(
     faults: &mut Vec<Fault>,
 ) -> (Infrastructure, Option<String>) {
     let key = &object.key;
-    let said = gateway.infrastructure.as_ref();
-    let labels = said.and_then(|said| said.labels.clone()).unwrap_or_default();
-    let annotations = said.and_then(|said| said.annotations.clone()).unwrap_or_default();
+    let written = gateway.infrastructure.as_ref();
+    let labels = written.and_then(|written| written.labels.clone()).unwrap_or_default();
+    let annotations = written.and_then(|written| written.annotations.clone()).unwrap_or_default();
     if !settings.provision {
-        for (name, said) in [("labels", &labels), ("annotations", &annotations)] {
-            if !said.is_empty() {
+        for (name, entries) in [("labels", &labels), ("annotations", &annotations)] {
+            if !entries.is_empty() {
                 let field = format!("spec.infrastructure.{name}");
                 let message = format!(
                     "{field} has no effect: this Holdfast does not create Deployments and Services for Gateways"
@@ -112,7 +112,7 @@ pub(super) fn read(
         }
     }
     let field = "spec.infrastructure.parametersRef";
-    let own = said.and_then(|said| said.parameters_ref.as_ref()).map(|reference| {
+    let own = written.and_then(|written| written.parameters_ref.as_ref()).map(|reference| {
         let map = config_map_key(&key.namespace, &reference.name);
         read_map(key, field, (&reference.group, &reference.kind), &map, reader)
     });
@@ -149,7 +149,7 @@ impl Translator {
         let served = served.iter().filter_map(|id| self.fleets.get(id)).map(Fleet::plan);
         let plans = served.chain(self.plans.get(gateway).map(|plan| &**plan));
         let mut ports = BTreeMap::new();
-        for listener in plans.flat_map(GatewayPlan::all).filter(|listener| listener.standing != Standing::Out) {
+        for listener in plans.flat_map(GatewayPlan::all).filter(|listener| listener.state != ListenerState::Out) {
             let port = Port { port: listener.seen_port, bound: listener.port, tls: listener.https };
             ports.entry(listener.seen_port).and_modify(|known: &mut Port| known.tls |= port.tls).or_insert(port);
         }

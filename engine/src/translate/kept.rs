@@ -50,7 +50,7 @@ impl Translator {
     }
 
     /// Returns the Gateways for which the endpoints of a Service's port are kept.
-    pub(super) fn keepers(&self, service: &ServicePort) -> impl Iterator<Item = &ObjectKey> {
+    pub(super) fn gateways_keeping(&self, service: &ServicePort) -> impl Iterator<Item = &ObjectKey> {
         self.kept.iter().filter(|(_, kept)| kept.contains(service)).map(|(id, _)| &id.gateway)
     }
 }

@@ -10,7 +10,6 @@ use gateway_api::gateways::{
 use holdfast_graph::{Node, ObjectKey, Role};
 
 use super::reader::Reader;
-use super::table::{Host, TableName};
 use crate::apis::Body;
 use crate::apis::gateway::GROUP;
 use crate::apis::gateway::gateway::{Gateway, ListenerEntry};
@@ -22,6 +21,7 @@ use crate::fault::{Class, Fault, at};
 use crate::features::client_certificate::ClientCertificates;
 use crate::features::redirect::ListenerContext;
 use crate::features::stream::Stream;
+use crate::model::table::{Host, TableName};
 use crate::provision::READY_PORT;
 use crate::settings::Settings;
 use crate::status::Condition;
@@ -36,7 +36,7 @@ const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 
 /// The state of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ListenerState {
     /// The listener serves.
     Serving,
     /// The listener owns its port and host but answers no request: a TLS listener without a usable certificate, or a
@@ -103,7 +103,7 @@ pub(crate) struct ListenerPlan {
     /// All certificates of a Gateway's or ListenerSet's listener that exist, usable or not, in the order written.
     pub(crate) named_certificates: Vec<ObjectKey>,
     /// The state of the listener.
-    pub(crate) standing: Standing,
+    pub(crate) state: ListenerState,
     /// Whether another process or Gateway uses the port, so that connections reach that one.
     pub(crate) is_port_in_use: bool,
     /// The condition `Accepted`.
@@ -148,10 +148,10 @@ impl ListenerPlan {
     /// Returns whether routes have a place at the listener. This includes a closed TLS listener, which is served if an
     /// earlier version of its certificate is; while the listener is closed, no table exists for the routes.
     pub(crate) fn has_place(&self) -> bool {
-        match self.standing {
-            Standing::Serving => true,
-            Standing::Closed => self.https,
-            Standing::Refused | Standing::Out => false,
+        match self.state {
+            ListenerState::Serving => true,
+            ListenerState::Closed => self.https,
+            ListenerState::Refused | ListenerState::Out => false,
         }
     }
 
@@ -160,7 +160,7 @@ impl ListenerPlan {
         let is_accepted = self.accepted.status == "True";
         let has_some = !self.broken_certificates.is_empty() && !self.named_certificates.is_empty();
         (has_some && is_accepted && self.has_place()).then(|| Self {
-            standing: Standing::Serving,
+            state: ListenerState::Serving,
             certificates: self.named_certificates.clone(),
             ..self.clone()
         })
@@ -168,7 +168,7 @@ impl ListenerPlan {
 
     /// Returns whether routes answer its requests.
     pub(crate) fn has_routes(&self) -> bool {
-        !self.https || (self.standing == Standing::Serving && self.stream.is_none())
+        !self.https || (self.state == ListenerState::Serving && self.stream.is_none())
     }
 
     /// Returns the properties that routes depend on.
@@ -178,18 +178,18 @@ impl ListenerPlan {
 
     /// Returns whether the listener takes part with a hostname that only an earlier version claims.
     pub(crate) fn is_lent(&self) -> bool {
-        self.hostname_fault.is_some() && self.standing != Standing::Out
+        self.hostname_fault.is_some() && self.state != ListenerState::Out
     }
 
     /// Closes the listener because another process or Gateway uses its port.
     pub(super) fn reject_port_in_use(&mut self, message: &str) {
-        self.reject(Standing::Out, "PortUnavailable", message);
+        self.reject(ListenerState::Out, "PortUnavailable", message);
         self.is_port_in_use = true;
     }
 
     /// Rejects the listener: it takes no part, or stays closed if it has hosts to keep.
-    pub(super) fn reject(&mut self, standing: Standing, reason: &str, message: &str) {
-        self.standing = standing;
+    pub(super) fn reject(&mut self, state: ListenerState, reason: &str, message: &str) {
+        self.state = state;
         self.accepted = Condition::new("Accepted", false, reason, message);
     }
 }
@@ -216,6 +216,20 @@ pub(crate) fn section(name: &str) -> String {
 pub(super) fn bound_port(port: i32, settings: &Settings) -> Option<u16> {
     let port = check::number::port(port.into()).ok()?;
     if port < 1024 { port.checked_add(settings.low_port_shift) } else { Some(port) }
+}
+
+/// Returns why the port of a listener cannot be bound; `None` if it can.
+fn unusable_port(declared: i32, bound: Option<u16>, settings: &Settings) -> Option<String> {
+    match bound {
+        None => {
+            let fault = check::number::port(declared.into()).err();
+            Some(fault.map_or_else(|| format!("port {declared} cannot be bound"), |fault| fault.to_string()))
+        }
+        Some(READY_PORT) if settings.provision => {
+            Some(format!("port {READY_PORT} is reserved for the readiness probe of the Envoy Pods; use another port"))
+        }
+        Some(_) => None,
+    }
 }
 
 /// Translates a listener of a Gateway or ListenerSet.
@@ -254,7 +268,7 @@ pub(super) fn plan(
         to_nameless: false,
         broken_certificates: Vec::new(),
         named_certificates: Vec::new(),
-        standing: Standing::Serving,
+        state: ListenerState::Serving,
         is_port_in_use: false,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
         conflicted: Condition::new(
@@ -270,12 +284,12 @@ pub(super) fn plan(
     };
     let Some(listener) = &entry.written else {
         // Decoding has already reported the fault.
-        plan.reject(Standing::Out, "Invalid", "the listener could not be read");
+        plan.reject(ListenerState::Out, "Invalid", "the listener could not be read");
         return plan;
     };
     if entry.name.contains('/') {
         let message = format!("the name of a listener must not contain a slash: {:?}", entry.name);
-        plan.reject(Standing::Out, "Invalid", &message);
+        plan.reject(ListenerState::Out, "Invalid", &message);
         fault(format!("{field}.name"), Class::Invalid, "Invalid", message);
         return plan;
     }
@@ -284,31 +298,23 @@ pub(super) fn plan(
     (plan.port, plan.seen_port) = (port.unwrap_or(0), port.unwrap_or(0));
     if !matches!(&*listener.protocol, "HTTP" | "HTTPS") {
         let message = format!("protocol {:?} is not supported: use HTTP or HTTPS", listener.protocol);
-        plan.reject(Standing::Out, "UnsupportedProtocol", &message);
+        plan.reject(ListenerState::Out, "UnsupportedProtocol", &message);
         plan.kinds.clear();
         fault(format!("{field}.protocol"), Class::Invalid, "UnsupportedProtocol", message);
         return plan;
     }
-    if port.is_none() {
-        let message = check::number::port(listener.port.into()).err().map(|fault| fault.to_string());
-        let message = message.unwrap_or_else(|| format!("port {} cannot be bound", listener.port));
-        plan.reject(Standing::Out, "PortUnavailable", &message);
-        fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
-    }
-    if settings.provision && port == Some(READY_PORT) {
-        let message =
-            format!("port {READY_PORT} is reserved for the readiness probe of the Envoy Pods; use another port");
-        plan.reject(Standing::Out, "PortUnavailable", &message);
+    if let Some(message) = unusable_port(listener.port, port, settings) {
+        plan.reject(ListenerState::Out, "PortUnavailable", &message);
         fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
     }
     if let Some(hostname) = listener.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
         if let Err(error) = check::host::hostname(hostname) {
             let message = error.to_string();
             fault(format!("{field}.hostname"), Class::Invalid, "Invalid", message.clone());
-            let standing = plan.standing;
-            plan.reject(Standing::Out, "Invalid", &message);
+            let state = plan.state;
+            plan.reject(ListenerState::Out, "Invalid", &message);
             match reader.lent_hostname(owner, plan.section()) {
-                Some(lent) => (plan.hostname, plan.standing) = (lent, standing),
+                Some(lent) => (plan.hostname, plan.state) = (lent, state),
                 None => plan.hostname = Some(hostname.into()),
             }
             plan.hostname_fault = Some(message);
@@ -316,10 +322,10 @@ pub(super) fn plan(
             plan.hostname = Some(hostname.into());
         }
     }
-    if !entry.whole && plan.standing == Standing::Serving {
+    if !entry.whole && plan.state == ListenerState::Serving {
         // The claim of the listener is known; its allowed routes are not.
         plan.reject(
-            Standing::Closed,
+            ListenerState::Closed,
             "Invalid",
             "the listener could not be decoded completely; requests to its hosts are refused",
         );
@@ -342,15 +348,20 @@ pub(super) fn plan(
 
 /// Checks the validation of client certificates that a Gateway requires for all its TLS listeners, including those that
 /// ListenerSets add. The validation is not served: the listeners are closed.
-pub(super) fn ask_clients(key: &ObjectKey, gateway: &Gateway, listeners: &mut [ListenerPlan], faults: &mut Vec<Fault>) {
+pub(super) fn check_client_validation(
+    key: &ObjectKey,
+    gateway: &Gateway,
+    listeners: &mut [ListenerPlan],
+    faults: &mut Vec<Fault>,
+) {
     if gateway.tls.as_ref().is_none_or(|tls| tls.frontend.is_none()) {
         return;
     }
-    for listener in listeners.iter_mut().filter(|l| l.https && l.standing == Standing::Serving) {
+    for listener in listeners.iter_mut().filter(|l| l.https && l.state == ListenerState::Serving) {
         // Serving without the validation would open a listener that must be protected.
         let message = "validation of client certificates (spec.tls.frontend) is not supported; connections to the \
                        listener are refused";
-        listener.reject(Standing::Closed, "UnsupportedValue", message);
+        listener.reject(ListenerState::Closed, "UnsupportedValue", message);
         faults.push(Fault::new(key, Class::Invalid, "spec.tls.frontend", "UnsupportedValue", message));
     }
 }
@@ -386,15 +397,15 @@ fn allowed_routes(
     };
 }
 
-/// Returns the namespaces of a selector below a field. `whose` is the kind of object that the selector is for.
+/// Returns the namespaces of a selector below a field. `kind` is the kind of object that the selector is for.
 pub(super) fn selected(
     selector: Option<&Selector>,
     field: &str,
-    whose: &str,
+    kind: &str,
     fault: &mut impl FnMut(String, Class, &'static str, String),
 ) -> Namespaces {
     let Some(selector) = selector else {
-        let message = format!("from is Selector, but no selector is set: no {whose} can attach");
+        let message = format!("from is Selector, but no selector is set: no {kind} can attach");
         fault(format!("{field}.namespaces.selector"), Class::Invalid, "Invalid", message);
         return Namespaces::None;
     };
@@ -431,7 +442,7 @@ fn tls(
     let references = tls.and_then(|tls| tls.certificate_refs.as_deref()).unwrap_or_default();
     if tls.and_then(|tls| tls.mode.as_ref()) == Some(&GatewayListenersTlsMode::Passthrough) {
         plan.reject(
-            Standing::Closed,
+            ListenerState::Closed,
             "UnsupportedValue",
             "mode Passthrough is not supported for listeners of protocol HTTPS",
         );
@@ -491,8 +502,8 @@ fn tls(
             }
         }
     }
-    if plan.certificates.is_empty() && plan.standing == Standing::Serving {
-        plan.standing = Standing::Closed;
+    if plan.certificates.is_empty() && plan.state == ListenerState::Serving {
+        plan.state = ListenerState::Closed;
     }
 }
 

@@ -7,7 +7,6 @@
 //! Stages, each of which reads only earlier ones: Gateway → claims of routes → routes → hosts and tables of each fleet.
 //! Endpoints and certificates are updated beside these stages.
 
-mod asked;
 mod backend;
 pub(crate) mod chain_units;
 mod chains;
@@ -33,11 +32,11 @@ mod parents;
 pub(crate) mod policy;
 mod ports;
 pub(crate) mod proxy;
+mod queries;
 pub(crate) mod reader;
 pub(crate) mod route;
 pub(crate) mod rule;
 pub(crate) mod sets;
-pub(crate) mod table;
 mod today;
 mod update;
 mod uses;
@@ -61,7 +60,7 @@ use crate::settings::Settings;
 use crate::snapshot::ObjectSnapshot;
 
 use claims::Claims;
-use cluster_policy::plan::BackEndPlan;
+use cluster_policy::plan::BackendPlan;
 use fleet::{Fleet, FleetId};
 use gateway::GatewayPlan;
 use overlay::Overlay;
@@ -99,7 +98,7 @@ enum Unit {
     /// The findings about an ExtensionService.
     Extension(ObjectKey),
     /// The report on a backend policy or Backend.
-    BackEnd(ObjectKey),
+    Backend(ObjectKey),
     /// The data plane parameters of a GatewayClass.
     Class(ObjectKey),
 }
@@ -111,7 +110,7 @@ pub(crate) struct Translator {
     indexes: Indexes,
     plans: HashMap<ObjectKey, Arc<GatewayPlan>>,
     /// Faults of Gateways that are not served.
-    strays: BTreeMap<ObjectKey, Fault>,
+    unserved_gateways: BTreeMap<ObjectKey, Fault>,
     /// Faults of the GatewayClasses of this controller.
     classes: BTreeMap<ObjectKey, Fault>,
     claims: HashMap<ObjectKey, Arc<Claims>>,
@@ -135,7 +134,7 @@ pub(crate) struct Translator {
     /// Claims of ListenerSets, each read on its own.
     sets: BTreeMap<ObjectKey, Arc<SetClaim>>,
     /// Reports on backend policies and Backends.
-    back_ends: BTreeMap<ObjectKey, Arc<BackEndPlan>>,
+    backends: BTreeMap<ObjectKey, Arc<BackendPlan>>,
     /// Policy settings of Gateways; Gateways without any are omitted.
     levels: BTreeMap<ObjectKey, Arc<LevelPlan>>,
     /// Edges of Gateways: those that a Gateway reads itself, and those that its policies read.
@@ -192,7 +191,7 @@ impl Translator {
             settings,
             indexes: Indexes::default(),
             plans: HashMap::new(),
-            strays: BTreeMap::new(),
+            unserved_gateways: BTreeMap::new(),
             classes: BTreeMap::new(),
             claims: HashMap::new(),
             routes: HashMap::new(),
@@ -209,7 +208,7 @@ impl Translator {
             hosts: BTreeMap::new(),
             policies: HashMap::new(),
             sets: BTreeMap::new(),
-            back_ends: BTreeMap::new(),
+            backends: BTreeMap::new(),
             levels: BTreeMap::new(),
             gateway_edges: HashMap::new(),
             children: BTreeSet::new(),
@@ -243,7 +242,7 @@ impl Translator {
             Some(Body::ExtensionService(_)) => Some(Unit::Extension(key.clone())),
             Some(Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) => Some(Unit::Policy(key.clone())),
             Some(Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_)) => {
-                Some(Unit::BackEnd(key.clone()))
+                Some(Unit::Backend(key.clone()))
             }
             _ => None,
         };
@@ -328,16 +327,16 @@ impl Translator {
                 let seen = seen.unwrap_or_else(|| gateway::failed(key, before.as_deref()));
                 self.gateway_edges.entry(key.clone()).or_default().0 = edges;
                 self.link_gateway(key, graph);
-                let (plan, stray) = match seen {
+                let (plan, not_served) = match seen {
                     gateway::Outcome::Served(plan) => (Some(Arc::new(plan)), None),
-                    gateway::Outcome::Stray(fault) => (None, Some(fault)),
+                    gateway::Outcome::NotServed(fault) => (None, Some(fault)),
                     gateway::Outcome::None => (None, None),
                 };
                 changes.gateways.insert(key.clone());
                 self.set_plan(key, plan, changes);
-                match stray {
-                    Some(fault) => self.strays.insert(key.clone(), fault),
-                    None => self.strays.remove(key),
+                match not_served {
+                    Some(fault) => self.unserved_gateways.insert(key.clone(), fault),
+                    None => self.unserved_gateways.remove(key),
                 };
                 if objects.get(key).is_none() && *key != proxy::listeners::key() {
                     self.forget(unit);
@@ -395,14 +394,14 @@ impl Translator {
                     None => drop(self.extensions.insert(key.clone(), failed())),
                 }
             }
-            Unit::BackEnd(key) => {
+            Unit::Backend(key) => {
                 let (plan, edges) = self.read(unit, objects, |_, reader| cluster_policy::plan::plan(key, reader));
                 let failed = || objects.get(key).map(|_| cluster_policy::plan::failed(key));
                 graph.replace(key, edges);
                 match plan.unwrap_or_else(failed) {
-                    Some(plan) => drop(self.back_ends.insert(key.clone(), Arc::new(plan))),
+                    Some(plan) => drop(self.backends.insert(key.clone(), Arc::new(plan))),
                     None => {
-                        self.back_ends.remove(key);
+                        self.backends.remove(key);
                         self.forget(unit);
                     }
                 }
@@ -475,7 +474,7 @@ impl Translator {
             claimants: &self.claimants,
             hosts: &self.hosts,
             policies: &self.policies,
-            asked_sets: &self.sets,
+            listener_sets: &self.sets,
             lent: &self.lent,
             reads: Vec::new(),
             edges: Vec::new(),

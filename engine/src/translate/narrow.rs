@@ -20,7 +20,7 @@ pub(super) fn limits(settings: &Settings) -> check::re2::Limits {
 }
 
 /// Least number of known characters of a path that is informative: every path begins with a slash.
-const TOLD_MIN: usize = 2;
+const KNOWN_CHARS_MIN: usize = 2;
 
 /// Narrows a path regex that cannot be read as a whole. The result ranks as a prefix with the number of characters that
 /// each matching path certainly begins with, so that every broader prefix comes after it.
@@ -29,9 +29,9 @@ pub(super) fn regex_path(pattern: &str, regexes: &Regexes) -> (PathMatch, PathRa
     if literal.1 != PathRank::Last {
         return literal;
     }
-    let beginning = regexes.beginning(pattern).filter(|beginning| beginning.told >= TOLD_MIN);
+    let beginning = regexes.beginning(pattern).filter(|beginning| beginning.min_chars >= KNOWN_CHARS_MIN);
     beginning.map_or(literal, |found| {
-        (PathMatch::Regex(format!("{}.*", found.pattern).into()), PathRank::Prefix(Reverse(found.told)))
+        (PathMatch::Regex(format!("{}.*", found.pattern).into()), PathRank::Prefix(Reverse(found.min_chars)))
     })
 }
 
@@ -43,8 +43,8 @@ pub(super) fn literal_path(pattern: &str) -> (PathMatch, PathRank) {
 /// Ranks a match with an unknown path after all others, but before matches with fewer conditions besides the path.
 pub(super) fn placed(mut ranked: Ranked) -> Ranked {
     let matches = &ranked.matches;
-    let tells = matches.method.is_some() || !matches.headers.is_empty() || !matches.query.is_empty();
-    if ranked.rank == PathRank::Last && tells {
+    let has_conditions = matches.method.is_some() || !matches.headers.is_empty() || !matches.query.is_empty();
+    if ranked.rank == PathRank::Last && has_conditions {
         ranked.rank = match matches.grpc {
             true => PathRank::Grpc(Reverse(0), Reverse(0)),
             false => PathRank::Prefix(Reverse(0)),
@@ -56,7 +56,7 @@ pub(super) fn placed(mut ranked: Ranked) -> Ranked {
 /// Narrows a path to its longest prefix that requests can have.
 pub(super) fn path(text: &str) -> (PathMatch, PathRank) {
     let prefix = usable(text);
-    if prefix.len() < TOLD_MIN {
+    if prefix.len() < KNOWN_CHARS_MIN {
         return (PathMatch::Prefix("/".into()), PathRank::Last);
     }
     (PathMatch::Text(prefix.into()), PathRank::Prefix(Reverse(prefix.trim_end_matches('/').chars().count())))

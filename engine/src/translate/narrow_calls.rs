@@ -34,7 +34,7 @@ impl Part<'_> {
                     return (format!("{}{REST}", escaped(&beginning)), beginning.len());
                 }
                 let read = regexes.beginning(text).filter(|_| regex);
-                read.map_or_else(|| (ANY.into(), 0), |read| (format!("{}{REST}", read.pattern), read.told))
+                read.map_or_else(|| (ANY.into(), 0), |read| (format!("{}{REST}", read.pattern), read.min_chars))
             }
         }
     }
@@ -95,7 +95,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(service: Option<(&str, bool)>, method: Option<(&str, bool)>, regex: bool) -> (String, PathRank) {
+    fn narrowed_path(service: Option<(&str, bool)>, method: Option<(&str, bool)>, regex: bool) -> (String, PathRank) {
         let service = Part { text: service.map(|(text, _)| text), usable: service.is_none_or(|(_, usable)| usable) };
         let method = Part { text: method.map(|(text, _)| text), usable: method.is_none_or(|(_, usable)| usable) };
         let (path, rank) = left(service, method, regex, &Regexes::of_object(crate::check::re2::Limits::default()));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_told_of_a_call_stays() {
+    fn the_known_part_of_a_call_stays() {
         let cases = [
             (Some(("shop\\.C[a-z", false)), Some(("Get", true)), "/shop\\.C[^/]*/(?:Get)", grpc(6, 3)),
             (Some(("shop\\..+", true)), Some(("Get[", false)), "/(?:shop\\..+)/Get[^/]*", grpc(8, 3)),
@@ -123,10 +123,10 @@ mod tests {
             (Some(("(shop|cart)\\.[", false)), None, "/(?:(shop|cart)\\.)[^/]*/[^/]+", grpc(5, 0)),
         ];
         for (service, method, path, rank) in cases {
-            assert_eq!(told(service, method, true), (path.to_owned(), rank), "{service:?} {method:?}");
+            assert_eq!(narrowed_path(service, method, true), (path.to_owned(), rank), "{service:?} {method:?}");
         }
-        assert_eq!(told(Some(("shop.C t", false)), Some(("Get", true)), false).0, "/shop\\.C[^/]*/Get");
-        assert_eq!(told(Some(("shop.Cart", true)), Some(("Ge-t", false)), false).0, "/shop\\.Cart/Ge[^/]*");
+        assert_eq!(narrowed_path(Some(("shop.C t", false)), Some(("Get", true)), false).0, "/shop\\.C[^/]*/Get");
+        assert_eq!(narrowed_path(Some(("shop.Cart", true)), Some(("Ge-t", false)), false).0, "/shop\\.Cart/Ge[^/]*");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) enum Missing {
     /// The parent belongs to another controller.
     Anothers,
     /// The reference has a fault: class, reason and message.
-    Told(Class, &'static str, String),
+    Faulty(Class, &'static str, String),
 }
 
 /// Resolves a reference of a route to one of the served Gateways.
@@ -31,7 +31,11 @@ pub(super) fn of(
     let kind = reference.kind.as_deref().unwrap_or("Gateway");
     let is_known = matches!(kind, "Gateway" | listener_set::KIND);
     if reference.group.as_deref().unwrap_or(GROUP) != GROUP || !is_known {
-        return Err(Missing::Told(Class::Ignored, "NotServed", format!("parentRefs of kind {kind} are not supported")));
+        return Err(Missing::Faulty(
+            Class::Ignored,
+            "NotServed",
+            format!("parentRefs of kind {kind} are not supported"),
+        ));
     }
     let namespace = reference.namespace.as_deref().unwrap_or(&key.namespace);
     let named = ObjectKey::new(GROUP, kind, namespace, reference.name.clone());
@@ -43,9 +47,9 @@ pub(super) fn of(
     if reader.plan(&gateway).is_some() {
         return Ok((gateway, set));
     }
-    let why = match gateway::whose(&gateway, settings, reader) {
+    let why = match gateway::owner_of(&gateway, settings, reader) {
         Some(Owner::Another | Owner::Us) => return Err(Missing::Anothers),
-        Some(Owner::Nobody) => "references a GatewayClass that does not exist",
+        Some(Owner::NoClass) => "references a GatewayClass that does not exist",
         None => "does not exist",
     };
     Err(missing(format!("Gateway {} {why}", gateway.namespaced_name())))
@@ -65,5 +69,5 @@ fn of_set(set: &ObjectKey, reader: &mut Reader<'_>) -> Result<ObjectKey, Missing
 }
 
 fn missing(message: String) -> Missing {
-    Missing::Told(Class::Referential, "NoMatchingParent", message)
+    Missing::Faulty(Class::Referential, "NoMatchingParent", message)
 }

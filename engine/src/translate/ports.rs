@@ -6,11 +6,11 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::gateway::GatewayPlan;
-use super::listener::Standing;
+use super::listener::ListenerState;
 use super::policy::connections::{Connection, Connections};
-use super::table::TableName;
 use crate::encode::listener::{Chain, Port};
 use crate::features::chain::ChainFilter;
+use crate::model::table::TableName;
 
 /// Returns the bound ports, each with its origins.
 pub(super) fn ports(
@@ -19,7 +19,7 @@ pub(super) fn ports(
     connections: &Connections,
     filters: impl Fn(&TableName) -> Vec<ChainFilter>,
 ) -> Vec<(Port, Origins)> {
-    let numbers: BTreeSet<u16> = plan.all().filter(|l| l.standing != Standing::Out).map(|l| l.port).collect();
+    let numbers: BTreeSet<u16> = plan.all().filter(|l| l.state != ListenerState::Out).map(|l| l.port).collect();
     numbers.into_iter().map(|number| port(key, number, plan, connections, &filters)).collect()
 }
 
@@ -32,13 +32,13 @@ fn port(
 ) -> (Port, Origins) {
     let mut chains: Vec<Chain> = Vec::new();
     let mut origins = Origins::one(key.clone());
-    let said = |connection: Option<&Arc<Connection>>, origins: &mut Origins| {
+    let settings_of = |connection: Option<&Arc<Connection>>, origins: &mut Origins| {
         let connection = connection.cloned().unwrap_or_default();
         *origins = Origins::union([&*origins, &connection.origins]);
         connection.settings.clone()
     };
-    let socket = said(connections.sockets.get(&number), &mut origins);
-    let listeners = plan.all().filter(|l| l.port == number && l.standing != Standing::Out);
+    let socket = settings_of(connections.sockets.get(&number), &mut origins);
+    let listeners = plan.all().filter(|l| l.port == number && l.state != ListenerState::Out);
     let filters = |table: &TableName, origins: &mut Origins| {
         let filters = filters(table);
         if !filters.is_empty() {
@@ -47,30 +47,30 @@ fn port(
         }
         filters
     };
-    let all_refused = listeners.clone().all(|listener| listener.standing == Standing::Refused);
+    let all_refused = listeners.clone().all(|listener| listener.state == ListenerState::Refused);
     let sets: Origins = listeners.clone().filter_map(|l| l.set.as_ref()).map(|set| set.key.clone()).collect();
     if !sets.is_empty() {
         origins = Origins::union([&origins, &sets]);
     }
     for listener in listeners {
         let host = listener.hostname.clone();
-        match (listener.https, listener.standing) {
+        match (listener.https, listener.state) {
             (false, _) if !chains.is_empty() => {}
             (false, _) if all_refused => chains.push(Chain::RefuseAll { name: listener.name.clone() }),
             (false, _) => {
                 let (table, proxies) = (listener.table(), listener.proxies);
                 let filters = filters(&table, &mut origins);
-                let settings = said(connections.tables.get(&table), &mut origins);
+                let settings = settings_of(connections.tables.get(&table), &mut origins);
                 chains.push(Chain::Http { table, proxies, filters, settings });
             }
-            (true, Standing::Serving) => {
+            (true, ListenerState::Serving) => {
                 let stream = listener.stream.iter().flat_map(|stream| &stream.origins);
                 let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
                 origins = Origins::union([&origins, &own]);
                 let filters = filters(&listener.table(), &mut origins);
                 // Hosts of HTTPProxies are not listeners that policies apply to.
                 let connection = connections.tables.get(&listener.table()).filter(|_| !listener.proxies);
-                let settings = said(connection, &mut origins);
+                let settings = settings_of(connection, &mut origins);
                 chains.push(super::chains::chain(listener, filters, settings));
             }
             (true, _) if super::chains::refuses(&chains, host.as_ref()) => {}

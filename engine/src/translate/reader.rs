@@ -14,11 +14,11 @@ use super::policy::{self, PolicyPlan};
 use super::proxy::host::HostClaim;
 use super::proxy::neighbours::{Claimant, Claimants};
 use super::sets::SetClaim;
-use super::table::Host;
 use crate::apis::Body;
 use crate::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
 use crate::apis::gateway::grant::ReferenceGrant;
 use crate::apis::kgateway::policy::Targets;
+use crate::model::table::Host;
 use crate::object::{Age, Object};
 use crate::policies::attachment::{self, Section};
 use crate::settings::Settings;
@@ -223,7 +223,7 @@ pub(super) struct Reader<'a> {
     pub(super) claimants: &'a Claimants,
     pub(super) hosts: &'a BTreeMap<ObjectKey, Arc<HostClaim>>,
     pub(super) policies: &'a HashMap<ObjectKey, Arc<PolicyPlan>>,
-    pub(super) asked_sets: &'a BTreeMap<ObjectKey, Arc<SetClaim>>,
+    pub(super) listener_sets: &'a BTreeMap<ObjectKey, Arc<SetClaim>>,
     pub(super) lent: &'a HashMap<ObjectKey, LentHostnames>,
     pub(super) reads: Vec<Input>,
     pub(super) edges: Vec<Edge>,
@@ -318,7 +318,7 @@ impl<'a> Reader<'a> {
     /// Returns the claim of a ListenerSet.
     pub(super) fn set(&mut self, key: &ObjectKey) -> Option<Arc<SetClaim>> {
         self.reads.push(Input::Set(key.clone()));
-        self.asked_sets.get(key).cloned()
+        self.listener_sets.get(key).cloned()
     }
 
     /// Returns the plan of a policy; `None` where no such policy exists.

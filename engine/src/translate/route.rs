@@ -12,11 +12,10 @@ use super::guard;
 use super::narrow;
 use super::overlay::{Closing, Manner};
 use super::policy;
-use super::policy::said::Said;
+use super::policy::setting::PolicySetting;
 use super::proxy::neighbours;
 use super::reader::Reader;
 use super::rule::{self, Outcome, Ranked, ReadRule, Replaced};
-use super::table::{Host, TableName};
 use super::{grpc, http, today};
 use crate::apis::Body;
 use crate::apis::gateway::route::RuleEntry;
@@ -27,6 +26,7 @@ use crate::features::chain::ChainFilter;
 use crate::features::guards::Guards;
 use crate::features::redirect::ListenerContext;
 use crate::features::remote::Remote;
+use crate::model::table::{Host, TableName};
 use crate::model::{Action, Backend, HostSettings, Route, ServicePort};
 use crate::object::Object;
 use crate::policies::merge::Origins as PolicyOrigins;
@@ -44,7 +44,7 @@ pub(crate) struct Rendered {
     /// The route without policy settings; unset where no policy applies.
     bare: Option<Arc<Route>>,
     /// The policy fields that apply to the route.
-    said: Arc<BTreeSet<Said>>,
+    policy_settings: Arc<BTreeSet<PolicySetting>>,
 }
 
 impl Rendered {
@@ -52,18 +52,18 @@ impl Rendered {
         let same_everywhere = !matches!(route.action, Action::Redirect(_)) && route.secure_port.is_none();
         let nowhere = ListenerContext { https: false, port: 0 };
         let bytes = same_everywhere.then(|| hashed(&route, nowhere));
-        Self { route, bytes, bare: None, said: Arc::default() }
+        Self { route, bytes, bare: None, policy_settings: Arc::default() }
     }
 
     /// Creates a route with policy settings; `bare` is the route without them.
-    pub(super) fn told(route: Route, bare: Arc<Route>, said: Arc<BTreeSet<Said>>) -> Self {
-        let is_told = !said.is_empty();
-        Self { bare: is_told.then_some(bare), said, ..Self::new(route) }
+    pub(super) fn with_policies(route: Route, bare: Arc<Route>, policy_settings: Arc<BTreeSet<PolicySetting>>) -> Self {
+        let has_policies = !policy_settings.is_empty();
+        Self { bare: has_policies.then_some(bare), policy_settings, ..Self::new(route) }
     }
 
     /// Returns the policy fields that apply to the route.
-    pub(crate) fn said(&self) -> &Arc<BTreeSet<Said>> {
-        &self.said
+    pub(crate) fn policy_settings(&self) -> &Arc<BTreeSet<PolicySetting>> {
+        &self.policy_settings
     }
 
     /// Returns the route without policy settings; the route itself where no policy applies.
@@ -158,18 +158,18 @@ impl RoutePlan {
     /// Returns the client certificates that are presented to backends.
     pub(crate) fn shown(&self) -> BTreeSet<ObjectKey> {
         let remotes = self.remotes();
-        let asked = remotes.iter().filter_map(|remote| match remote {
+        let of_remotes = remotes.iter().filter_map(|remote| match remote {
             Remote::Backend(backend) => Some(backend),
             Remote::Group(_) | Remote::Host(_) => None,
         });
-        self.backends.iter().chain(asked).filter_map(Backend::client).cloned().collect()
+        self.backends.iter().chain(of_remotes).filter_map(Backend::client).cloned().collect()
     }
 
     /// Returns the ports of Services with endpoints that the route needs.
     pub(crate) fn services(&self) -> BTreeSet<ServicePort> {
         let remotes = self.remotes();
-        let asked = remotes.iter().flat_map(Remote::services);
-        self.backends.iter().filter_map(Backend::service).chain(asked).cloned().collect()
+        let of_remotes = remotes.iter().flat_map(Remote::services);
+        self.backends.iter().filter_map(Backend::service).chain(of_remotes).cloned().collect()
     }
 }
 
@@ -198,13 +198,13 @@ pub(super) fn plan(
     }
     let count = outcomes.len();
     for (index, mut outcome) in outcomes.into_iter().enumerate() {
-        let said = Arc::new(std::mem::take(&mut outcome.said));
+        let policy_settings = Arc::new(std::mem::take(&mut outcome.policy_settings));
         let mut bare = std::mem::take(&mut outcome.bare).into_iter();
         plan.routes.extend(outcome.routes.into_iter().map(|route| {
             Arc::new(match bare.next() {
                 Some(bare) => {
                     let bare = Arc::new(Route { name: route.name.clone(), ..bare });
-                    Rendered::told(route, bare, said.clone())
+                    Rendered::with_policies(route, bare, policy_settings.clone())
                 }
                 None => Rendered::new(route),
             })
@@ -381,24 +381,24 @@ fn conditions(plan: &RoutePlan) -> Vec<Condition> {
         }
     });
     let broken = || {
-        let told = |replaced: &&Replaced| replaced.class == Class::Invalid || replaced.policy.is_some();
-        plan.replaced.iter().filter(told)
+        let is_reported = |replaced: &&Replaced| replaced.class == Class::Invalid || replaced.policy.is_some();
+        plan.replaced.iter().filter(is_reported)
     };
-    let tell = |replaced: &Replaced| format!("({}): {}", replaced.section, replaced.message);
+    let describe = |replaced: &Replaced| format!("({}): {}", replaced.section, replaced.message);
     if broken().next().is_some() {
-        let told = broken().map(tell).collect::<Vec<_>>().join("; ");
+        let reasons = broken().map(describe).collect::<Vec<_>>().join("; ");
         let is_broken = |section: &str| broken().any(|replaced| replaced.section == section);
         let goes_on = plan.routes.iter().any(|route| !is_broken(&route.node().section))
             || plan.replaced.iter().any(|replaced| !is_broken(&replaced.section));
         // A route without any remaining rule is not partially invalid.
         if !plan.wholly_invalid && goes_on {
             // The specification requires this beginning of the message.
-            let message = format!("Dropped Rule {told}");
+            let message = format!("Dropped Rule {reasons}");
             conditions.push(Condition::new("PartiallyInvalid", true, "UnsupportedValue", message));
         }
         let (reason, message) = match broken().find_map(|replaced| replaced.response) {
-            Some(status) => ("Replaced", format!("requests are answered with status {status} {told}")),
-            None => ("Excluded", format!("these rules are left out: {told}")),
+            Some(status) => ("Replaced", format!("requests are answered with status {status} {reasons}")),
+            None => ("Excluded", format!("these rules are left out: {reasons}")),
         };
         conditions.push(Condition::new(crate::status::FALLBACK_CONDITION, true, reason, message));
     }

@@ -9,7 +9,7 @@ use super::filters::Filters;
 use super::narrow;
 use super::overlay::{Closing, Manner};
 use super::policy::route::Attached;
-use super::policy::said::Said;
+use super::policy::setting::PolicySetting;
 use super::reader::Reader;
 use super::weighted;
 use crate::apis::gateway::references::BackendRef;
@@ -86,7 +86,7 @@ pub(super) struct Outcome {
     /// The same routes without policy settings; empty where no policy applies.
     pub(super) bare: Vec<Route>,
     /// The policy fields that apply to the routes.
-    pub(super) said: BTreeSet<Said>,
+    pub(super) policy_settings: BTreeSet<PolicySetting>,
     pub(super) faults: Vec<Fault>,
     pub(super) replaced: Option<Replaced>,
     pub(super) backends: BTreeSet<Backend>,
@@ -175,17 +175,17 @@ pub(super) fn translate(
             let why =
                 if rule.backends.is_empty() { "the rule has no backendRefs" } else { "all backendRefs have weight 0" };
             let message = format!("{why}, so that requests are answered with status {status}");
-            let told = format!("{field}: {message}");
+            let full_message = format!("{field}: {message}");
             outcome.faults.push(Fault::new(&object.key, Class::Ignored, &field, "NoBackends", message));
-            told
+            full_message
         });
         outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
         Action::Respond(Response::new(status, body_for(&settings.missing_backend_body, &object.key.kind)))
     };
     let cleared = matches!(action, Action::Respond(_)) && !answers;
-    let is_told = !cleared && !attached.said.is_empty();
-    if is_told {
-        outcome.said.clone_from(&attached.said);
+    let has_policies = !cleared && !attached.policy_settings.is_empty();
+    if has_policies {
+        outcome.policy_settings.clone_from(&attached.policy_settings);
     }
     for (entry, ranked) in rule.matches.iter().enumerate() {
         let mut route = place.route(entry, ranked, action.clone());
@@ -193,7 +193,7 @@ pub(super) fn translate(
             route.request_headers = rule.filters.request_headers.clone();
             route.response_headers = rule.filters.response_headers.clone();
             route.cors = rule.filters.cors.clone();
-            outcome.bare.extend(is_told.then(|| route.clone()));
+            outcome.bare.extend(has_policies.then(|| route.clone()));
             attached.apply(object, rule.index, rule.name, &mut route);
         }
         outcome.routes.push(route);

@@ -125,9 +125,12 @@ fn broken_objects_leave_the_same_as_from_scratch() {
         assert_eq!(engine.faults(), scratch.faults(), "seed {seed}");
         assert_eq!(engine.statuses(), scratch.statuses(), "seed {seed}");
         assert_eq!(engine.graph().edges(), scratch.graph().edges(), "seed {seed}");
-        let told = engine.faults();
+        let faults = engine.faults();
         for replaced in engine.replacements() {
-            assert!(told.iter().any(|fault| fault.object == replaced.object), "seed {seed}: {replaced:?} is not told");
+            assert!(
+                faults.iter().any(|fault| fault.object == replaced.object),
+                "seed {seed}: {replaced:?} is not told"
+            );
         }
     }
 }

@@ -261,7 +261,7 @@ impl Translator {
 
     /// Removes the endpoints of a Service's port if no fleet uses them.
     pub(super) fn release_service(&mut self, service: &ServicePort) {
-        if !self.fleets.values().any(|fleet| fleet.uses(service)) && self.keepers(service).next().is_none() {
+        if !self.fleets.values().any(|fleet| fleet.uses(service)) && self.gateways_keeping(service).next().is_none() {
             self.endpoints.remove(service);
             self.empty_services.remove(service);
             self.endpoint_faults.remove(service);
@@ -282,8 +282,8 @@ impl Translator {
         self.note_whether_empty(service, &resource);
         let before = self.endpoints.insert(service.clone(), resource.clone());
         if before.is_some_and(|before| before.version != resource.version) {
-            let keepers: Vec<_> = self.keepers(service).cloned().collect();
-            self.kept_changed.extend(keepers);
+            let gateways: Vec<_> = self.gateways_keeping(service).cloned().collect();
+            self.kept_changed.extend(gateways);
         }
     }
 

@@ -34,8 +34,8 @@ impl Translator {
             clusters.extend(through.map(|remote| (Version::of(&encode::cluster::remote(remote)), unit.clone())));
         }
         // Services for access logs and traces of its listeners.
-        let told = self.levels.get(gateway).into_iter().flat_map(|levels| levels.connections.remotes());
-        for (remote, policy) in told.filter(|(remote, _)| remote.origins().contains(&key)) {
+        let of_connections = self.levels.get(gateway).into_iter().flat_map(|levels| levels.connections.remotes());
+        for (remote, policy) in of_connections.filter(|(remote, _)| remote.origins().contains(&key)) {
             clusters.push((Version::of(&encode::cluster::remote(&remote)), Node::whole(policy)));
         }
         clusters
@@ -47,7 +47,7 @@ impl Translator {
     pub(crate) fn filters(&self, gateway: &ObjectKey) -> Vec<(Content, ObjectKey, Node)> {
         let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
         let of_routes = plans.flat_map(|plan| filters_in(plan));
-        let of_levels = self.level_filters(gateway).into_iter().map(|(filter, unit)| told(&filter, unit));
+        let of_levels = self.level_filters(gateway).into_iter().map(|(filter, unit)| with_owner(&filter, unit));
         of_routes.chain(of_levels).collect()
     }
 
@@ -56,11 +56,11 @@ impl Translator {
     fn level_filters(&self, gateway: &ObjectKey) -> Vec<(ChainFilter, Node)> {
         let levels = self.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
         let filters = levels.flat_map(|(_, level)| {
-            let asked = level.guards.filters();
+            let required = level.guards.filters();
             let policies = level.keys.iter().filter_map(|key| Some((key, self.policies.get(key)?)));
             policies.flat_map(move |(key, plan)| {
                 let own: Vec<ChainFilter> = plan.chain_filters();
-                let own = own.into_iter().filter(|filter| asked.contains(filter)).collect::<Vec<_>>();
+                let own = own.into_iter().filter(|filter| required.contains(filter)).collect::<Vec<_>>();
                 own.into_iter().map(|filter| (filter, Node::whole(key.clone())))
             })
         });
@@ -70,24 +70,24 @@ impl Translator {
     /// Returns the sets of contents that are published together, by one part of a route or above the routes: filters
     /// and policy fields, and the part of the route itself. If one of them is closed, the others are no longer
     /// required. Scans all routes: for rare queries only.
-    pub(crate) fn asked_together(&self, gateway: &ObjectKey) -> Vec<BTreeSet<Content>> {
+    pub(crate) fn published_together(&self, gateway: &ObjectKey) -> Vec<BTreeSet<Content>> {
         let fleet = self.fleets.get(&FleetId::main(gateway));
         let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
         let placed = plans.flat_map(|plan| fleet.into_iter().flat_map(|fleet| fleet.placed(plan)));
         let parts = placed.map(|(_, context, rendered)| {
             let guards = &rendered.route.guards;
             let filters = if guards.is_empty() { Vec::new() } else { guards.filters() };
-            let said = rendered.said().iter().map(|said| said.content());
+            let contents = rendered.policy_settings().iter().map(|setting| setting.content());
             let own = rendered.encoded(context).1;
-            said.chain(filters.iter().map(encode::chain_parts::filter_content)).chain([own]).collect()
+            contents.chain(filters.iter().map(encode::chain_parts::filter_content)).chain([own]).collect()
         });
         let levels = self.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
         let policies = levels.flat_map(|(_, level)| &level.keys).filter_map(|key| self.policies.get(key));
-        let said = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
+        let contents = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
         let filters =
             self.level_filters(gateway).into_iter().map(|(filter, _)| encode::chain_parts::filter_content(&filter));
-        let above: BTreeSet<Content> = said.chain(filters).collect();
-        parts.chain([above]).filter(|asked| asked.len() > 1).collect()
+        let above: BTreeSet<Content> = contents.chain(filters).collect();
+        parts.chain([above]).filter(|group| group.len() > 1).collect()
     }
 
     /// Returns whether a desired object has this content. The object `key` is checked first; the scan of all other
@@ -167,13 +167,13 @@ fn clusters_in(plan: &RoutePlan, key: &ObjectKey) -> Vec<(Version, Node)> {
 fn filters_in(plan: &RoutePlan) -> Vec<(Content, ObjectKey, Node)> {
     let mut filters = Vec::new();
     for rendered in plan.routes.iter().filter(|rendered| !rendered.route.guards.is_empty()) {
-        filters.extend(rendered.route.guards.filters().iter().map(|filter| told(filter, rendered.node())));
+        filters.extend(rendered.route.guards.filters().iter().map(|filter| with_owner(filter, rendered.node())));
     }
     filters
 }
 
 /// Returns a filter as a content, with the object that configures it and the unit that requires it.
-fn told(filter: &ChainFilter, unit: Node) -> (Content, ObjectKey, Node) {
+fn with_owner(filter: &ChainFilter, unit: Node) -> (Content, ObjectKey, Node) {
     let owner = filter.owners().first().unwrap_or(&unit.key).clone();
     (encode::chain_parts::filter_content(filter), owner, unit)
 }

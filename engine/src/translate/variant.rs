@@ -272,7 +272,7 @@ impl Translator {
                         .collect();
                     match gateway::plan(&id.gateway, settings, reader) {
                         Outcome::Served(plan) => Some((plan, certificates)),
-                        Outcome::Stray(_) | Outcome::None => None,
+                        Outcome::NotServed(_) | Outcome::None => None,
                     }
                 });
                 self.variants.gateways.insert(id.clone());

@@ -18,13 +18,13 @@ impl Translator {
         let routes = self.routes.values().flat_map(|plan| &plan.faults);
         let mut faults: Vec<Fault> = plans
             .chain(routes)
-            .chain(self.strays.values())
+            .chain(self.unserved_gateways.values())
             .chain(self.classes.values())
             .chain(self.endpoint_faults.values().flatten())
             .chain(self.policies.values().flat_map(|plan| &plan.faults))
             .chain(self.sets.values().flat_map(|claim| &claim.faults))
             .chain(self.levels.values().flat_map(|levels| &levels.faults))
-            .chain(self.back_ends.values().flat_map(|plan| &plan.faults))
+            .chain(self.backends.values().flat_map(|plan| &plan.faults))
             .cloned()
             .chain(self.orphan_faults())
             .chain(self.duplicate_faults())

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::guard::{DENIED_MAX_MS, Guard};
-use super::trouble::Why;
-use super::{Item, Present, Word};
+use super::{Item, Present, WatchEvent};
 use crate::engine::Event;
 use crate::fault::{Class, Fault};
+use crate::watch_problem::Why;
 
 /// State of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum WatchState {
     /// Nothing is known yet.
     #[default]
     Unlisted,
@@ -30,7 +30,7 @@ pub enum Standing {
 /// State of one watch.
 #[derive(Debug, Default)]
 pub(super) struct Kind {
-    standing: Standing,
+    state: WatchState,
     known: BTreeMap<ObjectKey, Known>,
     /// Objects of the list that is being received.
     listing: Option<BTreeSet<ObjectKey>>,
@@ -41,7 +41,7 @@ pub(super) struct Kind {
     /// Objects that an earlier run knew; discarded after the first list.
     remembered: BTreeSet<ObjectKey>,
     /// Reason why the kind cannot be read.
-    trouble: Option<String>,
+    problem: Option<String>,
 }
 
 #[derive(Debug)]
@@ -61,8 +61,8 @@ struct Missing {
 }
 
 impl Kind {
-    pub(super) fn standing(&self) -> &Standing {
-        &self.standing
+    pub(super) fn state(&self) -> &WatchState {
+        &self.state
     }
 
     pub(super) fn len(&self) -> usize {
@@ -77,45 +77,45 @@ impl Kind {
         self.remembered.extend(keys);
     }
 
-    pub(super) fn trouble(&self) -> Option<(Why, String)> {
+    pub(super) fn problem(&self) -> Option<(Why, String)> {
         const UNTIL: &str =
             "until the API server serves the kind again, or Holdfast is restarted with --mass-delete-guard=off";
         let held = self.missing.as_ref().map_or(0, |missing| missing.objects.len());
-        let (known, trouble) = (self.known.len(), self.trouble.as_deref());
-        let (why, message) = match &self.standing {
-            Standing::NoKind if held > 0 => (
+        let (known, problem) = (self.known.len(), self.problem.as_deref());
+        let (why, message) = match &self.state {
+            WatchState::NoKind if held > 0 => (
                 Why::Removed,
                 format!("the API server no longer serves this kind; its {held} known objects stay in force {UNTIL}"),
             ),
-            Standing::NoKind => {
+            WatchState::NoKind => {
                 (Why::NotServed, "the API server does not serve this kind; no objects of it are read".into())
             }
-            Standing::Leaving => (
+            WatchState::Leaving => (
                 Why::Removed,
                 format!(
                     "the CustomResourceDefinition of this kind is being deleted, and its objects with it; {held} of \
                      them stay {UNTIL}"
                 ),
             ),
-            Standing::Denied => (
+            WatchState::Denied => (
                 Why::Denied,
                 format!(
                     "Holdfast is no longer permitted to read this kind; its {known} known objects stay in force for \
                      at most one hour: {}",
-                    trouble.unwrap_or("denied")
+                    problem.unwrap_or("denied")
                 ),
             ),
-            Standing::Unlisted => {
-                (Why::Unlisted, format!("not listed yet: {}", trouble.unwrap_or("waiting for the list")))
+            WatchState::Unlisted => {
+                (Why::Unlisted, format!("not listed yet: {}", problem.unwrap_or("waiting for the list")))
             }
-            Standing::Current if held > 0 => (
+            WatchState::Current if held > 0 => (
                 Why::Doubted,
                 format!(
                     "{held} of {known} objects are missing from the last list; they stay in force until a second list \
                      confirms their deletion"
                 ),
             ),
-            Standing::Current if self.older_since_ms.is_some() => (
+            WatchState::Current if self.older_since_ms.is_some() => (
                 Why::Doubted,
                 format!(
                     "{} of {known} objects are older in the last list than before; their newer versions stay in force \
@@ -123,55 +123,55 @@ impl Kind {
                     self.older.len()
                 ),
             ),
-            Standing::Current => {
-                (Why::Failing, format!("the watch fails; the known objects stay in force: {}", trouble?))
+            WatchState::Current => {
+                (Why::Failing, format!("the watch fails; the known objects stay in force: {}", problem?))
             }
         };
         Some((why, message))
     }
 
-    pub(super) fn hear(&mut self, word: Word, guard: &Guard, now_ms: u64) -> Vec<Event> {
-        match word {
-            Word::ListBegins => {
+    pub(super) fn on_event(&mut self, event: WatchEvent, guard: &Guard, now_ms: u64) -> Vec<Event> {
+        match event {
+            WatchEvent::ListBegins => {
                 self.listing = Some(BTreeSet::new());
                 self.older.clear();
                 Vec::new()
             }
-            Word::There(item) => self.there(*item),
-            Word::ListEnds => self.listed(*guard, now_ms),
-            Word::Deleted(key, uid) => self.deleted(&key, &uid, *guard, now_ms),
-            Word::NoKind => self.gone(*guard, now_ms),
-            Word::Leaving => {
+            WatchEvent::There(item) => self.there(*item),
+            WatchEvent::ListEnds => self.listed(*guard, now_ms),
+            WatchEvent::Deleted(key, uid) => self.deleted(&key, &uid, *guard, now_ms),
+            WatchEvent::NoKind => self.gone(*guard, now_ms),
+            WatchEvent::Leaving => {
                 // The first list is completed, since no object is known without it.
-                if self.standing != Standing::Unlisted {
+                if self.state != WatchState::Unlisted {
                     self.listing = None;
-                    self.standing = Standing::Leaving;
+                    self.state = WatchState::Leaving;
                     self.hold_all(now_ms);
                 }
                 Vec::new()
             }
-            Word::Denied(why) => {
-                (self.listing, self.trouble) = (None, Some(why));
+            WatchEvent::Denied(why) => {
+                (self.listing, self.problem) = (None, Some(why));
                 // If the kind itself is absent, its objects are kept until the kind is back.
-                if !matches!(self.standing, Standing::Unlisted | Standing::NoKind | Standing::Leaving) {
-                    self.standing = Standing::Denied;
+                if !matches!(self.state, WatchState::Unlisted | WatchState::NoKind | WatchState::Leaving) {
+                    self.state = WatchState::Denied;
                     self.hold_all(now_ms);
                 }
                 Vec::new()
             }
-            Word::Failed(why) => {
-                (self.listing, self.trouble) = (None, Some(why));
+            WatchEvent::Failed(why) => {
+                (self.listing, self.problem) = (None, Some(why));
                 Vec::new()
             }
-            Word::Confirmed(present) => self.confirmed(&present),
+            WatchEvent::Confirmed(present) => self.confirmed(&present),
         }
     }
 
     /// Processes that the API server does not know the kind. The removal of the CustomResourceDefinition does not mean
     /// that its objects are unwanted: routes would be served without their policies.
     fn gone(&mut self, guard: Guard, now_ms: u64) -> Vec<Event> {
-        let is_first = self.standing == Standing::Unlisted;
-        (self.listing, self.trouble, self.standing) = (None, None, Standing::NoKind);
+        let is_first = self.state == WatchState::Unlisted;
+        (self.listing, self.problem, self.state) = (None, None, WatchState::NoKind);
         let remembered = std::mem::take(&mut self.remembered);
         if !guard.is_on() {
             self.missing = None;
@@ -194,7 +194,7 @@ impl Kind {
         if let Some(listing) = &mut self.listing {
             listing.insert(key.clone());
         } else {
-            self.trouble = None;
+            self.problem = None;
         }
         if let Some(missing) = &mut self.missing {
             missing.objects.remove(&key);
@@ -224,9 +224,9 @@ impl Kind {
     fn listed(&mut self, guard: Guard, now_ms: u64) -> Vec<Event> {
         // An end without a beginning belongs to a list that was aborted.
         let Some(listed) = self.listing.take() else { return Vec::new() };
-        let is_back = matches!(self.standing, Standing::NoKind | Standing::Leaving);
-        self.standing = Standing::Current;
-        self.trouble = None;
+        let is_back = matches!(self.state, WatchState::NoKind | WatchState::Leaving);
+        self.state = WatchState::Current;
+        self.problem = None;
         self.remembered.clear();
         self.older_since_ms = (!self.older.is_empty()).then(|| self.older_since_ms.unwrap_or(now_ms));
         let gone: BTreeSet<ObjectKey> = self.known.keys().filter(|key| !listed.contains(*key)).cloned().collect();
@@ -246,7 +246,7 @@ impl Kind {
             listing.remove(key);
         }
         match self.known.get(key) {
-            Some(known) if known.uid == *uid && self.standing == Standing::Leaving && guard.is_on() => {
+            Some(known) if known.uid == *uid && self.state == WatchState::Leaving && guard.is_on() => {
                 self.hold_all(now_ms);
                 Vec::new()
             }
@@ -266,7 +266,7 @@ impl Kind {
         let missing_since_ms = self.missing.as_ref().map(|missing| missing.since_ms);
         // A list is requested in the state `Current` only: without permission the API server refuses it, and a list of
         // an unknown kind proves nothing.
-        self.standing == Standing::Current && [missing_since_ms, self.older_since_ms].into_iter().flatten().any(waited)
+        self.state == WatchState::Current && [missing_since_ms, self.older_since_ms].into_iter().flatten().any(waited)
     }
 
     fn confirmed(&mut self, present: &[Present]) -> Vec<Event> {
@@ -286,7 +286,7 @@ impl Kind {
     }
 
     pub(super) fn tick(&mut self, _guard: &Guard, now_ms: u64) -> Vec<Event> {
-        let forgotten = self.standing == Standing::Denied
+        let forgotten = self.state == WatchState::Denied
             && self.missing.as_ref().is_some_and(|missing| now_ms.saturating_sub(missing.since_ms) >= DENIED_MAX_MS);
         if !forgotten {
             return Vec::new();

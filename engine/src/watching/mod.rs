@@ -7,7 +7,6 @@ mod guard;
 mod kind;
 #[cfg(test)]
 mod tests;
-mod trouble;
 
 use std::sync::Arc;
 
@@ -15,10 +14,10 @@ use holdfast_graph::ObjectKey;
 
 pub use guard::{DENIED_MAX_MS, Guard};
 use kind::Kind;
-pub use kind::Standing;
-pub use trouble::{Trouble, Why};
+pub use kind::WatchState;
 
-use crate::engine::Event;
+use crate::event::Event;
+use crate::watch_problem::{WatchProblem, Why};
 
 /// Maximum number of objects. Objects beyond the limit are not used, and a problem is reported.
 pub const OBJECTS_MAX: usize = 200_000;
@@ -49,8 +48,8 @@ pub struct Present {
 
 /// Notification of a watch.
 #[derive(Debug)]
-pub enum Word {
-    /// A list begins; the objects until [`Word::ListEnds`] are all objects.
+pub enum WatchEvent {
+    /// A list begins; the objects until [`WatchEvent::ListEnds`] are all objects.
     ListBegins,
     /// An object exists.
     There(Box<Item>),
@@ -103,9 +102,9 @@ impl Watching {
     }
 
     /// Processes a notification of a watch (index from 0) and returns the events for the engine, deletions first.
-    pub fn hear(&mut self, watch: usize, word: Word, now_ms: u64) -> Vec<Event> {
+    pub fn on_event(&mut self, watch: usize, event: WatchEvent, now_ms: u64) -> Vec<Event> {
         let Some(Watch { kind, .. }) = self.watches.get_mut(watch) else { return Vec::new() };
-        if let Word::There(item) = &word
+        if let WatchEvent::There(item) = &event
             && self.objects >= OBJECTS_MAX
             && !kind.knows(&item.key)
         {
@@ -113,7 +112,7 @@ impl Watching {
             return Vec::new();
         }
         let before = kind.len();
-        let events = kind.hear(word, &self.guard, now_ms);
+        let events = kind.on_event(event, &self.guard, now_ms);
         self.objects = self.objects + kind.len() - before;
         events
     }
@@ -138,7 +137,7 @@ impl Watching {
 
     /// Checks that every kind that the API server knows was listed. Nothing is decided before.
     pub fn is_ready(&self) -> bool {
-        self.watches.iter().all(|watch| watch.kind.standing() != &Standing::Unlisted)
+        self.watches.iter().all(|watch| watch.kind.state() != &WatchState::Unlisted)
     }
 
     /// Returns the number of objects.
@@ -147,21 +146,21 @@ impl Watching {
     }
 
     /// Returns the state of each watch.
-    pub fn standings(&self) -> impl Iterator<Item = (&Arc<str>, &Standing)> {
-        self.watches.iter().map(|watch| (&watch.name, watch.kind.standing()))
+    pub fn states(&self) -> impl Iterator<Item = (&Arc<str>, &WatchState)> {
+        self.watches.iter().map(|watch| (&watch.name, watch.kind.state()))
     }
 
     /// Returns all problems.
-    pub fn troubles(&self) -> Vec<Trouble> {
-        let told = |watch: &Watch| {
-            let (why, message) = watch.kind.trouble()?;
-            Some(Trouble { of: watch.name.clone(), why, message })
+    pub fn problems(&self) -> Vec<WatchProblem> {
+        let problem_of = |watch: &Watch| {
+            let (why, message) = watch.kind.problem()?;
+            Some(WatchProblem { of: watch.name.clone(), why, message })
         };
-        let mut troubles: Vec<_> = self.watches.iter().filter_map(told).collect();
+        let mut problems: Vec<_> = self.watches.iter().filter_map(problem_of).collect();
         if self.left_out > 0 {
             let message = format!("more than {OBJECTS_MAX} objects; the objects beyond this limit are ignored");
-            troubles.push(Trouble { of: "objects".into(), why: Why::TooMany, message });
+            problems.push(WatchProblem { of: "objects".into(), why: Why::TooMany, message });
         }
-        troubles
+        problems
     }
 }

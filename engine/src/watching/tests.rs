@@ -19,8 +19,8 @@ fn item(name: &str, uid: &str, version: u64) -> Item {
     Item { key: key(name), uid: uid.into(), version: Some(version), event }
 }
 
-fn there(name: &str, uid: &str, version: u64) -> Word {
-    Word::There(Box::new(item(name, uid, version)))
+fn there(name: &str, uid: &str, version: u64) -> WatchEvent {
+    WatchEvent::There(Box::new(item(name, uid, version)))
 }
 
 fn present(names: &[&str], version: u64) -> Vec<Present> {
@@ -52,18 +52,18 @@ impl World {
         }
     }
 
-    fn hear(&mut self, word: Word, now_ms: u64) {
-        let events = self.watching.hear(0, word, now_ms);
+    fn on_event(&mut self, event: WatchEvent, now_ms: u64) {
+        let events = self.watching.on_event(0, event, now_ms);
         self.take(events);
         assert_eq!(self.watching.objects(), self.engine.len());
     }
 
     fn list(&mut self, names: &[&str], now_ms: u64) {
-        self.hear(Word::ListBegins, now_ms);
+        self.on_event(WatchEvent::ListBegins, now_ms);
         for name in names {
-            self.hear(there(name, "u", 1), now_ms);
+            self.on_event(there(name, "u", 1), now_ms);
         }
-        self.hear(Word::ListEnds, now_ms);
+        self.on_event(WatchEvent::ListEnds, now_ms);
     }
 
     fn tick(&mut self, now_ms: u64) {
@@ -72,7 +72,7 @@ impl World {
     }
 
     fn why(&self) -> Vec<Why> {
-        self.watching.troubles().into_iter().map(|trouble| trouble.why).collect()
+        self.watching.problems().into_iter().map(|problem| problem.why).collect()
     }
 
     fn names(&self) -> Vec<String> {
@@ -86,26 +86,26 @@ const MINUTE: u64 = 60_000;
 #[test]
 fn nothing_is_ready_before_each_kind_was_listed_or_is_not_known() {
     let mut watching = Watching::new(["A".into(), "B".into(), "C".into()], Guard::new(true));
-    for word in [Word::ListBegins, there("a", "u", 1), Word::ListEnds] {
-        watching.hear(0, word, 0);
+    for event in [WatchEvent::ListBegins, there("a", "u", 1), WatchEvent::ListEnds] {
+        watching.on_event(0, event, 0);
     }
-    watching.hear(1, Word::NoKind, 0);
-    watching.hear(2, Word::Denied("forbidden".into()), 0);
+    watching.on_event(1, WatchEvent::NoKind, 0);
+    watching.on_event(2, WatchEvent::Denied("forbidden".into()), 0);
     assert!(!watching.is_ready(), "what may not be read is not known to be empty");
     let problems: Vec<_> =
-        watching.troubles().into_iter().map(|trouble| format!("{}: {}", trouble.of, trouble.message)).collect();
+        watching.problems().into_iter().map(|problem| format!("{}: {}", problem.of, problem.message)).collect();
     assert_eq!(
         problems,
         ["B: the API server does not serve this kind; no objects of it are read", "C: not listed yet: forbidden",]
     );
-    watching.hear(2, Word::ListBegins, 0);
+    watching.on_event(2, WatchEvent::ListBegins, 0);
     assert!(!watching.is_ready());
-    watching.hear(2, Word::ListEnds, 0);
+    watching.on_event(2, WatchEvent::ListEnds, 0);
     assert!(watching.is_ready());
 }
 
 #[test]
-fn an_equal_list_says_nothing_and_a_shorter_one_deletes() {
+fn an_equal_list_makes_no_events_and_a_shorter_one_deletes() {
     let mut world = World::new(true);
     world.list(&["a", "b", "c"], 0);
     assert_eq!((world.names().join(" "), world.events), ("a b c".into(), 3));
@@ -119,15 +119,15 @@ fn an_equal_list_says_nothing_and_a_shorter_one_deletes() {
 fn older_versions_and_deletions_of_predecessors_are_not_believed() {
     let mut world = World::new(true);
     world.list(&[], 0);
-    world.hear(there("a", "first", 5), 0);
-    world.hear(there("a", "first", 4), 0);
-    world.hear(there("a", "first", 5), 0);
+    world.on_event(there("a", "first", 5), 0);
+    world.on_event(there("a", "first", 4), 0);
+    world.on_event(there("a", "first", 5), 0);
     assert_eq!(world.events, 1);
-    world.hear(there("a", "second", 9), 0);
-    world.hear(Word::Deleted(key("a"), "first".into()), 0);
+    world.on_event(there("a", "second", 9), 0);
+    world.on_event(WatchEvent::Deleted(key("a"), "first".into()), 0);
     assert_eq!(world.engine.get(&key("a")).map(|uid| &**uid), Some("second"));
-    world.hear(Word::Deleted(key("a"), "second".into()), 0);
-    world.hear(Word::Deleted(key("a"), "second".into()), 0);
+    world.on_event(WatchEvent::Deleted(key("a"), "second".into()), 0);
+    world.on_event(WatchEvent::Deleted(key("a"), "second".into()), 0);
     assert_eq!(world.events, 3);
 }
 
@@ -137,15 +137,15 @@ fn a_list_that_is_suddenly_empty_is_held_and_confirmed() {
     world.list(&MANY, 0);
     world.list(&[], 1_000);
     assert_eq!(world.names().len(), 12);
-    assert!(world.watching.troubles()[0].message.starts_with("12 of 12 objects are missing"));
+    assert!(world.watching.problems()[0].message.starts_with("12 of 12 objects are missing"));
     assert!(world.watching.to_confirm(1_000 + MINUTE - 1).is_empty());
     // An object is received again, and the deletion of another object is received.
-    world.hear(there("a", "u", 2), 2_000);
-    world.hear(Word::Deleted(key("b"), "u".into()), 2_000);
+    world.on_event(there("a", "u", 2), 2_000);
+    world.on_event(WatchEvent::Deleted(key("b"), "u".into()), 2_000);
     assert_eq!(world.watching.to_confirm(1_000 + MINUTE), [0]);
-    world.hear(Word::Confirmed(present(&["c"], 1)), 1_000 + MINUTE);
+    world.on_event(WatchEvent::Confirmed(present(&["c"], 1)), 1_000 + MINUTE);
     assert_eq!(world.names(), ["a", "c"]);
-    assert!(world.watching.troubles().is_empty());
+    assert!(world.watching.problems().is_empty());
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_list_that_is_long_again_ends_the_hold() {
     world.list(&MANY, 0);
     world.list(&["a"], 0);
     world.list(&MANY, 1);
-    assert!(world.watching.troubles().is_empty());
+    assert!(world.watching.problems().is_empty());
     assert!(world.watching.to_confirm(10 * MINUTE).is_empty());
     assert_eq!(world.names(), MANY);
 }
@@ -179,7 +179,7 @@ fn few_objects_may_always_be_missing() {
 fn a_kind_that_is_gone_holds_its_objects_until_it_is_back() {
     let mut world = World::new(true);
     world.list(&["a", "b"], 0);
-    world.hear(Word::NoKind, 0);
+    world.on_event(WatchEvent::NoKind, 0);
     assert_eq!((world.names().len(), world.watching.is_ready()), (2, true));
     assert!(world.watching.to_confirm(1000 * MINUTE).is_empty(), "what is not known says nothing of its objects");
     assert_eq!(world.why(), [Why::Removed]);
@@ -187,14 +187,14 @@ fn a_kind_that_is_gone_holds_its_objects_until_it_is_back() {
     // purpose.
     world.list(&[], 2 * MINUTE);
     assert_eq!((world.names().len(), world.why()), (2, vec![Why::Doubted]));
-    world.hear(there("b", "anew", 9), 2 * MINUTE);
-    world.hear(Word::ListBegins, 2 * MINUTE + 1);
-    world.hear(there("b", "anew", 9), 2 * MINUTE + 1);
-    world.hear(Word::ListEnds, 2 * MINUTE + 1);
+    world.on_event(there("b", "anew", 9), 2 * MINUTE);
+    world.on_event(WatchEvent::ListBegins, 2 * MINUTE + 1);
+    world.on_event(there("b", "anew", 9), 2 * MINUTE + 1);
+    world.on_event(WatchEvent::ListEnds, 2 * MINUTE + 1);
     assert_eq!(world.names(), ["a", "b"], "a list that is made meanwhile changes nothing");
     assert!(world.watching.to_confirm(3 * MINUTE - 1).is_empty());
     assert_eq!(world.watching.to_confirm(3 * MINUTE), [0]);
-    world.hear(Word::Confirmed(present(&["b"], 9)), 3 * MINUTE);
+    world.on_event(WatchEvent::Confirmed(present(&["b"], 9)), 3 * MINUTE);
     assert_eq!(world.names(), ["b"]);
     assert!(world.why().is_empty());
 }
@@ -203,23 +203,23 @@ fn a_kind_that_is_gone_holds_its_objects_until_it_is_back() {
 fn objects_that_go_with_their_definition_stay() {
     let mut world = World::new(true);
     world.list(&["a", "b", "c"], 0);
-    world.hear(Word::Deleted(key("a"), "u".into()), 0);
-    world.hear(Word::Leaving, 1);
+    world.on_event(WatchEvent::Deleted(key("a"), "u".into()), 0);
+    world.on_event(WatchEvent::Leaving, 1);
     for name in ["b", "c"] {
-        world.hear(Word::Deleted(key(name), "u".into()), 1);
+        world.on_event(WatchEvent::Deleted(key(name), "u".into()), 1);
     }
     assert_eq!((world.names(), world.why()), (vec!["b".to_owned(), "c".to_owned()], vec![Why::Removed]));
     // A list of the remaining objects proves nothing either, if `Leaving` is received before the end of the list.
-    world.hear(Word::ListBegins, 2);
-    world.hear(Word::Leaving, 2);
-    world.hear(Word::ListEnds, 2);
-    world.hear(Word::NoKind, 3);
-    world.hear(Word::Denied("forbidden".into()), 4);
+    world.on_event(WatchEvent::ListBegins, 2);
+    world.on_event(WatchEvent::Leaving, 2);
+    world.on_event(WatchEvent::ListEnds, 2);
+    world.on_event(WatchEvent::NoKind, 3);
+    world.on_event(WatchEvent::Denied("forbidden".into()), 4);
     world.tick(DENIED_MAX_MS + 5);
     assert_eq!((world.names().len(), world.why()), (2, vec![Why::Removed]));
     world.list(&["b", "c"], DENIED_MAX_MS + 6);
     assert!(world.why().is_empty());
-    world.hear(Word::Deleted(key("b"), "u".into()), DENIED_MAX_MS + 7);
+    world.on_event(WatchEvent::Deleted(key("b"), "u".into()), DENIED_MAX_MS + 7);
     assert_eq!(world.names(), ["c"], "a deletion is one again");
 }
 
@@ -227,13 +227,13 @@ fn objects_that_go_with_their_definition_stay() {
 fn without_the_guard_a_kind_that_is_gone_takes_its_objects_along() {
     let mut world = World::new(false);
     world.list(&["a", "b"], 0);
-    world.hear(Word::Leaving, 0);
-    world.hear(Word::Deleted(key("a"), "u".into()), 0);
+    world.on_event(WatchEvent::Leaving, 0);
+    world.on_event(WatchEvent::Deleted(key("a"), "u".into()), 0);
     assert_eq!(world.names(), ["b"]);
-    world.hear(Word::NoKind, 0);
+    world.on_event(WatchEvent::NoKind, 0);
     assert!(world.names().is_empty());
     world.watching.remember(0, [key("stored")]);
-    world.hear(Word::NoKind, 1);
+    world.on_event(WatchEvent::NoKind, 1);
     assert!(world.names().is_empty());
 }
 
@@ -241,8 +241,8 @@ fn without_the_guard_a_kind_that_is_gone_takes_its_objects_along() {
 fn what_an_earlier_run_knew_stays_where_its_kind_is_gone_and_nowhere_else() {
     let mut world = World::new(true);
     world.watching.remember(0, [key("stored")]);
-    world.hear(Word::Failed("away".into()), 0);
-    world.hear(Word::NoKind, 0);
+    world.on_event(WatchEvent::Failed("away".into()), 0);
+    world.on_event(WatchEvent::NoKind, 0);
     assert_eq!((world.names(), world.why()), (vec!["stored".to_owned()], vec![Why::Removed]));
     world.list(&["stored", "a"], 0);
     assert_eq!(world.engine.get(&key("stored")).map(|uid| &**uid), Some("u"), "what is read takes its place");
@@ -251,7 +251,7 @@ fn what_an_earlier_run_knew_stays_where_its_kind_is_gone_and_nowhere_else() {
     let mut world = World::new(true);
     world.watching.remember(0, [key("stored")]);
     world.list(&["a"], 0);
-    world.hear(Word::NoKind, 0);
+    world.on_event(WatchEvent::NoKind, 0);
     assert_eq!(world.names(), ["a"], "it was deleted while nobody looked");
 }
 
@@ -259,20 +259,20 @@ fn what_an_earlier_run_knew_stays_where_its_kind_is_gone_and_nowhere_else() {
 fn a_store_that_went_back_in_time_is_believed_when_a_second_list_confirms_it() {
     let mut world = World::new(true);
     world.list(&["a", "b"], 0);
-    world.hear(there("a", "u", 9), 0);
+    world.on_event(there("a", "u", 9), 0);
     let events = world.events;
     world.list(&["a", "b"], 1);
     assert_eq!((world.events, world.why()), (events, vec![Why::Doubted]));
     assert_eq!(world.watching.to_confirm(1 + MINUTE), [0]);
-    world.hear(Word::Confirmed(present(&["a", "b"], 1)), 1 + MINUTE);
+    world.on_event(WatchEvent::Confirmed(present(&["a", "b"], 1)), 1 + MINUTE);
     world.list(&["a", "b"], 2 + MINUTE);
     assert_eq!((world.events, world.why()), (events + 1, vec![]));
 
     // A cache that only lags behind is doubted too, until a newer version of the object is received.
-    world.hear(there("a", "u", 12), 2 + MINUTE);
+    world.on_event(there("a", "u", 12), 2 + MINUTE);
     world.list(&["a", "b"], 3 + MINUTE);
     assert_eq!(world.why(), [Why::Doubted]);
-    world.hear(there("a", "u", 13), 3 + MINUTE);
+    world.on_event(there("a", "u", 13), 3 + MINUTE);
     assert!(world.why().is_empty() && world.watching.to_confirm(9 * MINUTE).is_empty());
 }
 
@@ -280,8 +280,8 @@ fn a_store_that_went_back_in_time_is_believed_when_a_second_list_confirms_it() {
 fn what_may_no_longer_be_read_stays_for_an_hour() {
     let mut world = World::new(true);
     world.list(&["a"], 0);
-    world.hear(Word::Denied("forbidden".into()), 0);
-    world.hear(Word::Denied("forbidden".into()), MINUTE);
+    world.on_event(WatchEvent::Denied("forbidden".into()), 0);
+    world.on_event(WatchEvent::Denied("forbidden".into()), MINUTE);
     assert!(world.watching.to_confirm(2 * MINUTE).is_empty());
     world.tick(DENIED_MAX_MS - 1);
     assert_eq!(world.names(), ["a"]);
@@ -292,13 +292,13 @@ fn what_may_no_longer_be_read_stays_for_an_hour() {
 }
 
 #[test]
-fn a_list_that_breaks_off_says_nothing() {
+fn an_interrupted_list_changes_nothing() {
     let mut world = World::new(true);
     world.list(&["a", "b"], 0);
-    world.hear(Word::ListBegins, 1);
-    world.hear(there("a", "u", 1), 1);
-    world.hear(Word::Failed("connection reset".into()), 1);
-    world.hear(Word::ListEnds, 1);
+    world.on_event(WatchEvent::ListBegins, 1);
+    world.on_event(there("a", "u", 1), 1);
+    world.on_event(WatchEvent::Failed("connection reset".into()), 1);
+    world.on_event(WatchEvent::ListEnds, 1);
     assert_eq!(world.names(), ["a", "b"]);
     world.list(&["b"], 2);
     assert_eq!(world.names(), ["b"]);
@@ -326,44 +326,44 @@ fn change() -> impl Strategy<Value = Change> {
 
 proptest! {
     #[test]
-    fn whatever_was_heard_a_list_sets_it_right(changes in proptest::collection::vec(change(), 0..60)) {
+    fn a_list_corrects_any_earlier_events(changes in proptest::collection::vec(change(), 0..60)) {
         let mut world = World::new(true);
         let (mut truth, mut version) = (BTreeMap::<String, (String, u64)>::new(), 1_u64);
         let mut past: Vec<(String, String, u64)> = Vec::new();
         world.list(&[], 0);
         for change in changes {
             version += 1;
-            let (name, told, deleted) = match change {
+            let (name, delivered, deleted) = match change {
                 Change::Apply(name) => (name, true, false),
                 Change::Lost(name) => (name, false, false),
                 Change::Delete(name) => (name, true, true),
                 Change::LostDelete(name) => (name, false, true),
                 Change::Again(which) => {
                     if let Some((name, uid, version)) = past.get(usize::from(which) * 3 % past.len().max(1)) {
-                        world.hear(there(name, uid, *version), 0);
+                        world.on_event(there(name, uid, *version), 0);
                     }
                     continue;
                 }
             };
             let name = name.to_string();
             if deleted {
-                if let Some((uid, _)) = truth.remove(&name) && told {
-                    world.hear(Word::Deleted(key(&name), uid.as_str().into()), 0);
+                if let Some((uid, _)) = truth.remove(&name) && delivered {
+                    world.on_event(WatchEvent::Deleted(key(&name), uid.as_str().into()), 0);
                 }
                 continue;
             }
             let uid = truth.get(&name).map_or_else(|| format!("u{version}"), |(uid, _)| uid.clone());
             truth.insert(name.clone(), (uid.clone(), version));
             past.push((name.clone(), uid.clone(), version));
-            if told {
-                world.hear(there(&name, &uid, version), 0);
+            if delivered {
+                world.on_event(there(&name, &uid, version), 0);
             }
         }
-        world.hear(Word::ListBegins, 0);
+        world.on_event(WatchEvent::ListBegins, 0);
         for (name, (uid, version)) in &truth {
-            world.hear(there(name, uid, *version), 0);
+            world.on_event(there(name, uid, *version), 0);
         }
-        world.hear(Word::ListEnds, 0);
+        world.on_event(WatchEvent::ListEnds, 0);
         let believed: Vec<_> = world.engine.iter().map(|(key, uid)| (key.name.to_string(), uid.to_string())).collect();
         let truth: Vec<_> = truth.into_iter().map(|(name, (uid, _))| (name, uid)).collect();
         prop_assert_eq!(believed, truth);

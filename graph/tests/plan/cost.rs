@@ -6,7 +6,7 @@ use super::world::{Ground, ISOLATE, LAST_VALID, graph, nodes};
 use holdfast_graph::plan::CAUSES_MAX;
 use holdfast_graph::{Gates, Plan};
 
-fn asked(objects: usize, broken: &[&str], gates: &Gates) -> usize {
+fn queries(objects: usize, broken: &[&str], gates: &Gates) -> usize {
     let edges: Vec<String> = (0..objects)
         .flat_map(|index| {
             [
@@ -19,14 +19,14 @@ fn asked(objects: usize, broken: &[&str], gates: &Gates) -> usize {
     let graph = graph(&edges.iter().map(String::as_str).collect::<Vec<_>>());
     let ground = Ground::default();
     assert!(!Plan::derive(&nodes(broken), &BTreeSet::new(), &graph, &ground, gates).is_empty());
-    ground.asked.get()
+    ground.queries.get()
 }
 
 #[test]
 fn a_plan_costs_what_is_reached() {
     for gates in [&ISOLATE, &LAST_VALID] {
         for broken in [&["Leaf:7"][..], &["Leaf:1", "Leaf:2", "Route:3#rules[0]"]] {
-            let (small, large) = (asked(10, broken, gates), asked(1_000, broken, gates));
+            let (small, large) = (queries(10, broken, gates), queries(1_000, broken, gates));
             assert_eq!(small, large, "{broken:?} {gates:?}");
             assert!(large <= 20 * broken.len(), "{large}");
         }
@@ -47,6 +47,6 @@ fn many_broken_that_reach_the_same_are_named_up_to_the_limit() {
         assert_eq!(plan.decisions.len(), leaves + 101);
         assert!(plan.decisions.values().all(|decision| [1, CAUSES_MAX].contains(&decision.causes.len())));
         // The cost is not the product of all broken nodes and all nodes that they reach.
-        assert!(ground.asked.get() < 4 * CAUSES_MAX * 100 + 10 * leaves, "{}", ground.asked.get());
+        assert!(ground.queries.get() < 4 * CAUSES_MAX * 100 + 10 * leaves, "{}", ground.queries.get());
     }
 }

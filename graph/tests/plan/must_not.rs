@@ -24,7 +24,7 @@ fn a_deleted_dependant_does_not_come_back() {
 }
 
 #[test]
-fn nobody_is_reached_through_a_deleted_object() {
+fn no_dependant_is_reached_through_a_deleted_object() {
     let edges = ["Route:r requires Leaf:gone", "Leaf:gone requires Leaf:b"];
     let ground = Ground { absent: keys(&["Leaf:gone"]), ..Ground::default() };
     check(&["Leaf:b"], &edges, &ground, &LAST_VALID, &["Leaf:b backfilled by Leaf:b"]);

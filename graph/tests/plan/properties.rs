@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn affected_are_those_whom_closing_reaches(
+    fn affected_nodes_are_those_that_closing_reaches(
         edges in prop::collection::vec(edge(), 0..20),
         broken in node(),
     ) {

@@ -54,7 +54,7 @@ fn mentions_does_nothing() {
 }
 
 #[test]
-fn roles_say_what_travels() {
+fn roles_determine_what_travels() {
     let travels = |role: Role| (role.closing_travels(), role.version_travels());
     assert_eq!(
         [Role::Requires, Role::Modifies, Role::Attaches, Role::Mentions].map(travels),
@@ -70,7 +70,7 @@ const CHAIN: [&str; 4] = [
 ];
 
 #[test]
-fn travel_is_transitive_and_stops_at_the_first_edge_that_says_no() {
+fn travel_is_transitive_and_stops_at_the_first_blocking_edge() {
     check(
         &["Leaf:x"],
         &CHAIN,
@@ -129,7 +129,7 @@ fn cycles_end() {
 }
 
 #[test]
-fn a_broken_section_leaves_the_other_sections_and_who_hangs_on_them() {
+fn a_broken_section_leaves_other_sections_and_their_dependants() {
     check(
         &["Root:g#listeners[a]"],
         &[
@@ -146,7 +146,7 @@ fn a_broken_section_leaves_the_other_sections_and_who_hangs_on_them() {
 }
 
 #[test]
-fn who_requires_the_whole_is_closed_with_any_of_its_sections() {
+fn a_dependant_of_the_whole_is_closed_with_any_of_its_sections() {
     check(
         &["Route:x#rules[1]"],
         &["Route:y requires Route:x", "Route:z modifies Route:x", "Route:w attaches Route:x"],
@@ -157,7 +157,7 @@ fn who_requires_the_whole_is_closed_with_any_of_its_sections() {
 }
 
 #[test]
-fn closing_the_whole_closes_who_names_a_section() {
+fn closing_the_whole_closes_dependants_of_its_sections() {
     for broken in ["Root:g", "Policy:p"] {
         let edges = ["Root:g modifies Policy:p", "Route:r attaches Root:g#listeners[a]"];
         let affected = graph(&edges).affected(&node(broken));
@@ -166,7 +166,7 @@ fn closing_the_whole_closes_who_names_a_section() {
 }
 
 #[test]
-fn who_hangs_on_several_is_closed_with_the_last_of_them() {
+fn a_dependant_of_several_is_closed_with_the_last_of_them() {
     let edges = ["Route:r attaches Root:g#a", "Route:r attaches Root:g#b", "Route:r attaches Root:g"];
     check(&["Root:g#a"], &edges, &Ground::default(), &ISOLATE, &["Root:g#a replaced by Root:g"]);
     check(

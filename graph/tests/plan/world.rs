@@ -52,7 +52,7 @@ pub(crate) struct Ground {
     pub(crate) same: BTreeSet<ObjectKey>,
     pub(crate) must_replace: BTreeSet<Node>,
     pub(crate) cannot_replace: BTreeSet<Node>,
-    pub(crate) asked: Cell<usize>,
+    pub(crate) queries: Cell<usize>,
 }
 
 pub(crate) fn keys(texts: &[&str]) -> BTreeSet<ObjectKey> {
@@ -64,36 +64,36 @@ pub(crate) fn nodes(texts: &[&str]) -> BTreeSet<Node> {
 }
 
 impl Ground {
-    fn ask(&self, answer: bool) -> bool {
-        self.asked.set(self.asked.get() + 1);
+    fn counted(&self, answer: bool) -> bool {
+        self.queries.set(self.queries.get() + 1);
         answer
     }
 }
 
 impl World for Ground {
     fn exists(&self, key: &ObjectKey) -> bool {
-        self.ask(!self.absent.contains(key))
+        self.counted(!self.absent.contains(key))
     }
     fn last_valid(&self, key: &ObjectKey) -> bool {
-        self.ask(!self.without_last_valid.contains(key))
+        self.counted(!self.without_last_valid.contains(key))
     }
     fn last_valid_is_worse(&self, key: &ObjectKey) -> bool {
-        self.ask(self.worse.contains(key))
+        self.counted(self.worse.contains(key))
     }
     fn keeps_its_version(&self, key: &ObjectKey) -> bool {
-        self.ask(&*key.kind == "Root")
+        self.counted(&*key.kind == "Root")
     }
     fn differs_from_last_valid(&self, key: &ObjectKey) -> bool {
-        self.ask(!self.same.contains(key))
+        self.counted(!self.same.contains(key))
     }
     fn must_replace(&self, node: &Node) -> bool {
-        self.ask(self.must_replace.contains(node))
+        self.counted(self.must_replace.contains(node))
     }
     fn can_replace(&self, node: &Node) -> bool {
-        self.ask(!self.cannot_replace.contains(node))
+        self.counted(!self.cannot_replace.contains(node))
     }
     fn serves(&self, key: &ObjectKey) -> bool {
-        self.ask(!matches!(&*key.kind, "Leaf" | "Policy" | "Class"))
+        self.counted(!matches!(&*key.kind, "Leaf" | "Policy" | "Class"))
     }
 }
 

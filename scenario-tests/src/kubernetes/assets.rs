@@ -111,7 +111,7 @@ pub(super) fn go_build(module: &str, flags: &str, folder: &Path, packages: &[&st
     if status.success() {
         return Ok(());
     }
-    let said = fs::read_to_string(&log).unwrap_or_default();
-    let lines: Vec<&str> = said.lines().filter(|line| !line.starts_with("go: downloading")).collect();
+    let output = fs::read_to_string(&log).unwrap_or_default();
+    let lines: Vec<&str> = output.lines().filter(|line| !line.starts_with("go: downloading")).collect();
     bail!("go build of {module} failed: {}", lines.get(lines.len().saturating_sub(5)..).unwrap_or_default().join("; "))
 }

@@ -112,8 +112,8 @@ impl Cluster {
         let ready = until("the API server is ready", || async {
             // Each request with kubectl starts a process, so the connection is tried first.
             TcpStream::connect(("127.0.0.1", self.port)).await?;
-            let said = self.kubectl(&["get", "--raw", "/readyz"]).await?;
-            ensure!(said.stdout == "ok", "{}", said.said());
+            let finished = self.kubectl(&["get", "--raw", "/readyz"]).await?;
+            ensure!(finished.stdout == "ok", "{}", finished.output());
             Ok(())
         });
         let ready = tokio::select! {
@@ -204,27 +204,29 @@ impl Cluster {
     }
 
     /// Runs kubectl and returns its standard output; fails unless the exit code is 0.
-    pub async fn ask(&self, args: &[&str]) -> Result<String> {
-        let said = self.kubectl(args).await?;
-        if said.code != Some(0) {
-            bail!("kubectl {}: {}", args.join(" "), said.said());
+    pub async fn kubectl_output(&self, args: &[&str]) -> Result<String> {
+        let finished = self.kubectl(args).await?;
+        if finished.code != Some(0) {
+            bail!("kubectl {}: {}", args.join(" "), finished.output());
         }
-        Ok(said.stdout)
+        Ok(finished.stdout)
     }
 
     /// Applies manifests.
     pub async fn apply(&self, text: impl AsRef<str>) -> Result<()> {
         let file = self.world.log("applied").with_extension("yaml");
         fs::write(&file, text.as_ref())?;
-        self.ask(&["apply", "--server-side", "--force-conflicts", "-f", &file.display().to_string()]).await.map(drop)
+        self.kubectl_output(&["apply", "--server-side", "--force-conflicts", "-f", &file.display().to_string()])
+            .await
+            .map(drop)
     }
 
     /// Installs the CRDs of a project, and waits until they are served.
     pub async fn install(&self, project: &str) -> Result<()> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/crds").join(project);
         let folder = folder.display().to_string();
-        self.ask(&["apply", "--server-side", "-f", &folder]).await?;
-        self.ask(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await.map(drop)
+        self.kubectl_output(&["apply", "--server-side", "-f", &folder]).await?;
+        self.kubectl_output(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await.map(drop)
     }
 }
 

@@ -76,7 +76,7 @@ impl Pod {
     pub fn ended(&mut self) -> Result<Option<String>> {
         for container in &mut self.containers {
             if let Some(status) = container.ended()? {
-                return Ok(Some(format!("{status}; it said:\n{}", container.said())));
+                return Ok(Some(format!("{status}; output:\n{}", container.output())));
             }
         }
         Ok(None)
@@ -160,8 +160,8 @@ impl Made<'_> {
     }
 
     async fn data(&self, kind: &str, name: &str) -> Result<serde_json::Map<String, Value>> {
-        let said = self.cluster.ask(&["-n", self.namespace()?, "get", kind, name, "-o", "json"]).await?;
-        let object: Value = serde_json::from_str(&said)?;
+        let output = self.cluster.kubectl_output(&["-n", self.namespace()?, "get", kind, name, "-o", "json"]).await?;
+        let object: Value = serde_json::from_str(&output)?;
         object["data"].as_object().cloned().with_context(|| format!("{kind} {name} has no data"))
     }
 
@@ -169,7 +169,7 @@ impl Made<'_> {
     async fn token(&self, args: &[&str]) -> Result<String> {
         let account = text(&self.pod["spec"]["serviceAccountName"])?;
         let all = [&["-n", self.namespace()?, "create", "token", account], args].concat();
-        Ok(self.cluster.ask(&all).await?.trim().to_owned())
+        Ok(self.cluster.kubectl_output(&all).await?.trim().to_owned())
     }
 
     /// Writes the files that a process needs for requests to the API server, unless the Pod disables them.

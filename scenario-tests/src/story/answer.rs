@@ -78,7 +78,7 @@ pub fn answer(envoy: &Envoy, request: &Request) -> String {
     let Ok(configuration) = RouteConfiguration::decode(&*resource.body) else { return "undecodable".into() };
     let Some(host) = virtual_host(&configuration, &request.host) else { return "nothing".into() };
     let matched = host.routes.iter().find(|route| route.r#match.as_ref().is_some_and(|m| matches(m, request)));
-    matched.map_or_else(|| "nothing".into(), |route| told(route, envoy))
+    matched.map_or_else(|| "nothing".into(), |route| response_of(route, envoy))
 }
 
 /// Returns the per-filter configuration that applies to a request, as text: of its route, its virtual host, and the
@@ -98,7 +98,7 @@ pub fn filters(envoy: &Envoy, request: &Request) -> String {
         .collect()
 }
 
-fn told(route: &Route, envoy: &Envoy) -> String {
+fn response_of(route: &Route, envoy: &Envoy) -> String {
     match &route.action {
         Some(Action::DirectResponse(direct)) => direct.status.to_string(),
         Some(Action::Redirect(_)) => "redirect".into(),
@@ -110,14 +110,14 @@ fn told(route: &Route, envoy: &Envoy) -> String {
                 }
                 _ => vec![],
             };
-            let tell = |name: &&str| match envoy.taken.contains_key(&(ResourceType::Cluster, (*name).into())) {
+            let describe = |name: &&str| match envoy.taken.contains_key(&(ResourceType::Cluster, (*name).into())) {
                 true => {
                     let mut parts = name.split('/').skip(1);
                     format!("{}/{}", parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
                 }
                 false => "500".to_owned(),
             };
-            clusters.iter().map(tell).collect::<Vec<_>>().join("+")
+            clusters.iter().map(describe).collect::<Vec<_>>().join("+")
         }
         _ => "undefined".into(),
     }

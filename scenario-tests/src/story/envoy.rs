@@ -96,7 +96,7 @@ impl Envoy {
 
     /// Returns whether the Envoy subscribes to a resource. It subscribes to a route configuration or certificate only
     /// while a resource in use refers to it.
-    pub fn asks_for(&self, kind: ResourceType, name: &str) -> bool {
+    pub fn subscribes_to(&self, kind: ResourceType, name: &str) -> bool {
         let by: &[ResourceType] = match kind {
             ResourceType::Route => &[ResourceType::Listener],
             ResourceType::Secret => &[ResourceType::Listener, ResourceType::Cluster, ResourceType::Route],
@@ -111,9 +111,9 @@ impl Envoy {
     }
 
     /// Drops the resources that no resource in use refers to, and unsubscribes from them.
-    fn drop_what_is_not_asked_for(&mut self) {
+    fn drop_unreferenced(&mut self) {
         let slots: Vec<Slot> = self.sent.keys().chain(self.taken.keys()).cloned().collect();
-        for slot in slots.into_iter().filter(|slot| !self.asks_for(slot.0, &slot.1)).collect::<Vec<_>>() {
+        for slot in slots.into_iter().filter(|slot| !self.subscribes_to(slot.0, &slot.1)).collect::<Vec<_>>() {
             self.sent.remove(&slot);
             self.taken.remove(&slot);
         }
@@ -122,15 +122,15 @@ impl Envoy {
     /// Returns the responses of the server for a wanted snapshot.
     pub fn pushes(&mut self, wanted: &Snapshot) -> Vec<Push> {
         let mut pushes = Vec::new();
-        self.drop_what_is_not_asked_for();
+        self.drop_unreferenced();
         for kind in ResourceType::ALL {
             let refused =
                 |resource: &Resource| self.refused.contains(&((kind, resource.name.clone()), resource.version));
             let fresh = |resource: &&Arc<Resource>| {
                 self.sent.get(&(kind, resource.name.clone())) != Some(&resource.version) && !refused(resource)
             };
-            let asked = |resource: &&Arc<Resource>| self.asks_for(kind, &resource.name);
-            let resources: Vec<_> = wanted.of(kind).values().filter(fresh).filter(asked).cloned().collect();
+            let subscribed = |resource: &&Arc<Resource>| self.subscribes_to(kind, &resource.name);
+            let resources: Vec<_> = wanted.of(kind).values().filter(fresh).filter(subscribed).cloned().collect();
             let gone = |slot: &&Slot| slot.0 == kind && wanted.get(kind, &slot.1).is_none();
             let removed: Vec<Arc<str>> = self.sent.keys().filter(gone).map(|slot| slot.1.clone()).collect();
             for resource in &resources {

@@ -105,21 +105,21 @@ fn served(stage: &Stage, expected: &Expect, found: &mut Differences) -> Result<(
     let envoys: Vec<&Envoy> = stage.envoys.values().filter(there).filter(gateway).filter(build).collect();
     for (text, wanted) in &expected.routes {
         let request = Request::parse(text)?;
-        let asked: Vec<&&Envoy> =
+        let queried: Vec<&&Envoy> =
             envoys.iter().filter(|envoy| request.node.as_ref().is_none_or(|node| **node == *envoy.id.node)).collect();
-        if asked.is_empty() {
+        if queried.is_empty() {
             bail!("{text}: no Envoy can be asked");
         }
-        for envoy in asked {
+        for envoy in queried {
             found.compare(&format!("{text} at {}", envoy.id.node), wanted, &answer::answer(envoy, &request));
         }
     }
     for (text, wanted) in &expected.filtered {
         let request = Request::parse(text)?;
         for envoy in &envoys {
-            let told = answer::filters(envoy, &request);
-            if !told.contains(wanted.as_str()) {
-                found.note(format!("{text} at {}: filters are told {told:?}, not {wanted:?}", envoy.id.node));
+            let config = answer::filters(envoy, &request);
+            if !config.contains(wanted.as_str()) {
+                found.note(format!("{text} at {}: filters are told {config:?}, not {wanted:?}", envoy.id.node));
             }
         }
     }
@@ -164,7 +164,7 @@ fn decided(line: &LineSeen, expected: &Expect, found: &mut Differences) {
             line.decided.iter().map(|(node, decided)| (node_name(node), decided)).collect();
         let names: BTreeSet<&String> = steps.keys().chain(is.keys()).collect();
         for name in names {
-            let is = is.get(name).map_or_else(|| "current".to_owned(), |decided| told(decided));
+            let is = is.get(name).map_or_else(|| "current".to_owned(), |decided| step_text(decided));
             let wanted = steps.get(name).map_or("current", |wanted| wanted);
             let is = if wanted.contains("because") { is } else { without_causes(&is).to_owned() };
             let is = if wanted == "backfilled" { is.split(' ').next().unwrap_or_default().to_owned() } else { is };
@@ -179,10 +179,14 @@ fn decided(line: &LineSeen, expected: &Expect, found: &mut Differences) {
         found.compare("broken", broken, &is);
     }
     for (object, text) in &expected.messages {
-        let said: Vec<&str> =
-            line.broken.iter().filter(|(node, _)| name(&node.key) == *object).map(|(_, (_, said))| &**said).collect();
-        if !said.iter().any(|said| said.contains(text.as_str())) {
-            found.note(format!("of {object} is said {said:?}, nowhere {text:?}"));
+        let messages: Vec<&str> = line
+            .broken
+            .iter()
+            .filter(|(node, _)| name(&node.key) == *object)
+            .map(|(_, (_, message))| &**message)
+            .collect();
+        if !messages.iter().any(|message| message.contains(text.as_str())) {
+            found.note(format!("messages of {object}: {messages:?}; none contains {text:?}"));
         }
     }
     for (object, wanted) in &expected.last_valid {
@@ -205,7 +209,7 @@ fn decided(line: &LineSeen, expected: &Expect, found: &mut Differences) {
 }
 
 /// `backfilled 1 because HTTPRoute/shop/cart`.
-fn told(decided: &Decided) -> String {
+fn step_text(decided: &Decided) -> String {
     let mut text = decided.step.to_string();
     if decided.step == Step::Backfilled {
         let generation = decided.generation.map_or_else(|| "?".to_owned(), |generation| generation.to_string());
@@ -216,8 +220,8 @@ fn told(decided: &Decided) -> String {
     text
 }
 
-fn without_causes(told: &str) -> &str {
-    told.split_once(" because").map_or(told, |(step, _)| step)
+fn without_causes(text: &str) -> &str {
+    text.split_once(" because").map_or(text, |(step, _)| step)
 }
 
 /// Returns the complete state, for the analysis of a failure.
@@ -229,7 +233,7 @@ pub fn state(lines: &[LineSeen]) -> String {
             let _ = writeln!(text, "    broken {} ({detected}: {message})", node_name(node));
         }
         for (node, decided) in line.decided.iter().take(SHOWN_MAX) {
-            let _ = writeln!(text, "    {} {}", node_name(node), told(decided));
+            let _ = writeln!(text, "    {} {}", node_name(node), step_text(decided));
         }
         let _ = writeln!(
             text,
@@ -244,7 +248,7 @@ pub fn state(lines: &[LineSeen]) -> String {
 }
 
 /// Returns the response of an Envoy to a request, for checks outside of [`Expect`].
-pub fn ask(stage: &Stage, node: &str, request: &str) -> Result<String> {
+pub fn response(stage: &Stage, node: &str, request: &str) -> Result<String> {
     let envoy = stage.envoys.get(node).with_context(|| format!("no Envoy {node}"))?;
     Ok(answer::answer(envoy, &Request::parse(request)?))
 }

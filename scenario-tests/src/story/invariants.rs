@@ -22,7 +22,7 @@ use super::stage::Stage;
 const WAIT_MS_MAX: u64 = 120_000;
 
 /// Returns a new engine with the same objects, for the configuration without any refusal.
-fn anew(stage: &Stage) -> Engine {
+fn new_engine(stage: &Stage) -> Engine {
     let mut engine = Engine::new(stage.settings.clone());
     engine.handle(stage.objects.values().cloned().collect());
     engine
@@ -30,7 +30,7 @@ fn anew(stage: &Stage) -> Engine {
 
 /// Returns the resources of Envoys that differ from the configuration of a new engine.
 pub fn differences_from_new(stage: &Stage) -> Vec<String> {
-    let engine = anew(stage);
+    let engine = new_engine(stage);
     let mut differences = Vec::new();
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected && !envoy.silent) {
         let empty = Snapshot::default();
@@ -60,7 +60,7 @@ pub fn check(stage: &Stage) -> Result<()> {
         return Ok(());
     }
     let all = lines(engine);
-    let new = anew(stage);
+    let new = new_engine(stage);
     let mut wrong = Vec::new();
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected && !envoy.silent) {
         let of = |line: &&LineSeen| line.gateway == envoy.id.fleet && line.build == envoy.id.build;
@@ -127,7 +127,7 @@ fn accounted(
     // listener.
     let a_listener_is_held = wanted.of(ResourceType::Listener).keys().any(|name| line.held.contains(&**name));
     for (name, resource) in wanted.of(ResourceType::Route) {
-        let is_unnamed = a_listener_is_held && !envoy.asks_for(ResourceType::Route, name);
+        let is_unnamed = a_listener_is_held && !envoy.subscribes_to(ResourceType::Route, name);
         if held || is_unnamed || line.held.contains(&**name) {
             continue;
         }
@@ -136,7 +136,7 @@ fn accounted(
         let has = has.map(|resource| routes(&resource.body)).unwrap_or_default();
         let routes: BTreeSet<&String> = should.keys().chain(has.keys()).collect();
         for route in routes.into_iter().filter(|route| should.get(*route) != has.get(*route)) {
-            let told = line.decided.iter().any(|(node, decided)| {
+            let reported = line.decided.iter().any(|(node, decided)| {
                 let prefix = format!("{}/{}/", node.key.kind.to_ascii_lowercase(), node.key.namespaced_name());
                 decided.step != Step::Current && route.starts_with(&prefix)
             });
@@ -144,7 +144,7 @@ fn accounted(
             let dependant = line.decided.iter().any(|(node, decided)| {
                 decided.step != Step::Current && !matches!(&*node.key.kind, "HTTPRoute" | "GRPCRoute")
             });
-            if !told && !dependant {
+            if !reported && !dependant {
                 wrong.push(format!("{} serves {route} otherwise than desired, and no step tells of it", envoy.id.node));
             }
         }

@@ -106,7 +106,8 @@ pub enum Step {
     /// Creates or changes objects, all at once.
     Apply(String),
     /// Creates or changes objects, all at once; after the given rounds of messages the remaining answers are in flight.
-    InHaste(Haste),
+    #[serde(rename = "inHaste")]
+    ApplyEarly(EarlyApply),
     /// Creates many objects: the text once for each number, where `$N` is the number.
     ApplyMany(Many),
     /// Deletes objects, all at once.
@@ -152,7 +153,7 @@ pub enum Step {
 /// Objects that are applied without waiting for all answers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Haste {
+pub struct EarlyApply {
     /// Rounds of messages.
     pub rounds: u64,
     /// The objects.

@@ -17,11 +17,11 @@ mod never_proxies;
 pub mod oracle;
 pub mod random;
 pub mod replicas;
+pub mod runner;
 pub mod short;
 pub mod short_policies;
 mod short_proxies;
 pub mod stage;
-pub mod tell;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ pub fn run(folder: &Path) -> ExitCode {
     let trial = |path: PathBuf| {
         let name = path.strip_prefix(folder).unwrap_or(&path).with_extension("");
         let name = name.display().to_string().replace('/', "::");
-        Trial::test(name, move || tell::file(&path).map_err(|error| Failed::from(format!("{error:#}"))))
+        Trial::test(name, move || runner::file(&path).map_err(|error| Failed::from(format!("{error:#}"))))
     };
     let mut trials: Vec<Trial> = files.into_iter().map(trial).collect();
     trials.extend(random::trials());

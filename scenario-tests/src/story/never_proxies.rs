@@ -27,8 +27,8 @@ pub(super) fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mu
             let other = desired.virtual_hosts.iter().find(|other| other.domains == host.domains);
             for route in host.routes.iter().filter(|route| route.name.starts_with("httpproxy/") && forwards(route)) {
                 if !host.domains.iter().all(|domain| hosts.contains(domain)) {
-                    let told = format!("{} for {:?}, which no root claims", route.name, host.domains);
-                    wrong.push(format!("{} serves {told}", envoy.id.node));
+                    let unclaimed = format!("{} for {:?}, which no root claims", route.name, host.domains);
+                    wrong.push(format!("{} serves {unclaimed}", envoy.id.node));
                 }
                 one(envoy, route, other, wrong);
             }

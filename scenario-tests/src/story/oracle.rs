@@ -17,7 +17,7 @@ pub struct Refusal {
 
 /// The Envoy or probe that judges a resource.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct Judge<'a> {
     /// The build.
     pub build: &'a str,
     /// The node; none for the probe.
@@ -27,14 +27,14 @@ pub struct Asked<'a> {
 /// Returns the refusal by the first oracle that matches a resource.
 pub fn judge(
     oracles: &[Refuse],
-    asked: Asked<'_>,
+    receiver: Judge<'_>,
     kind: ResourceType,
     body: &[u8],
     certificate: impl Fn(&[u8]) -> Option<String>,
 ) -> Option<Refusal> {
     let concerned = oracles.iter().filter(|oracle| {
-        (oracle.builds.is_empty() || oracle.builds.iter().any(|build| build == asked.build))
-            && (oracle.nodes.is_empty() || asked.node.is_some_and(|node| oracle.nodes.iter().any(|own| own == node)))
+        (oracle.builds.is_empty() || oracle.builds.iter().any(|build| build == receiver.build))
+            && (oracle.nodes.is_empty() || receiver.node.is_some_and(|node| oracle.nodes.iter().any(|own| own == node)))
     });
     let routes = match kind {
         ResourceType::Route => routes(body),

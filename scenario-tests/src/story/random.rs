@@ -12,14 +12,14 @@ use libtest_mimic::{Failed, Trial};
 use super::dice::Dice;
 use super::language::{Expect, How, Refuse, Set, Step};
 use super::stage::Stage;
-use super::{expect, invariants, tell};
+use super::{expect, invariants, runner};
 
 /// Number of seeds, instead of [`SEEDS`].
 const SEEDS_VARIABLE: &str = "HOLDFAST_STORY_SEEDS";
 /// The only seed to run.
 const SEED_VARIABLE: &str = "HOLDFAST_STORY_SEED";
 /// If set, objects change while answers to earlier changes are in flight.
-const HASTE_VARIABLE: &str = "HOLDFAST_STORY_HASTE";
+const EARLY_VARIABLE: &str = "HOLDFAST_STORY_HASTE";
 /// Number of seeds by default.
 const SEEDS: u64 = 16;
 /// Number of steps of a story.
@@ -57,23 +57,23 @@ fn story(seed: u64) -> Result<()> {
     let mut dice = Dice::new(seed);
     let set = settings(&mut dice);
     let mut stage = Stage::new(set.settings(), set.probe.clone());
-    let mut told = format!("settings {set:?}");
-    let result = play(&mut stage, &mut dice, &mut told);
-    result.with_context(|| format!("the story so far:\n{told}\n"))
+    let mut transcript = format!("settings {set:?}");
+    let result = play(&mut stage, &mut dice, &mut transcript);
+    result.with_context(|| format!("the story so far:\n{transcript}\n"))
 }
 
-fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
+fn play(stage: &mut Stage, dice: &mut Dice, transcript: &mut String) -> Result<()> {
     // Two of each build: if the only Envoy of a build crashes, the cause cannot be attributed.
     let count = 2 + 2 * dice.below(2);
     let envoys: Vec<String> = (0..count).map(|index| format!("e{index}")).collect();
     for (index, node) in envoys.iter().enumerate() {
         let build = BUILDS[index / 2 % BUILDS.len()];
         stage.add_envoy(node, build, "infra/public");
-        let _ = write!(told, ", {node} {build}");
+        let _ = write!(transcript, ", {node} {build}");
     }
     // The refusals of a build do not change during a story.
     for oracle in oracles() {
-        step(stage, Step::Refuse(Box::new(oracle)), told)?;
+        step(stage, Step::Refuse(Box::new(oracle)), transcript)?;
     }
     let good = dice.one_in(2);
     let first =
@@ -82,55 +82,55 @@ fn play(stage: &mut Stage, dice: &mut Dice, told: &mut String) -> Result<()> {
         {service: team/a}\n---\n{service: team/b}\n---\n\
         {service: shop/auth, appProtocol: kubernetes.io/h2c}\n---\n\
         {service: infra/auth, appProtocol: kubernetes.io/h2c}\n---\n";
-    step(stage, Step::Apply(format!("{basics}{first}")), told)?;
-    step(stage, Step::Connect(envoys.clone()), told)?;
-    let in_haste = std::env::var_os(HASTE_VARIABLE).is_some();
+    step(stage, Step::Apply(format!("{basics}{first}")), transcript)?;
+    step(stage, Step::Connect(envoys.clone()), transcript)?;
+    let early = std::env::var_os(EARLY_VARIABLE).is_some();
     for _ in 0..STEPS {
         for next in any_steps(stage, dice, &envoys) {
             match &next {
-                Step::Apply(text) if in_haste && dice.one_in(2) => {
+                Step::Apply(text) if early && dice.one_in(2) => {
                     let rounds = dice.below(4);
-                    let _ = write!(told, "\n- in haste, {rounds} rounds: {next:?}");
-                    stage.apply_in_haste(text, rounds)?;
+                    let _ = write!(transcript, "\n- in haste, {rounds} rounds: {next:?}");
+                    stage.apply_early(text, rounds)?;
                 }
                 _ => {
                     // All other steps start without messages in flight.
                     stage.happen(vec![])?;
-                    step(stage, next, told)?;
+                    step(stage, next, transcript)?;
                 }
             }
         }
     }
     stage.happen(vec![])?;
-    mend(stage, dice, &envoys, told)
+    mend(stage, dice, &envoys, transcript)
 }
 
 /// Corrects all faults: nothing is refused, all objects are valid, all Envoys are connected. No deviation may remain.
-fn mend(stage: &mut Stage, dice: &mut Dice, envoys: &[String], told: &mut String) -> Result<()> {
+fn mend(stage: &mut Stage, dice: &mut Dice, envoys: &[String], transcript: &mut String) -> Result<()> {
     for oracle in oracles() {
-        step(stage, Step::Accept(oracle.name), told)?;
+        step(stage, Step::Accept(oracle.name), transcript)?;
     }
-    step(stage, Step::Speak(envoys.to_vec()), told)?;
+    step(stage, Step::Speak(envoys.to_vec()), transcript)?;
     let away = envoys.iter().filter(|node| stage.envoys.get(*node).is_some_and(|envoy| !envoy.connected));
-    step(stage, Step::Connect(away.cloned().collect()), told)?;
+    step(stage, Step::Connect(away.cloned().collect()), transcript)?;
     step(
         stage,
         Step::Apply("{service: shop/a}\n---\n{service: shop/b}\n---\n{grant: other, from: shop}".into()),
-        told,
+        transcript,
     )?;
     let all = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
     let policies: Vec<String> =
         stage.objects.keys().filter(|key| &*key.kind == "TrafficPolicy").map(expect::name).collect();
-    step(stage, Step::Delete(policies), told)?;
-    step(stage, Step::Clock(3), told)?;
-    step(stage, Step::Apply(all), told)?;
+    step(stage, Step::Delete(policies), transcript)?;
+    step(stage, Step::Clock(3), transcript)?;
+    step(stage, Step::Apply(all), transcript)?;
     let guards = (0..3).map(|_| policy(dice, true)).collect::<Vec<_>>().join("\n---\n");
-    step(stage, Step::Apply(guards), told)?;
-    step(stage, Step::Clock(70), told)?;
+    step(stage, Step::Apply(guards), transcript)?;
+    step(stage, Step::Clock(70), transcript)?;
     // An outlier Envoy accepts newer content again.
     let again = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
-    step(stage, Step::Apply(again), told)?;
-    step(stage, Step::Clock(70), told)?;
+    step(stage, Step::Apply(again), transcript)?;
+    step(stage, Step::Clock(70), transcript)?;
     let all_well = Expect {
         steps: Some(Default::default()),
         broken: Some(Default::default()),
@@ -146,9 +146,9 @@ fn mend(stage: &mut Stage, dice: &mut Dice, envoys: &[String], told: &mut String
     Ok(())
 }
 
-fn step(stage: &mut Stage, step: Step, told: &mut String) -> Result<()> {
-    let _ = write!(told, "\n- {step:?}");
-    tell::take(stage, &step)?;
+fn step(stage: &mut Stage, step: Step, transcript: &mut String) -> Result<()> {
+    let _ = write!(transcript, "\n- {step:?}");
+    runner::take(stage, &step)?;
     invariants::check(stage)?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use holdfast_engine::engine::{Event, Role};
-use holdfast_engine::run::shared::{Begun, Said, Sharing};
+use holdfast_engine::run::shared::{Begun, Sharing, TurnInputs};
 use holdfast_engine::settings::Settings;
 use holdfast_store::{MemoryBucket, MemoryStore, Options};
 
@@ -35,7 +35,7 @@ pub struct Replicas {
     settings: Settings,
 }
 
-fn whose() -> Options {
+fn store_options() -> Options {
     Options { identity: "a story".into(), key: None }
 }
 
@@ -46,7 +46,7 @@ impl Replicas {
     /// If a replica cannot start.
     pub fn new(settings: &Settings, envoys: &[&[(&str, &str)]]) -> Result<Self> {
         let bucket = MemoryBucket::default();
-        let options = whose();
+        let options = store_options();
         let mut all = Vec::new();
         for (number, nodes) in envoys.iter().enumerate() {
             let mut stage = Stage::new(settings.clone(), None);
@@ -66,7 +66,7 @@ impl Replicas {
         let mut stage = Stage::new(self.settings.clone(), None);
         envoys.iter().for_each(|(node, build)| stage.add_envoy(node, build, "infra/public"));
         let number = self.all.len();
-        let mut sharing = Sharing::new(self.bucket.clone(), &whose(), format!("replica-{number}"));
+        let mut sharing = Sharing::new(self.bucket.clone(), &store_options(), format!("replica-{number}"));
         let Begun { learned, .. } = sharing.begin(&MemoryStore::default(), 0)?;
         let learned = Box::new(learned.context("nothing is shared")?);
         stage.happen(vec![Event::Role(Role::Follower), Event::Restored(learned.clone()), Event::Learned(learned)])?;
@@ -164,10 +164,10 @@ impl Replicas {
         let now_ms = stage.now_ms();
         self.bucket.fail_after((!*reaches).then_some(0));
         // A replica that cannot reach the bucket reads nothing either.
-        let turn = reaches.then(|| sharing.turn(Said { leads: *leads, batch, offers, seen, now_ms }));
+        let turn = reaches.then(|| sharing.turn(TurnInputs { leads: *leads, batch, offers, seen, now_ms }));
         self.bucket.fail_after(None);
         if let Some(Ok(turn)) = turn {
-            anyhow::ensure!(turn.notices.iter().all(|told| told.contains("follows")), "{:?}", turn.notices);
+            anyhow::ensure!(turn.notices.iter().all(|notice| notice.contains("follows")), "{:?}", turn.notices);
             stage.happen(turn.events)?;
         }
         Ok(())
@@ -177,7 +177,7 @@ impl Replicas {
     ///
     /// # Errors
     /// If there is no such Envoy, or the request is invalid.
-    pub fn ask(&self, number: usize, node: &str, request: &str) -> Result<String> {
+    pub fn response(&self, number: usize, node: &str, request: &str) -> Result<String> {
         let envoy = self.all.get(number).and_then(|replica| replica.stage.envoys.get(node));
         let Some(envoy) = envoy else { bail!("no Envoy {node} at {number}") };
         Ok(answer::answer(envoy, &answer::Request::parse(request)?))

@@ -16,7 +16,7 @@ use holdfast_xds::{EnvoyId, Offers, Resource, ResourceType, Version};
 
 use super::envoy::{Envoy, Push};
 use super::language::{How, Refuse};
-use super::oracle::{self, Asked};
+use super::oracle::{self, Judge};
 use super::short::Writer;
 
 /// Rounds of messages after which a story is considered endless.
@@ -116,7 +116,7 @@ impl Stage {
     /// Sends the clock and the presence of the probe to the engine.
     fn hello(&mut self) {
         let probe = self.probe.clone().map(Arc::from);
-        self.tell(vec![Event::Clock(self.now_ms), Event::Probe(probe)]);
+        self.handle(vec![Event::Clock(self.now_ms), Event::Probe(probe)]);
     }
 
     /// Adds an Envoy.
@@ -126,7 +126,7 @@ impl Stage {
     }
 
     /// Passes events to the engine and performs its actions; returns events that arrive later.
-    pub fn tell(&mut self, mut events: Vec<Event>) -> Vec<Event> {
+    pub fn handle(&mut self, mut events: Vec<Event>) -> Vec<Event> {
         let Some(engine) = &mut self.engine else { return Vec::new() };
         events.insert(0, Event::Clock(self.now_ms));
         let actions = engine.handle(events);
@@ -168,8 +168,8 @@ impl Stage {
 
     fn try_out(&self, trial: &holdfast_engine::trial::Trial) -> TrialOutcome {
         let Some(build) = &self.probe else { return TrialOutcome::Unavailable };
-        let asked = Asked { build, node: None };
-        match oracle::judge(&self.oracles, asked, trial.kind, &trial.body, |body| self.certificate(body)) {
+        let receiver = Judge { build, node: None };
+        match oracle::judge(&self.oracles, receiver, trial.kind, &trial.body, |body| self.certificate(body)) {
             None => TrialOutcome::Accepted,
             Some(refusal) if refusal.how == How::Nack => TrialOutcome::Refused { message: refusal.message },
             Some(refusal) if matches!(refusal.how, How::Absent | How::Ignore) => TrialOutcome::Unavailable,
@@ -184,7 +184,7 @@ impl Stage {
 
     /// Passes events to the engine, and exchanges messages until none is left.
     pub fn happen(&mut self, events: Vec<Event>) -> Result<()> {
-        let answers = self.tell(events);
+        let answers = self.handle(events);
         self.in_flight.extend(answers);
         for _ in 0..ROUNDS_MAX {
             if self.go_on() {
@@ -197,9 +197,9 @@ impl Stage {
 
     /// Changes objects while answers are in flight: after the given number of rounds Envoys are sent their
     /// configuration, and their answers stay in flight.
-    pub fn apply_in_haste(&mut self, text: &str, rounds: u64) -> Result<()> {
+    pub fn apply_early(&mut self, text: &str, rounds: u64) -> Result<()> {
         let events = self.write(text)?;
-        let answers = self.tell(events);
+        let answers = self.handle(events);
         self.in_flight.extend(answers);
         for _ in 0..rounds {
             if self.go_on() {
@@ -223,7 +223,7 @@ impl Stage {
         events.extend(self.exchange_all());
         let is_quiet = events.is_empty();
         for event in events {
-            let answers = self.tell(vec![event]);
+            let answers = self.handle(vec![event]);
             self.in_flight.extend(answers);
         }
         is_quiet
@@ -268,9 +268,9 @@ impl Stage {
                     self.broken_rules.push(format!("{node} is sent {name} as its build has refused it"));
                 }
             }
-            let asked = Asked { build: &envoy.id.build, node: Some(&node) };
+            let receiver = Judge { build: &envoy.id.build, node: Some(&node) };
             let verdict = push.resources.iter().find_map(|resource| {
-                oracle::judge(&self.oracles, asked, push.kind, &resource.body, |body| self.certificate(body))
+                oracle::judge(&self.oracles, receiver, push.kind, &resource.body, |body| self.certificate(body))
             });
             if verdict.as_ref().is_some_and(|refusal| refusal.how == How::Ignore) {
                 envoy.ignores = true;
@@ -312,8 +312,8 @@ impl Stage {
     /// Accepts all good clusters of a response; returns the others.
     fn take_good(&self, envoy: &mut Envoy, push: Push, events: &mut Vec<Event>) -> Push {
         let (build, node) = (envoy.id.build.clone(), envoy.id.node.clone());
-        let asked = Asked { build: &build, node: Some(&node) };
-        let judge = |resource: &Resource| oracle::judge(&self.oracles, asked, push.kind, &resource.body, |_| None);
+        let receiver = Judge { build: &build, node: Some(&node) };
+        let judge = |resource: &Resource| oracle::judge(&self.oracles, receiver, push.kind, &resource.body, |_| None);
         let (good, bad) = Envoy::split(push.clone(), |resource| judge(resource).is_some());
         if !good.resources.is_empty() || !good.removed.is_empty() {
             events.push(Event::Answered(envoy.take(&good)));

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::kubernetes::tools;
 use holdfast_scenario_tests::process::{Finished, Process};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Story, World, stories, until};
 use serde_json::{Value, json};
 

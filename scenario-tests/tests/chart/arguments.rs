@@ -60,7 +60,7 @@ async fn full_values_reach_the_settings(world: World) -> Result<()> {
     ensure!(!settings.fallback.backfill_dependants && settings.fallback.max_backfill_age == Some(48 * 3600));
     ensure!(settings.closed_status == 503 && settings.allow_loopback_backends && settings.allow_health_checks_by_name);
     ensure!(settings.proxies.root_namespaces.len() == 2 && settings.proxies.ingress_classes.len() == 2);
-    ensure!(settings.proxies.rate_limit.is_some_and(|limits| limits.fail_open && limits.tell_clients));
+    ensure!(settings.proxies.rate_limit.is_some_and(|limits| limits.fail_open && limits.quota_headers));
     ensure!(run.kubernetes.watch_namespaces == ["shop", "infra", "holdfast"], "{:?}", run.kubernetes.watch_namespaces);
     ensure!(run.log_level == "info,holdfast_xds=debug" && run.ack_timeout.as_secs() == 90);
     Ok(())

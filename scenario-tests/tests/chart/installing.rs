@@ -42,7 +42,7 @@ fn monitoring() -> String {
 
 async fn namespaces(cluster: &Cluster, names: &[&str]) -> Result<()> {
     for name in names {
-        cluster.ask(&["create", "namespace", name]).await?;
+        cluster.kubectl_output(&["create", "namespace", name]).await?;
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ async fn the_api_server_takes_what_is_rendered(world: World) -> Result<()> {
     cluster.apply(monitoring()).await?;
     for crd in ["servicemonitors", "prometheusrules"] {
         let crd = format!("crd/{crd}.monitoring.coreos.com");
-        cluster.ask(&["wait", "--for=condition=Established", "--timeout=60s", &crd]).await?;
+        cluster.kubectl_output(&["wait", "--for=condition=Established", "--timeout=60s", &crd]).await?;
     }
     let full = full();
     for (name, args) in [
@@ -62,18 +62,18 @@ async fn the_api_server_takes_what_is_rendered(world: World) -> Result<()> {
         ("deployment", vec!["--set", "persistence.enabled=false,storeKey.enabled=false,xds.tls.enabled=false"]),
     ] {
         let file = write(&world, &format!("{name}.yaml"), &render(&world, &args).await?)?;
-        let said = cluster
-            .ask(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", &file])
+        let output = cluster
+            .kubectl_output(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", &file])
             .await
             .with_context(|| format!("{name} values"))?;
-        ensure!(said.lines().count() >= 10, "{name}: {said}");
+        ensure!(output.lines().count() >= 10, "{name}: {output}");
     }
     // The check can fail.
     let wrong = render(&world, &[]).await?.replacen("publishNotReadyAddresses", "publishUnreadyAddresses", 1);
     let file = write(&world, "wrong.yaml", &wrong)?;
-    let said =
+    let finished =
         cluster.kubectl(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", &file]).await?;
-    ensure!(said.code != Some(0), "an unknown field is taken");
+    ensure!(finished.code != Some(0), "an unknown field is taken");
     Ok(())
 }
 
@@ -89,11 +89,15 @@ async fn pods_pass_the_restricted_level(world: World) -> Result<()> {
     let mut spec = only(&all, "Deployment")?["spec"]["template"]["spec"].clone();
     let pod = |spec: &Value| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", "namespace": "strict"}, "spec": spec});
     let file = write(&world, "pod.json", &pod(&spec).to_string())?;
-    cluster.ask(&["create", "--dry-run=server", "-f", &file]).await?;
+    cluster.kubectl_output(&["create", "--dry-run=server", "-f", &file]).await?;
     spec["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
     let file = write(&world, "loose.json", &pod(&spec).to_string())?;
-    let said = cluster.kubectl(&["create", "--dry-run=server", "-f", &file]).await?;
-    ensure!(said.code != Some(0) && said.stderr.contains("restricted"), "a looser Pod is taken: {}", said.said());
+    let finished = cluster.kubectl(&["create", "--dry-run=server", "-f", &file]).await?;
+    ensure!(
+        finished.code != Some(0) && finished.stderr.contains("restricted"),
+        "a looser Pod is taken: {}",
+        finished.output()
+    );
     Ok(())
 }
 
@@ -106,7 +110,9 @@ async fn the_key_outlives_upgrades_and_the_release(world: World) -> Result<()> {
         helm(&world, &all).await?.expect_code(0).map(drop)
     };
     let key = async || {
-        cluster.ask(&["-n", "holdfast", "get", "secret", "holdfast-store-key", "-o", "jsonpath={.data}"]).await
+        cluster
+            .kubectl_output(&["-n", "holdfast", "get", "secret", "holdfast-store-key", "-o", "jsonpath={.data}"])
+            .await
     };
     let crds = "crds.gatewayApi=true,crds.contour=true,crds.kgateway=true";
     run(&["install", "holdfast", &chart, "--create-namespace", "--set", crds]).await?;
@@ -116,13 +122,15 @@ async fn the_key_outlives_upgrades_and_the_release(world: World) -> Result<()> {
         "crd/httpproxies.projectcontour.io",
         "crd/trafficpolicies.gateway.kgateway.dev",
     ] {
-        cluster.ask(&["get", object]).await?;
+        cluster.kubectl_output(&["get", object]).await?;
     }
     let first = key().await?;
     ensure!(first.contains("store.key"), "{first}");
     run(&["upgrade", "holdfast", &chart, "--set", "replicas=2"]).await?;
     ensure!(
-        cluster.ask(&["-n", "holdfast", "get", "statefulset", "holdfast", "-o", "jsonpath={.spec.replicas}"]).await?
+        cluster
+            .kubectl_output(&["-n", "holdfast", "get", "statefulset", "holdfast", "-o", "jsonpath={.spec.replicas}"])
+            .await?
             == "2"
     );
     ensure!(key().await? == first, "an upgrade makes another key");
@@ -135,7 +143,7 @@ async fn the_key_outlives_upgrades_and_the_release(world: World) -> Result<()> {
     ensure!(key().await? == first, "the key is lost with the release");
     // Helm keeps several releases in Secrets, so a release must be small.
     let size = cluster
-        .ask(&[
+        .kubectl_output(&[
             "-n",
             "holdfast",
             "get",
@@ -168,7 +176,7 @@ async fn holdfast_uses_what_its_roles_give_and_no_more(world: World) -> Result<(
         }
     }
     cluster.apply(OBJECTS).await?;
-    let token = cluster.ask(&["-n", "holdfast", "create", "token", "holdfast"]).await?;
+    let token = cluster.kubectl_output(&["-n", "holdfast", "create", "token", "holdfast"]).await?;
     let kubeconfig = cluster.kubeconfig_of(token.trim())?.display().to_string();
     let data = world.data().display().to_string();
     let args = [
@@ -198,7 +206,7 @@ async fn holdfast_uses_what_its_roles_give_and_no_more(world: World) -> Result<(
     until("every right is used", || async {
         let (used, denied) = used(&cluster.audited()?)?;
         ensure!(denied.is_empty(), "denied: {denied:?}");
-        let unused: Vec<_> = asked().difference(&used).cloned().collect();
+        let unused: Vec<_> = required_rights().difference(&used).cloned().collect();
         ensure!(unused.is_empty(), "never used: {unused:?}");
         Ok(())
     })
@@ -206,9 +214,9 @@ async fn holdfast_uses_what_its_roles_give_and_no_more(world: World) -> Result<(
     let (used, denied) = used(&cluster.audited()?)?;
     ensure!(denied.is_empty(), "denied: {denied:?}");
     ensure!(used.iter().all(|(_, resource, _)| resource != "pods"), "{used:?}");
-    let said = holdfast.said();
-    if said.contains("no longer permitted to read this kind") || said.contains("forbidden") {
-        bail!("{said}");
+    let output = holdfast.output();
+    if output.contains("no longer permitted to read this kind") || output.contains("forbidden") {
+        bail!("{output}");
     }
     Ok(())
 }
@@ -217,8 +225,8 @@ async fn holdfast_uses_what_its_roles_give_and_no_more(world: World) -> Result<(
 type Use = (String, String, String);
 
 /// Returns the rights that must be used.
-fn asked() -> BTreeSet<Use> {
-    let mut asked = BTreeSet::new();
+fn required_rights() -> BTreeSet<Use> {
+    let mut required = BTreeSet::new();
     for right in rights()
         .into_iter()
         .filter(|right| matches!(right.place, Place::Cluster | Place::Watched | Place::Own | Place::Shared))
@@ -228,11 +236,11 @@ fn asked() -> BTreeSet<Use> {
                 .iter()
                 .any(|(of, resource)| *of == **verb && (resource.is_empty() || *resource == right.resource))
         };
-        asked.extend(
+        required.extend(
             right.verbs.iter().filter(waited).map(|verb| (right.group.into(), right.resource.clone(), (*verb).into())),
         );
     }
-    asked
+    required
 }
 
 /// Returns the used and the denied rights of an audit log.

@@ -11,7 +11,7 @@ pub(crate) fn stories() -> Vec<Story> {
         "rendering",
         false,
         [
-            lint_has_nothing_to_say,
+            lint_finds_nothing,
             wrong_values_are_refused,
             values_without_effect_are_refused,
             every_value_is_set_by_the_full_ones,
@@ -19,35 +19,39 @@ pub(crate) fn stories() -> Vec<Story> {
             the_store_has_a_volume_or_a_folder,
             the_probe_has_a_container_where_it_is_wanted,
             a_key_that_is_named_is_not_made,
-            crds_come_where_they_are_asked_for,
+            crds_are_rendered_where_enabled,
         ]
     )
 }
 
-async fn lint_has_nothing_to_say(world: World) -> Result<()> {
+async fn lint_finds_nothing(world: World) -> Result<()> {
     let chart = chart().display().to_string();
     for values in [None, Some(full())] {
         let mut args = vec!["lint", "--strict", &chart];
         if let Some(values) = &values {
             args.extend(["--values", values]);
         }
-        let said = helm(&world, &args).await?;
-        said.expect_code(0)?.expect_said(&["0 chart(s) failed"])?;
-        ensure!(!said.said().contains("[WARNING]") && !said.said().contains("[ERROR]"), "{}", said.said());
+        let finished = helm(&world, &args).await?;
+        finished.expect_code(0)?.expect_output(&["0 chart(s) failed"])?;
+        ensure!(
+            !finished.output().contains("[WARNING]") && !finished.output().contains("[ERROR]"),
+            "{}",
+            finished.output()
+        );
     }
     Ok(())
 }
 
-async fn refused(world: &World, set: &str, told: &str) -> Result<()> {
+async fn refused(world: &World, set: &str, expected: &str) -> Result<()> {
     let chart = chart().display().to_string();
-    let said = helm(world, &["template", "holdfast", &chart, "--set-json", set]).await?;
-    ensure!(said.code != Some(0), "{set} is taken");
-    ensure!(said.stderr.contains(told), "{set}: {told:?} is missing in: {}", said.stderr);
+    let finished = helm(world, &["template", "holdfast", &chart, "--set-json", set]).await?;
+    ensure!(finished.code != Some(0), "{set} is taken");
+    ensure!(finished.stderr.contains(expected), "{set}: {expected:?} is missing in: {}", finished.stderr);
     Ok(())
 }
 
 async fn wrong_values_are_refused(world: World) -> Result<()> {
-    for (set, told) in [
+    for (set, expected) in [
         ("repplicas=2", "repplicas"),
         ("probe.mod=\"on\"", "mod"),
         ("featureGates.Telepathy=true", "Telepathy"),
@@ -64,13 +68,13 @@ async fn wrong_values_are_refused(world: World) -> Result<()> {
         ("image.digest=\"latest\"", "digest"),
         ("metrics.prometheusRule.runbookUrl=\"https://example.com/\"", "runbookUrl"),
     ] {
-        refused(&world, set, told).await?;
+        refused(&world, set, expected).await?;
     }
     Ok(())
 }
 
 async fn values_without_effect_are_refused(world: World) -> Result<()> {
-    for (set, told) in [
+    for (set, expected) in [
         ("fallback.useLastValidConfig=true", "featureGates.FallbackConfiguration"),
         ("featureGates.BackfillUnresolvedReferences=true", "fallback.useLastValidConfig"),
         ("fallback.maxBackfillAge=\"24h\"", "fallback.useLastValidConfig"),
@@ -82,7 +86,7 @@ async fn values_without_effect_are_refused(world: World) -> Result<()> {
         ("provision.gatewayAddresses=[\"203.0.113.1\"]", "provision.enabled"),
         ("serviceAccount.create=false", "serviceAccount.name"),
     ] {
-        refused(&world, set, told).await?;
+        refused(&world, set, expected).await?;
     }
     Ok(())
 }
@@ -180,8 +184,8 @@ async fn the_probe_has_a_container_where_it_is_wanted(world: World) -> Result<()
         let pod = &only(&all, "StatefulSet")?["spec"]["template"]["spec"];
         let named: Vec<_> = pod["containers"].as_array().into_iter().flatten().map(|one| &one["name"]).collect();
         ensure!(named.iter().any(|name| **name == "probe") == has_one, "{set}: {named:?}");
-        let told = pod["containers"][0]["args"].to_string().contains("--probe-folder=/run/holdfast-probe");
-        ensure!(told == has_one, "{set}: {}", pod["containers"][0]["args"]);
+        let has_flag = pod["containers"][0]["args"].to_string().contains("--probe-folder=/run/holdfast-probe");
+        ensure!(has_flag == has_one, "{set}: {}", pod["containers"][0]["args"]);
     }
     Ok(())
 }
@@ -202,7 +206,7 @@ async fn a_key_that_is_named_is_not_made(world: World) -> Result<()> {
     Ok(())
 }
 
-async fn crds_come_where_they_are_asked_for(world: World) -> Result<()> {
+async fn crds_are_rendered_where_enabled(world: World) -> Result<()> {
     for (value, one) in [
         ("crds.gatewayApi", "httproutes.gateway.networking.k8s.io"),
         ("crds.contour", "httpproxies.projectcontour.io"),

@@ -72,21 +72,21 @@ fn given(all: &[Value]) -> Result<Given> {
 }
 
 /// Returns the rights that the program needs in these places.
-fn asked(places: &[(Place, &str)]) -> Given {
-    let mut asked = Given::new();
+fn needed(places: &[(Place, &str)]) -> Given {
+    let mut needed = Given::new();
     for right in rights() {
         for (_, namespace) in places.iter().filter(|(place, _)| *place == right.place) {
             for verb in right.verbs {
-                asked.insert((right.group.into(), right.resource.clone(), (*verb).into(), (*namespace).into()));
+                needed.insert((right.group.into(), right.resource.clone(), (*verb).into(), (*namespace).into()));
             }
         }
     }
-    asked
+    needed
 }
 
-fn same(given: &Given, asked: &Given) -> Result<()> {
-    let missing: Vec<_> = asked.difference(given).collect();
-    let too_many: Vec<_> = given.difference(asked).collect();
+fn same(given: &Given, needed: &Given) -> Result<()> {
+    let missing: Vec<_> = needed.difference(given).collect();
+    let too_many: Vec<_> = given.difference(needed).collect();
     ensure!(missing.is_empty() && too_many.is_empty(), "missing: {missing:?}; too many: {too_many:?}");
     Ok(())
 }
@@ -96,13 +96,13 @@ async fn a_cluster_is_read_with_one_role(world: World) -> Result<()> {
     // A cluster-wide right is valid in `default` too.
     let places =
         [(Place::Cluster, ""), (Place::Keys, ""), (Place::Watched, ""), (Place::Planes, ""), (Place::Own, "holdfast")];
-    same(&given(&all)?, &asked(&places))
+    same(&given(&all)?, &needed(&places))
 }
 
 async fn rights_go_with_what_is_switched_off(world: World) -> Result<()> {
     let all = objects(&render(&world, &["--set", "provision.enabled=false,xds.tokens.jwks=keys"]).await?)?;
     let given = given(&all)?;
-    same(&given, &asked(&[(Place::Cluster, ""), (Place::Watched, ""), (Place::Own, "holdfast")]))?;
+    same(&given, &needed(&[(Place::Cluster, ""), (Place::Watched, ""), (Place::Own, "holdfast")]))?;
     let writes = given.iter().filter(|(_, resource, verb, namespace)| {
         namespace.is_empty() && !["get", "list", "watch"].contains(&verb.as_str()) && !resource.ends_with("/status")
     });
@@ -124,7 +124,7 @@ async fn namespaces_are_read_with_a_role_each(world: World) -> Result<()> {
         (Place::Own, "holdfast"),
         (Place::Default, "default"),
     ];
-    same(&given, &asked(&places))?;
+    same(&given, &needed(&places))?;
     let wide: BTreeSet<&str> = given
         .iter()
         .filter(|(_, _, _, namespace)| namespace.is_empty())
@@ -159,7 +159,7 @@ async fn what_replicas_share_needs_rights_where_they_are(world: World) -> Result
             (Place::Own, "holdfast"),
         ];
         places.extend(shares.then_some((Place::Shared, "holdfast")));
-        same(&given(&all)?, &asked(&places)).with_context(|| args.to_owned())?;
+        same(&given(&all)?, &needed(&places)).with_context(|| args.to_owned())?;
     }
     Ok(())
 }

@@ -6,20 +6,20 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::holdfast::PAGES;
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::manifests::{documents, gateway, http_listener, http_route, https_listener, tls_secret};
 use holdfast_scenario_tests::marks::Marks;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Holdfast, Reply, Story, World, manifests, stories};
 
-use super::leading::comes_to_say;
+use super::leading::condition_becomes;
+use super::reporting::{event, in_a_pod};
 use super::serving::{answers, backend, rule};
-use super::telling::{event, in_a_pod};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("canary", true, [secret_bytes_stand_nowhere])
+    stories!("canary", true, [secret_bytes_appear_nowhere])
 }
 
 /// Bytes of Secrets, long enough that they do not occur by chance.
@@ -63,18 +63,18 @@ async fn are_nowhere(marks: &Marks, cluster: &Cluster, holdfast: &Holdfast) -> R
         marks.are_not_in(&page, &reply.body)?;
     }
     marks.are_not_in("metrics", &holdfast.metrics().await?)?;
-    let all = cluster.ask(&["get", READ, "-A", "-o", "json", "--show-managed-fields"]).await?;
+    let all = cluster.kubectl_output(&["get", READ, "-A", "-o", "json", "--show-managed-fields"]).await?;
     ensure!(all.contains("ConfigurationSucceeded") && all.contains("\"kind\": \"TrafficPolicy\""), "too little");
     marks.are_not_in("the API server", &all)?;
-    let said = holdfast.said();
-    ensure!(said.contains("TRACE"), "nothing is traced");
-    marks.are_not_in("the log", &said)?;
+    let output = holdfast.output();
+    ensure!(output.contains("TRACE"), "nothing is traced");
+    marks.are_not_in("the log", &output)?;
     let files = marks.are_in_no_file(&holdfast.options.data)?;
     ensure!(files > 3, "{files} files");
     Ok(())
 }
 
-async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
+async fn secret_bytes_appear_nowhere(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
     let certificate = Certificate::of(&["a.example.com"])?;
@@ -102,8 +102,8 @@ async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
     cluster.apply("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: reader, namespace: default}\n").await?;
     let to =
         ["create", "clusterrolebinding", "reader", "--clusterrole=cluster-admin", "--serviceaccount=default:reader"];
-    cluster.ask(&to).await?;
-    let token = cluster.ask(&["create", "token", "reader"]).await?;
+    cluster.kubectl_output(&to).await?;
+    let token = cluster.kubectl_output(&["create", "token", "reader"]).await?;
     let kubeconfig = cluster.kubeconfig_of(token.trim())?.display().to_string();
     let key = world.folder().join("store.key");
     fs::write(&key, STORE_KEY)?;
@@ -146,7 +146,7 @@ async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
         secret("client", "other", CLIENT_SECRET),
     ];
     cluster.apply(documents(&bad)).await?;
-    cluster.ask(&["delete", "secret", "client"]).await?;
+    cluster.kubectl_output(&["delete", "secret", "client"]).await?;
     for path in ["/users", "/client"] {
         let closed = |reply: &Reply| [404, 500].contains(&reply.status.as_u16());
         get(port, path).host("a.example.com").comes_to("it is closed", closed).await?;
@@ -160,7 +160,7 @@ async fn secret_bytes_stand_nowhere(world: World) -> Result<()> {
     let mistaken = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/(\"}}]\n  \
                     backendRefs: [{name: echo, port: 8080}]";
     cluster.apply(http_route("r", mistaken)).await?;
-    comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
+    condition_becomes(&cluster, "holdfast.dev/Fallback", "True").await?;
     secured.comes_to_answer(200).await?;
     are_nowhere(&marks, &cluster, &holdfast).await?;
     let options = holdfast.kill()?;

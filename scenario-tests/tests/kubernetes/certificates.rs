@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use holdfast_scenario_tests::fleet::{FleetEnvoy, connected};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process::{Finished, Process};
-use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, ask::get, binary, manifests, stories, until};
+use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, binary, manifests, request::get, stories, until};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::Value;
 
@@ -35,8 +35,8 @@ async fn certgen(world: &World, kubeconfig: &Path, further: &[&str]) -> Result<F
 }
 
 async fn secret(cluster: &Cluster, namespace: &str, name: &str) -> Result<Value> {
-    let said = cluster.ask(&["-n", namespace, "get", "secret", name, "-o", "json"]).await?;
-    Ok(serde_json::from_str(&said)?)
+    let output = cluster.kubectl_output(&["-n", namespace, "get", "secret", name, "-o", "json"]).await?;
+    Ok(serde_json::from_str(&output)?)
 }
 
 /// Writes a Secret as files, each replaced atomically, as a kubelet does.
@@ -60,8 +60,8 @@ async fn trusted(cluster: &Cluster, namespace: &str, name: &str) -> Result<usize
 
 async fn certgen_needs_no_more_than_its_secrets(world: World) -> Result<()> {
     let cluster = Cluster::bare(&world).await?;
-    cluster.ask(&["create", "namespace", "infra"]).await?;
-    cluster.ask(&["-n", "infra", "create", "serviceaccount", "certgen"]).await?;
+    cluster.kubectl_output(&["create", "namespace", "infra"]).await?;
+    cluster.kubectl_output(&["-n", "infra", "create", "serviceaccount", "certgen"]).await?;
     for (namespace, names) in [("infra", "xds,xds-authority"), ("default", "public-holdfast-xds")] {
         let subject = "{kind: ServiceAccount, name: certgen, namespace: infra}";
         cluster
@@ -73,9 +73,9 @@ async fn certgen_needs_no_more_than_its_secrets(world: World) -> Result<()> {
             ))
             .await?;
     }
-    let token = cluster.ask(&["-n", "infra", "create", "token", "certgen"]).await?;
+    let token = cluster.kubectl_output(&["-n", "infra", "create", "token", "certgen"]).await?;
     let own = cluster.kubeconfig_of(token.trim())?;
-    certgen(&world, &own, &[]).await?.expect_code(0)?.expect_said(&[
+    certgen(&world, &own, &[]).await?.expect_code(0)?.expect_output(&[
         "created a certificate authority",
         "127.0.0.1",
         "default/public",
@@ -89,26 +89,31 @@ async fn certgen_needs_no_more_than_its_secrets(world: World) -> Result<()> {
     }
     let before = secret(&cluster, "infra", "xds").await?;
     // Repeated runs write nothing.
-    certgen(&world, &own, &[]).await?.expect_code(0)?.expect_said(&["nothing to renew"])?;
+    certgen(&world, &own, &[]).await?.expect_code(0)?.expect_output(&["nothing to renew"])?;
     ensure!(secret(&cluster, "infra", "xds").await? == before, "it is written without need");
     // Another name requires another certificate, of the same authority.
     let more = ["--server-name", "localhost"];
-    certgen(&world, &own, &more).await?.expect_code(0)?.expect_said(&["created the certificate of the xDS server"])?;
+    certgen(&world, &own, &more)
+        .await?
+        .expect_code(0)?
+        .expect_output(&["created the certificate of the xDS server"])?;
     let after = secret(&cluster, "infra", "xds").await?;
     ensure!(after["data"]["tls.crt"] != before["data"]["tls.crt"], "it is the old one");
     ensure!(after["data"]["ca.crt"] == before["data"]["ca.crt"], "another authority");
     // Certgen writes no other Secret, and no Secret that belongs to another owner.
     let refused = certgen(&world, &own, &["--gateway", "default/other"]).await?;
-    refused.expect_code(1)?.expect_said(&["Secret default/other-holdfast-xds", "forbidden"])?;
-    cluster.ask(&["-n", "infra", "delete", "secret", "xds"]).await?;
-    cluster.ask(&["-n", "infra", "create", "secret", "generic", "xds", "--from-literal=tls.key=theirs"]).await?;
+    refused.expect_code(1)?.expect_output(&["Secret default/other-holdfast-xds", "forbidden"])?;
+    cluster.kubectl_output(&["-n", "infra", "delete", "secret", "xds"]).await?;
+    cluster
+        .kubectl_output(&["-n", "infra", "create", "secret", "generic", "xds", "--from-literal=tls.key=theirs"])
+        .await?;
     let refused = certgen(&world, &own, &[]).await?;
-    refused.expect_code(1)?.expect_said(&["Secret infra/xds is of type Opaque"])?;
+    refused.expect_code(1)?.expect_output(&["Secret infra/xds is of type Opaque"])?;
     ensure!(secret(&cluster, "infra", "xds").await?["data"]["tls.key"] == STANDARD.encode("theirs"));
     // The output does not contain a key.
     let key = STANDARD.decode(before["data"]["tls.key"].as_str().context("no key")?)?;
     let line = String::from_utf8(key)?.lines().nth(1).context("a key of one line")?.to_owned();
-    ensure!(!refused.said().contains(&line));
+    ensure!(!refused.output().contains(&line));
     Ok(())
 }
 
@@ -132,7 +137,7 @@ async fn an_authority_is_followed_by_another(world: World) -> Result<()> {
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
     let port = gateway(&world, &cluster).await?;
     cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
-    cluster.ask(&["create", "namespace", "infra"]).await?;
+    cluster.kubectl_output(&["create", "namespace", "infra"]).await?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let (old, new) = (now - 6 * YEAR, now - DAY + 30);
     let mut data = serde_json::Map::new();
@@ -186,7 +191,7 @@ async fn an_authority_is_followed_by_another(world: World) -> Result<()> {
     ensure!(trusted(&cluster, "infra", "xds").await? == 2, "who has an old certificate is not trusted any more");
     // The server receives the new files before its Envoys do.
     mount(&cluster, "infra", "xds", &server).await?;
-    holdfast.comes_to_say(&["the certificates of the xDS server have changed"]).await?;
+    holdfast.comes_to_print(&["the certificates of the xDS server have changed"]).await?;
     connected(&holdfast, 1).await?;
     let second = envoy("second", credentials("second")?).start(&world, &options).await?;
     connected(&holdfast, 2).await?;

@@ -10,7 +10,7 @@ pub(crate) fn stories() -> Vec<Story> {
 
 async fn every_kind_is_served(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
-    let served = cluster.ask(&["api-resources", "--no-headers", "-o", "name"]).await?;
+    let served = cluster.kubectl_output(&["api-resources", "--no-headers", "-o", "name"]).await?;
     for kind in holdfast_engine::apis::KINDS {
         let name =
             if kind.group.is_empty() { kind.plural.to_owned() } else { format!("{}.{}", kind.plural, kind.group) };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::kubernetes::Cluster;
-use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, ask::get, manifests, stories, until};
+use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, manifests, request::get, stories, until};
 
 use super::serving::{answers, backend, gateway, options, rule};
 
@@ -17,13 +17,13 @@ pub(crate) fn stories() -> Vec<Story> {
 const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Waits until `holdfast status` exits with this code and prints all of these texts.
-async fn comes_to_say(world: &World, holdfast: &Holdfast, code: i32, words: &[&str]) -> Result<()> {
+async fn status_comes_to_print(world: &World, holdfast: &Holdfast, code: i32, words: &[&str]) -> Result<()> {
     let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
     until(&format!("status ends with {code} and says {words:?}"), || async {
-        let said = world.command(&["status", "--diagnostics", &address]).await?;
-        said.expect_code(code)?.expect_said(words)?;
-        let is_well = said.stdout.contains("Everything is served as desired.");
-        ensure!(is_well == (code == 0), "{}", said.stdout);
+        let finished = world.command(&["status", "--diagnostics", &address]).await?;
+        finished.expect_code(code)?.expect_output(words)?;
+        let is_well = finished.stdout.contains("Everything is served as desired.");
+        ensure!(is_well == (code == 0), "{}", finished.stdout);
         Ok(())
     })
     .await
@@ -39,7 +39,7 @@ async fn a_cluster_without_definitions(world: World) -> Result<()> {
         "nothing can be served",
         "kubectl get crds",
     ];
-    comes_to_say(&world, &holdfast, 1, &words).await
+    status_comes_to_print(&world, &holdfast, 1, &words).await
 }
 
 async fn an_api_server_that_is_lost(world: World) -> Result<()> {
@@ -49,7 +49,7 @@ async fn an_api_server_that_is_lost(world: World) -> Result<()> {
     cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
     let holdfast = world.run_with(options(&world, &cluster)?).await?;
     answers(port, "/one", 200).await?;
-    comes_to_say(&world, &holdfast, 0, &["Objects come from the API server: read"]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &["Objects come from the API server: read"]).await?;
     cluster.stop_api_server()?;
     let words = [
         "1 input that cannot",
@@ -59,10 +59,10 @@ async fn an_api_server_that_is_lost(world: World) -> Result<()> {
         "its last answer was ",
         "NOT read now",
     ];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     answers(port, "/one", 200).await?;
     cluster.start_api_server().await?;
-    comes_to_say(&world, &holdfast, 0, &["Objects come from the API server: read"]).await
+    status_comes_to_print(&world, &holdfast, 0, &["Objects come from the API server: read"]).await
 }
 
 /// A stopped process keeps its connections: no request fails, and watches look idle.
@@ -75,18 +75,18 @@ async fn an_api_server_that_is_frozen(world: World) -> Result<()> {
     let holdfast = world.run_with(options(&world, &cluster)?).await?;
     answers(port, "/one", 200).await?;
     answers(port, "/stays", 200).await?;
-    comes_to_say(&world, &holdfast, 0, &["Objects come from the API server: read"]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &["Objects come from the API server: read"]).await?;
     let load = Hammer::start([get(port, "/stays").host("a.example.com")]);
     let frozen = cluster.freeze_api_server()?;
     let since = Instant::now();
     let words = ["INPUTS", "the API server", "it has not answered within", "its last answer was ", "NOT read now"];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     let page = holdfast.diagnostics("/debug/health").await?;
     ensure!(page.to_string().contains("has not answered within"), "{page}");
     ensure!(since.elapsed() < NOTICED_WITHIN, "it took {:?}", since.elapsed());
     load.goes_on(100).await?;
     drop(frozen);
-    comes_to_say(&world, &holdfast, 0, &["Objects come from the API server: read"]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &["Objects come from the API server: read"]).await?;
     cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
     answers(port, "/two", 200).await?;
     answers(port, "/one", 404).await?;

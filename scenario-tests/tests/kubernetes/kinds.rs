@@ -4,10 +4,10 @@
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::kubernetes::Cluster;
-use holdfast_scenario_tests::{Ask, Hammer, Holdfast, Story, World, ask::get, manifests, stories, until};
+use holdfast_scenario_tests::{Hammer, Holdfast, HttpRequest, Story, World, manifests, request::get, stories, until};
 
+use super::reporting::in_a_pod;
 use super::serving::{answers, backend, gateway, rule};
-use super::telling::in_a_pod;
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!("kinds", true, [policies_outlive_their_definition, proxies_outlive_their_definition])
@@ -28,27 +28,27 @@ pub(super) fn guard(user: &str) -> String {
     )
 }
 
-pub(super) fn asked(port: u16, user: Option<&str>) -> Ask {
-    let ask = get(port, "/one").host("a.example.com");
+pub(super) fn request_as(port: u16, user: Option<&str>) -> HttpRequest {
+    let request = get(port, "/one").host("a.example.com");
     match user {
-        Some("alice") => ask.header("authorization", ALICE),
-        Some(_) => ask.header("authorization", BOB),
-        None => ask,
+        Some("alice") => request.header("authorization", ALICE),
+        Some(_) => request.header("authorization", BOB),
+        None => request,
     }
 }
 
 /// Waits until a request of this user is answered with this status.
-pub(super) async fn is_told(port: u16, user: Option<&str>, status: u16) -> Result<()> {
-    asked(port, user).comes_to_answer(status).await.map(drop)
+pub(super) async fn user_gets(port: u16, user: Option<&str>, status: u16) -> Result<()> {
+    request_as(port, user).comes_to_answer(status).await.map(drop)
 }
 
 /// Waits until the condition `ObjectsRead` of the GatewayClass has this status and reason.
-pub(super) async fn class_says(cluster: &Cluster, expected: &str) -> Result<()> {
+pub(super) async fn class_reports(cluster: &Cluster, expected: &str) -> Result<()> {
     let of = |field: &str| format!("{{.status.conditions[?(@.type==\"holdfast.dev/ObjectsRead\")].{field}}}");
     let path = format!("jsonpath={} {}", of("status"), of("reason"));
     until(&format!("objects are read: {expected}"), || async {
-        let said = cluster.ask(&["get", "gatewayclass", manifests::CLASS, "-o", &path]).await?;
-        ensure!(said == expected, "{said}");
+        let output = cluster.kubectl_output(&["get", "gatewayclass", manifests::CLASS, "-o", &path]).await?;
+        ensure!(output == expected, "{output}");
         Ok(())
     })
     .await
@@ -76,15 +76,17 @@ async fn policies_outlive_their_definition(world: World) -> Result<()> {
     std::fs::write(&key, [7; 32])?;
     let options = in_a_pod(&world, &cluster).await?.args(&["--store-key-file", &key.display().to_string()]);
     let holdfast = world.run_with(options).await?;
-    is_told(port, Some("alice"), 200).await?;
-    is_told(port, None, 401).await?;
-    class_says(&cluster, "True Read").await?;
-    let (guests, alice) = (Hammer::start([asked(port, None)]), Hammer::start([asked(port, Some("alice"))]));
+    user_gets(port, Some("alice"), 200).await?;
+    user_gets(port, None, 401).await?;
+    class_reports(&cluster, "True Read").await?;
+    let (guests, alice) = (Hammer::start([request_as(port, None)]), Hammer::start([request_as(port, Some("alice"))]));
 
-    cluster.ask(&["delete", "crd", "trafficpolicies.gateway.kgateway.dev"]).await?;
+    cluster.kubectl_output(&["delete", "crd", "trafficpolicies.gateway.kgateway.dev"]).await?;
     let gone = "TrafficPolicy: the API server no longer serves this kind; its 1 known objects stay in force";
-    holdfast.comes_to_say(&["TrafficPolicy: the CustomResourceDefinition of this kind is being deleted", gone]).await?;
-    class_says(&cluster, "False Removed").await?;
+    holdfast
+        .comes_to_print(&["TrafficPolicy: the CustomResourceDefinition of this kind is being deleted", gone])
+        .await?;
+    class_reports(&cluster, "False Removed").await?;
     is_counted(&holdfast, "gateway.kgateway.dev/TrafficPolicy", "Removed", 1.0).await?;
     // All other changes are processed.
     cluster.apply(manifests::http_route("more", &rule("/more"))).await?;
@@ -94,25 +96,25 @@ async fn policies_outlive_their_definition(world: World) -> Result<()> {
     // A restart does not change this.
     let options = holdfast.kill()?;
     let holdfast = world.run_with(options).await?;
-    holdfast.comes_to_say(&[gone]).await?;
+    holdfast.comes_to_print(&[gone]).await?;
     cluster.apply(manifests::http_route("more", &rule("/yet-more"))).await?;
     answers(port, "/yet-more", 200).await?;
     guests.goes_on(200).await?;
 
     // The CRD is available again, its objects are not yet.
     cluster.install("kgateway").await?;
-    holdfast.comes_to_say(&["no longer: gateway.kgateway.dev/TrafficPolicy", "1 of 1 objects are missing"]).await?;
+    holdfast.comes_to_print(&["no longer: gateway.kgateway.dev/TrafficPolicy", "1 of 1 objects are missing"]).await?;
     guests.goes_on(200).await?;
     alice.stop_expecting(Shot::is_ok).await?;
     cluster.apply(guard("bob")).await?;
-    is_told(port, Some("bob"), 200).await?;
-    is_told(port, Some("alice"), 401).await?;
-    class_says(&cluster, "True Read").await?;
+    user_gets(port, Some("bob"), 200).await?;
+    user_gets(port, Some("alice"), 401).await?;
+    class_reports(&cluster, "True Read").await?;
     is_counted(&holdfast, "gateway.kgateway.dev/TrafficPolicy", "Removed", 0.0).await?;
     guests.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 401, .. })).await?;
     // A deletion takes effect again.
-    cluster.ask(&["delete", "trafficpolicy", "guard"]).await?;
-    is_told(port, None, 200).await
+    cluster.kubectl_output(&["delete", "trafficpolicy", "guard"]).await?;
+    user_gets(port, None, 200).await
 }
 
 fn proxy(path: &str) -> String {
@@ -136,8 +138,8 @@ async fn proxies_outlive_their_definition(world: World) -> Result<()> {
     let load = Hammer::start([get(port, "/one").host("a.example.com")]);
     let gone = "HTTPProxy: the API server no longer serves this kind; its 1 known objects stay in force";
 
-    cluster.ask(&["delete", "crd", "httpproxies.projectcontour.io"]).await?;
-    holdfast.comes_to_say(&[gone]).await?;
+    cluster.kubectl_output(&["delete", "crd", "httpproxies.projectcontour.io"]).await?;
+    holdfast.comes_to_print(&[gone]).await?;
     load.goes_on(200).await?;
     cluster.install("contour").await?;
     cluster.apply(proxy("/")).await?;
@@ -145,9 +147,9 @@ async fn proxies_outlive_their_definition(world: World) -> Result<()> {
     load.stop_expecting(Shot::is_ok).await?;
 
     // This time the removal is intended, and the operator confirms it with a flag.
-    cluster.ask(&["delete", "crd", "httpproxies.projectcontour.io"]).await?;
+    cluster.kubectl_output(&["delete", "crd", "httpproxies.projectcontour.io"]).await?;
     until("it is held", || async {
-        ensure!(holdfast.said().matches(gone).count() >= 2);
+        ensure!(holdfast.output().matches(gone).count() >= 2);
         Ok(())
     })
     .await?;
@@ -161,6 +163,6 @@ async fn proxies_outlive_their_definition(world: World) -> Result<()> {
         Ok(())
     })
     .await?;
-    ensure!(!holdfast.said().contains("known objects stay in force"), "{}", holdfast.said());
+    ensure!(!holdfast.output().contains("known objects stay in force"), "{}", holdfast.output());
     Ok(())
 }

@@ -11,10 +11,10 @@ mod leading;
 mod outage;
 mod planes;
 mod pod;
+mod reporting;
 mod rights;
 mod serving;
 mod sharing;
-mod telling;
 mod tokens;
 mod watching;
 
@@ -27,11 +27,11 @@ use holdfast_scenario_tests::{envoy, runner};
 const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
-    let of_objects = [cluster::stories(), serving::stories(), watching::stories(), telling::stories()].concat();
+    let of_objects = [cluster::stories(), serving::stories(), watching::stories(), reporting::stories()].concat();
     let of_rights = [rights::stories(), canary::stories(), certificates::stories(), tokens::stories()].concat();
     let of_replicas = [leading::stories(), sharing::stories()].concat();
-    let of_trouble = [outage::stories(), kinds::stories(), health::stories()].concat();
-    let stories: Vec<_> = [of_objects, of_trouble, of_rights, of_replicas, planes::stories()].concat();
+    let of_problems = [outage::stories(), kinds::stories(), health::stories()].concat();
+    let stories: Vec<_> = [of_objects, of_problems, of_rights, of_replicas, planes::stories()].concat();
     if namespace::is_inside() || std::env::args().any(|argument| argument == "--list") {
         return runner::run_at_once(&stories, AT_ONCE);
     }

@@ -8,18 +8,18 @@ use holdfast_engine::run::echo::{Echo, EchoOptions};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process::{Process, signal};
-use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, ask::get, manifests, stories, until};
+use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, manifests, request::get, stories, until};
 
-use super::leading::comes_to_say;
+use super::leading::condition_becomes;
 use super::pod::{Pod, secured};
+use super::reporting::{event, in_a_pod};
 use super::serving::{answers, backend, gateway, options, rule};
-use super::telling::{event, in_a_pod};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "outage",
         true,
-        [minutes_without_an_api_server, a_restart_without_an_api_server, what_is_too_old_is_listed_anew]
+        [minutes_without_an_api_server, a_restart_without_an_api_server, an_expired_watch_is_listed_again]
     )
 }
 
@@ -87,7 +87,7 @@ async fn minutes_without_an_api_server(world: World) -> Result<()> {
     let moved = EchoOptions { address: (OTHER, 0).into(), ..EchoOptions::new("default", "echo", "moved") };
     let moved = Echo::start(moved).await?;
     cluster.stop_api_server()?;
-    holdfast.comes_to_say(&["the watch fails"]).await?;
+    holdfast.comes_to_print(&["the watch fails"]).await?;
     drop(envoy);
     let envoy = pod.start(&world)?;
     answers(other, "/", 200).await?;
@@ -106,11 +106,11 @@ async fn minutes_without_an_api_server(world: World) -> Result<()> {
     answers(port, "/new", 200).await?;
     reaches(other, "/", "moved").await?;
     answers(port, "/one", 200).await?;
-    comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
+    condition_becomes(&cluster, "holdfast.dev/Fallback", "True").await?;
     event(&cluster, "Backfilled", "HTTPRoute/r", "was refused").await?;
     cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
     answers(port, "/two", 200).await?;
-    comes_to_say(&cluster, "holdfast.dev/Fallback", "").await?;
+    condition_becomes(&cluster, "holdfast.dev/Fallback", "").await?;
     until("nothing is said to be wrong", || nothing_is_wrong(&holdfast)).await?;
     load.stop_expecting(Shot::is_ok).await.map(drop)
 }
@@ -119,7 +119,7 @@ async fn minutes_without_an_api_server(world: World) -> Result<()> {
 async fn a_restart_without_an_api_server(world: World) -> Result<()> {
     let Served { mut cluster, holdfast, _echo, port, other, _public, pod, envoy, load } = Served::begin(&world).await?;
     cluster.stop_api_server()?;
-    holdfast.comes_to_say(&["the watch fails"]).await?;
+    holdfast.comes_to_print(&["the watch fails"]).await?;
     let options = holdfast.kill()?;
     drop(envoy);
     let holdfast = Holdfast::start(&world, options)?;
@@ -127,7 +127,7 @@ async fn a_restart_without_an_api_server(world: World) -> Result<()> {
     answers(other, "/", 200).await?;
     answers(port, "/one", 200).await?;
     holdfast
-        .comes_to_say(&["cannot fetch the keys that verify tokens", "until then the stored configuration is served"])
+        .comes_to_print(&["cannot fetch the keys that verify tokens", "until then the stored configuration is served"])
         .await?;
     let page = holdfast.diagnostics("/debug/config/fallback").await?;
     let is_unverified = |gateway: &serde_json::Value| gateway["state"] == "unverified";
@@ -136,7 +136,7 @@ async fn a_restart_without_an_api_server(world: World) -> Result<()> {
     cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
     answers(port, "/two", 200).await?;
     answers(port, "/one", 404).await?;
-    comes_to_say(&cluster, "Accepted", "True").await?;
+    condition_becomes(&cluster, "Accepted", "True").await?;
     until("nothing is said to be wrong", || nothing_is_wrong(&holdfast)).await?;
     load.stop_expecting(Shot::is_ok).await.map(drop)
 }
@@ -150,7 +150,7 @@ async fn nothing_is_wrong(holdfast: &Holdfast) -> Result<()> {
 }
 
 /// The resource version of the watches has expired: in etcd, and in a restarted API server.
-async fn what_is_too_old_is_listed_anew(world: World) -> Result<()> {
+async fn an_expired_watch_is_listed_again(world: World) -> Result<()> {
     let mut cluster = Cluster::start(&world).await?;
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
     let port = gateway(&world, &cluster).await?;
@@ -167,18 +167,18 @@ async fn what_is_too_old_is_listed_anew(world: World) -> Result<()> {
 
     // Holdfast is stopped and receives no event of the next changes.
     cluster.stop_api_server()?;
-    holdfast.comes_to_say(&["HTTPRoute: the watch fails", "EndpointSlice: the watch fails"]).await?;
+    holdfast.comes_to_print(&["HTTPRoute: the watch fails", "EndpointSlice: the watch fails"]).await?;
     signal(holdfast.id(), "STOP");
     cluster.start_api_server().await?;
     cluster.apply(manifests::http_route("edited", &rule("/after"))).await?;
-    cluster.ask(&["delete", "httproute", "deleted"]).await?;
+    cluster.kubectl_output(&["delete", "httproute", "deleted"]).await?;
     cluster.apply(manifests::http_route("made", &rule("/made"))).await?;
     cluster.stop_api_server()?;
     cluster.forget_history().await?;
     cluster.start_api_server().await?;
     signal(holdfast.id(), "CONT");
-    let anew = "the watch has expired at the API server; Holdfast lists the objects again kind=\"gateway.networking.k8s.io/HTTPRoute\"";
-    holdfast.comes_to_say(&[anew]).await?;
+    let relisted = "the watch has expired at the API server; Holdfast lists the objects again kind=\"gateway.networking.k8s.io/HTTPRoute\"";
+    holdfast.comes_to_print(&[relisted]).await?;
     answers(port, "/after", 200).await?;
     answers(port, "/made", 200).await?;
     answers(port, "/deleted", 404).await?;

@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process::Process;
-use holdfast_scenario_tests::{HoldfastOptions, Story, World, ask::get, binary, envoy, manifests, stories, until};
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, binary, envoy, manifests, request::get, stories, until};
 use hyper::Method;
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::pod::{Pod, secured_at};
+use super::reporting::in_a_pod;
 use super::serving::{answers, backend, gateway, rule};
-use super::telling::in_a_pod;
 
 /// The port of the readiness probe of a Pod.
 const READY: u16 = 19_001;
@@ -52,20 +52,20 @@ fn options(world: &World, cluster: &Cluster) -> Result<HoldfastOptions> {
 /// Waits until a field of an object has this value.
 async fn comes_to_be(cluster: &Cluster, object: &str, field: &str, expected: &str) -> Result<()> {
     until(&format!("{field} of {object} is {expected}"), || async {
-        let said = cluster.ask(&["get", object, "-o", &format!("jsonpath={{{field}}}")]).await?;
-        ensure!(said == expected, "it is {said:?}");
+        let output = cluster.kubectl_output(&["get", object, "-o", &format!("jsonpath={{{field}}}")]).await?;
+        ensure!(output == expected, "it is {output:?}");
         Ok(())
     })
     .await
 }
 
 /// Waits until a condition of the Gateway `public` has this status and reason.
-async fn gateway_says(cluster: &Cluster, condition: &str, expected: &str) -> Result<()> {
+async fn gateway_reports(cluster: &Cluster, condition: &str, expected: &str) -> Result<()> {
     let at = |field: &str| format!(".status.conditions[?(@.type==\"{condition}\")].{field}");
     until(&format!("{condition} is {expected}"), || async {
         let path = format!("jsonpath={{{}}} {{{}}}", at("status"), at("reason"));
-        let said = cluster.ask(&["get", "gateway", "public", "-o", &path]).await?;
-        ensure!(said == expected, "it is {said:?}");
+        let output = cluster.kubectl_output(&["get", "gateway", "public", "-o", &path]).await?;
+        ensure!(output == expected, "it is {output:?}");
         Ok(())
     })
     .await
@@ -92,10 +92,10 @@ async fn what_is_made_is_kept(world: World) -> Result<()> {
     comes_to_be(&cluster, &deployment, ".spec.replicas", "1").await?;
     comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.ports[*].port", &port.to_string()).await?;
     comes_to_be(&cluster, &format!("serviceaccount/{NAME}"), ".automountServiceAccountToken", "false").await?;
-    let uid = cluster.ask(&["get", "gateway", "public", "-o", "jsonpath={.metadata.uid}"]).await?;
+    let uid = cluster.kubectl_output(&["get", "gateway", "public", "-o", "jsonpath={.metadata.uid}"]).await?;
     comes_to_be(&cluster, &format!("configmap/{NAME}"), ".metadata.ownerReferences[*].uid", &uid).await?;
     // Nothing is written where nothing differs.
-    let version = || cluster.ask(&["get", "deployment", NAME, "-o", "jsonpath={.metadata.resourceVersion}"]);
+    let version = || cluster.kubectl_output(&["get", "deployment", NAME, "-o", "jsonpath={.metadata.resourceVersion}"]);
     let before = version().await?;
     // Changes of the parameters and of the listeners are applied.
     cluster.apply(parameters("replicas: 3\npodDisruptionBudget: {minAvailable: 1}")).await?;
@@ -106,18 +106,18 @@ async fn what_is_made_is_kept(world: World) -> Result<()> {
     cluster.apply(manifests::gateway("public", &format!("{}\n{}", manifests::http_listener(port), second()))).await?;
     comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.ports[?(@.port==81)].targetPort", "81").await?;
     // Changes and deletions by others are corrected.
-    cluster.ask(&["scale", &deployment, "--replicas=7"]).await?;
+    cluster.kubectl_output(&["scale", &deployment, "--replicas=7"]).await?;
     comes_to_be(&cluster, &deployment, ".spec.replicas", "3").await?;
-    cluster.ask(&["delete", "service", NAME]).await?;
+    cluster.kubectl_output(&["delete", "service", NAME]).await?;
     comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.type", "LoadBalancer").await?;
     // Labels that others add stay.
-    cluster.ask(&["label", &deployment, "somebody=else"]).await?;
+    cluster.kubectl_output(&["label", &deployment, "somebody=else"]).await?;
     // Objects that the parameters no longer request are deleted.
     cluster.apply(parameters("replicas: 2")).await?;
     comes_to_be(&cluster, &deployment, ".spec.replicas", "2").await?;
     until("the budget is gone", || async {
-        let said = cluster.ask(&["get", "poddisruptionbudget", "-o", "name"]).await?;
-        ensure!(said.is_empty(), "{said}");
+        let output = cluster.kubectl_output(&["get", "poddisruptionbudget", "-o", "name"]).await?;
+        ensure!(output.is_empty(), "{output}");
         Ok(())
     })
     .await?;
@@ -127,12 +127,20 @@ async fn what_is_made_is_kept(world: World) -> Result<()> {
                    {controllerName: example.com/other}\n";
     cluster.apply(another).await?;
     cluster
-        .ask(&["patch", "gateway", "public", "--type=merge", "-p", r#"{"spec":{"gatewayClassName":"other"}}"#])
+        .kubectl_output(&[
+            "patch",
+            "gateway",
+            "public",
+            "--type=merge",
+            "-p",
+            r#"{"spec":{"gatewayClassName":"other"}}"#,
+        ])
         .await?;
     until("what was made is gone", || async {
-        let said =
-            cluster.ask(&["get", "deployment,service", "-o", "name", "-l", "app.kubernetes.io/managed-by"]).await?;
-        ensure!(said.is_empty(), "{said}");
+        let output = cluster
+            .kubectl_output(&["get", "deployment,service", "-o", "name", "-l", "app.kubernetes.io/managed-by"])
+            .await?;
+        ensure!(output.is_empty(), "{output}");
         Ok(())
     })
     .await
@@ -151,20 +159,20 @@ async fn pods_are_taken_by_the_strictest_profile(world: World) -> Result<()> {
     let strict = "apiVersion: v1\nkind: Namespace\nmetadata: {name: strict, labels: {pod-security.kubernetes.io/enforce: \
                   restricted}}\n";
     cluster.apply(strict).await?;
-    let template = cluster.ask(&["get", "deployment", NAME, "-o", "jsonpath={.spec.template}"]).await?;
+    let template = cluster.kubectl_output(&["get", "deployment", NAME, "-o", "jsonpath={.spec.template}"]).await?;
     let mut pod: Value = serde_json::from_str(&template)?;
     let fields = pod.as_object_mut().context("a template")?;
     fields.extend([("apiVersion".to_owned(), "v1".into()), ("kind".to_owned(), "Pod".into())]);
     fields["metadata"] = serde_json::json!({ "name": "envoy", "namespace": "strict" });
     let file = world.folder().join("pod.json");
     fs::write(&file, pod.to_string())?;
-    cluster.ask(&["create", "-f", &file.display().to_string()]).await?;
+    cluster.kubectl_output(&["create", "-f", &file.display().to_string()]).await?;
     // The profile rejects less restricted Pods.
     pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = true.into();
     pod["metadata"]["name"] = "other".into();
     fs::write(&file, pod.to_string())?;
-    let said = cluster.kubectl(&["create", "-f", &file.display().to_string()]).await?;
-    said.expect_said(&["restricted"]).map(drop)
+    let finished = cluster.kubectl(&["create", "-f", &file.display().to_string()]).await?;
+    finished.expect_output(&["restricted"]).map(drop)
 }
 
 async fn what_is_not_ours_is_not_touched(world: World) -> Result<()> {
@@ -176,15 +184,16 @@ async fn what_is_not_ours_is_not_touched(world: World) -> Result<()> {
     cluster.apply(theirs).await?;
     gateway(&world, &cluster).await?;
     let _holdfast = world.run_with(options(&world, &cluster)?).await?;
-    gateway_says(&cluster, "Programmed", "False NoResources").await?;
+    gateway_reports(&cluster, "Programmed", "False NoResources").await?;
     comes_to_be(&cluster, &format!("service/{NAME}"), ".spec.selector", r#"{"app":"theirs"}"#).await?;
-    let made =
-        cluster.ask(&["get", "deployment,serviceaccount", "-o", "name", "-l", "app.kubernetes.io/managed-by"]).await?;
+    let made = cluster
+        .kubectl_output(&["get", "deployment,serviceaccount", "-o", "name", "-l", "app.kubernetes.io/managed-by"])
+        .await?;
     ensure!(made.is_empty(), "{made}");
     // When the foreign object is deleted, all objects are created.
-    cluster.ask(&["delete", "service", NAME]).await?;
+    cluster.kubectl_output(&["delete", "service", NAME]).await?;
     comes_to_be(&cluster, &format!("deployment/{NAME}"), ".spec.replicas", "1").await?;
-    gateway_says(&cluster, "Programmed", "False AddressNotAssigned").await
+    gateway_reports(&cluster, "Programmed", "False AddressNotAssigned").await
 }
 
 async fn bad_parameters_leave_what_runs(world: World) -> Result<()> {
@@ -212,8 +221,14 @@ async fn switched_off_nothing_is_made(world: World) -> Result<()> {
     let _holdfast = world.run_with(options).await?;
     let addresses = ".status.addresses[*].value";
     comes_to_be(&cluster, "gateway/public", addresses, "203.0.113.9 a.example").await?;
-    let made =
-        cluster.ask(&["get", "deployment,service,serviceaccount", "-o", "name", "-l", "app.kubernetes.io/managed-by"]);
+    let made = cluster.kubectl_output(&[
+        "get",
+        "deployment,service,serviceaccount",
+        "-o",
+        "name",
+        "-l",
+        "app.kubernetes.io/managed-by",
+    ]);
     let made = made.await?;
     ensure!(made.is_empty(), "{made}");
     Ok(())
@@ -221,8 +236,8 @@ async fn switched_off_nothing_is_made(world: World) -> Result<()> {
 
 /// Writes the generated bootstrap, with the path of the admin socket in the folder of the story.
 async fn bootstrap(world: &World, cluster: &Cluster) -> Result<(PathBuf, PathBuf)> {
-    until("the bootstrap is made", || cluster.ask(&["get", "configmap", NAME])).await?;
-    let text = cluster.ask(&["get", "configmap", NAME, "-o", r"jsonpath={.data.bootstrap\.json}"]).await?;
+    until("the bootstrap is made", || cluster.kubectl_output(&["get", "configmap", NAME])).await?;
+    let text = cluster.kubectl_output(&["get", "configmap", NAME, "-o", r"jsonpath={.data.bootstrap\.json}"]).await?;
     let socket = world.folder().join("admin.sock");
     let (file, text) = (
         world.folder().join("bootstrap.json"),
@@ -244,12 +259,14 @@ async fn nothing_is_made_for_a_deleted_gateway(world: World) -> Result<()> {
     for deletion in 0..DELETIONS {
         comes_to_be(&cluster, &made[1], ".metadata.name", NAME).await?;
         let objects = made.each_ref().map(String::as_str);
-        cluster.ask(&[&["delete", "gateway/public"][..], &objects, &["--wait=false"]].concat()).await?;
+        cluster.kubectl_output(&[&["delete", "gateway/public"][..], &objects, &["--wait=false"]].concat()).await?;
         // Longer than all delays except the interval of full reconciliation.
         sleep(Duration::from_millis(2500)).await;
         let kinds = "service,deployment,configmap,serviceaccount";
-        let left = cluster.ask(&["get", kinds, "-l", "app.kubernetes.io/managed-by=holdfast", "-o", "name"]).await?;
-        ensure!(left.is_empty(), "after deletion {deletion} there is again: {left}\n{}", holdfast.said());
+        let left = cluster
+            .kubectl_output(&["get", kinds, "-l", "app.kubernetes.io/managed-by=holdfast", "-o", "name"])
+            .await?;
+        ensure!(left.is_empty(), "after deletion {deletion} there is again: {left}\n{}", holdfast.output());
         // A Gateway with the same name that is created later is a new one, with its own objects.
         gateway(&world, &cluster).await?;
     }
@@ -265,10 +282,10 @@ async fn an_envoy_knows_the_server_by_its_address(world: World) -> Result<()> {
     let _holdfast = world.run_with(options).await?;
     let status = r#"{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}"#;
     let patch = ["patch", "service", NAME, "--subresource=status", "--type=merge", "-p", status];
-    until("the Service is made", || cluster.ask(&patch)).await?;
+    until("the Service is made", || cluster.kubectl_output(&patch)).await?;
     let path = "jsonpath={.status.conditions[?(@.type==\"Programmed\")].message}";
     until("the Gateway says where to look", || async {
-        let message = cluster.ask(&["get", "gateway", "public", "-o", path]).await?;
+        let message = cluster.kubectl_output(&["get", "gateway", "public", "-o", path]).await?;
         ensure!(message.contains(&format!("kubectl logs -n default deployment/{NAME}")), "{message}");
         Ok(())
     })
@@ -276,7 +293,7 @@ async fn an_envoy_knows_the_server_by_its_address(world: World) -> Result<()> {
     let pod = Pod::of(&world, &cluster, "public").await?;
     let _envoy = pod.start(&world)?;
     answers(port, "/one", 200).await?;
-    gateway_says(&cluster, "Programmed", "True Programmed").await
+    gateway_reports(&cluster, "Programmed", "True Programmed").await
 }
 
 async fn an_envoy_of_the_bootstrap_serves(world: World) -> Result<()> {
@@ -292,11 +309,11 @@ async fn an_envoy_of_the_bootstrap_serves(world: World) -> Result<()> {
     let _envoy = Process::start(&program, args, &[], &world.log("envoy"))?;
     answers(port, "/one", 200).await?;
     // The Service receives an address.
-    gateway_says(&cluster, "Programmed", "False AddressNotAssigned").await?;
+    gateway_reports(&cluster, "Programmed", "False AddressNotAssigned").await?;
     let status = r#"{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}"#;
-    cluster.ask(&["patch", "service", NAME, "--subresource=status", "--type=merge", "-p", status]).await?;
+    cluster.kubectl_output(&["patch", "service", NAME, "--subresource=status", "--type=merge", "-p", status]).await?;
     comes_to_be(&cluster, "gateway/public", ".status.addresses[*].value", "192.0.2.1").await?;
-    gateway_says(&cluster, "Programmed", "True Programmed").await?;
+    gateway_reports(&cluster, "Programmed", "True Programmed").await?;
     // The readiness port serves readiness and statistics, and no other admin page.
     answers(READY, "/ready", 200).await?;
     let figures = get(READY, "/stats/prometheus").send().await?;
@@ -320,7 +337,7 @@ async fn an_envoy_of_the_bootstrap_serves(world: World) -> Result<()> {
     let socket = socket.display().to_string();
     let drainer = Process::start(&binary::holdfast()?, ["drain", "--admin-socket", &socket], &[], &world.log("drain"))?;
     until("it waits", || async {
-        ensure!(drainer.said().contains("waiting for SIGTERM"), "{}", drainer.said());
+        ensure!(drainer.output().contains("waiting for SIGTERM"), "{}", drainer.output());
         Ok(())
     })
     .await?;

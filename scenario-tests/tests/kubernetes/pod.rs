@@ -62,7 +62,7 @@ impl Pod {
         let (name, folder) = (format!("{gateway}-holdfast"), world.folder().join(format!("pod-{gateway}")));
         fs::create_dir_all(&folder)?;
         let args = ["get", "configmap", &name, "-o", "json"];
-        let map = until("the Envoy is made", || cluster.ask(&args)).await?;
+        let map = until("the Envoy is made", || cluster.kubectl_output(&args)).await?;
         let map: Value = serde_json::from_str(&map)?;
         let here = folder.display().to_string();
         let ready = world.port()?.to_string();
@@ -73,7 +73,7 @@ impl Pod {
             let text = text.replace("\"STRICT_DNS\"", "\"STRICT_DNS\",\"dns_lookup_family\":\"V4_ONLY\"");
             fs::write(folder.join(file), text.replace(READY, &ready))?;
         }
-        let token = cluster.ask(&["create", "token", &name, "--audience", AUDIENCE]).await?;
+        let token = cluster.kubectl_output(&["create", "token", &name, "--audience", AUDIENCE]).await?;
         fs::write(folder.join("token"), token.trim())?;
         Ok(Self { name, folder })
     }

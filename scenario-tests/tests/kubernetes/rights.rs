@@ -9,13 +9,13 @@ use holdfast_scenario_tests::kubernetes::{Cluster, chart};
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, manifests, stories, until};
 use serde_json::Value;
 
-use super::kinds::{asked, class_says, guard, is_counted, is_told};
-use super::leading::comes_to_say;
+use super::kinds::{class_reports, guard, is_counted, request_as, user_gets};
+use super::leading::condition_becomes;
+use super::reporting::event;
 use super::serving::{answers, backend, gateway, rule};
-use super::telling::event;
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("rights", true, [what_may_not_be_told_is_named, what_may_not_be_read_stays])
+    stories!("rights", true, [missing_write_permissions_are_named, what_may_not_be_read_stays])
 }
 
 /// The ClusterRole that allows to read all namespaces.
@@ -24,7 +24,7 @@ const ROLE: &str = "holdfast-holdfast";
 /// Applies the RBAC objects of the chart; returns the ClusterRole and options of a Holdfast with these rights only.
 async fn with_rights_of_the_chart(world: &World, cluster: &Cluster) -> Result<(Value, HoldfastOptions)> {
     let all = chart::objects(&chart::render(world, &[]).await?)?;
-    cluster.ask(&["create", "namespace", "holdfast"]).await?;
+    cluster.kubectl_output(&["create", "namespace", "holdfast"]).await?;
     for kind in ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"] {
         for object in chart::of_kind(&all, kind) {
             cluster.apply(object.to_string()).await?;
@@ -32,7 +32,7 @@ async fn with_rights_of_the_chart(world: &World, cluster: &Cluster) -> Result<(V
     }
     let roles = chart::of_kind(&all, "ClusterRole");
     let role = roles.into_iter().find(|role| role["metadata"]["name"] == ROLE).context("no role")?.clone();
-    let token = cluster.ask(&["-n", "holdfast", "create", "token", "holdfast"]).await?;
+    let token = cluster.kubectl_output(&["-n", "holdfast", "create", "token", "holdfast"]).await?;
     let kubeconfig: PathBuf = cluster.kubeconfig_of(token.trim())?;
     let key = world.folder().join("store.key");
     std::fs::write(&key, [7; 32])?;
@@ -72,7 +72,7 @@ fn without(role: &Value, resources: &[&str]) -> Result<Value> {
 async fn replace(world: &World, cluster: &Cluster, role: &Value) -> Result<()> {
     let file = world.folder().join("role.json");
     std::fs::write(&file, role.to_string())?;
-    cluster.ask(&["replace", "-f", &file.display().to_string()]).await.map(drop)
+    cluster.kubectl_output(&["replace", "-f", &file.display().to_string()]).await.map(drop)
 }
 
 /// Waits until a page of diagnostics contains this problem.
@@ -85,7 +85,7 @@ async fn is_shown(holdfast: &Holdfast, words: &str) -> Result<()> {
     .await
 }
 
-async fn what_may_not_be_told_is_named(world: World) -> Result<()> {
+async fn missing_write_permissions_are_named(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
     let port = gateway(&world, &cluster).await?;
@@ -93,9 +93,9 @@ async fn what_may_not_be_told_is_named(world: World) -> Result<()> {
     cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
     let holdfast = world.run_with(options).await?;
     answers(port, "/one", 200).await?;
-    comes_to_say(&cluster, "Accepted", "True").await?;
+    condition_becomes(&cluster, "Accepted", "True").await?;
     event(&cluster, "ConfigurationSucceeded", "Pod/holdfast-0", "").await?;
-    class_says(&cluster, "True Read").await?;
+    class_reports(&cluster, "True Read").await?;
 
     replace(&world, &cluster, &without(&role, &["httproutes/status", "events"])?).await?;
     let broken = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/(\"}}]\n  \
@@ -105,18 +105,18 @@ async fn what_may_not_be_told_is_named(world: World) -> Result<()> {
                   gateway.networking.k8s.io is missing";
     let events =
         "events in default: the permission to create and patch events of the API group events.k8s.io is missing";
-    holdfast.comes_to_say(&[status, events]).await?;
+    holdfast.comes_to_print(&[status, events]).await?;
     is_shown(&holdfast, "the permission to get httproutes/status").await?;
     is_counted(&holdfast, "httproutes/status", "Denied", 1.0).await?;
-    class_says(&cluster, "False Denied").await?;
+    class_reports(&cluster, "False Denied").await?;
     // Other statuses are written, and the served configuration is not affected.
     answers(port, "/one", 200).await?;
     let another = world.port()?;
     cluster.apply(manifests::gateway("other", &manifests::http_listener(another))).await?;
     until("another Gateway is told", || async {
         let path = "jsonpath={.status.conditions[?(@.type==\"Accepted\")].status}";
-        let said = cluster.ask(&["get", "gateway", "other", "-o", path]).await?;
-        ensure!(said == "True", "{said:?}");
+        let output = cluster.kubectl_output(&["get", "gateway", "other", "-o", path]).await?;
+        ensure!(output == "True", "{output:?}");
         Ok(())
     })
     .await?;
@@ -129,16 +129,16 @@ async fn what_may_not_be_told_is_named(world: World) -> Result<()> {
         })
         .await?;
     }
-    let said = holdfast.said();
-    ensure!(said.matches(status).count() == 1 && said.matches("forbidden").count() == 0, "{said}");
+    let output = holdfast.output();
+    ensure!(output.matches(status).count() == 1 && output.matches("forbidden").count() == 0, "{output}");
 
     replace(&world, &cluster, &role).await?;
-    comes_to_say(&cluster, "holdfast.dev/Fallback", "True").await?;
-    holdfast.comes_to_say(&["no longer: httproutes/status in default"]).await?;
+    condition_becomes(&cluster, "holdfast.dev/Fallback", "True").await?;
+    holdfast.comes_to_print(&["no longer: httproutes/status in default"]).await?;
     is_counted(&holdfast, "httproutes/status", "Denied", 0.0).await?;
     cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
     event(&cluster, "Recovered", "HTTPRoute/r", "").await?;
-    class_says(&cluster, "True Read").await
+    class_reports(&cluster, "True Read").await
 }
 
 /// Number of denied writes of a route's status.
@@ -161,44 +161,44 @@ async fn what_may_not_be_read_stays(world: World) -> Result<()> {
     cluster.apply(guard("alice")).await?;
     cluster.apply(manifests::http_route("r", &rule("/one"))).await?;
     let holdfast = world.run_with(options).await?;
-    is_told(port, Some("alice"), 200).await?;
-    is_told(port, None, 401).await?;
-    let guests = Hammer::start([asked(port, None)]);
+    user_gets(port, Some("alice"), 200).await?;
+    user_gets(port, None, 401).await?;
+    let guests = Hammer::start([request_as(port, None)]);
 
     // An open watch stays open until it ends.
     replace(&world, &cluster, &without(&role, &["trafficpolicies"])?).await?;
     cluster.stop_api_server()?;
     cluster.start_api_server().await?;
     holdfast
-        .comes_to_say(&[
+        .comes_to_print(&[
             "gateway.kgateway.dev/TrafficPolicy: Holdfast is no longer permitted to read this kind; its 1 \
                          known objects",
         ])
         .await?;
     is_shown(&holdfast, "gateway.kgateway.dev/TrafficPolicy").await?;
     is_counted(&holdfast, "gateway.kgateway.dev/TrafficPolicy", "Denied", 1.0).await?;
-    class_says(&cluster, "False Denied").await?;
+    class_reports(&cluster, "False Denied").await?;
     cluster.apply(guard("bob")).await?;
     cluster.apply(manifests::http_route("more", &rule("/more"))).await?;
     answers(port, "/more", 200).await?;
-    is_told(port, Some("alice"), 200).await?;
+    user_gets(port, Some("alice"), 200).await?;
     guests.goes_on(100).await?;
 
     // After a restart Holdfast serves the stored configuration and does not decide anything.
     let options = holdfast.kill()?;
     let mut holdfast = Holdfast::start(&world, options)?;
     let awaited = "gateway.kgateway.dev/TrafficPolicy: not listed yet";
-    holdfast.comes_to_say(&[awaited, "until then the stored configuration is served"]).await?;
-    is_told(port, Some("alice"), 200).await?;
+    holdfast.comes_to_print(&[awaited, "until then the stored configuration is served"]).await?;
+    user_gets(port, Some("alice"), 200).await?;
     guests.goes_on(100).await?;
 
     guests.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 401, .. })).await?;
     // Until Envoys have acknowledged a changed access list, no client is allowed.
-    let guests = Hammer::start([asked(port, None)]);
+    let guests = Hammer::start([request_as(port, None)]);
     replace(&world, &cluster, &role).await?;
     holdfast.comes_to_be_ready().await?;
-    is_told(port, Some("bob"), 200).await?;
-    is_told(port, Some("alice"), 401).await?;
-    class_says(&cluster, "True Read").await?;
+    user_gets(port, Some("bob"), 200).await?;
+    user_gets(port, Some("alice"), 401).await?;
+    class_reports(&cluster, "True Read").await?;
     guests.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 401 | 500, .. })).await.map(drop)
 }

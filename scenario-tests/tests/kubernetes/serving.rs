@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::{Echo, EchoOptions};
 use holdfast_scenario_tests::kubernetes::Cluster;
-use holdfast_scenario_tests::{HoldfastOptions, Story, World, ask::get, manifests, stories, until};
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, manifests, request::get, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!("serving", true, [objects_are_served, a_broken_route_is_contained])
@@ -61,7 +61,7 @@ async fn objects_are_served(world: World) -> Result<()> {
     cluster.apply(manifests::http_route("r", &rule("/two"))).await?;
     answers(port, "/two", 200).await?;
     answers(port, "/one", 404).await?;
-    cluster.ask(&["delete", "httproute", "r"]).await?;
+    cluster.kubectl_output(&["delete", "httproute", "r"]).await?;
     answers(port, "/two", 404).await
 }
 
@@ -83,7 +83,7 @@ async fn a_broken_route_is_contained(world: World) -> Result<()> {
     let broken = "rules:\n- matches: [{path: {type: RegularExpression, value: \"/bad/(\"}}]\n  \
                   backendRefs: [{name: echo, port: 8080}]";
     cluster.apply(manifests::http_route("bad", broken)).await?;
-    holdfast.comes_to_say(&["FallbackConfigurationSucceeded"]).await?;
+    holdfast.comes_to_print(&["FallbackConfigurationSucceeded"]).await?;
     answers(port, "/bad", 200).await?;
     cluster.apply(manifests::http_route("good", &rule("/better"))).await?;
     answers(port, "/better", 200).await?;

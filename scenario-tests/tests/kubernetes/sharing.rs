@@ -11,7 +11,7 @@ use holdfast_engine::run::kubernetes::rights::{Place, rights};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process;
-use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, ask::get, manifests, stories, until};
+use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, manifests, request::get, stories, until};
 use serde_json::Value;
 
 use super::serving::{backend, gateway};
@@ -89,11 +89,11 @@ async fn the_same(one: &Running, other: &Running) -> Result<Vec<Value>> {
 /// Creates a ServiceAccount with all rights, because the audit log records requests of ServiceAccounts only; and the
 /// store key.
 async fn setting(world: &World, cluster: &Cluster) -> Result<HoldfastOptions> {
-    cluster.ask(&["create", "namespace", "infra"]).await?;
-    cluster.ask(&["-n", "infra", "create", "serviceaccount", "holdfast"]).await?;
+    cluster.kubectl_output(&["create", "namespace", "infra"]).await?;
+    cluster.kubectl_output(&["-n", "infra", "create", "serviceaccount", "holdfast"]).await?;
     let bound = ["create", "clusterrolebinding", "holdfast", "--clusterrole=cluster-admin"];
-    cluster.ask(&[&bound[..], &["--serviceaccount=infra:holdfast"]].concat()).await?;
-    let token = cluster.ask(&["-n", "infra", "create", "token", "holdfast"]).await?;
+    cluster.kubectl_output(&[&bound[..], &["--serviceaccount=infra:holdfast"]].concat()).await?;
+    let token = cluster.kubectl_output(&["-n", "infra", "create", "token", "holdfast"]).await?;
     let kubeconfig = cluster.kubeconfig_of(token.trim())?.display().to_string();
     let key = world.folder().join("store.key");
     fs::write(&key, "ab".repeat(32))?;
@@ -123,29 +123,29 @@ async fn comes_to_lead(holdfast: &Holdfast) -> Result<()> {
         Ok(())
     })
     .await?;
-    holdfast.comes_to_say(&["Leader"]).await
+    holdfast.comes_to_print(&["Leader"]).await
 }
 
 async fn comes_to_blame(holdfast: &Holdfast, name: &str) -> Result<()> {
     until(&format!("{name} is blamed"), || async {
         let report = holdfast.diagnostics("/debug/config/fallback").await?;
         let broken = report["brokenObjects"].as_array().context("no list")?;
-        let told: Vec<_> = broken.iter().map(|one| (one["name"].as_str(), one["detectedBy"].as_str())).collect();
-        ensure!(told == [(Some(name), Some("nack"))], "{told:?}");
+        let blamed: Vec<_> = broken.iter().map(|one| (one["name"].as_str(), one["detectedBy"].as_str())).collect();
+        ensure!(blamed == [(Some(name), Some("nack"))], "{blamed:?}");
         Ok(())
     })
     .await
 }
 
 /// Waits until the status of a route is of its newest generation, and has this fallback condition.
-async fn status_says(cluster: &Cluster, route: &str, fallback: &str) -> Result<()> {
+async fn status_reports(cluster: &Cluster, route: &str, fallback: &str) -> Result<()> {
     let of = |kind: &str, field: &str| format!("{{.status.parents[0].conditions[?(@.type==\"{kind}\")].{field}}}");
     let (observed, status) = (of("Accepted", "observedGeneration"), of("holdfast.dev/Fallback", "status"));
     let path = format!("jsonpath={{.metadata.generation}}/{observed}/{status}");
     until(&format!("the status of {route} says {fallback:?}"), || async {
-        let said = cluster.ask(&["get", "httproute", route, "-o", &path]).await?;
-        let words: Vec<&str> = said.split('/').collect();
-        ensure!(words.first() == words.get(1) && words.get(2) == Some(&fallback), "{said}");
+        let output = cluster.kubectl_output(&["get", "httproute", route, "-o", &path]).await?;
+        let words: Vec<&str> = output.split('/').collect();
+        ensure!(words.first() == words.get(1) && words.get(2) == Some(&fallback), "{output}");
         Ok(())
     })
     .await
@@ -158,16 +158,16 @@ async fn never_refused(holdfast: &Holdfast, envoy: &Running) -> Result<()> {
 
 /// Waits until an Envoy of another replica has refused what the leader's Envoy refused, since two refusals convict;
 /// returns the number of its refusals.
-async fn was_asked(envoy: &Running) -> Result<u32> {
+async fn comes_to_refuse(envoy: &Running) -> Result<u32> {
     until("the second Envoy was asked", || async {
         ensure!(envoy.refusals().await? > 0, "no refusal yet");
         Ok(())
     })
     .await?;
     // An edit before the leader has the answer makes a different configuration, which is tried again.
-    let asked = u32::try_from(envoy.refusals().await?)?;
-    ensure!(asked <= 2, "it refused {asked} times");
-    Ok(asked)
+    let refusals = u32::try_from(envoy.refusals().await?)?;
+    ensure!(refusals <= 2, "it refused {refusals} times");
+    Ok(refusals)
 }
 
 async fn refused_at_most(holdfast: &Holdfast, envoy: &Running, most: u32) -> Result<()> {
@@ -204,21 +204,21 @@ async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
     cluster.apply(refused("cart", "2")).await?;
     comes_to_blame(&one, "cart").await?;
     comes_to_blame(&two, "cart").await?;
-    was_asked(&second).await?;
+    comes_to_refuse(&second).await?;
     cluster.apply(good("other", "2")).await?;
     everywhere(port, "other", "2").await?;
     everywhere(port, "cart", "1").await?;
     ensure!(first.refusals().await? > 0, "nobody has refused anything");
-    let asked = was_asked(&second).await?;
+    let refusals = comes_to_refuse(&second).await?;
     let before = the_same(&first, &second).await?;
-    status_says(&cluster, "cart", "True").await?;
+    status_reports(&cluster, "cart", "True").await?;
 
     one.kill()?;
     first.kill()?;
     comes_to_lead(&two).await?;
     cluster.apply(good("third", "1")).await?;
     everywhere(port, "third", "1").await?;
-    cluster.ask(&["delete", "httproute", "third"]).await?;
+    cluster.kubectl_output(&["delete", "httproute", "third"]).await?;
     until("all is as it was", || async {
         let now = all(&second).await?;
         ensure!(now == before, "{now:?}\n{before:?}");
@@ -226,7 +226,7 @@ async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
     })
     .await?;
     everywhere(port, "cart", "1").await?;
-    refused_at_most(&two, &second, asked).await?;
+    refused_at_most(&two, &second, refusals).await?;
 
     // A replica without a store starts in the fallback.
     let third = replica(&world, &setting, "three")?;
@@ -242,22 +242,22 @@ async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
     ensure!(two.metric("holdfast_shared_store_last_write_timestamp_seconds", &[]).await? > 0.0);
     ensure!(three.metric("holdfast_shared_store_last_write_timestamp_seconds", &[]).await? == 0.0, "it follows");
 
-    status_says(&cluster, "cart", "True").await?;
+    status_reports(&cluster, "cart", "True").await?;
     cluster.apply(good("cart", "3")).await?;
     everywhere(port, "cart", "3").await?;
-    status_says(&cluster, "cart", "").await?;
-    refused_at_most(&two, &second, asked).await?;
+    status_reports(&cluster, "cart", "").await?;
+    refused_at_most(&two, &second, refusals).await?;
     never_refused(&three, &fresh).await?;
-    let asked = rights().into_iter().find(|right| right.place == Place::Shared).context("no right")?;
-    let asked: BTreeSet<String> = asked.verbs.iter().map(|verb| (*verb).to_owned()).collect();
+    let granted = rights().into_iter().find(|right| right.place == Place::Shared).context("no right")?;
+    let granted: BTreeSet<String> = granted.verbs.iter().map(|verb| (*verb).to_owned()).collect();
     let used = used(&cluster.audited()?);
-    ensure!(used == asked, "{used:?} is done, and {asked:?} may be");
+    ensure!(used == granted, "{used:?} is done, and {granted:?} may be");
     Ok(())
 }
 
 /// Replaces a blob by other content.
 async fn put(cluster: &Cluster, name: &str, kind: &str, bytes: usize) -> Result<()> {
-    cluster.ask(&["-n", "infra", "delete", "secret", name]).await?;
+    cluster.kubectl_output(&["-n", "infra", "delete", "secret", name]).await?;
     let blob = "QUFB".repeat(bytes / 3);
     cluster
         .apply(format!(
@@ -270,7 +270,7 @@ async fn put(cluster: &Cluster, name: &str, kind: &str, bytes: usize) -> Result<
 /// Names of the Secrets of shards.
 async fn leaves(cluster: &Cluster) -> Result<BTreeSet<String>> {
     until("there is something that is shared", || async {
-        let names = cluster.ask(&[&["get"][..], &SECRETS, &["-o", "name"]].concat()).await?;
+        let names = cluster.kubectl_output(&[&["get"][..], &SECRETS, &["-o", "name"]].concat()).await?;
         let names = names.lines().filter_map(|name| name.strip_prefix("secret/"));
         let found: BTreeSet<String> = names.filter(|name| name.contains("-shared-s-")).map(str::to_owned).collect();
         ensure!(!found.is_empty(), "nothing");
@@ -295,8 +295,8 @@ async fn what_others_put_there_is_not_believed(world: World) -> Result<()> {
 
     // The leader writes removed Secrets again.
     let removed = leaves(&cluster).await?;
-    cluster.ask(&[&["delete"][..], &SECRETS].concat()).await?;
-    one.comes_to_say(&["an object of the shared store was deleted"]).await?;
+    cluster.kubectl_output(&[&["delete"][..], &SECRETS].concat()).await?;
+    one.comes_to_print(&["an object of the shared store was deleted"]).await?;
     ensure!(leaves(&cluster).await?.is_disjoint(&removed), "it is the old one");
 
     // A Secret that is damaged, of another type or too large is reported and ignored; the rest is served.
@@ -313,9 +313,9 @@ async fn what_others_put_there_is_not_believed(world: World) -> Result<()> {
         }
         let two = replica(&world, &setting, &name)?;
         let holdfast = Holdfast::start(&world, two.clone())?;
-        let told = holdfast.comes_to_say(&["cannot be read completely"]).await;
+        let outcome = holdfast.comes_to_print(&["cannot be read completely"]).await;
         process::signal(one.id(), "CONT");
-        told?;
+        outcome?;
         let follower = FleetEnvoy::small(&name).start(&world, &two).await?;
         until("it is connected", || async {
             ensure!(holdfast.metric("holdfast_xds_connected_envoys", &[]).await? > 0.5, "it is not");
@@ -336,7 +336,15 @@ async fn what_others_put_there_is_not_believed(world: World) -> Result<()> {
     cluster.apply(good("other", "last")).await?;
     everywhere(port, "other", "last").await?;
     until("the list is made anew", || async {
-        let kind = cluster.ask(&["-n", "infra", "get", "secret", "holdfast-shared-manifest", "-o", "jsonpath={.type}"]);
+        let kind = cluster.kubectl_output(&[
+            "-n",
+            "infra",
+            "get",
+            "secret",
+            "holdfast-shared-manifest",
+            "-o",
+            "jsonpath={.type}",
+        ]);
         let kind = kind.await?;
         ensure!(kind == "holdfast.dev/shared-store", "it is {kind}");
         Ok(())

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Error, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use holdfast_scenario_tests::asked::tokens::signed;
 use holdfast_scenario_tests::connect::Trust;
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::manifests::{class, documents, gateway, http_listener, https_listener, route};
 use holdfast_scenario_tests::process::Process;
-use holdfast_scenario_tests::stranger::{LISTENER, Stranger};
+use holdfast_scenario_tests::services::tokens::signed;
 use holdfast_scenario_tests::tls::Certificate;
-use holdfast_scenario_tests::{HoldfastOptions, Story, World, ask::get, envoy, stories, until};
+use holdfast_scenario_tests::xds_client::{LISTENER, XdsClient};
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, envoy, request::get, stories, until};
 use holdfast_xds::ResourceType;
 use rcgen::KeyPair;
 use rustls_pki_types::CertificateDer;
@@ -29,7 +29,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "tokens",
         true,
-        [a_token_is_of_one_gateway, what_is_of_another_is_given_to_nobody, an_envoy_serves_as_it_was_made]
+        [a_token_is_of_one_gateway, resources_of_another_gateway_are_never_sent, an_envoy_serves_as_it_was_made]
     )
 }
 
@@ -82,7 +82,7 @@ async fn two_gateways(world: &World, cluster: &Cluster, certificate: &Certificat
 async fn token(cluster: &Cluster, account: &str, audience: &str) -> Result<String> {
     let audience = format!("--audience={audience}");
     let args = ["create", "token", account, &audience];
-    let token = until(&format!("there is an account {account}"), || cluster.ask(&args)).await?;
+    let token = until(&format!("there is an account {account}"), || cluster.kubectl_output(&args)).await?;
     Ok(token.trim().to_owned())
 }
 
@@ -165,8 +165,8 @@ async fn a_token_is_of_one_gateway(world: World) -> Result<()> {
     let holdfast = world.run_with(options.clone()).await?;
     let good = token(&cluster, "public-holdfast", AUDIENCE).await?;
     let of_web = token(&cluster, "public.web-holdfast", AUDIENCE).await?;
-    cluster.ask(&["create", "serviceaccount", "somebody"]).await?;
-    let mut strangers = Vec::new();
+    cluster.kubectl_output(&["create", "serviceaccount", "somebody"]).await?;
+    let mut rejected = Vec::new();
     for (node, bad) in [
         ("of-another-audience", token(&cluster, "public-holdfast", "https://kubernetes.default.svc").await?),
         ("of-nobody", token(&cluster, "somebody", AUDIENCE).await?),
@@ -175,25 +175,25 @@ async fn a_token_is_of_one_gateway(world: World) -> Result<()> {
     ] {
         let given = Given::new(&world, node, &authorities, &bad).await?;
         let envoy = given.envoy(node, "default/public").start(&world, &options).await?;
-        strangers.push((given, envoy));
+        rejected.push((given, envoy));
     }
     let first = Given::new(&world, "first", &authorities, &good).await?;
     let first = first.envoy("first", "default/public").start(&world, &options).await?;
-    let asked = || get(public, "/").host("one.example").tls(certificate.trust("one.example"));
-    asked().comes_to_reach("echo").await?;
-    for (_, stranger) in &strangers {
-        is_turned_away(stranger).await?;
+    let request = || get(public, "/").host("one.example").tls(certificate.trust("one.example"));
+    request().comes_to_reach("echo").await?;
+    for (_, envoy) in &rejected {
+        is_turned_away(envoy).await?;
     }
     connected(&holdfast, 1).await?;
     for why in ["client refused", "stream refused"] {
-        holdfast.comes_to_say(&[why]).await?;
+        holdfast.comes_to_print(&[why]).await?;
     }
     // A Gateway with a dot in its name has tokens as well.
     let of_web = Given::new(&world, "web", &authorities, &of_web).await?;
     let _web = of_web.envoy("web", "default/public.web").start(&world, &options).await?;
     get(web, "/").comes_to_reach("echo").await?;
     // The kubelet replaces an expired token, and the Envoy reads the new one.
-    let (given, late) = strangers.pop().context("nobody")?;
+    let (given, late) = rejected.pop().context("nobody")?;
     given.give(&good)?;
     connected(&holdfast, 3).await?;
     until("it has what it was not given before", || async {
@@ -223,7 +223,7 @@ async fn names(envoy: &Running) -> Result<Vec<String>> {
     Ok(names)
 }
 
-async fn what_is_of_another_is_given_to_nobody(world: World) -> Result<()> {
+async fn resources_of_another_gateway_are_never_sent(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
     let _echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
     let certificate = Certificate::of(&["one.example"])?;
@@ -240,47 +240,51 @@ async fn what_is_of_another_is_given_to_nobody(world: World) -> Result<()> {
         CertificateDer::from_pem_slice(&fs::read(&authorities)?).map_err(|error| Error::msg(error.to_string()))?;
     let trust = Trust { server_name: "localhost".into(), root, nameless: false, shown: None };
     let port = options.xds.rsplit(':').next().context("no port")?.parse()?;
-    let stranger = |token: &str, says: &str| Stranger {
+    let connect_as = |token: &str, node_cluster: &str| XdsClient {
         port,
         trust: trust.clone(),
         token: token.to_owned(),
-        says: says.to_owned(),
+        node_cluster: node_cluster.to_owned(),
     };
     let of_web = token(&cluster, "public.web-holdfast", AUDIENCE).await?;
     // Texts that only `public` may receive: its host, certificate and key.
     let key = certificate.key_pem.lines().nth(1).context("a key of one line")?.to_owned();
     let marks = ["one.example".to_owned(), certificate.pem.lines().nth(1).context("a certificate")?.to_owned(), key];
-    let tells = |got: &[Vec<u8>]| {
+    let leaks = |got: &[Vec<u8>]| {
         let text = got.iter().map(|bytes| String::from_utf8_lossy(bytes)).collect::<String>();
         marks.iter().any(|mark| text.contains(mark))
     };
     for kind in ResourceType::ALL {
-        for says in ["default/public.web", ""] {
-            let asker = stranger(&of_web, says);
-            for got in [asker.asks_in_delta(kind.url(), &names).await?, asker.asks_in_sotw(kind.url(), &names).await?] {
+        for node_cluster in ["default/public.web", ""] {
+            let client = connect_as(&of_web, node_cluster);
+            for got in
+                [client.subscribe_delta(kind.url(), &names).await?, client.subscribe_sotw(kind.url(), &names).await?]
+            {
                 ensure!(!got.is_empty(), "{kind:?}: it is given nothing of its own either");
-                ensure!(!tells(&got), "{kind:?}: it is given what is of another");
+                ensure!(!leaks(&got), "{kind:?}: it is given what is of another");
             }
         }
-        for (token, says) in [(&*of_web, "default/public"), ("", "default/public"), ("nonsense", "default/public")] {
-            let asker = stranger(token, says);
-            ensure!(asker.asks_in_delta(kind.url(), &names).await.is_err(), "{kind:?} of another Gateway");
-            ensure!(asker.asks_in_sotw(kind.url(), &names).await.is_err(), "{kind:?} of another Gateway");
+        for (token, node_cluster) in
+            [(&*of_web, "default/public"), ("", "default/public"), ("nonsense", "default/public")]
+        {
+            let client = connect_as(token, node_cluster);
+            ensure!(client.subscribe_delta(kind.url(), &names).await.is_err(), "{kind:?} of another Gateway");
+            ensure!(client.subscribe_sotw(kind.url(), &names).await.is_err(), "{kind:?} of another Gateway");
         }
     }
     // The Envoy of the Gateway receives them with the same requests.
-    let asker = stranger(&good, "default/public");
-    let mut got = asker.asks_in_delta(ResourceType::Secret.url(), &names).await?;
-    got.extend(asker.asks_in_delta(LISTENER, &[]).await?);
-    ensure!(tells(&got), "nobody is given it");
+    let client = connect_as(&good, "default/public");
+    let mut got = client.subscribe_delta(ResourceType::Secret.url(), &names).await?;
+    got.extend(client.subscribe_delta(LISTENER, &[]).await?);
+    ensure!(leaks(&got), "nobody is given it");
     Ok(())
 }
 
 /// Writes the generated files of the Gateway's Pods, with the folders of a Pod inside the folder of the story.
 async fn made(world: &World, cluster: &Cluster, token: &str) -> Result<PathBuf> {
-    until("the bootstrap is made", || cluster.ask(&["get", "configmap", "public-holdfast"])).await?;
-    let said = cluster.ask(&["get", "configmap", "public-holdfast", "-o", "json"]).await?;
-    let made: Value = serde_json::from_str(&said)?;
+    until("the bootstrap is made", || cluster.kubectl_output(&["get", "configmap", "public-holdfast"])).await?;
+    let output = cluster.kubectl_output(&["get", "configmap", "public-holdfast", "-o", "json"]).await?;
+    let made: Value = serde_json::from_str(&output)?;
     let at = |folder: &str| world.folder().join("pod").join(folder.trim_start_matches('/'));
     for folder in FOLDERS {
         fs::create_dir_all(at(folder))?;

@@ -19,7 +19,7 @@ async fn a_kind_that_comes_later_is_picked_up(world: World) -> Result<()> {
     let (plain, tls) = (world.port()?.to_string(), world.port()?.to_string());
     let options = options(&world, &cluster)?.args(&["--httpproxy-http", &plain, "--httpproxy-https", &tls]);
     let holdfast = world.run_with(options).await?;
-    holdfast.comes_to_say(&["projectcontour.io/HTTPProxy: the API server does not serve this kind"]).await?;
+    holdfast.comes_to_print(&["projectcontour.io/HTTPProxy: the API server does not serve this kind"]).await?;
     answers(port, "/one", 200).await?;
     cluster.install("contour").await?;
     cluster

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, listener};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, process, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -92,9 +92,9 @@ async fn two_of_them_on_one_data_folder(world: World) -> Result<()> {
     get(port, "/").comes_to_reach("echo").await?;
     let load = Hammer::start([get(port, "/")]);
     let second = holdfast_scenario_tests::HoldfastOptions::new(&world)?;
-    let said = Holdfast::start(&world, second)?.finish().await?;
-    ensure!(said.code.is_some_and(|code| code != 0), "{said:?}");
-    said.expect_said(&[&first.options.data.display().to_string()])?;
+    let finished = Holdfast::start(&world, second)?.finish().await?;
+    ensure!(finished.code.is_some_and(|code| code != 0), "{finished:?}");
+    finished.expect_output(&[&first.options.data.display().to_string()])?;
     load.goes_on(20).await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
@@ -103,8 +103,8 @@ async fn two_of_them_on_one_data_folder(world: World) -> Result<()> {
 /// Another process listens on the port of one listener: this listener is reported, the others are served.
 async fn port_of_a_listener_is_taken(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let stranger = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let taken = stranger.local_addr()?.port();
+    let occupant = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let taken = occupant.local_addr()?.port();
     let free = world.port()?;
     world.gateway_with(&format!(
         "{}{}",
@@ -114,7 +114,7 @@ async fn port_of_a_listener_is_taken(world: World) -> Result<()> {
     world.route("all", &prefix("/", "echo"))?;
     let holdfast = world.run().await?;
     get(free, "/").comes_to_reach("echo").await?;
-    holdfast.comes_to_say(&[&taken.to_string()]).await?;
+    holdfast.comes_to_print(&[&taken.to_string()]).await?;
     // Changes still arrive.
     world.route("more", &prefix("/more", "nowhere"))?;
     get(free, "/more").comes_to_answer(500).await?;
@@ -201,7 +201,7 @@ async fn evasive_paths_do_not_pass_a_replaced_route(world: World) -> Result<()> 
         let _ = get(port, path).send().await;
     }
     let reached: Vec<String> = broad.recorded().into_iter().map(|seen| seen.request.path).collect();
-    let stray = |path: &&String| {
+    let is_misrouted = |path: &&String| {
         let path = path.split('?').next().unwrap_or_default();
         path == "/path/bad"
             || path.starts_with("/path/bad/")
@@ -209,8 +209,8 @@ async fn evasive_paths_do_not_pass_a_replaced_route(world: World) -> Result<()> 
             || path.contains("..")
             || path.contains("//")
     };
-    let strays: Vec<&String> = reached.iter().filter(stray).collect();
-    ensure!(strays.is_empty(), "{strays:?} reached the backend of /path");
+    let misrouted: Vec<&String> = reached.iter().filter(is_misrouted).collect();
+    ensure!(misrouted.is_empty(), "{misrouted:?} reached the backend of /path");
     Ok(())
 }
 
@@ -255,29 +255,29 @@ async fn ports_are_shared_with_no_other_holdfast(world: World) -> Result<()> {
     options.manifests = vec![second];
     options.data = world.folder().join("second-data");
     let second = Holdfast::start(&world, options)?;
-    let says = async |pid: u32| {
+    let reports_port_owner = async |pid: u32| {
         let process = format!("process {pid} ");
-        let told = async || {
+        let is_reported = async || {
             let faults = second.diagnostics("/debug/faults").await?.to_string();
             ensure!(faults.contains("PortUnavailable") && faults.contains(&process), "not {process}: {faults}");
             Ok(())
         };
-        until("it names the process that has the port", told).await
+        until("it names the process that has the port", is_reported).await
     };
     let envoy = *first.envoys().first().context("the first has no Envoy")?;
-    second.comes_to_say(&["read all objects"]).await?;
+    second.comes_to_print(&["read all objects"]).await?;
     for _ in 0..AGAIN {
         get(port, "/").reaches("one").await?;
         tokio::time::sleep(REST).await;
     }
-    says(envoy).await?;
+    reports_port_owner(envoy).await?;
     for _ in 0..60 {
         get(port, "/").reaches("one").await?;
     }
 
     // The first Holdfast is killed, and its Envoy continues: nothing changes.
     first.kill()?;
-    says(envoy).await?;
+    reports_port_owner(envoy).await?;
     for _ in 0..60 {
         get(port, "/").reaches("one").await?;
     }

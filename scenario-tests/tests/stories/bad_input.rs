@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::manifests::{self, documents, http_route};
 use holdfast_scenario_tests::process::Finished;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -50,13 +50,13 @@ async fn yaml_that_does_not_parse(world: World) -> Result<()> {
     world.gateway()?;
     world.write("broken.yaml", format!("{}---\nkind: [unclosed\n", http_route("good", GOOD)))?;
     let line = http_route("good", GOOD).lines().count() + 2;
-    let said = check(&world).await?;
-    said.expect_code(1)?.expect_said(&["broken.yaml"])?;
+    let finished = check(&world).await?;
+    finished.expect_code(1)?.expect_output(&["broken.yaml"])?;
     ensure!(
-        said.said().contains(&format!("broken.yaml:{line}"))
-            || said.said().contains(&format!("broken.yaml:{}", line + 1)),
+        finished.output().contains(&format!("broken.yaml:{line}"))
+            || finished.output().contains(&format!("broken.yaml:{}", line + 1)),
         "line {line} is not named:\n{}",
-        said.said()
+        finished.output()
     );
     Ok(())
 }
@@ -68,8 +68,8 @@ async fn wrong_types(world: World) -> Result<()> {
         "rules:\n- matches: [{path: {type: PathPrefix, value: /a}}]\n  backendRefs:\n  - {name: echo, port: eighty}",
     );
     world.write("types.yaml", documents(&[http_route("good", GOOD), bad]))?;
-    let said = check(&world).await?;
-    said.expect_code(1)?.expect_said(&[
+    let finished = check(&world).await?;
+    finished.expect_code(1)?.expect_output(&[
         "types.yaml:",
         "HTTPRoute",
         "default/bad",
@@ -77,7 +77,7 @@ async fn wrong_types(world: World) -> Result<()> {
     ])?;
     let enumeration = http_route("bad", "rules:\n- matches: [{path: {type: Suffix, value: /a}}]");
     world.write("types.yaml", enumeration)?;
-    check(&world).await?.expect_code(1)?.expect_said(&[
+    check(&world).await?.expect_code(1)?.expect_output(&[
         "default/bad",
         "spec.rules[0].matches[0].path.type",
         "Suffix",
@@ -89,7 +89,7 @@ async fn unknown_kinds(world: World) -> Result<()> {
     world.gateway()?;
     let of = |version: &str, kind: &str| format!("apiVersion: {version}\nkind: {kind}\nmetadata:\n  name: strange\n");
     world.write("kinds.yaml", of("gateway.networking.k8s.io/v9", "HTTPRoute"))?;
-    check(&world).await?.expect_code(1)?.expect_said(&[
+    check(&world).await?.expect_code(1)?.expect_output(&[
         "kinds.yaml:1",
         "gateway.networking.k8s.io",
         "v9",
@@ -97,7 +97,7 @@ async fn unknown_kinds(world: World) -> Result<()> {
     ])?;
     for text in ["kind: HTTPRoute\n", "apiVersion: v1\nmetadata: {name: a}\n", "- a\n- b\n", "just text\n"] {
         world.write("kinds.yaml", text)?;
-        check(&world).await?.expect_code(1)?.expect_said(&["kinds.yaml"])?;
+        check(&world).await?.expect_code(1)?.expect_output(&["kinds.yaml"])?;
     }
     Ok(())
 }
@@ -107,7 +107,7 @@ async fn invalid_utf8(world: World) -> Result<()> {
     let mut text = http_route("good", GOOD).into_bytes();
     text.extend(b"---\nkind: \xff\xfe\n");
     world.write("bytes.yaml", text)?;
-    check(&world).await?.expect_code(1)?.expect_said(&["bytes.yaml", "UTF-8"])?;
+    check(&world).await?.expect_code(1)?.expect_output(&["bytes.yaml", "UTF-8"])?;
     Ok(())
 }
 
@@ -122,20 +122,20 @@ async fn reference_cycle(world: World) -> Result<()> {
     };
     let parent = manifests::route("HTTPRoute", "default", "own", "- {kind: HTTPRoute, name: own}", GOOD);
     world.write("cycle.yaml", documents(&[to("a", "b"), to("b", "a"), parent]))?;
-    check(&world).await?.expect_code(1)?.expect_said(&["default/a", "default/b", "spec.rules[0].backendRefs[0]"])?;
+    check(&world).await?.expect_code(1)?.expect_output(&["default/a", "default/b", "spec.rules[0].backendRefs[0]"])?;
     Ok(())
 }
 
 async fn empty_folder_and_no_folder(world: World) -> Result<()> {
     let folder = world.manifests().display().to_string();
     let missing = world.folder().join("missing").display().to_string();
-    check(&world).await?.expect_code(2)?.expect_said(&[&folder])?;
-    world.command(&["check", &missing]).await?.expect_code(2)?.expect_said(&[&missing])?;
+    check(&world).await?.expect_code(2)?.expect_output(&[&folder])?;
+    world.command(&["check", &missing]).await?.expect_code(2)?.expect_output(&[&missing])?;
     let options = HoldfastOptions { manifests: vec![missing.clone().into()], ..HoldfastOptions::new(&world)? };
-    Holdfast::start(&world, options.without_envoy())?.finish().await?.expect_code(2)?.expect_said(&[&missing])?;
+    Holdfast::start(&world, options.without_envoy())?.finish().await?.expect_code(2)?.expect_output(&[&missing])?;
     // An empty folder is not an error for `run`: it waits for manifests, and reports this.
     let holdfast = Holdfast::start(&world, HoldfastOptions::new(&world)?.without_envoy())?;
-    holdfast.comes_to_say(&[&folder]).await?;
+    holdfast.comes_to_print(&[&folder]).await?;
     holdfast.terminate().await?.expect_code(0)?;
     Ok(())
 }
@@ -153,7 +153,7 @@ async fn wrong_flags(world: World) -> Result<()> {
         (vec!["check"], "PATH"),
         (vec!["sing"], "sing"),
     ] {
-        world.command(&args).await?.expect_code(2)?.expect_said(&[word])?;
+        world.command(&args).await?.expect_code(2)?.expect_output(&[word])?;
     }
     Ok(())
 }
@@ -169,9 +169,9 @@ async fn port_in_use(world: World) -> Result<()> {
         HoldfastOptions { metrics: port, ..free },
     ];
     for options in options {
-        let said = Holdfast::start(&world, options)?.finish().await?;
-        ensure!(said.code.is_some_and(|code| code != 0), "{said:?}");
-        said.expect_said(&[&port.to_string(), "in use"])?;
+        let finished = Holdfast::start(&world, options)?.finish().await?;
+        ensure!(finished.code.is_some_and(|code| code != 0), "{finished:?}");
+        finished.expect_output(&[&port.to_string(), "in use"])?;
     }
     Ok(())
 }
@@ -188,9 +188,9 @@ async fn no_envoy_to_be_had(world: World) -> Result<()> {
         .env("ENVOY_BIN", "");
     let named = nowhere.clone().env("ENVOY_BIN", "/nowhere/envoy");
     for (options, words) in [(nowhere, vec!["ENVOY_BIN"]), (named, vec!["ENVOY_BIN", "/nowhere/envoy"])] {
-        let said = Holdfast::start(&world, options)?.finish().await?;
-        ensure!(said.code.is_some_and(|code| code != 0), "{said:?}");
-        said.expect_said(&words)?;
+        let finished = Holdfast::start(&world, options)?.finish().await?;
+        ensure!(finished.code.is_some_and(|code| code != 0), "{finished:?}");
+        finished.expect_output(&words)?;
     }
     Ok(())
 }
@@ -211,7 +211,7 @@ async fn all_of_it_beside_a_good_route(world: World) -> Result<()> {
     world.write("9-names.yaml", http_route("Not_A_Name!", GOOD))?;
     let holdfast = world.run().await?;
     get(port, "/good").comes_to_reach("echo").await?;
-    holdfast.comes_to_say(&["1-broken.yaml", "2-types.yaml", "4-bytes.yaml"]).await?;
+    holdfast.comes_to_print(&["1-broken.yaml", "2-types.yaml", "4-bytes.yaml"]).await?;
     world.route("good", &GOOD.replace("/good", "/better"))?;
     get(port, "/better").comes_to_reach("echo").await?;
     Ok(())
@@ -226,9 +226,9 @@ async fn object_of_two_megabytes(world: World) -> Result<()> {
         1,
     );
     world.write("large.yaml", documents(&[large, http_route("small", &GOOD.replace("/good", "/small"))]))?;
-    let said = check(&world).await?;
-    said.expect_code(1)?.expect_said(&["large.yaml:1", "default/large"])?;
-    ensure!(said.said().len() < 100_000, "the message repeats the object");
+    let finished = check(&world).await?;
+    finished.expect_code(1)?.expect_output(&["large.yaml:1", "default/large"])?;
+    ensure!(finished.output().len() < 100_000, "the message repeats the object");
     let _holdfast = world.run().await?;
     get(port, "/small").comes_to_reach("echo").await?;
     Ok(())
@@ -242,8 +242,8 @@ async fn ten_thousand_matches(world: World) -> Result<()> {
     };
     let spec = format!("rules:\n- matches:\n{}  backendRefs: [{{name: echo, port: 8080}}]", matches(10_000));
     world.write("many.yaml", documents(&[http_route("many", &spec), http_route("good", GOOD)]))?;
-    let said = check(&world).await?;
-    said.expect_code(1)?.expect_said(&["many.yaml:1", "default/many", "spec.rules[0].matches"])?;
+    let finished = check(&world).await?;
+    finished.expect_code(1)?.expect_output(&["many.yaml:1", "default/many", "spec.rules[0].matches"])?;
     let _holdfast = world.run().await?;
     get(port, "/good").comes_to_reach("echo").await?;
     let reply = get(port, "/m9999").send().await.context("after the good route is served")?;

@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::holdfast::PAGES;
 use holdfast_scenario_tests::manifests::{self, documents, http_listener, http_route, https_listener};
 use holdfast_scenario_tests::marks::Marks;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::{Authority, Certificate};
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
 use serde_json::Value;
@@ -306,7 +306,7 @@ async fn are_nowhere(marks: &Marks, holdfast: &Holdfast) -> Result<()> {
         marks.are_not_in(&page, &reply.body)?;
     }
     marks.are_not_in("metrics", &holdfast.metrics().await?)?;
-    marks.are_not_in("the log", &holdfast.said())?;
+    marks.are_not_in("the log", &holdfast.output())?;
     let files = marks.are_in_no_file(&holdfast.options.data)?;
     ensure!(files > 5, "{files} files");
     Ok(())

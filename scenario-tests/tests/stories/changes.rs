@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::Echo;
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{
     self, documents, gateway, http_listener, http_route, https_listener, route, service,
 };
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
 
@@ -24,7 +24,7 @@ pub(crate) fn stories() -> Vec<Story> {
         [
             one_route_among_ten_thousand,
             without_effect_nothing_is_sent,
-            new_back_ends_are_there_before_they_are_used,
+            new_backends_are_there_before_they_are_used,
             new_listeners_with_all_that_they_need
         ]
     )
@@ -86,16 +86,16 @@ async fn one_route_among_ten_thousand(world: World) -> Result<()> {
     // A route that uses the second backend from the start, so that its cluster exists.
     world.write("own.yaml", one_of_many(7, ROUTES_EACH, "two", ""))?;
     let holdfast = world.run().await?;
-    let ask = |listener: usize, number: usize| -> Ask {
+    let request = |listener: usize, number: usize| -> HttpRequest {
         get(port, &format!("/r{number}")).host(&host(listener)).tls(certificate.trust(&host(listener)))
     };
-    ask(7, ROUTES_EACH).comes_to_reach("two").await?;
-    ask(LISTENERS - 1, ROUTES_EACH - 1).comes_to_reach("one").await?;
+    request(7, ROUTES_EACH).comes_to_reach("two").await?;
+    request(LISTENERS - 1, ROUTES_EACH - 1).comes_to_reach("one").await?;
 
     let before = connected_and_sent(&holdfast).await?;
     ensure!(before >= LISTENERS as f64, "{before} resources were sent at first:\n{}", holdfast.metrics().await?);
     world.write("own.yaml", one_of_many(7, ROUTES_EACH, "one", ""))?;
-    ask(7, ROUTES_EACH).comes_to_reach("one").await?;
+    request(7, ROUTES_EACH).comes_to_reach("one").await?;
     let after = settled(&holdfast).await?;
     // The RouteConfiguration of its listener, and the removal of the cluster that no route uses any more.
     ensure!(after - before <= 3.0, "{} resources were sent for one changed route", after - before);
@@ -103,7 +103,7 @@ async fn one_route_among_ten_thousand(world: World) -> Result<()> {
 
     world.write("own.yaml", one_of_many(7, ROUTES_EACH, "one", "another"))?;
     world.write("marker.yaml", one_of_many(8, ROUTES_EACH, "one", ""))?;
-    ask(8, ROUTES_EACH).comes_to_reach("one").await?;
+    request(8, ROUTES_EACH).comes_to_reach("one").await?;
     let marked = settled(&holdfast).await?;
     ensure!(marked - after == 1.0, "{} resources were sent for one new route and an annotation", marked - after);
     Ok(())
@@ -119,8 +119,9 @@ async fn without_effect_nothing_is_sent(world: World) -> Result<()> {
     let routes = |annotation: &str| vec![one_of_many(0, 0, "one", annotation), one_of_many(0, 1, "one", annotation)];
     world.write("routes.yaml", documents(&routes("")))?;
     let holdfast = world.run().await?;
-    let ask = |number: usize| get(port, &format!("/r{number}")).host("h0.example").tls(certificate.trust("h0.example"));
-    ask(1).comes_to_reach("one").await?;
+    let request =
+        |number: usize| get(port, &format!("/r{number}")).host("h0.example").tls(certificate.trust("h0.example"));
+    request(1).comes_to_reach("one").await?;
     let before = connected_and_sent(&holdfast).await?;
     let mut reversed = routes("changed");
     reversed.reverse();
@@ -128,16 +129,16 @@ async fn without_effect_nothing_is_sent(world: World) -> Result<()> {
     world.write("routes.yaml", format!("# a comment\n---\n{}", documents(&reversed)))?;
     // All files are read at once: a log entry about this one means that the others were read.
     world.write("marker.yaml", "kind: [a mark in the log")?;
-    holdfast.comes_to_say(&["marker.yaml"]).await?;
+    holdfast.comes_to_print(&["marker.yaml"]).await?;
     let after = settled(&holdfast).await?;
     ensure!(after == before, "{} resources were sent for a change without effect", after - before);
-    ask(1).reaches("one").await?;
+    request(1).reaches("one").await?;
     Ok(())
 }
 
 /// A route and the Service that it moves to arrive in one file, and the old Service is deleted with it: no request may
 /// fail, on new connections or kept ones.
-async fn new_back_ends_are_there_before_they_are_used(world: World) -> Result<()> {
+async fn new_backends_are_there_before_they_are_used(world: World) -> Result<()> {
     let pods = [world.pod("default", "echo", "blue").await?, world.pod("default", "echo", "green").await?];
     let port = world.gateway()?;
     let file = |round: usize, pod: &Echo| {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, manifests, stories, until};
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ async fn sample(world: &World) -> Result<String> {
 async fn translate_twice_gives_equal_bytes(world: World) -> Result<()> {
     let folder = sample(&world).await?;
     let first = world.command(&["translate", &folder]).await?;
-    ensure!(first.stdout.contains("r7") && first.stdout.contains("virtual"), "{}", first.said());
+    ensure!(first.stdout.contains("r7") && first.stdout.contains("virtual"), "{}", first.output());
     for _ in 0..2 {
         let again = world.command(&["translate", &folder]).await?;
         ensure!(again.stdout == first.stdout, "two translations of the same manifests differ");
@@ -57,10 +57,10 @@ async fn check_as_json_and_sarif(world: World) -> Result<()> {
         .command(&["check", &folder])
         .await?
         .expect_code(1)?
-        .expect_said(&["default/broken", "spec.rules[0].matches[0].path"])?;
+        .expect_output(&["default/broken", "spec.rules[0].matches[0].path"])?;
     for output in ["json", "sarif"] {
-        let said = world.command(&["check", &folder, "--output", output]).await?;
-        let page: Value = serde_json::from_str(&said.expect_code(1)?.stdout)?;
+        let finished = world.command(&["check", &folder, "--output", output]).await?;
+        let page: Value = serde_json::from_str(&finished.expect_code(1)?.stdout)?;
         let text = page.to_string();
         ensure!(text.contains("broken") && text.contains("spec.rules[0].matches[0].path"), "{text}");
         ensure!(text.contains("route-broken.yaml"), "the file is not named: {text}");
@@ -85,8 +85,8 @@ async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
     world.write("route.yaml", misspelt("gateway.networking.k8s.io/v1", "HTTPRotue"))?;
     world.write("policy.yaml", misspelt("gateway.kgateway.dev/v1alpha1", "TrafficPolcy"))?;
     world.write("service.yaml", misspelt("v1", "Servcie"))?;
-    let said = world.command(&["check", &folder]).await?;
-    said.expect_code(1)?.expect_said(&[
+    let finished = world.command(&["check", &folder]).await?;
+    finished.expect_code(1)?.expect_output(&[
         "route.yaml:1:1: error: ",
         "has no kind \"HTTPRotue\"; did you mean HTTPRoute?",
         "did you mean TrafficPolicy?",
@@ -102,35 +102,35 @@ async fn check_finds_what_is_misspelt(world: World) -> Result<()> {
         "others.yaml",
         misspelt("apps/v1", "Deployment") + "---\n" + &misspelt("gateway.networking.k8s.io/v1", "TCPRoute"),
     )?;
-    let said = world.command(&["check", &folder]).await?;
-    said.expect_said(&["TCPRoute is not a kind that Holdfast reads; ignored"])?;
-    ensure!(!said.said().contains("did you mean"), "{}", said.said());
+    let finished = world.command(&["check", &folder]).await?;
+    finished.expect_output(&["TCPRoute is not a kind that Holdfast reads; ignored"])?;
+    ensure!(!finished.output().contains("did you mean"), "{}", finished.output());
 
     let empty = world.folder().join("empty.yaml");
     fs::write(&empty, "# nothing yet\n")?;
     let empty = empty.display().to_string();
     for paths in [vec![empty.as_str()], vec![folder.as_str(), empty.as_str()]] {
-        let said = world.command(&[&["check"][..], &paths].concat()).await?;
-        said.expect_code(1)?.expect_said(&[&format!("{empty}: error: the path contains no objects")])?;
+        let finished = world.command(&[&["check"][..], &paths].concat()).await?;
+        finished.expect_code(1)?.expect_output(&[&format!("{empty}: error: the path contains no objects")])?;
         let page = world.command(&[&["check", "--output", "json"][..], &paths].concat()).await?;
-        ensure!(page.stdout.contains("\"NoObjects\""), "{}", page.said());
+        ensure!(page.stdout.contains("\"NoObjects\""), "{}", page.output());
     }
     Ok(())
 }
 
 async fn version_and_help(world: World) -> Result<()> {
-    world.command(&["version"]).await?.expect_code(0)?.expect_said(&[env!("CARGO_PKG_VERSION")])?;
+    world.command(&["version"]).await?.expect_code(0)?.expect_output(&[env!("CARGO_PKG_VERSION")])?;
     let commands = ["run", "check", "translate", "bootstrap", "demo", "version"];
-    world.command(&["--help"]).await?.expect_code(0)?.expect_said(&commands)?;
+    world.command(&["--help"]).await?.expect_code(0)?.expect_output(&commands)?;
     let flags =
         ["--manifests", "--envoy", "--data-dir", "--xds-listen", "--invalid-route-response-code", "CONTROLLER_"];
-    world.command(&["run", "--help"]).await?.expect_code(0)?.expect_said(&flags)?;
+    world.command(&["run", "--help"]).await?.expect_code(0)?.expect_output(&flags)?;
     Ok(())
 }
 
 async fn demo_runs_to_its_end(world: World) -> Result<()> {
-    let said = world.command(&["demo"]).await?;
-    said.expect_code(0)?.expect_said(&[
+    let finished = world.command(&["demo"]).await?;
+    finished.expect_code(0)?.expect_output(&[
         "http://",
         "/checkout/orders/42  -> 200 by pod checkout-1, version 1 of the route",
         "HTTPRoute:checkout/checkout, refused by Envoy",
@@ -164,8 +164,8 @@ async fn check_against_a_store_in_use(world: World) -> Result<()> {
     };
     let served = world.manifests().display().to_string();
     until("both routes are stored", async || {
-        let said = check(&served, &[]).await?;
-        ensure!(!said.expect_code(0)?.stdout.contains("has accepted this version"), "{}", said.said());
+        let finished = check(&served, &[]).await?;
+        ensure!(!finished.expect_code(0)?.stdout.contains("has accepted this version"), "{}", finished.output());
         Ok(())
     })
     .await?;
@@ -181,14 +181,14 @@ async fn check_against_a_store_in_use(world: World) -> Result<()> {
     fs::write(proposal.join("route-new.yaml"), manifests::http_route("new", &broken))?;
     fs::remove_file(proposal.join("route-shop.yaml"))?;
     let folder = proposal.display().to_string();
-    check(&folder, &[]).await?.expect_code(1)?.expect_said(&[
+    check(&folder, &[]).await?.expect_code(1)?.expect_output(&[
         "HTTPRoute:default/cart: backfilled with generation 1 instead of 2",
         "HTTPRoute:default/new: rules[0] replaced, answers 404",
         "HTTPRoute:default/shop: would be deleted",
         "route-cart.yaml:",
     ])?;
-    let said = check(&folder, &["--output", "json"]).await?;
-    let page: Value = serde_json::from_str(&said.expect_code(1)?.stdout)?;
+    let finished = check(&folder, &["--output", "json"]).await?;
+    let page: Value = serde_json::from_str(&finished.expect_code(1)?.stdout)?;
     let backfilled = page.pointer("/against/fallback/backfilledObjects/0/name").and_then(Value::as_str);
     ensure!(backfilled == Some("cart"), "{page}");
 
@@ -197,7 +197,7 @@ async fn check_against_a_store_in_use(world: World) -> Result<()> {
         .command(&["check", "--against", &none, &folder])
         .await?
         .expect_code(2)?
-        .expect_said(&["there is no store"])?;
+        .expect_output(&["there is no store"])?;
     // The running Holdfast is not affected.
     get(port, "/").comes_to_reach("two").await?;
     holdfast.terminate().await?.expect_code(0)?;

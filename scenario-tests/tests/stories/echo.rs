@@ -1,8 +1,8 @@
 //! The echo backend, from which all other stories read their responses.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::grpc::call;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Story, World, stories};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -36,8 +36,8 @@ async fn any_grpc_method(world: World) -> Result<()> {
 
 async fn wishes(world: World) -> Result<()> {
     let echo = world.pod("shop", "cart", "cart-1").await?;
-    let ask = get(echo.address().port(), "/?delay=20ms").header("x-echo-status", "418");
-    let reply = ask.header("x-echo-set-header", "x-a: 1, x-a: 2").answers(418).await?;
+    let request = get(echo.address().port(), "/?delay=20ms").header("x-echo-status", "418");
+    let reply = request.header("x-echo-set-header", "x-a: 1, x-a: 2").answers(418).await?;
     ensure!(reply.header_values("x-a") == ["1", "2"], "{reply:?}");
     Ok(())
 }

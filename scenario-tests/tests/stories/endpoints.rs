@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, service};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Error, Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::process::Process;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, envoy, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {

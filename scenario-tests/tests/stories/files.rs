@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, documents, http_route};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -57,7 +57,7 @@ async fn half_written_file_keeps_its_objects(world: World) -> Result<()> {
         load.goes_on(20).await?;
     }
     world.write("routes.yaml", format!("{both}\n---\nkind: [half"))?;
-    holdfast.comes_to_say(&["routes.yaml"]).await?;
+    holdfast.comes_to_print(&["routes.yaml"]).await?;
     load.goes_on(100).await?;
     load.stop_expecting(Shot::is_ok).await?;
     // A complete file takes effect again.
@@ -158,7 +158,7 @@ async fn undecodable_object_beside_good_ones(world: World) -> Result<()> {
     get(port, "/one").comes_to_reach("one").await?;
     world.write("routes.yaml", file("/two"))?;
     get(port, "/two").comes_to_reach("one").await?;
-    holdfast.comes_to_say(&["routes.yaml", "bad", "spec.rules"]).await?;
+    holdfast.comes_to_print(&["routes.yaml", "bad", "spec.rules"]).await?;
     ensure!(get(port, "/one").send().await?.status.as_u16() == 404);
     Ok(())
 }
@@ -205,7 +205,7 @@ async fn file_is_emptied_before_it_is_written(world: World) -> Result<()> {
     world.write("all.yaml", "")?;
     load.goes_on(200).await?;
     get(port, "/one").reaches("one").await?;
-    holdfast.comes_to_say(&["all.yaml", "the file is empty and contained"]).await?;
+    holdfast.comes_to_print(&["all.yaml", "the file is empty and contained"]).await?;
     load.goes_on(200).await?;
     world.write("all.yaml", documents(&[all, http_route("two", &prefix("/two", "two"))]))?;
     get(port, "/two").comes_to_reach("two").await?;
@@ -231,14 +231,14 @@ fn password(name: &str, route: &str) -> String {
 }
 
 /// Waits until `holdfast status` exits with code 1 and prints all of these texts.
-async fn status_comes_to_say(world: &World, holdfast: &Holdfast, words: &[&str]) -> Result<()> {
+async fn status_comes_to_print(world: &World, holdfast: &Holdfast, words: &[&str]) -> Result<()> {
     let address = format!("127.0.0.1:{}", holdfast.options.diagnostics);
-    let asked = || async {
-        let said = world.command(&["status", "--diagnostics", &address]).await?;
-        said.expect_code(1)?.expect_said(words)?;
+    let check = || async {
+        let finished = world.command(&["status", "--diagnostics", &address]).await?;
+        finished.expect_code(1)?.expect_output(words)?;
         Ok(())
     };
-    until(&format!("status says {words:?}"), asked).await
+    until(&format!("status says {words:?}"), check).await
 }
 
 /// Writes a route that a policy protects, at `/closed`, and one without protection, at `/open`.
@@ -263,7 +263,7 @@ async fn links_to_nowhere_keep_what_was_read(world: World) -> Result<()> {
     get(port, "/closed").comes_to_answer(401).await?;
     let (open, closed) = (Hammer::start([get(port, "/linked")]), Hammer::start([get(port, "/closed")]));
     fs::rename(&volume, world.folder().join("unmounted"))?;
-    status_comes_to_say(&world, &holdfast, &["linked-policy.yaml", "symbolic link", "/team"]).await?;
+    status_comes_to_print(&world, &holdfast, &["linked-policy.yaml", "symbolic link", "/team"]).await?;
     // Readable files change, for longer than a deleted policy still protects.
     world.delete("route-open.yaml")?;
     get(port, "/open").comes_to_answer(404).await?;
@@ -294,7 +294,7 @@ async fn policy_that_becomes_a_pipe_protects(world: World) -> Result<()> {
         ensure!(Command::new("mkfifo").arg(&pipe).status()?.success(), "mkfifo");
         fs::rename(&pipe, world.manifests().join(name))?;
     }
-    status_comes_to_say(&world, &holdfast, &["policy.yaml", "route-open.yaml", "not a regular file"]).await?;
+    status_comes_to_print(&world, &holdfast, &["policy.yaml", "route-open.yaml", "not a regular file"]).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     load.goes_on(100).await?;
     load.stop_expecting(|shot| shot.is_ok() || !shot.passed()).await?;
@@ -330,7 +330,7 @@ async fn slow_writer_deletes_nothing(world: World) -> Result<()> {
     closed.stop_expecting(|shot| !shot.passed()).await?;
     // An object that is missing in an unchanging file is deleted, and reported until then.
     fs::write(&path, documents(&routes))?;
-    status_comes_to_say(&world, &holdfast, &["all.yaml", "lacks 1 object(s)"]).await?;
+    status_comes_to_print(&world, &holdfast, &["all.yaml", "lacks 1 object(s)"]).await?;
     get(port, "/closed").comes_to_reach("one").await?;
     Ok(())
 }
@@ -349,21 +349,21 @@ async fn policy_that_is_cut_protects(world: World) -> Result<()> {
         let cut = whole.split(end).next().unwrap_or_default();
         let close = if end.trim() == "HTTPRoute" { "}]" } else { "" };
         world.write("policy.yaml", format!("{cut}{close}\n"))?;
-        status_comes_to_say(&world, &holdfast, &["TrafficPolicy", "default/p"]).await?;
+        status_comes_to_print(&world, &holdfast, &["TrafficPolicy", "default/p"]).await?;
         load.goes_on(100).await?;
         world.write("policy.yaml", &whole)?;
         get(port, "/closed").comes_to_answer(401).await?;
     }
     load.stop_expecting(|shot| !shot.passed()).await?;
     // Users with passwords are not stored without a key, so a different policy is truncated before the start.
-    let said = whole.lines().filter(|line| !line.contains("basicAuth")).collect::<Vec<_>>().join("\n");
+    let rest = whole.lines().filter(|line| !line.contains("basicAuth")).collect::<Vec<_>>().join("\n");
     let rules = "  acl: {defaultAction: deny, rules: [{cidrs: [10.0.0.0/8], action: allow}]}";
-    world.write("policy.yaml", format!("{said}\n{rules}\n"))?;
+    world.write("policy.yaml", format!("{rest}\n{rules}\n"))?;
     get(port, "/closed").comes_to_answer(403).await?;
     world.route("later", &prefix("/later", "one"))?;
     get(port, "/later").comes_to_reach("one").await?;
     world.write("policy.yaml", whole.split("spec:").next().unwrap_or_default())?;
-    status_comes_to_say(&world, &holdfast, &["TrafficPolicy", "default/p"]).await?;
+    status_comes_to_print(&world, &holdfast, &["TrafficPolicy", "default/p"]).await?;
     let options = holdfast.options.clone();
     holdfast.terminate().await?;
     let _again = world.run_with(options).await?;
@@ -387,7 +387,7 @@ async fn list_without_items_deletes_nothing(world: World) -> Result<()> {
     get(port, "/closed").comes_to_answer(401).await?;
     let load = Hammer::start([get(port, "/open")]);
     world.write("list.yaml", list(&[]))?;
-    status_comes_to_say(&world, &holdfast, &["list.yaml", "items"]).await?;
+    status_comes_to_print(&world, &holdfast, &["list.yaml", "items"]).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     load.goes_on(50).await?;
     load.stop_expecting(Shot::is_ok).await?;

@@ -1,7 +1,7 @@
 //! Header modifiers, CORS, mirrors and timeouts: filters that do not change the path.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Reply, ask, get};
+use holdfast_scenario_tests::request::{Reply, get, request};
 use holdfast_scenario_tests::{Story, World, stories, until};
 use hyper::Method;
 
@@ -13,7 +13,7 @@ pub(crate) fn stories() -> Vec<Story> {
             request_headers,
             response_headers,
             percent_signs_arrive_as_written,
-            headers_of_one_back_end,
+            headers_of_one_backend,
             cross_origin,
             cross_origin_wildcards,
             one_mirror,
@@ -39,9 +39,10 @@ async fn request_headers(world: World) -> Result<()> {
   backendRefs: [{name: echo, port: 8080}]",
     )?;
     let _holdfast = world.run().await?;
-    let plain = ask(port).comes_to_reach("echo").await?.echo()?;
+    let plain = request(port).comes_to_reach("echo").await?.echo()?;
     ensure!(plain.header("x-set") == ["set"] && plain.header("x-add") == ["added"], "{plain:?}");
-    let sent = ask(port).header("x-set", "old").header("x-add", "own").header("x-gone", "1").header("x-gone-too", "1");
+    let sent =
+        request(port).header("x-set", "old").header("x-add", "own").header("x-gone", "1").header("x-gone-too", "1");
     let seen = sent.header("x-stays", "1").reaches("echo").await?.echo()?;
     ensure!(seen.header("x-set") == ["set"] && seen.header("x-new") == ["new"], "{seen:?}");
     // Added values may arrive as one header or as one header per value.
@@ -66,11 +67,11 @@ async fn response_headers(world: World) -> Result<()> {
   backendRefs: [{name: echo, port: 8080}]",
     )?;
     let _holdfast = world.run().await?;
-    let sent = ask(port).header("x-echo-set-header", "x-set: old, x-add: own, x-gone: 1, x-stays: 1");
-    let told = sent.comes_to_reach("echo").await?;
-    ensure!(told.header_values("x-set") == ["set"], "{told:?}");
-    ensure!(told.header_values("x-add").join(",") == "own,added", "{told:?}");
-    ensure!(told.header("x-gone").is_empty() && told.header("x-stays") == "1", "{told:?}");
+    let sent = request(port).header("x-echo-set-header", "x-set: old, x-add: own, x-gone: 1, x-stays: 1");
+    let reply = sent.comes_to_reach("echo").await?;
+    ensure!(reply.header_values("x-set") == ["set"], "{reply:?}");
+    ensure!(reply.header_values("x-add").join(",") == "own,added", "{reply:?}");
+    ensure!(reply.header("x-gone").is_empty() && reply.header("x-stays") == "1", "{reply:?}");
     Ok(())
 }
 
@@ -94,7 +95,7 @@ async fn percent_signs_arrive_as_written(world: World) -> Result<()> {
   backendRefs: [{name: echo, port: 8080}]",
     )?;
     let _holdfast = world.run().await?;
-    let reply = ask(port).comes_to_reach("echo").await?;
+    let reply = request(port).comes_to_reach("echo").await?;
     ensure!(reply.header("x-share") == "%START_TIME% 5%", "{reply:?}");
     let seen = reply.echo()?;
     ensure!(seen.header("x-share") == ["100%"], "{seen:?}");
@@ -103,7 +104,7 @@ async fn percent_signs_arrive_as_written(world: World) -> Result<()> {
     Ok(())
 }
 
-async fn headers_of_one_back_end(world: World) -> Result<()> {
+async fn headers_of_one_backend(world: World) -> Result<()> {
     let _backends = (world.backend("left").await?, world.backend("right").await?);
     let port = world.gateway()?;
     world.route(
@@ -126,11 +127,11 @@ async fn headers_of_one_back_end(world: World) -> Result<()> {
       requestHeaderModifier: {set: [{name: x-side, value: right}], remove: [x-gone]}",
     )?;
     let _holdfast = world.run().await?;
-    let ask = ask(port).header("x-side", "own").header("x-gone", "1");
-    ask.comes_to_answer(200).await?;
+    let request = request(port).header("x-side", "own").header("x-gone", "1");
+    request.comes_to_answer(200).await?;
     let (mut left, mut right) = (0, 0);
     for _ in 0..80 {
-        let reply = ask.answers(200).await?;
+        let reply = request.answers(200).await?;
         let seen = reply.echo()?;
         let is_left = seen.identity.pod == "left";
         ensure!(seen.header("x-side") == [seen.identity.pod.clone()], "{seen:?}");
@@ -164,8 +165,8 @@ async fn cross_origin(world: World) -> Result<()> {
     )?;
     let _holdfast = world.run().await?;
     let preflight = |origin: &str| {
-        let ask = get(port, "/cors").method(Method::OPTIONS).header("origin", origin);
-        ask.header("access-control-request-method", "GET").header("access-control-request-headers", "x-header-1")
+        let request = get(port, "/cors").method(Method::OPTIONS).header("origin", origin);
+        request.header("access-control-request-method", "GET").header("access-control-request-headers", "x-header-1")
     };
     let allowed = |reply: &Reply| reply.header("access-control-allow-origin");
     for origin in ["https://www.foo.com", "https://a.b.bar.com"] {
@@ -209,8 +210,8 @@ async fn cross_origin_wildcards(world: World) -> Result<()> {
     world.route("cors", &format!("rules:\n{}{}", rule("/with", true), rule("/without", false)))?;
     let _holdfast = world.run().await?;
     let preflight = |path: &str| {
-        let ask = get(port, path).method(Method::OPTIONS).header("origin", "https://www.foo.com");
-        ask.header("access-control-request-method", "PUT")
+        let request = get(port, path).method(Method::OPTIONS).header("origin", "https://www.foo.com");
+        request.header("access-control-request-method", "PUT")
     };
     let allowed = |reply: &Reply, what: &str| reply.header(&format!("access-control-allow-{what}")).replace(' ', "");
     for (path, credentials) in [("/with", "true"), ("/without", "")] {
@@ -220,11 +221,11 @@ async fn cross_origin_wildcards(world: World) -> Result<()> {
         ensure!(reply.header("access-control-allow-credentials") == credentials, "{reply:?}");
         ensure!(reply.header("access-control-max-age") == "5", "{reply:?}");
         let echoed = [allowed(&reply, "origin"), allowed(&reply, "methods"), allowed(&reply, "headers")];
-        let asked = ["https://www.foo.com", "PUT", "x-a,x-b"];
-        for (echoed, asked) in echoed.iter().zip(asked) {
+        let requested = ["https://www.foo.com", "PUT", "x-a,x-b"];
+        for (echoed, requested) in echoed.iter().zip(requested) {
             ensure!(
-                echoed == asked || (credentials.is_empty() && echoed == "*"),
-                "{echoed:?} for {asked:?}: {reply:?}"
+                echoed == requested || (credentials.is_empty() && echoed == "*"),
+                "{echoed:?} for {requested:?}: {reply:?}"
             );
         }
     }
@@ -318,12 +319,12 @@ async fn mirror_of_a_percentage(world: World) -> Result<()> {
     )?;
     let _holdfast = world.run().await?;
     for (mirror, path, least, most) in [(&mirrors[0], "/fifth", 30, 140), (&mirrors[1], "/half", 130, 270)] {
-        let ask = get(port, path);
-        ask.comes_to_reach("main").await?;
+        let request = get(port, path);
+        request.comes_to_reach("main").await?;
         let before = mirror.received();
-        let mut connection = ask.connect().await?;
+        let mut connection = request.connect().await?;
         for _ in 0..400 {
-            ask.send_on(&mut connection).await?.from_pod("main")?;
+            request.send_on(&mut connection).await?.from_pod("main")?;
         }
         until("a share of the requests was mirrored", || async {
             let copies = mirror.received() - before;

@@ -1,9 +1,9 @@
 //! Gateways: listeners that share a port, listeners that are added and removed, routes that attach and detach.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{ask, get};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, documents, listener, route};
+use holdfast_scenario_tests::request::{get, request};
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -63,11 +63,11 @@ async fn listeners_on_one_port_are_apart(world: World) -> Result<()> {
         ("abc.foo.example.com", "abc-foo-example-com"),
     ] {
         for (section, _) in sections {
-            let ask = get(port, &format!("/{section}")).host(host);
+            let request = get(port, &format!("/{section}")).host(host);
             if section == own {
-                ask.comes_to_reach("echo").await?
+                request.comes_to_reach("echo").await?
             } else {
-                ask.answers(404).await?
+                request.answers(404).await?
             };
         }
     }
@@ -120,7 +120,7 @@ async fn listeners_come_and_go(world: World) -> Result<()> {
 
 async fn namespaces_that_may_attach(world: World) -> Result<()> {
     let mut backends = Vec::new();
-    for namespace in ["default", "tenant", "stranger"] {
+    for namespace in ["default", "tenant", "foreign"] {
         backends.push(world.backend_in(namespace, "echo", None).await?);
     }
     let (same, selected, all) = (world.port()?, world.port()?, world.port()?);
@@ -134,21 +134,21 @@ async fn namespaces_that_may_attach(world: World) -> Result<()> {
         with("all", all, "{from: All}")
     ))?;
     let parent = "- name: public\n  namespace: default\n";
-    let routes: Vec<String> = ["default", "tenant", "stranger"]
+    let routes: Vec<String> = ["default", "tenant", "foreign"]
         .iter()
         .map(|namespace| route("HTTPRoute", namespace, "r", parent, &prefix(&format!("/{namespace}"), "echo")))
         .collect();
     world.write("routes.yaml", documents(&routes))?;
     let labels = |labels: &str| {
-        documents(&[manifests::namespace("tenant", labels), manifests::namespace("stranger", "team: red")])
+        documents(&[manifests::namespace("tenant", labels), manifests::namespace("foreign", "team: red")])
     };
     world.write("namespaces.yaml", labels("team: blue"))?;
     let _holdfast = world.run().await?;
-    get(all, "/stranger").comes_to_reach("echo").await?;
-    for (port, default, tenant, stranger) in [(same, 200, 404, 404), (selected, 404, 200, 404), (all, 200, 200, 200)] {
+    get(all, "/foreign").comes_to_reach("echo").await?;
+    for (port, default, tenant, foreign) in [(same, 200, 404, 404), (selected, 404, 200, 404), (all, 200, 200, 200)] {
         get(port, "/default").comes_to_answer(default).await?;
         get(port, "/tenant").comes_to_answer(tenant).await?;
-        get(port, "/stranger").comes_to_answer(stranger).await?;
+        get(port, "/foreign").comes_to_answer(foreign).await?;
     }
     // Namespace labels are evaluated in their current state.
     world.write("namespaces.yaml", labels("team: green"))?;
@@ -232,8 +232,8 @@ async fn route_moves_between_gateways(world: World) -> Result<()> {
     let _holdfast = world.run().await?;
     for (gateway, here, there) in [("one", first, second), ("two", second, first), ("one", first, second)] {
         world.write("mover.yaml", to(gateway))?;
-        ask(here).comes_to_reach("echo").await?;
-        ask(there).comes_to_answer(404).await?;
+        request(here).comes_to_reach("echo").await?;
+        request(there).comes_to_answer(404).await?;
     }
     Ok(())
 }
@@ -280,7 +280,7 @@ async fn hostnames_intersect(world: World) -> Result<()> {
     ] {
         get(port, path).host(host).answers(404).await?;
     }
-    holdfast.comes_to_say(&["default/none"]).await
+    holdfast.comes_to_print(&["default/none"]).await
 }
 
 /// All Gateways in standalone mode share the ports of the machine: the older listener gets the port, and the status of
@@ -309,7 +309,7 @@ async fn two_gateways_want_one_port(world: World) -> Result<()> {
     for _ in 0..30 {
         get(shared, "/").reaches("one").await?;
     }
-    holdfast.comes_to_say(&["default/a-young", &shared.to_string()]).await
+    holdfast.comes_to_print(&["default/a-young", &shared.to_string()]).await
 }
 
 async fn class_of_another_controller(world: World) -> Result<()> {

@@ -1,9 +1,9 @@
 //! gRPC: calls matched by service, method and header.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::grpc::call;
 use holdfast_scenario_tests::manifests::grpc_route;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Story, World, manifests, stories};
 
@@ -12,7 +12,7 @@ const UNIMPLEMENTED: i32 = 12;
 const UNAVAILABLE: i32 = 14;
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("grpc", true, [services_and_methods, headers, weights_and_missing_back_ends, over_tls, back_end_protocols])
+    stories!("grpc", true, [services_and_methods, headers, weights_and_missing_backends, over_tls, backend_protocols])
 }
 
 async fn services_and_methods(world: World) -> Result<()> {
@@ -86,7 +86,7 @@ async fn headers(world: World) -> Result<()> {
     Ok(())
 }
 
-async fn weights_and_missing_back_ends(world: World) -> Result<()> {
+async fn weights_and_missing_backends(world: World) -> Result<()> {
     let mut backends = Vec::new();
     for name in ["left", "right"] {
         backends.push(world.backend_in("default", name, Some("kubernetes.io/h2c")).await?);
@@ -146,7 +146,7 @@ async fn over_tls(world: World) -> Result<()> {
 
 /// Backends of a GRPCRoute use HTTP/2, whatever the Service specifies; backends of an HTTPRoute only where the Service
 /// specifies it.
-async fn back_end_protocols(world: World) -> Result<()> {
+async fn backend_protocols(world: World) -> Result<()> {
     let _backends = (
         world.backend_in("default", "silent", None).await?,
         world.backend_in("default", "plain", None).await?,

@@ -4,10 +4,10 @@
 use std::fs;
 
 use anyhow::{Error, Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::indent;
 use holdfast_scenario_tests::process::{self, Process};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Story, World, envoy, stories, until};
 

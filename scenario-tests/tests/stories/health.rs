@@ -4,8 +4,8 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::holdfast::HoldfastOptions;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Holdfast, Story, World, manifests, process, stories, until};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub(crate) fn stories() -> Vec<Story> {
         "health",
         true,
         [
-            all_is_well_and_says_so,
+            a_healthy_state_is_reported,
             a_missing_service_is_one_outage_for_all_routes,
             services_without_endpoints,
             names_that_are_not_known,
@@ -50,12 +50,12 @@ async fn status(world: &World, holdfast: &Holdfast, more: &[&str]) -> Result<pro
 
 /// Waits until `holdfast status` exits with this code and prints all of these texts; the sentence for a healthy state
 /// is printed only with code 0.
-async fn comes_to_say(world: &World, holdfast: &Holdfast, code: i32, words: &[&str]) -> Result<String> {
+async fn status_comes_to_print(world: &World, holdfast: &Holdfast, code: i32, words: &[&str]) -> Result<String> {
     until(&format!("status ends with {code} and says {words:?}"), || async {
-        let said = status(world, holdfast, &[]).await?;
-        said.expect_code(code)?.expect_said(words)?;
-        ensure!(said.stdout.contains(SENTENCE) == (code == 0), "{}", said.stdout);
-        Ok(said.stdout.clone())
+        let finished = status(world, holdfast, &[]).await?;
+        finished.expect_code(code)?.expect_output(words)?;
+        ensure!(finished.stdout.contains(SENTENCE) == (code == 0), "{}", finished.stdout);
+        Ok(finished.stdout.clone())
     })
     .await
 }
@@ -64,13 +64,14 @@ async fn run(world: &World) -> Result<Holdfast> {
     world.run_with(HoldfastOptions::new(world)?.args(&FALLBACK)).await
 }
 
-async fn all_is_well_and_says_so(world: World) -> Result<()> {
+async fn a_healthy_state_is_reported(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("cart", &to("echo"))?;
     let holdfast = run(&world).await?;
     get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
-    comes_to_say(&world, &holdfast, 0, &["default/public  current     1 acknowledged", "Objects come from"]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &["default/public  current     1 acknowledged", "Objects come from"])
+        .await?;
     let page = holdfast.diagnostics("/debug/health").await?;
     ensure!(page["verdict"] == "healthy", "{page}");
     let fallback = holdfast.diagnostics("/debug/config/fallback").await?;
@@ -101,11 +102,11 @@ async fn a_missing_service_is_one_outage_for_all_routes(world: World) -> Result<
         "route-a.yaml:1",
         "next     edit ",
     ];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     world.write("other.yaml", manifests::service("other", "quiet", None, &[]))?;
     until("another namespace is known", || async {
-        let said = status(&world, &holdfast, &["--namespace", "other"]).await?;
-        said.expect_code(0)?.expect_said(&["Everything of namespace other is served as desired."])?;
+        let finished = status(&world, &holdfast, &["--namespace", "other"]).await?;
+        finished.expect_code(0)?.expect_output(&["Everything of namespace other is served as desired."])?;
         Ok(())
     })
     .await?;
@@ -115,7 +116,7 @@ async fn a_missing_service_is_one_outage_for_all_routes(world: World) -> Result<
     let objects = page.pointer("/health/outages/0/objects").and_then(Value::as_array).map(Vec::len);
     ensure!(objects == Some(3) && page["brokenObjects"].is_array(), "{page}");
     world.backend("ehco").await?;
-    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &[]).await?;
     Ok(())
 }
 
@@ -126,20 +127,24 @@ async fn names_that_are_not_known(world: World) -> Result<()> {
     world.route("cart", &to("echo"))?;
     let holdfast = run(&world).await?;
     get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
-    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &[]).await?;
     for (flag, typo, known) in [("-n", "defualt", "default"), ("--gateway", "default/pubilc", "default/public")] {
         for form in ["text", "json"] {
-            let said = status(&world, &holdfast, &[flag, typo, "-o", form]).await?;
-            said.expect_code(2)?;
-            ensure!(said.stdout.is_empty(), "{}", said.stdout);
-            ensure!(said.stderr.contains(typo) && said.stderr.contains(&format!(": {known}")), "{}", said.stderr);
+            let finished = status(&world, &holdfast, &[flag, typo, "-o", form]).await?;
+            finished.expect_code(2)?;
+            ensure!(finished.stdout.is_empty(), "{}", finished.stdout);
+            ensure!(
+                finished.stderr.contains(typo) && finished.stderr.contains(&format!(": {known}")),
+                "{}",
+                finished.stderr
+            );
             status(&world, &holdfast, &[flag, known, "-o", form]).await?.expect_code(0)?;
         }
     }
-    let said = status(&world, &holdfast, &["-n", "default"]).await?;
-    said.expect_said(&["Everything of namespace default is served as desired."])?;
-    let said = status(&world, &holdfast, &["--gateway", "default/public"]).await?;
-    said.expect_said(&["Everything at Gateway default/public is served as desired."])?;
+    let finished = status(&world, &holdfast, &["-n", "default"]).await?;
+    finished.expect_output(&["Everything of namespace default is served as desired."])?;
+    let finished = status(&world, &holdfast, &["--gateway", "default/public"]).await?;
+    finished.expect_output(&["Everything at Gateway default/public is served as desired."])?;
     Ok(())
 }
 
@@ -155,28 +160,33 @@ async fn the_socket_of_the_xds_server_is_removed(world: World) -> Result<()> {
     let holdfast = world.run_with(options).await?;
     let is_served = async || get(port, "/").host("cart.example.com").comes_to_reach("echo").await;
     is_served().await?;
-    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &[]).await?;
     std::fs::remove_file(&socket)?;
     kill_envoy(&holdfast).await?;
     is_served().await?;
-    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &[]).await?;
     std::fs::remove_file(&socket)?;
     std::fs::write(&socket, "in the way")?;
-    comes_to_say(&world, &holdfast, 1, &["1 input", "the xDS server", "was removed, and cannot be created again"])
-        .await?;
+    status_comes_to_print(
+        &world,
+        &holdfast,
+        1,
+        &["1 input", "the xDS server", "was removed, and cannot be created again"],
+    )
+    .await?;
     kill_envoy(&holdfast).await?;
     let words = ["1 outage", "has not connected to Holdfast since its start", "the xDS server"];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     ensure!(get(port, "/").host("cart.example.com").send().await.is_err(), "somebody answers");
     std::fs::remove_file(&socket)?;
     is_served().await?;
-    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &[]).await?;
 
     // Later writes to the store are lost when this process ends.
     remove(&holdfast.options.data).await?;
     kill_envoy(&holdfast).await?;
     is_served().await?;
-    comes_to_say(&world, &holdfast, 1, &["1 input", "the store", "was removed or replaced"]).await?;
+    status_comes_to_print(&world, &holdfast, 1, &["1 input", "the store", "was removed or replaced"]).await?;
     Ok(())
 }
 
@@ -189,17 +199,18 @@ async fn the_data_folder_is_removed(world: World) -> Result<()> {
     let holdfast = run(&world).await?;
     let is_served = async || get(port, "/").host("cart.example.com").comes_to_reach("echo").await;
     is_served().await?;
-    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &[]).await?;
     remove(&holdfast.options.data.join("store")).await?;
-    comes_to_say(&world, &holdfast, 1, &["1 input", "store in the data folder", "was removed or replaced"]).await?;
+    status_comes_to_print(&world, &holdfast, 1, &["1 input", "store in the data folder", "was removed or replaced"])
+        .await?;
     remove(&holdfast.options.data).await?;
 
     let envoys = holdfast.envoys();
     let &[envoy] = envoys.as_slice() else { anyhow::bail!("Envoys: {envoys:?}") };
     let holdfast = Holdfast::start(&world, holdfast.kill()?)?;
-    comes_to_say(&world, &holdfast, 1, &["outage", &format!("process {envoy} ")]).await?;
+    status_comes_to_print(&world, &holdfast, 1, &["outage", &format!("process {envoy} ")]).await?;
     process::signal(envoy, "TERM");
-    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &[]).await?;
     is_served().await?;
     Ok(())
 }
@@ -250,19 +261,19 @@ async fn services_without_endpoints(world: World) -> Result<()> {
         "HTTPRoute default/b: rules[0] answers 503: b.example.com /*",
         "bare.yaml:1",
     ];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     let slice = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
                  metadata: {name: bare-0, namespace: default, labels: {kubernetes.io/service-name: bare}}\n\
                  addressType: IPv4\nports: [{name: web, protocol: TCP, port: 9}]\n\
                  endpoints: [{addresses: [\"127.0.0.1\"]}]\n";
     world.write("bare.yaml", format!("{bare}---\n{slice}"))?;
     let words = ["its name in the Service is \"http\", and the ports of its EndpointSlices are \"web\""];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     get(port, "/").host("a.example.com").comes_to_answer(503).await?;
     world.delete("route-a.yaml")?;
     world.delete("route-b.yaml")?;
     // No request goes to a backend with weight 0.
-    comes_to_say(&world, &holdfast, 0, &[]).await?;
+    status_comes_to_print(&world, &holdfast, 0, &[]).await?;
     Ok(())
 }
 
@@ -276,7 +287,7 @@ async fn a_gateway_that_is_not_there(world: World) -> Result<()> {
     get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
     get(port, "/").host("lost.example.com").comes_to_answer(404).await?;
     let words = ["OUTAGES", "HTTPRoute default/lost", "spec.parentRefs[0]: Gateway default/pubilc does not exist"];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     Ok(())
 }
 
@@ -287,7 +298,7 @@ async fn a_class_that_is_not_there(world: World) -> Result<()> {
     world.write("other.yaml", other.replace("gatewayClassName: holdfast", "gatewayClassName: holdfsat"))?;
     let holdfast = run(&world).await?;
     let words = ["OUTAGES", "Gateway default/other", "spec.gatewayClassName: GatewayClass holdfsat does not exist"];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     ensure!(get(port, "/").send().await.is_err(), "somebody answers");
     Ok(())
 }
@@ -300,7 +311,7 @@ async fn a_file_that_does_not_parse(world: World) -> Result<()> {
     let holdfast = run(&world).await?;
     get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
     let words = ["0 outages, 0 degraded, 0 warnings, 1 input", "INPUTS", "more.yaml:", "next     holdfast check "];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     Ok(())
 }
 
@@ -317,7 +328,7 @@ async fn a_guard_without_a_target(world: World) -> Result<()> {
     get(port, "/").host("cart.example.com").comes_to_reach("echo").await?;
     let words =
         ["1 warning", "WARNINGS", "TrafficPolicy default/only-office", "HTTPRoute default/carts does not exist"];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     Ok(())
 }
 
@@ -336,7 +347,7 @@ async fn a_duplicate_route_of_a_proxy(world: World) -> Result<()> {
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&FALLBACK).args(&ports)).await?;
     get(http, "/a").host("cart.example.com").comes_to_reach("echo").await?;
     let words = ["1 warning", "HTTPProxy default/cart", "duplicate match conditions", "proxy.yaml:1"];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     Ok(())
 }
 
@@ -347,7 +358,7 @@ async fn a_port_that_another_process_has(world: World) -> Result<()> {
     let _taken = TcpListener::bind(("127.0.0.1", port))?;
     let holdfast = run(&world).await?;
     // The process is reported by name.
-    comes_to_say(&world, &holdfast, 1, &["OUTAGES", "is in use by process", "reach the process"]).await?;
+    status_comes_to_print(&world, &holdfast, 1, &["OUTAGES", "is in use by process", "reach the process"]).await?;
     Ok(())
 }
 
@@ -379,7 +390,7 @@ async fn a_broken_rule_under_each_gate(world: World) -> Result<()> {
         options.data = world.folder().join(format!("data-{index}"));
         let holdfast = world.run_with(options).await?;
         get(port, "/a").host("cart.example.com").comes_to_reach("echo").await?;
-        comes_to_say(&world, &holdfast, 0, &[]).await?;
+        status_comes_to_print(&world, &holdfast, 0, &[]).await?;
         until("the route is last valid", || async {
             let plan = holdfast.diagnostics("/debug/plan").await?.to_string();
             ensure!(plan.contains("HTTPRoute:default/cart"), "{plan}");
@@ -387,7 +398,7 @@ async fn a_broken_rule_under_each_gate(world: World) -> Result<()> {
         })
         .await?;
         world.route("cart", &rule("/a["))?;
-        comes_to_say(&world, &holdfast, 1, &[counts, instead]).await?;
+        status_comes_to_print(&world, &holdfast, 1, &[counts, instead]).await?;
         get(port, "/a").host("cart.example.com").comes_to_answer(code).await?;
         holdfast.terminate().await?;
     }
@@ -401,13 +412,13 @@ async fn dates_survive_a_restart(world: World) -> Result<()> {
     let since = |text: &str| {
         text.lines().find(|line| line.contains("  since    ")).map(|line| line.chars().take(31).collect::<String>())
     };
-    let before = since(&comes_to_say(&world, &holdfast, 1, &["1 outage"]).await?);
+    let before = since(&status_comes_to_print(&world, &holdfast, 1, &["1 outage"]).await?);
     ensure!(before.is_some(), "there is no date");
     let options = holdfast.options.clone();
     holdfast.terminate().await?;
     tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
     let holdfast = world.run_with(options).await?;
-    let after = since(&comes_to_say(&world, &holdfast, 1, &["1 outage, 0 degraded"]).await?);
+    let after = since(&status_comes_to_print(&world, &holdfast, 1, &["1 outage, 0 degraded"]).await?);
     ensure!(before == after, "{before:?}, after the restart {after:?}");
     Ok(())
 }
@@ -416,7 +427,8 @@ async fn no_envoy_at_all(world: World) -> Result<()> {
     let port = world.gateway()?;
     let options = HoldfastOptions::new(&world)?.without_envoy().args(&["--probe", "off"]);
     let holdfast = world.run_with(options).await?;
-    comes_to_say(&world, &holdfast, 1, &["OUTAGES", "Gateway default/public", "no Envoy is connected"]).await?;
+    status_comes_to_print(&world, &holdfast, 1, &["OUTAGES", "Gateway default/public", "no Envoy is connected"])
+        .await?;
     ensure!(get(port, "/").send().await.is_err(), "somebody answers");
     Ok(())
 }
@@ -435,6 +447,6 @@ async fn an_api_server_that_was_never_reached(world: World) -> Result<()> {
     let options = options.args(&["--kubeconfig", &config, "--provision=false", "--probe", "off"]);
     let holdfast = Holdfast::start(&world, options)?;
     let words = ["INPUTS", "the API server", "it cannot be reached", "it has never answered", "NOT read now"];
-    comes_to_say(&world, &holdfast, 1, &words).await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     Ok(())
 }

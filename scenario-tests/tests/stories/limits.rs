@@ -3,9 +3,9 @@
 
 use anyhow::{Result, ensure};
 use holdfast_engine::check::re2::{self, OBJECT_STEPS_MAX};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::manifests::{documents, http_route};
 use holdfast_scenario_tests::process::{self, Finished};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories, until};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -119,7 +119,7 @@ async fn signals(world: World) -> Result<()> {
     get(port, "/good").comes_to_reach("echo").await?;
     for signal in ["HUP", "USR1", "USR2"] {
         process::signal(holdfast.id(), signal);
-        holdfast.comes_to_say(&[&format!("SIG{signal}"), "ignored"]).await?;
+        holdfast.comes_to_print(&[&format!("SIG{signal}"), "ignored"]).await?;
     }
     world.route("good", &prefix("/edited"))?;
     get(port, "/edited").comes_to_reach("echo").await?;
@@ -144,17 +144,17 @@ async fn names_that_act_on_terminals(world: World) -> Result<()> {
     world.write("b\u{1b}[2Jb\u{202e}.yaml", "kind: [unclosed\n")?;
     let folder = world.manifests().display().to_string();
     for command in ["check", "translate"] {
-        let said = world.command(&[command, &folder]).await?;
-        shows_only_text(&said)?;
+        let finished = world.command(&[command, &folder]).await?;
+        shows_only_text(&finished)?;
     }
     Ok(())
 }
 
-fn shows_only_text(said: &Finished) -> Result<()> {
-    let said = said.said();
+fn shows_only_text(finished: &Finished) -> Result<()> {
+    let output = finished.output();
     let acts = |character: char| character != '\n' && character.is_control() || character == '\u{202e}';
-    ensure!(!said.contains(acts), "{said:?}");
-    ensure!(!said.lines().any(|line| line.starts_with("error: forged")), "{said}");
-    ensure!(said.contains("u{1b}") || said.contains("u{1B}") || !said.contains("forged"), "{said}");
+    ensure!(!output.contains(acts), "{output:?}");
+    ensure!(!output.lines().any(|line| line.starts_with("error: forged")), "{output}");
+    ensure!(output.contains("u{1b}") || output.contains("u{1B}") || !output.contains("forged"), "{output}");
     Ok(())
 }

@@ -27,14 +27,14 @@ mod proxies;
 mod quickstart;
 mod references;
 mod replacement;
+mod reporting;
 mod restarts;
 mod rewrites;
 mod seeing;
 mod sets;
-mod strangers;
 mod tls;
-mod told;
 mod weights;
+mod xds_access;
 
 use std::process::ExitCode;
 
@@ -67,14 +67,14 @@ fn main() -> ExitCode {
         quickstart::stories(),
         references::stories(),
         replacement::stories(),
+        reporting::stories(),
         restarts::stories(),
         rewrites::stories(),
         seeing::stories(),
         sets::stories(),
-        strangers::stories(),
         tls::stories(),
-        told::stories(),
         weights::stories(),
+        xds_access::stories(),
     ];
     holdfast_scenario_tests::runner::run(&themes.concat())
 }

@@ -1,8 +1,8 @@
 //! Route matching: the rule that a request matches, and the precedence of several matching rules.
 
 use anyhow::Result;
-use holdfast_scenario_tests::ask::{Ask, ask, get};
 use holdfast_scenario_tests::manifests::{self, documents};
+use holdfast_scenario_tests::request::{HttpRequest, get, request};
 use holdfast_scenario_tests::{Story, World, stories};
 use hyper::Method;
 
@@ -25,12 +25,12 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// Each request reaches its backend; `-` means status 404.
-async fn each_reaches(expected: &[(Ask, &str)]) -> Result<()> {
-    for (ask, pod) in expected {
+async fn each_reaches(expected: &[(HttpRequest, &str)]) -> Result<()> {
+    for (request, pod) in expected {
         if *pod == "-" {
-            ask.comes_to_answer(404).await?
+            request.comes_to_answer(404).await?
         } else {
-            ask.comes_to_reach(pod).await?
+            request.comes_to_reach(pod).await?
         };
     }
     Ok(())
@@ -148,15 +148,15 @@ async fn headers(world: World) -> Result<()> {
     )?;
     let _holdfast = world.run().await?;
     each_reaches(&[
-        (ask(port).header("version", "one"), "one"),
-        (ask(port).header("VERSION", "two"), "two"),
-        (ask(port).header("version", "two").header("color", "orange"), "both"),
-        (ask(port).header("color", "blue"), "both"),
-        (ask(port).header("build", "v12"), "regex"),
-        (ask(port).header("build", "dev12"), "-"),
-        (ask(port).header("version", "Two"), "-"),
-        (ask(port).header("color", "orange"), "-"),
-        (ask(port), "-"),
+        (request(port).header("version", "one"), "one"),
+        (request(port).header("VERSION", "two"), "two"),
+        (request(port).header("version", "two").header("color", "orange"), "both"),
+        (request(port).header("color", "blue"), "both"),
+        (request(port).header("build", "v12"), "regex"),
+        (request(port).header("build", "dev12"), "-"),
+        (request(port).header("version", "Two"), "-"),
+        (request(port).header("color", "orange"), "-"),
+        (request(port), "-"),
     ])
     .await
 }
@@ -203,11 +203,11 @@ async fn methods(world: World) -> Result<()> {
     )?;
     let _holdfast = world.run().await?;
     each_reaches(&[
-        (ask(port), "read"),
-        (ask(port).method(Method::POST).body("text"), "write"),
+        (request(port), "read"),
+        (request(port).method(Method::POST).body("text"), "write"),
         (get(port, "/patch/1").method(Method::PATCH), "write"),
-        (ask(port).method(Method::PATCH), "-"),
-        (ask(port).method(Method::PUT), "-"),
+        (request(port).method(Method::PATCH), "-"),
+        (request(port).method(Method::PUT), "-"),
     ])
     .await
 }
@@ -303,7 +303,7 @@ async fn hostnames(world: World) -> Result<()> {
     world.route("wide", &on("'*.example.com'", "wide"))?;
     world.route("narrow", &on("'*.shop.example.com'", "narrow"))?;
     let _holdfast = world.run().await?;
-    let host = |host: &str| ask(port).host(host);
+    let host = |host: &str| request(port).host(host);
     each_reaches(&[
         (host("one.shop.example.com"), "exact"),
         (host("ONE.shop.example.com"), "exact"),

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
 use regex::Regex;
 use serde_json::Value;

@@ -3,11 +3,11 @@
 //! host only, or by a header only. Some expressions are invalid; others are refused only by Envoy.
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::fleet::small_binary;
 use holdfast_scenario_tests::grpc::call;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{NAMESPACE, grpc_route, http_route};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 use hyper::Method;
 
@@ -103,15 +103,15 @@ fn write_broad(world: &World) -> Result<()> {
 }
 
 /// Returns a request that matches the route of any HTTP case.
-fn request(port: u16, case: &str) -> Ask {
-    let ask = get(port, "/shop/abc?a=abc").host(&host(case));
-    ask.header("x-a", "abc").header("x-b", "b").header(MARK, case)
+fn request(port: u16, case: &str) -> HttpRequest {
+    let request = get(port, "/shop/abc?a=abc").host(&host(case));
+    request.header("x-a", "abc").header("x-b", "b").header(MARK, case)
 }
 
 /// Returns a gRPC call as an HTTP request, for the hammer; the backends record which one receives it.
-fn called(port: u16, case: &str) -> Ask {
-    let ask = get(port, "/shop.Cart/GetAll").host(&host(case)).method(Method::POST).http2();
-    ask.header("content-type", "application/grpc").header("te", "trailers").header("x-a", "abc").header(MARK, case)
+fn called(port: u16, case: &str) -> HttpRequest {
+    let request = get(port, "/shop.Cart/GetAll").host(&host(case)).method(Method::POST).http2();
+    request.header("content-type", "application/grpc").header("te", "trailers").header("x-a", "abc").header(MARK, case)
 }
 
 /// The expected outcome of a case.
@@ -125,10 +125,10 @@ enum Comes {
 
 async fn each(port: u16, comes: Comes) -> Result<()> {
     for (case, _) in CASES {
-        let ask = request(port, case);
+        let request = request(port, case);
         match comes {
-            Comes::Served => ask.comes_to_reach("narrow").await.map(drop),
-            Comes::Closed => ask.comes_to("no backend answers", |reply| reply.pod().is_err()).await.map(drop),
+            Comes::Served => request.comes_to_reach("narrow").await.map(drop),
+            Comes::Closed => request.comes_to("no backend answers", |reply| reply.pod().is_err()).await.map(drop),
         }
         .context(case)?;
     }
@@ -151,20 +151,20 @@ async fn each(port: u16, comes: Comes) -> Result<()> {
 }
 
 /// Waits until the fallback report is final and shows whether anything is broken.
-async fn comes_to_tell(holdfast: &Holdfast, broken: bool) -> Result<()> {
+async fn comes_to_report(holdfast: &Holdfast, broken: bool) -> Result<()> {
     until("it tells what is broken", || async {
         let report = holdfast.diagnostics("/debug/config/fallback").await?;
         let gateways = report["gateways"].as_array().context("no Gateways")?;
         let is = |state: &str| gateways.iter().any(|gateway| gateway["state"] == state);
-        let told = report["status"] == "triggered" || is("held");
-        ensure!(told == broken && !is("trying") && !is("probing"), "{report}");
+        let reported = report["status"] == "triggered" || is("held");
+        ensure!(reported == broken && !is("trying") && !is("probing"), "{report}");
         Ok(())
     })
     .await
 }
 
 /// If `closed`, invalid routes are closed, and no stand-in version is served.
-async fn told(
+async fn good_and_bad_edits(
     world: World,
     flags: &[&str],
     expressions: Expressions,
@@ -182,15 +182,15 @@ async fn told(
     let holdfast = world.run_with(options).await?;
     get(port, "/other").host("path-by-prefix.example").comes_to_reach("broad").await?;
     each(port, if from_the_start { Comes::Closed } else { Comes::Served }).await?;
-    let asks = || CASES.into_iter().map(move |(case, _)| request(port, case));
-    let hammers = [Hammer::start(asks().take(3)), Hammer::start_kept_in_turn(asks())];
+    let requests = || CASES.into_iter().map(move |(case, _)| request(port, case));
+    let hammers = [Hammer::start(requests().take(3)), Hammer::start_kept_in_turn(requests())];
     let callers = Hammer::start_kept_in_turn(CALLS.into_iter().map(move |(case, _)| called(port, case)));
     for _ in 0..2 {
         write(&world, expressions.good)?;
         each(port, Comes::Served).await?;
-        comes_to_tell(&holdfast, false).await?;
+        comes_to_report(&holdfast, false).await?;
         write(&world, expressions.bad)?;
-        comes_to_tell(&holdfast, true).await?;
+        comes_to_report(&holdfast, true).await?;
         if closed {
             each(port, Comes::Closed).await?;
         }
@@ -210,8 +210,8 @@ async fn told(
     }
     callers.stop().await;
     for (name, broad) in [("routes", broad), ("calls", broad_calls)] {
-        let strays = broad.count(|seen| !seen.request.header(MARK).is_empty());
-        ensure!(strays == 0, "{strays} requests reached the backend of the broader {name}");
+        let misrouted = broad.count(|seen| !seen.request.header(MARK).is_empty());
+        ensure!(misrouted == 0, "{misrouted} requests reached the backend of the broader {name}");
     }
     Ok(())
 }
@@ -221,27 +221,27 @@ const LAST_VALID: [&str; 3] =
     ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback=true"];
 
 async fn invalid_under_no_gate(world: World) -> Result<()> {
-    told(world, &[], INVALID, true, true).await
+    good_and_bad_edits(world, &[], INVALID, true, true).await
 }
 
 async fn invalid_and_isolated(world: World) -> Result<()> {
-    told(world, &ISOLATED, INVALID, true, true).await
+    good_and_bad_edits(world, &ISOLATED, INVALID, true, true).await
 }
 
 async fn invalid_with_last_valid_versions(world: World) -> Result<()> {
-    told(world, &LAST_VALID, INVALID, false, true).await
+    good_and_bad_edits(world, &LAST_VALID, INVALID, false, true).await
 }
 
 /// The Gateway is held at its previous configuration, which does not have new routes; therefore the story begins with
 /// valid routes.
 async fn refused_under_no_gate(world: World) -> Result<()> {
-    told(world, &["--probe", "off"], REFUSED, false, false).await
+    good_and_bad_edits(world, &["--probe", "off"], REFUSED, false, false).await
 }
 
 async fn refused_and_isolated(world: World) -> Result<()> {
-    told(world, &ISOLATED, REFUSED, true, true).await
+    good_and_bad_edits(world, &ISOLATED, REFUSED, true, true).await
 }
 
 async fn refused_with_last_valid_versions(world: World) -> Result<()> {
-    told(world, &LAST_VALID, REFUSED, false, false).await
+    good_and_bad_edits(world, &LAST_VALID, REFUSED, false, false).await
 }

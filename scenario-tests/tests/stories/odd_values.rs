@@ -2,8 +2,8 @@
 //! nothing, and the other routes are served, before and after the value is removed.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::manifests::{self, documents, http_route, listener, route, tls_secret};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Holdfast, Story, World, stories};
 
@@ -54,8 +54,8 @@ async fn each_stays_alone(world: World, specs: &[String]) -> Result<()> {
 async fn nothing_is_refused(holdfast: &Holdfast) -> Result<()> {
     let refused = holdfast.metric("holdfast_nacks_total", &[]).await?;
     ensure!(refused == 0.0, "Envoy refused {refused} responses");
-    let said = holdfast.said();
-    ensure!(!said.contains("panicked"), "{said}");
+    let output = holdfast.output();
+    ensure!(!output.contains("panicked"), "{output}");
     Ok(())
 }
 
@@ -437,8 +437,8 @@ async fn in_certificates(world: World) -> Result<()> {
     world.gateway_with(&listeners)?;
     world.route("all", ALL)?;
     let holdfast = world.run().await?;
-    let ask = get(port, "/").host("good.example").tls(good.trust("good.example"));
-    ask.comes_to_reach("echo").await?;
+    let request = get(port, "/").host("good.example").tls(good.trust("good.example"));
+    request.comes_to_reach("echo").await?;
     nothing_is_refused(&holdfast).await?;
     // The broken certificates are exchanged while the valid one is in use.
     world.write(
@@ -456,7 +456,7 @@ async fn in_certificates(world: World) -> Result<()> {
         ),
     )?;
     get(port, "/marker").host("good.example").tls(good.trust("good.example")).comes_to_answer(500).await?;
-    ask.reaches("echo").await?;
+    request.reaches("echo").await?;
     nothing_is_refused(&holdfast).await
 }
 

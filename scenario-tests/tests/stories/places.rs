@@ -3,10 +3,10 @@
 //! Some expressions are invalid; others are refused only by Envoy.
 
 use anyhow::{Context, Result, bail, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::fleet::small_binary;
 use holdfast_scenario_tests::grpc::call;
 use holdfast_scenario_tests::manifests::{NAMESPACE, documents, route};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories, until};
 use hyper::Method;
 
@@ -41,7 +41,7 @@ struct Case {
     third: &'static str,
     /// Whether the case applies only to invalid expressions, which have a readable prefix.
     readable_only: bool,
-    asks: &'static [(&'static str, &'static str)],
+    requests: &'static [(&'static str, &'static str)],
 }
 
 const CASES: [Case; 10] = [
@@ -50,7 +50,7 @@ const CASES: [Case; 10] = [
         mistaken: "path: {type: RegularExpression, value: '/shop/$'}",
         third: "path: {value: /shop/open}",
         readable_only: false,
-        asks: &[
+        requests: &[
             ("GET /shop/1", "-"),
             ("GET /shop/x", "-"),
             ("GET /shop/open/1", "third"),
@@ -64,7 +64,7 @@ const CASES: [Case; 10] = [
         mistaken: "path: {type: RegularExpression, value: '/(shop|cart)/$'}",
         third: "path: {value: /shop/open}",
         readable_only: true,
-        asks: &[
+        requests: &[
             ("GET /shop/1", "-"),
             ("GET /cart/1", "-"),
             ("GET /shop/open/1", "third"),
@@ -78,7 +78,7 @@ const CASES: [Case; 10] = [
         mistaken: "path: {type: RegularExpression, value: '.*/admin/$'}",
         third: "path: {type: Exact, value: /a/admin/open}",
         readable_only: true,
-        asks: &[
+        requests: &[
             ("GET /admin/1", "-"),
             ("GET /a/b/admin/1", "-"),
             ("GET /a/admin/open", "third"),
@@ -91,7 +91,7 @@ const CASES: [Case; 10] = [
         mistaken: "path: {type: RegularExpression, value: '($)'}, headers: [{name: x-b, value: b}]",
         third: "path: {value: /third}",
         readable_only: false,
-        asks: &[
+        requests: &[
             ("GET /1 x-b=b", "-"),
             ("GET / x-b=b", "-"),
             ("GET /third x-b=b", "third"),
@@ -104,14 +104,19 @@ const CASES: [Case; 10] = [
         mistaken: "path: {type: RegularExpression, value: '($)'}, queryParams: [{name: q, value: one}]",
         third: "path: {value: /third}",
         readable_only: false,
-        asks: &[("GET /1?q=one", "-"), ("GET /third?q=one", "third"), ("GET /1?p=one", "broad"), ("GET /1", "broad")],
+        requests: &[
+            ("GET /1?q=one", "-"),
+            ("GET /third?q=one", "third"),
+            ("GET /1?p=one", "broad"),
+            ("GET /1", "broad"),
+        ],
     },
     Case {
         name: "path-with-method",
         mistaken: "path: {type: RegularExpression, value: '($)'}, method: DELETE",
         third: "path: {value: /third}",
         readable_only: false,
-        asks: &[
+        requests: &[
             ("DELETE /1", "-"),
             ("DELETE /third", "third"),
             ("GET /1", "broad"),
@@ -124,7 +129,7 @@ const CASES: [Case; 10] = [
         mistaken: "headers: [{name: x-a, type: RegularExpression, value: '$'}]",
         third: "path: {value: /third}",
         readable_only: false,
-        asks: &[
+        requests: &[
             ("GET / x-a=1", "-"),
             ("GET /any x-a=other", "-"),
             ("GET /third x-a=1", "third"),
@@ -137,7 +142,7 @@ const CASES: [Case; 10] = [
         mistaken: "queryParams: [{name: a, type: RegularExpression, value: '$'}]",
         third: "path: {value: /third}",
         readable_only: false,
-        asks: &[
+        requests: &[
             ("GET /?a=1", "-"),
             ("GET /any?c=1&a=other", "-"),
             ("GET /third?a=1", "third"),
@@ -150,7 +155,7 @@ const CASES: [Case; 10] = [
         mistaken: "headers: [{name: x-a, type: RegularExpression, value: '$'}, {name: x-b, value: b}]",
         third: "headers: [{name: x-a, value: open}, {name: x-b, value: b}]",
         readable_only: true,
-        asks: &[
+        requests: &[
             ("GET / x-a=1 x-b=b", "-"),
             ("GET / x-a=open x-b=b", "third"),
             ("GET / x-a=1", "broad"),
@@ -164,7 +169,7 @@ const CASES: [Case; 10] = [
         mistaken: "path: {type: RegularExpression, value: '($)'}",
         third: "path: {value: /third}",
         readable_only: false,
-        asks: &[("GET /1", "-"), ("GET /", "-"), ("GET /third", "third"), ("GET elsewhere /1", "broad")],
+        requests: &[("GET /1", "-"), ("GET /", "-"), ("GET /third", "third"), ("GET elsewhere /1", "broad")],
     },
 ];
 
@@ -174,7 +179,7 @@ const CALLS: [Case; 3] = [
         mistaken: "method: {type: RegularExpression, service: '(shop|cart)\\.v$'}",
         third: "method: {service: shop.v1.Open}",
         readable_only: true,
-        asks: &[
+        requests: &[
             ("CALL /shop.v1/Get", "-"),
             ("CALL /cart.v2/Get", "-"),
             ("CALL /shop.v1.Open/Get", "third"),
@@ -187,7 +192,7 @@ const CALLS: [Case; 3] = [
         mistaken: "method: {type: RegularExpression, service: '($)'}, headers: [{name: x-b, value: b}]",
         third: "method: {service: shop.Open}",
         readable_only: false,
-        asks: &[
+        requests: &[
             ("CALL /shop.Cart/Get x-b=b", "-"),
             ("CALL /shop.Open/Get x-b=b", "third"),
             ("CALL /shop.Cart/Get", "broad"),
@@ -199,7 +204,7 @@ const CALLS: [Case; 3] = [
         mistaken: "headers: [{name: x-a, type: RegularExpression, value: '$'}]",
         third: "method: {service: shop.Open}",
         readable_only: false,
-        asks: &[
+        requests: &[
             ("CALL /shop.Cart/Get x-a=1", "-"),
             ("CALL /shop.Open/Get x-a=1", "third"),
             ("CALL /shop.Cart/Get", "broad"),
@@ -214,14 +219,14 @@ const PROXIES: [Case; 6] = [
         mistaken: "{regex: '/shop/$'}",
         third: "{prefix: /shop/open}",
         readable_only: false,
-        asks: &[("GET /shop/1", "-"), ("GET /shop/open/1", "third"), ("GET /shop", "broad"), ("GET /1", "broad")],
+        requests: &[("GET /shop/1", "-"), ("GET /shop/open/1", "third"), ("GET /shop", "broad"), ("GET /1", "broad")],
     },
     Case {
         name: "groups",
         mistaken: "{regex: '/(shop|cart)/$'}",
         third: "{prefix: /shop/open}",
         readable_only: true,
-        asks: &[
+        requests: &[
             ("GET /shop/1", "-"),
             ("GET /cart/1", "-"),
             ("GET /shop/open/1", "third"),
@@ -234,28 +239,33 @@ const PROXIES: [Case; 6] = [
         mistaken: "{regex: '/($)'}, {header: {name: x-b, exact: b}}",
         third: "{prefix: /third}",
         readable_only: false,
-        asks: &[("GET /1 x-b=b", "-"), ("GET /third x-b=b", "third"), ("GET /1", "broad")],
+        requests: &[("GET /1 x-b=b", "-"), ("GET /third x-b=b", "third"), ("GET /1", "broad")],
     },
     Case {
         name: "header",
         mistaken: "{header: {name: x-a, regex: '$'}}",
         third: "{prefix: /third}",
         readable_only: false,
-        asks: &[("GET / x-a=1", "-"), ("GET /third x-a=1", "third"), ("GET /", "broad"), ("GET /any x-c=1", "broad")],
+        requests: &[
+            ("GET / x-a=1", "-"),
+            ("GET /third x-a=1", "third"),
+            ("GET /", "broad"),
+            ("GET /any x-c=1", "broad"),
+        ],
     },
     Case {
         name: "query",
         mistaken: "{queryParameter: {name: a, regex: '$'}}",
         third: "{prefix: /third}",
         readable_only: false,
-        asks: &[("GET /?a=1", "-"), ("GET /third?a=1", "third"), ("GET /any", "broad"), ("GET /any?c=1", "broad")],
+        requests: &[("GET /?a=1", "-"), ("GET /third?a=1", "third"), ("GET /any", "broad"), ("GET /any?c=1", "broad")],
     },
     Case {
         name: "two-headers",
         mistaken: "{header: {name: x-a, regex: '$'}}, {header: {name: x-b, exact: b}}",
         third: "{header: {name: x-a, exact: open}}, {header: {name: x-b, exact: b}}",
         readable_only: true,
-        asks: &[
+        requests: &[
             ("GET / x-a=1 x-b=b", "-"),
             ("GET / x-a=open x-b=b", "third"),
             ("GET / x-a=1 x-b=c", "broad"),
@@ -310,8 +320,8 @@ fn write(world: &World, kind: Kind, case: &Case, expression: &str) -> Result<()>
 }
 
 /// Returns the team that answers a request in the notation of [`Case`]; `-` for none.
-async fn answered(port: u16, case: &Case, ask: &str) -> Result<String> {
-    let mut words = ask.split(' ').peekable();
+async fn answered(port: u16, case: &Case, request: &str) -> Result<String> {
+    let mut words = request.split(' ').peekable();
     let method = words.next().context("no method")?;
     let host = words.next_if(|word| !word.starts_with('/')).unwrap_or(case.name);
     let host = format!("{host}.example");
@@ -323,8 +333,8 @@ async fn answered(port: u16, case: &Case, ask: &str) -> Result<String> {
         let called = called.make().await?;
         return Ok(called.pod().unwrap_or_else(|_| "-".to_owned()));
     }
-    let asked = get(port, path).host(&host).method(Method::from_bytes(method.as_bytes())?);
-    let reply = headers.iter().fold(asked, |ask, (name, value)| ask.header(name, value)).send().await?;
+    let sent = get(port, path).host(&host).method(Method::from_bytes(method.as_bytes())?);
+    let reply = headers.iter().fold(sent, |request, (name, value)| request.header(name, value)).send().await?;
     match reply.status.as_u16() {
         200 => reply.pod(),
         404 => Ok("-".to_owned()),
@@ -332,7 +342,7 @@ async fn answered(port: u16, case: &Case, ask: &str) -> Result<String> {
     }
 }
 
-async fn told(world: World, kind: Kind, expression: &str) -> Result<()> {
+async fn each_case(world: World, kind: Kind, expression: &str) -> Result<()> {
     let is_read = expression == INVALID;
     let cases: &[Case] = match kind {
         Kind::Requests => &CASES,
@@ -341,9 +351,9 @@ async fn told(world: World, kind: Kind, expression: &str) -> Result<()> {
     };
     let cases: Vec<&Case> = cases.iter().filter(|case| is_read || !case.readable_only).collect();
     let protocol = (kind == Kind::Calls).then_some("kubernetes.io/h2c");
-    let mut back_ends = Vec::new();
+    let mut backends = Vec::new();
     for team in TEAMS {
-        back_ends.push(world.backend_in(team, team, protocol).await?);
+        backends.push(world.backend_in(team, team, protocol).await?);
     }
     let port = if kind == Kind::Proxies { world.port()? } else { world.gateway()? };
     for case in &cases {
@@ -361,9 +371,9 @@ async fn told(world: World, kind: Kind, expression: &str) -> Result<()> {
     }
     let _holdfast = world.run_with(options).await?;
     for case in &cases {
-        for (ask, expected) in case.asks {
-            until(&format!("{}: {ask} comes to be answered by {expected}", case.name), || async {
-                let answered = answered(port, case, ask).await?;
+        for (request, expected) in case.requests {
+            until(&format!("{}: {request} comes to be answered by {expected}", case.name), || async {
+                let answered = answered(port, case, request).await?;
                 ensure!(answered == *expected, "{answered}");
                 Ok(())
             })
@@ -372,34 +382,34 @@ async fn told(world: World, kind: Kind, expression: &str) -> Result<()> {
     }
     // Repeated in the final state: nothing changes any more.
     for case in &cases {
-        for (ask, expected) in case.asks {
-            let answered = answered(port, case, ask).await?;
-            ensure!(answered == *expected, "{}: {ask}: {answered} instead of {expected}", case.name);
+        for (request, expected) in case.requests {
+            let answered = answered(port, case, request).await?;
+            ensure!(answered == *expected, "{}: {request}: {answered} instead of {expected}", case.name);
         }
     }
     Ok(())
 }
 
 async fn of_requests(world: World) -> Result<()> {
-    told(world, Kind::Requests, INVALID).await
+    each_case(world, Kind::Requests, INVALID).await
 }
 
 async fn of_requests_that_envoy_refuses(world: World) -> Result<()> {
-    told(world, Kind::Requests, REFUSED).await
+    each_case(world, Kind::Requests, REFUSED).await
 }
 
 async fn of_calls(world: World) -> Result<()> {
-    told(world, Kind::Calls, INVALID).await
+    each_case(world, Kind::Calls, INVALID).await
 }
 
 async fn of_calls_that_envoy_refuses(world: World) -> Result<()> {
-    told(world, Kind::Calls, REFUSED).await
+    each_case(world, Kind::Calls, REFUSED).await
 }
 
 async fn of_proxies(world: World) -> Result<()> {
-    told(world, Kind::Proxies, INVALID).await
+    each_case(world, Kind::Proxies, INVALID).await
 }
 
 async fn of_proxies_that_envoy_refuses(world: World) -> Result<()> {
-    told(world, Kind::Proxies, REFUSED).await
+    each_case(world, Kind::Proxies, REFUSED).await
 }

@@ -37,7 +37,7 @@ pub(crate) fn stories() -> Vec<Story> {
         ]
     )
     .into_iter()
-    .chain(stories!("probe", false, [no_binary_convicts_nobody]))
+    .chain(stories!("probe", false, [without_a_binary_no_object_is_convicted]))
     .collect()
 }
 
@@ -136,8 +136,8 @@ async fn certificates_and_authorities(world: World) -> Result<()> {
         ensure!(is_accepted(&outcomes[&id]) == *good && is_refused(&outcomes[&id]) != *good, "{id}: {outcomes:?}");
     }
     let keys = [&good.key_pem, &other.key_pem].map(|pem| pem.lines().nth(1).unwrap_or_default().to_owned());
-    let said = format!("{outcomes:?}");
-    ensure!(keys.iter().all(|key| !said.contains(key)), "a key is told");
+    let text = format!("{outcomes:?}");
+    ensure!(keys.iter().all(|key| !text.contains(key)), "a key is told");
     probe.end().await;
     Ok(())
 }
@@ -291,7 +291,7 @@ async fn ended_and_started_again(world: World) -> Result<()> {
     .await
 }
 
-async fn no_binary_convicts_nobody(world: World) -> Result<()> {
+async fn without_a_binary_no_object_is_convicted(world: World) -> Result<()> {
     let binary = EnvoyBinary { path: "/no/such/envoy".into(), version: "0.0.0".into() };
     let mut probe = Probe::start_with(&world, binary, PATIENT)?;
     for _ in 0..3 {

@@ -1,7 +1,7 @@
 //! The quickstart of the documentation: its manifest, its mistake, its repair, and what the page states about each.
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories, until};
 
 use crate::fallback::BACKFILL;
@@ -36,7 +36,7 @@ async fn what_the_page_states(world: World) -> Result<()> {
     let folder = world.manifests().display().to_string();
     let check = async || world.command(&["check", &folder]).await;
     let quoted = between("`holdfast check manifests` ends with `", "`", 0)?;
-    check().await?.expect_code(0)?.expect_said(&[quoted])?;
+    check().await?.expect_code(0)?.expect_output(&[quoted])?;
     let options = HoldfastOptions::new(&world)?.args(&BACKFILL);
     let diagnostics = format!("127.0.0.1:{}", options.diagnostics);
     let _holdfast = world.run_with(options).await?;
@@ -54,12 +54,12 @@ async fn what_the_page_states(world: World) -> Result<()> {
     for line in between("```text\n", "```", 0)?.lines() {
         // The path of the file is the only part that differs.
         let line = line.strip_prefix("manifests/").unwrap_or(line);
-        found.expect_said(&[line])?;
+        found.expect_output(&[line])?;
     }
     found.expect_code(1)?;
     until("status names the route", || async {
         let status = status().await?;
-        status.expect_code(1)?.expect_said(&["HTTPRoute shop/cart", "invalid regex", "generation 1 is served"])?;
+        status.expect_code(1)?.expect_output(&["HTTPRoute shop/cart", "invalid regex", "generation 1 is served"])?;
         Ok(())
     })
     .await?;
@@ -71,7 +71,7 @@ async fn what_the_page_states(world: World) -> Result<()> {
     write(&broken.replace(&old, &new))?;
     until("status reports no problem", || async {
         let status = status().await?;
-        status.expect_code(0)?.expect_said(&["Everything is served as desired."])?;
+        status.expect_code(0)?.expect_output(&["Everything is served as desired."])?;
         Ok(())
     })
     .await?;

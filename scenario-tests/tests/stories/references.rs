@@ -1,8 +1,8 @@
 //! References to other objects: granted, revoked, missing, and restored.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::manifests;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, Story, World, stories};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -11,10 +11,10 @@ pub(crate) fn stories() -> Vec<Story> {
         true,
         [
             grant_given_and_revoked,
-            missing_back_end_answers_500_beside_its_siblings,
-            back_end_that_comes_later_is_served,
-            unknown_kind_of_back_end_answers_500,
-            rule_without_back_ends_answers_500,
+            missing_backend_answers_500_beside_its_siblings,
+            backend_that_comes_later_is_served,
+            unknown_kind_of_backend_answers_500,
+            rule_without_backends_answers_500,
         ]
     )
 }
@@ -32,21 +32,21 @@ async fn grant_given_and_revoked(world: World) -> Result<()> {
   backendRefs: [{name: near, port: 8080}]",
     )?;
     let _holdfast = world.run().await?;
-    let (ask, near) = (get(port, "/far"), get(port, "/near"));
+    let (request, near) = (get(port, "/far"), get(port, "/near"));
     near.comes_to_reach("near").await?;
-    ask.comes_to_answer(500).await?;
+    request.comes_to_answer(500).await?;
     ensure!(far.received() == 0, "a backend without a grant was reached");
 
     world.write("grant.yaml", manifests::grant("far", "routes", "HTTPRoute", "default", "Service"))?;
-    ask.comes_to_reach("far").await?;
+    request.comes_to_reach("far").await?;
 
     // From the first 500 after the revocation on, the backend is not reached again.
     let siblings = Hammer::start([near.clone()]);
     world.delete("grant.yaml")?;
-    ask.comes_to_answer(500).await?;
+    request.comes_to_answer(500).await?;
     let reached = far.received();
     for _ in 0..20 {
-        ask.answers(500).await?;
+        request.answers(500).await?;
     }
     ensure!(far.received() == reached, "a revoked backend was reached");
     siblings.stop_expecting(holdfast_scenario_tests::hammer::Shot::is_ok).await?;
@@ -62,13 +62,13 @@ async fn grant_given_and_revoked(world: World) -> Result<()> {
     )?;
     near.comes_to_reach("near").await?;
     for _ in 0..20 {
-        ask.answers(500).await?;
+        request.answers(500).await?;
     }
     ensure!(far.received() == reached, "a backend was reached by the grant of somebody else");
     Ok(())
 }
 
-async fn missing_back_end_answers_500_beside_its_siblings(world: World) -> Result<()> {
+async fn missing_backend_answers_500_beside_its_siblings(world: World) -> Result<()> {
     let _there = world.backend("there").await?;
     let port = world.gateway()?;
     world.route(
@@ -85,12 +85,15 @@ async fn missing_back_end_answers_500_beside_its_siblings(world: World) -> Resul
     get(port, "/missing").answers(500).await?;
     get(port, "/wrong-port").answers(500).await?;
     get(port, "/other").reaches("there").await?;
-    let said = holdfast.said();
-    ensure!(said.contains("missing") && said.contains("half"), "the log does not name route and backend:\n{said}");
+    let output = holdfast.output();
+    ensure!(
+        output.contains("missing") && output.contains("half"),
+        "the log does not name route and backend:\n{output}"
+    );
     Ok(())
 }
 
-async fn back_end_that_comes_later_is_served(world: World) -> Result<()> {
+async fn backend_that_comes_later_is_served(world: World) -> Result<()> {
     let port = world.gateway()?;
     world.route("late", "rules:\n- backendRefs: [{name: late, port: 8080}]")?;
     let _holdfast = world.run().await?;
@@ -102,7 +105,7 @@ async fn back_end_that_comes_later_is_served(world: World) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_kind_of_back_end_answers_500(world: World) -> Result<()> {
+async fn unknown_kind_of_backend_answers_500(world: World) -> Result<()> {
     let _there = world.backend("there").await?;
     let port = world.gateway()?;
     world.route(
@@ -118,7 +121,7 @@ async fn unknown_kind_of_back_end_answers_500(world: World) -> Result<()> {
     Ok(())
 }
 
-async fn rule_without_back_ends_answers_500(world: World) -> Result<()> {
+async fn rule_without_backends_answers_500(world: World) -> Result<()> {
     let port = world.gateway()?;
     world.route("empty", "rules:\n- matches: [{path: {type: PathPrefix, value: /none}}]")?;
     let _holdfast = world.run().await?;

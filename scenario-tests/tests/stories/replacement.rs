@@ -1,8 +1,8 @@
 //! Invalid routes are replaced at their own match, so that no broader route receives their requests.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories, until};
 
 /// The default body of the response of a replaced route.
@@ -43,8 +43,8 @@ fn expression(expression: &str) -> String {
     )
 }
 
-async fn is_replaced(ask: Ask, status: u16, body: &str) -> Result<()> {
-    let reply = ask.comes_to("is replaced", |reply| reply.status.as_u16() == status && reply.body == body).await?;
+async fn is_replaced(request: HttpRequest, status: u16, body: &str) -> Result<()> {
+    let reply = request.comes_to("is replaced", |reply| reply.status.as_u16() == status && reply.body == body).await?;
     ensure!(reply.echo().is_err());
     Ok(())
 }
@@ -62,7 +62,7 @@ async fn invalid_expression_answers_the_replacement(world: World) -> Result<()> 
     ensure!(broad.count(|seen| seen.request.path.starts_with("/path/bad")) == 0);
     let replaced = holdfast.metric("holdfast_route_replacements", &[]).await?;
     ensure!(replaced >= 1.0, "no replacement is counted:\n{}", holdfast.metrics().await?);
-    holdfast.comes_to_say(&["narrow", "spec.rules[0].matches[0].path"]).await?;
+    holdfast.comes_to_print(&["narrow", "spec.rules[0].matches[0].path"]).await?;
 
     // Corrected, the route is served at once, and the gauge returns to 0.
     world.route("narrow", &expression("/path/bad/[0-9]+"))?;
@@ -111,7 +111,7 @@ async fn switched_off_the_broader_route_answers(world: World) -> Result<()> {
     let holdfast = world.run_with(off).await?;
     get(port, "/path/bad/1").comes_to_reach("broad").await?;
     get(port, "/path/sibling").comes_to_reach("narrow").await?;
-    holdfast.comes_to_say(&["narrow", "spec.rules[0].matches[0].path"]).await
+    holdfast.comes_to_print(&["narrow", "spec.rules[0].matches[0].path"]).await
 }
 
 async fn code_and_body_from_flags(world: World) -> Result<()> {
@@ -193,8 +193,8 @@ async fn broken_route_never_reaches_the_broader_one(world: World) -> Result<()> 
     };
     ours.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 200, pod, .. } if pod == "broad")).await?;
     theirs.stop_expecting(of_route).await?;
-    let strays = broad.count(|seen| seen.request.path.starts_with("/path/bad"));
-    ensure!(strays == 0, "{strays} requests for /path/bad reached the backend of /path");
+    let misrouted = broad.count(|seen| seen.request.path.starts_with("/path/bad"));
+    ensure!(misrouted == 0, "{misrouted} requests for /path/bad reached the backend of /path");
     ensure!(narrow.count(|seen| !seen.request.path.starts_with("/path/bad")) == 0);
     ensure!(holdfast.envoys().len() == 1, "{:?}", holdfast.envoys());
     Ok(())

@@ -1,8 +1,8 @@
 //! Restarts of Holdfast and of Envoy, by signal and by crash. Traffic continues wherever an Envoy remains.
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, process, stories, until};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -12,7 +12,7 @@ pub(crate) fn stories() -> Vec<Story> {
         [
             killed_and_started_again_sends_nothing,
             changed_while_it_was_dead,
-            asked_to_end_it_ends_its_envoys,
+            a_terminated_holdfast_ends_its_envoys,
             dead_envoy_is_started_again,
             deleted_gateway_ends_its_envoy,
             files_that_do_not_parse_at_the_start,
@@ -78,7 +78,7 @@ async fn changed_while_it_was_dead(world: World) -> Result<()> {
     Ok(())
 }
 
-async fn asked_to_end_it_ends_its_envoys(world: World) -> Result<()> {
+async fn a_terminated_holdfast_ends_its_envoys(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("all", &prefix("/", "echo"))?;
@@ -141,11 +141,11 @@ async fn files_that_do_not_parse_at_the_start(world: World) -> Result<()> {
     world.route("more", &prefix("/more", "echo"))?;
     let holdfast = world.run().await?;
     get(port, "/more").comes_to_reach("echo").await?;
-    holdfast.comes_to_say(&["programmed"]).await?;
+    holdfast.comes_to_print(&["programmed"]).await?;
     let options = holdfast.options.clone();
     holdfast.terminate().await?.expect_code(0)?;
     let stored = world.command(&["store", "inspect", "--data-dir", &world.data().to_string_lossy()]).await?;
-    stored.expect_said(&["HTTPRoute:default/more", "GatewayClass:"])?;
+    stored.expect_output(&["HTTPRoute:default/more", "GatewayClass:"])?;
     let mut written = Vec::new();
     for entry in std::fs::read_dir(world.manifests())? {
         let entry = entry?;
@@ -155,7 +155,7 @@ async fn files_that_do_not_parse_at_the_start(world: World) -> Result<()> {
     let holdfast = world.run_with(options).await?;
     get(port, "/more").comes_to_reach("echo").await?;
     holdfast
-        .comes_to_say(&["gateway.yaml", "the version of the object that an earlier run stored stays in use"])
+        .comes_to_print(&["gateway.yaml", "the version of the object that an earlier run stored stays in use"])
         .await?;
     // A file that is deleted now deletes its objects.
     world.delete("route-more.yaml")?;

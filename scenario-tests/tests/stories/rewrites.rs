@@ -1,7 +1,7 @@
 //! Redirects and rewrites: the location that clients receive, and the path that backends receive.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Story, World, stories};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -39,10 +39,10 @@ fn without_own_port(location: &str) -> String {
     format!("{}{}{path}", location.get(..scheme).unwrap_or_default(), host.strip_suffix(own).unwrap_or(host))
 }
 
-async fn redirects_to(ask: Ask, status: u16, location: &str) -> Result<()> {
-    let reply = ask.comes_to_answer(status).await?;
-    let told = without_own_port(&reply.header("location"));
-    ensure!(told == location, "{} is redirected to {told} instead of {location}", ask.line());
+async fn redirects_to(request: HttpRequest, status: u16, location: &str) -> Result<()> {
+    let reply = request.comes_to_answer(status).await?;
+    let actual = without_own_port(&reply.header("location"));
+    ensure!(actual == location, "{} is redirected to {actual} instead of {location}", request.line());
     Ok(())
 }
 
@@ -124,9 +124,9 @@ async fn redirect_paths(world: World) -> Result<()> {
     Ok(())
 }
 
-async fn sees(ask: Ask, host: &str, path: &str) -> Result<()> {
-    let seen = ask.comes_to_reach("echo").await?.echo()?;
-    ensure!(seen.host == host && seen.path == path, "{}: the backend saw {} {}", ask.line(), seen.host, seen.path);
+async fn sees(request: HttpRequest, host: &str, path: &str) -> Result<()> {
+    let seen = request.comes_to_reach("echo").await?.echo()?;
+    ensure!(seen.host == host && seen.path == path, "{}: the backend saw {} {}", request.line(), seen.host, seen.path);
     Ok(())
 }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::manifests::https_listener;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories};
 use serde_json::Value;
@@ -90,9 +90,9 @@ async fn secrets_never_leave(world: World) -> Result<()> {
     world.write("login.yaml", login())?;
     let options = HoldfastOptions::new(&world)?.args(&["--log-level", "debug"]);
     let holdfast = world.run_with(options).await?;
-    let asked = |path: &str| get(port, path).host("one.example").tls(certificate.trust("one.example"));
-    asked("/").comes_to_reach("echo").await?;
-    asked("/login").comes_to_answer(302).await?;
+    let request = |path: &str| get(port, path).host("one.example").tls(certificate.trust("one.example"));
+    request("/").comes_to_reach("echo").await?;
+    request("/login").comes_to_answer(302).await?;
 
     // A line of the PEM form of the key, and its base64 form in the Secret.
     let line = certificate.key_pem.lines().nth(1).context("a key of one line")?.to_owned();
@@ -119,7 +119,7 @@ async fn secrets_never_leave(world: World) -> Result<()> {
     clean("metrics", &holdfast.metrics().await?)?;
     let folder = world.manifests().display().to_string();
     for command in ["check", "translate"] {
-        clean(command, &world.command(&[command, &folder]).await?.said())?;
+        clean(command, &world.command(&[command, &folder]).await?.output())?;
     }
     let options = holdfast.kill()?;
     for_each_file(&options.data, &mut |path, text| clean(&path.display().to_string(), text))?;
@@ -145,13 +145,13 @@ async fn log_lines_are_json(world: World) -> Result<()> {
     let options = HoldfastOptions::new(&world)?.env("CONTROLLER_LOG_FORMAT", "json");
     let holdfast = world.run_with(options).await?;
     get(port, "/missing").comes_to_answer(500).await?;
-    let said = holdfast.terminate().await?.said();
+    let output = holdfast.terminate().await?.output();
     let mut lines = 0;
-    for line in said.lines() {
+    for line in output.lines() {
         let entry: Value = serde_json::from_str(line).with_context(|| format!("no JSON: {line}"))?;
         ensure!(entry.get("level").is_some() && entry.get("timestamp").is_some(), "{line}");
         lines += 1;
     }
-    ensure!(lines > 3 && said.contains("broken.yaml"), "{said}");
+    ensure!(lines > 3 && output.contains("broken.yaml"), "{output}");
     Ok(())
 }

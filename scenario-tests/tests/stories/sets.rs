@@ -1,9 +1,9 @@
 //! ListenerSets: listeners that other teams add to a Gateway, and isolation between them.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, documents, http_listener, https_listener, listener, route};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
@@ -15,7 +15,7 @@ pub(crate) fn stories() -> Vec<Story> {
         true,
         [
             another_team_adds_a_host_and_a_port,
-            who_comes_first_keeps_the_host,
+            the_older_claim_keeps_the_host,
             with_tls_and_a_certificate_of_its_own,
             policies_of_a_set_hold_for_its_listeners,
             policies_of_a_set_hold_with_tls,
@@ -96,7 +96,7 @@ async fn another_team_adds_a_host_and_a_port(world: World) -> Result<()> {
 }
 
 /// A set cannot take a host of the Gateway or of an older set; its other hosts are served.
-async fn who_comes_first_keeps_the_host(world: World) -> Result<()> {
+async fn the_older_claim_keeps_the_host(world: World) -> Result<()> {
     let _own = world.backend("own").await?;
     let mut pods = Vec::new();
     for namespace in ["old", "young"] {
@@ -129,7 +129,7 @@ async fn who_comes_first_keeps_the_host(world: World) -> Result<()> {
     Ok(())
 }
 
-fn secure(port: u16, host: &str, certificate: &Certificate) -> Ask {
+fn secure(port: u16, host: &str, certificate: &Certificate) -> HttpRequest {
     get(port, "/").host(host).tls(certificate.trust(host))
 }
 
@@ -227,7 +227,7 @@ async fn policies_of_a_set_hold_for_its_listeners(world: World) -> Result<()> {
     let at = |host: &str| get(port, "/").host(host);
     (guard.passing)(at("own.example")).comes_to_reach("team").await?;
     let without = [at("own.example"), (guard.failing)(at("own.example"))];
-    let strangers = Hammer::start(without.clone());
+    let unauthorized = Hammer::start(without.clone());
     let others = Hammer::start([at("any.example"), at("other.example")]);
     for broken in guard.broken {
         policy(&world, "", broken)?;
@@ -238,7 +238,7 @@ async fn policies_of_a_set_hold_for_its_listeners(world: World) -> Result<()> {
         (guard.passing)(at("own.example")).comes_to_reach("team").await?;
         without[0].comes_to_answer(guard.status).await?;
     }
-    strangers.stop_expecting(|shot| !shot.is_ok()).await?;
+    unauthorized.stop_expecting(|shot| !shot.is_ok()).await?;
     // A policy of one listener only.
     policy(&world, ", sectionName: http", guard.broken[0])?;
     at("own.example").comes_to_answer(500).await?;
@@ -274,7 +274,7 @@ async fn policies_of_a_set_hold_with_tls(world: World) -> Result<()> {
     let _holdfast = world.run().await?;
     let at = |host: &str| secure(port, host, &certificate);
     (guard.passing)(at(names[1])).comes_to_reach("team").await?;
-    let strangers = Hammer::start([at(names[1]), (guard.failing)(at(names[1]))]);
+    let unauthorized = Hammer::start([at(names[1]), (guard.failing)(at(names[1]))]);
     let others = Hammer::start([at(names[0]), at(names[2])]);
     for section in ["", ", sectionName: https"] {
         policy(&world, section, guard.broken[1])?;
@@ -282,7 +282,7 @@ async fn policies_of_a_set_hold_with_tls(world: World) -> Result<()> {
         policy(&world, section, guard.spec)?;
         (guard.passing)(at(names[1])).comes_to_reach("team").await?;
     }
-    strangers.stop_expecting(|shot| !shot.is_ok()).await?;
+    unauthorized.stop_expecting(|shot| !shot.is_ok()).await?;
     others.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! HTTPS: certificates selected by server name, replaced and missing certificates, and misdirected requests.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, documents, https_listener, listener, route};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
@@ -28,13 +28,13 @@ fn prefix(path: &str, backend: &str) -> String {
     )
 }
 
-fn secure(port: u16, host: &str, certificate: &Certificate) -> Ask {
+fn secure(port: u16, host: &str, certificate: &Certificate) -> HttpRequest {
     get(port, "/").host(host).tls(certificate.trust(host))
 }
 
-async fn shows(ask: &Ask, certificate: &Certificate) -> Result<()> {
+async fn shows(request: &HttpRequest, certificate: &Certificate) -> Result<()> {
     until("the right certificate is shown", || async {
-        let shown = ask.connect().await?.certificate;
+        let shown = request.connect().await?.certificate;
         ensure!(shown.as_ref() == Some(&certificate.der), "another certificate");
         Ok(())
     })
@@ -65,8 +65,8 @@ async fn two_certificates_by_server_name(world: World) -> Result<()> {
     let over_http2 = secure(port, "one.example", &one).http2().comes_to_reach("one").await?.echo()?;
     ensure!(over_http2.header("x-forwarded-proto") == ["https"], "{over_http2:?}");
     // The handshake for a name without a listener fails, and plain HTTP is not answered.
-    let stranger = get(port, "/").host("three.example").tls(one.trust("three.example"));
-    ensure!(stranger.connect().await.is_err(), "a connection for a name of no listener");
+    let unknown = get(port, "/").host("three.example").tls(one.trust("three.example"));
+    ensure!(unknown.connect().await.is_err(), "a connection for a name of no listener");
     ensure!(get(port, "/").host("one.example").send().await.is_err(), "plain HTTP on the HTTPS port");
     Ok(())
 }
@@ -80,9 +80,9 @@ async fn several_certificates_of_one_listener(world: World) -> Result<()> {
     world.route("all", &prefix("/", "echo"))?;
     let _holdfast = world.run().await?;
     for (host, certificate) in [("one.example", &one), ("two.example", &two)] {
-        let ask = secure(port, host, certificate);
-        ask.comes_to_reach("echo").await?;
-        shows(&ask, certificate).await?;
+        let request = secure(port, host, certificate);
+        request.comes_to_reach("echo").await?;
+        shows(&request, certificate).await?;
     }
     Ok(())
 }
@@ -169,7 +169,7 @@ async fn missing_certificate_closes_its_listener_only(world: World) -> Result<()
     secure(port, "a.example.org", &certificate).comes_to_reach("wild").await?;
     let closed = secure(port, "named.example.org", &certificate);
     ensure!(closed.send().await.is_err(), "a listener without its certificate answers");
-    holdfast.comes_to_say(&["public", "named"]).await?;
+    holdfast.comes_to_print(&["public", "named"]).await?;
 
     // When the certificate is created, the listener is served; with a certificate that does not match its key, it is
     // closed again.
@@ -183,8 +183,8 @@ async fn missing_certificate_closes_its_listener_only(world: World) -> Result<()
     })
     .await?;
     secure(port, "a.example.org", &certificate).reaches("wild").await?;
-    let said = holdfast.said();
-    ensure!(!said.contains("PRIVATE KEY") && !said.contains(&other.key_pem), "the log holds a private key");
+    let output = holdfast.output();
+    ensure!(!output.contains("PRIVATE KEY") && !output.contains(&other.key_pem), "the log holds a private key");
     Ok(())
 }
 
@@ -197,14 +197,14 @@ async fn certificate_of_another_namespace(world: World) -> Result<()> {
     world.gateway_with(&listener("https", port, tls))?;
     world.route("all", &prefix("/", "echo"))?;
     let holdfast = world.run().await?;
-    holdfast.comes_to_say(&["vault"]).await?;
-    let ask = secure(port, "one.example", &certificate);
-    ensure!(ask.send().await.is_err(), "a certificate without a grant is shown");
+    holdfast.comes_to_print(&["vault"]).await?;
+    let request = secure(port, "one.example", &certificate);
+    ensure!(request.send().await.is_err(), "a certificate without a grant is shown");
     world.write("grant.yaml", manifests::grant("vault", "gateways", "Gateway", "default", "Secret"))?;
-    ask.comes_to_reach("echo").await?;
+    request.comes_to_reach("echo").await?;
     world.delete("grant.yaml")?;
     until("the certificate is not shown any more", || async {
-        ensure!(ask.send().await.is_err(), "it still is");
+        ensure!(request.send().await.is_err(), "it still is");
         Ok(())
     })
     .await

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use holdfast_engine::run::echo::{Echo, EchoOptions};
 use holdfast_scenario_tests::kubernetes::pod::Image;
 use holdfast_scenario_tests::kubernetes::{Cluster, Made, Pod};
-use holdfast_scenario_tests::{World, ask::get, binary, envoy, manifests};
+use holdfast_scenario_tests::{World, binary, envoy, manifests, request::get};
 use serde_json::{Value, json};
 
 /// Pause between two polls.
@@ -78,20 +78,21 @@ impl<'w> Nodes<'w> {
 
     async fn look(&mut self) -> Result<()> {
         let kinds = "jobs.batch,statefulsets.apps,deployments.apps,services,pods";
-        let all: Value = serde_json::from_str(&self.cluster.ask(&["get", kinds, "-A", "-o", "json"]).await?)?;
+        let all: Value =
+            serde_json::from_str(&self.cluster.kubectl_output(&["get", kinds, "-A", "-o", "json"]).await?)?;
         let objects: Vec<&Value> = all["items"].as_array().into_iter().flatten().collect();
         let of_kind = |kind: &'static str| objects.iter().copied().filter(move |object| object["kind"] == kind);
         let workloads: Vec<&Value> = of_kind("StatefulSet").chain(of_kind("Deployment")).collect();
         let (mut wanted, living): (Vec<_>, Vec<_>) =
-            (Vec::new(), of_kind("Pod").map(|pod| word(&pod["metadata"]["uid"])).collect());
+            (Vec::new(), of_kind("Pod").map(|pod| text_of(&pod["metadata"]["uid"])).collect());
         // Other workloads need the Secrets that Jobs create.
         for job in of_kind("Job") {
             self.run_once(job).await?;
         }
         for workload in workloads {
-            let key = (word(&workload["metadata"]["namespace"]), pod_name(workload));
+            let key = (text_of(&workload["metadata"]["namespace"]), pod_name(workload));
             self.keep(&key, workload, &living).await?;
-            self.tell(&key, workload).await?;
+            self.write_status(&key, workload).await?;
             wanted.push(key);
         }
         for service in of_kind("Service") {
@@ -118,13 +119,13 @@ impl<'w> Nodes<'w> {
         let (namespace, name) = key;
         let mut pod = pod(key, template);
         let claims = workload["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten();
-        for claim in claims.map(|claim| word(&claim["metadata"]["name"])) {
+        for claim in claims.map(|claim| text_of(&claim["metadata"]["name"])) {
             let volume = json!({"name": claim, "persistentVolumeClaim": {"claimName": format!("{claim}-{name}")}});
             pod["spec"]["volumes"].as_array_mut().context("no volumes")?.push(volume);
         }
         let made = self.create(&pod).await?;
         let running = self.start(&made).await.with_context(|| format!("Pod {namespace}/{name}"))?;
-        let pod = Kept { uid: word(&made["metadata"]["uid"]), template: template.clone(), running };
+        let pod = Kept { uid: text_of(&made["metadata"]["uid"]), template: template.clone(), running };
         self.pods.insert(key.clone(), pod);
         Ok(())
     }
@@ -132,16 +133,16 @@ impl<'w> Nodes<'w> {
     async fn create(&self, pod: &Value) -> Result<Value> {
         let file = self.world.log("pod").with_extension("json");
         fs::write(&file, pod.to_string())?;
-        let said = self.cluster.ask(&["create", "-o", "json", "-f", &file.display().to_string()]).await?;
-        Ok(serde_json::from_str(&said)?)
+        let output = self.cluster.kubectl_output(&["create", "-o", "json", "-f", &file.display().to_string()]).await?;
+        Ok(serde_json::from_str(&output)?)
     }
 
     /// Runs the Pod of a Job, once and to its end.
     async fn run_once(&mut self, job: &Value) -> Result<()> {
-        if !self.done.insert(word(&job["metadata"]["uid"])) {
+        if !self.done.insert(text_of(&job["metadata"]["uid"])) {
             return Ok(());
         }
-        let key = (word(&job["metadata"]["namespace"]), pod_name(job));
+        let key = (text_of(&job["metadata"]["namespace"]), pod_name(job));
         let made = self.create(&pod(&key, &job["spec"]["template"])).await?;
         let running = self.start(&made).await.with_context(|| format!("Job {key:?}"))?;
         if let Running::Containers(mut containers) = running {
@@ -157,7 +158,7 @@ impl<'w> Nodes<'w> {
     }
 
     async fn start(&mut self, pod: &Value) -> Result<Running> {
-        if word(&pod["spec"]["containers"][0]["image"]).starts_with("traefik/whoami:") {
+        if text_of(&pod["spec"]["containers"][0]["image"]).starts_with("traefik/whoami:") {
             return self.echo(pod).await;
         }
         let made = Made { world: self.world, cluster: self.cluster, pod, hosts: &HOSTS };
@@ -169,7 +170,7 @@ impl<'w> Nodes<'w> {
         let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
         let port = u16::try_from(port.as_u64().context("no port")?)?;
         let metadata = &pod["metadata"];
-        let (namespace, name) = (word(&metadata["namespace"]), word(&metadata["name"]));
+        let (namespace, name) = (text_of(&metadata["namespace"]), text_of(&metadata["name"]));
         let address = SocketAddr::from(([10, 244, 1, self.echoes], port));
         let options = EchoOptions { address, ..EchoOptions::new(&namespace, &name, &name) };
         Ok(Running::Echo(Echo::start(options).await?))
@@ -179,11 +180,14 @@ impl<'w> Nodes<'w> {
     async fn end(&mut self, key: &(String, String)) -> Result<()> {
         self.pods.remove(key);
         let (namespace, name) = key;
-        self.cluster.ask(&["-n", namespace, "delete", "pod", name, "--ignore-not-found", "--now"]).await.map(drop)
+        self.cluster
+            .kubectl_output(&["-n", namespace, "delete", "pod", name, "--ignore-not-found", "--now"])
+            .await
+            .map(drop)
     }
 
     /// Writes the status of a workload: the number of its Pods.
-    async fn tell(&self, key: &(String, String), workload: &Value) -> Result<()> {
+    async fn write_status(&self, key: &(String, String), workload: &Value) -> Result<()> {
         let ready = match self.pods.get(key).map(|pod| &pod.running) {
             Some(Running::Echo(_)) => true,
             Some(Running::Containers(_)) => is_ready(&workload["spec"]["template"]["spec"]["containers"][0]).await,
@@ -199,8 +203,9 @@ impl<'w> Nodes<'w> {
             status["updateRevision"] = json!(one);
         }
         let fields = status.as_object().into_iter().flatten();
-        let told = fields.clone().all(|(field, value)| workload["status"].get(field).unwrap_or(&json!(0)) == value);
-        if told {
+        let up_to_date =
+            fields.clone().all(|(field, value)| workload["status"].get(field).unwrap_or(&json!(0)) == value);
+        if up_to_date {
             return Ok(());
         }
         self.patch(workload, &status).await
@@ -215,21 +220,21 @@ impl<'w> Nodes<'w> {
 
     async fn patch(&self, object: &Value, status: &Value) -> Result<()> {
         let metadata = &object["metadata"];
-        let name = format!("{}/{}", word(&object["kind"]).to_lowercase(), word(&metadata["name"]));
+        let name = format!("{}/{}", text_of(&object["kind"]).to_lowercase(), text_of(&metadata["name"]));
         let patch = json!({ "status": status }).to_string();
-        let namespace = word(&metadata["namespace"]);
+        let namespace = text_of(&metadata["namespace"]);
         let args = ["-n", &namespace, "patch", &name, "--subresource=status", "--type=merge", "-p", &patch];
-        let said = self.cluster.kubectl(&args).await?;
+        let finished = self.cluster.kubectl(&args).await?;
         // The object may have been deleted.
-        if said.code != Some(0) && !said.stderr.contains("NotFound") {
-            bail!("{}", said.said());
+        if finished.code != Some(0) && !finished.stderr.contains("NotFound") {
+            bail!("{}", finished.output());
         }
         Ok(())
     }
 
     /// Writes the endpoints of an application's Service.
     async fn endpoints(&mut self, service: &Value) -> Result<()> {
-        let (namespace, name) = (word(&service["metadata"]["namespace"]), word(&service["metadata"]["name"]));
+        let (namespace, name) = (text_of(&service["metadata"]["namespace"]), text_of(&service["metadata"]["name"]));
         let selector = service["spec"]["selector"].as_object().into_iter().flatten();
         let selected = |pod: &Kept| {
             let labels = &pod.template["metadata"]["labels"];
@@ -283,9 +288,9 @@ fn pod((namespace, name): &(String, String), template: &Value) -> Value {
 }
 
 fn pod_name(workload: &Value) -> String {
-    format!("{}-0", word(&workload["metadata"]["name"]))
+    format!("{}-0", text_of(&workload["metadata"]["name"]))
 }
 
-fn word(value: &Value) -> String {
+fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }

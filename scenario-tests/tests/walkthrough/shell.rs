@@ -74,9 +74,9 @@ impl<'w> Shell<'w> {
     async fn run(&self, commands: &str) -> Result<String> {
         let text = format!("cd\n{REMEMBERING}{commands}{REMEMBER}");
         let args = ["-euo", "pipefail", "-c", &text];
-        let said =
+        let finished =
             Process::start(Path::new("bash"), args, &self.environment, &self.world.log("shell"))?.finish().await?;
-        said.expect_code(0)?;
-        Ok(said.stdout)
+        finished.expect_code(0)?;
+        Ok(finished.stdout)
     }
 }

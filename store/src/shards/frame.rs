@@ -55,8 +55,8 @@ pub(super) fn unwrap(sealer: Option<&Sealer>, name: &[u8], bytes: &[u8]) -> Resu
         (1, Some(sealer)) => sealer.unseal(&bound(head, name), body).ok_or(Flaw::Sealed),
         (1, None) | (0, Some(_)) => Err(Flaw::Sealed),
         (0, None) => {
-            let (told, payload) = body.split_at_checked(DIGEST_BYTES).ok_or(Flaw::Damaged)?;
-            let whole = plain(head, name, payload).bytes()[..] == *told;
+            let (digest, payload) = body.split_at_checked(DIGEST_BYTES).ok_or(Flaw::Damaged)?;
+            let whole = plain(head, name, payload).bytes()[..] == *digest;
             whole.then(|| payload.to_vec()).ok_or(Flaw::Damaged)
         }
         _ => Err(Flaw::Damaged),

@@ -301,6 +301,9 @@ fn blobs(leaf: &Leaf) -> impl Iterator<Item = String> {
 
 /// Returns the data to which a leaf is bound.
 fn bound(identity: &str, scope: &Scope) -> Vec<u8> {
-    let words = [identity, &scope.gateway, &scope.build];
-    words.iter().flat_map(|word| [&(word.len() as u64).to_le_bytes()[..], word.as_bytes()].concat()).collect()
+    let segments = [identity, &scope.gateway, &scope.build];
+    segments
+        .iter()
+        .flat_map(|segment| [&(segment.len() as u64).to_le_bytes()[..], segment.as_bytes()].concat())
+        .collect()
 }

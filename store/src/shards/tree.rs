@@ -17,11 +17,11 @@ pub(super) struct Record {
     bytes: Vec<u8>,
 }
 
-fn place(words: &[&[u8]]) -> u128 {
+fn place(segments: &[&[u8]]) -> u128 {
     let mut hasher = blake3::Hasher::new();
-    for word in words {
-        hasher.update(&(word.len() as u64).to_le_bytes());
-        hasher.update(word);
+    for segment in segments {
+        hasher.update(&(segment.len() as u64).to_le_bytes());
+        hasher.update(segment);
     }
     let hash = hasher.finalize();
     let first: [u8; 16] = std::array::from_fn(|n| hash.as_bytes().get(n).copied().unwrap_or_default());
@@ -31,9 +31,9 @@ fn place(words: &[&[u8]]) -> u128 {
 /// Returns all records of a scope, without records that must be sealed and cannot be.
 pub(super) fn records(store: &MemoryStore, scope: &Scope, sealer: Option<&Sealer>) -> Result<Vec<Record>, StoreError> {
     let mut records = Vec::new();
-    let mut add = |words: &[&[u8]], form: &RecordForm| {
+    let mut add = |segments: &[&[u8]], form: &RecordForm| {
         let bytes = form::encode(form).ok_or_else(|| StoreError::Unavailable("a record cannot be encoded".into()))?;
-        records.push(Record { place: place(words), bytes });
+        records.push(Record { place: place(segments), bytes });
         Ok::<_, StoreError>(())
     };
     let shared = |sensitive: bool| !sensitive || sealer.is_some();
@@ -41,8 +41,8 @@ pub(super) fn records(store: &MemoryStore, scope: &Scope, sealer: Option<&Sealer
         let mut versions = store.versions(scope, &key)?;
         versions.retain(|version| shared(version.sensitive));
         if !versions.is_empty() {
-            let words = [&key.group, &key.kind, &key.namespace, &key.name].map(|word| word.as_bytes());
-            let [group, kind, namespace, name] = words;
+            let segments = [&key.group, &key.kind, &key.namespace, &key.name].map(|segment| segment.as_bytes());
+            let [group, kind, namespace, name] = segments;
             add(&[b"object", group, kind, namespace, name], &form::object(&key, versions))?;
         }
     }

@@ -6,8 +6,8 @@
 
 use bincode::{Decode, Encode};
 
+use super::error::SledError;
 use super::keys;
-use super::trouble::Trouble;
 use crate::record::Digest;
 
 /// The schema that is written, and the newest schema that is read.
@@ -64,7 +64,7 @@ impl Envelope {
         *hasher.finalize().as_bytes()
     }
 
-    fn write(&self) -> Result<Vec<u8>, Trouble> {
+    fn write(&self) -> Result<Vec<u8>, SledError> {
         encode(self)
     }
 }
@@ -85,9 +85,9 @@ pub(super) enum Flaw {
 }
 
 /// Encodes a form.
-pub(super) fn encode(form: &impl Encode) -> Result<Vec<u8>, Trouble> {
+pub(super) fn encode(form: &impl Encode) -> Result<Vec<u8>, SledError> {
     bincode::encode_to_vec(form, bincode::config::standard())
-        .map_err(|error| Trouble::Other(format!("a record cannot be encoded: {error}")))
+        .map_err(|error| SledError::Other(format!("a record cannot be encoded: {error}")))
 }
 
 /// Decodes a form; no bytes may be left over.
@@ -122,7 +122,7 @@ fn unwrap(name: &[u8], kind: Kind, bytes: &[u8]) -> Result<Envelope, Flaw> {
 pub(super) type Value = (Vec<u8>, Vec<u8>);
 
 /// Returns the values that are written for a record, with their names.
-pub(super) fn wrap(name: Vec<u8>, kind: Kind, generation: u64, payload: Vec<u8>) -> Result<Vec<Value>, Trouble> {
+pub(super) fn wrap(name: Vec<u8>, kind: Kind, generation: u64, payload: Vec<u8>) -> Result<Vec<Value>, SledError> {
     if payload.len() <= CHUNK_BYTES_MAX {
         let bytes = Envelope::new(&name, kind, generation, 0, payload).write()?;
         return Ok(vec![(name, bytes)]);
@@ -146,7 +146,7 @@ pub(super) fn wrap(name: Vec<u8>, kind: Kind, generation: u64, payload: Vec<u8>)
 pub(super) fn read<B: AsRef<[u8]>>(
     name: &[u8],
     kind: Kind,
-    get: &impl Fn(&[u8]) -> Result<Option<B>, Trouble>,
+    get: &impl Fn(&[u8]) -> Result<Option<B>, SledError>,
 ) -> Result<(Vec<u8>, u32), Flaw> {
     let fetch = |name: &[u8], kind| match get(name) {
         Ok(Some(bytes)) => unwrap(name, kind, bytes.as_ref()),

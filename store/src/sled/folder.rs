@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use super::trouble::{Trouble, guarded};
+use super::error::{SledError, guarded};
 
 /// Number of folders of damaged stores that are kept; the oldest is removed for a new one.
 pub(super) const DAMAGED_MAX: usize = 3;
 /// Number of foreign stores that are kept. A foreign store is never deleted: beyond this number, no store is opened.
-pub(super) const STRANGERS_MAX: usize = 3;
+pub(super) const FOREIGN_MAX: usize = 3;
 /// Number of attempts to get the lock: sled releases the lock some time after its last user is gone.
 const LOCK_TRIES_MAX: u32 = 60;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
@@ -35,7 +35,7 @@ pub(super) struct Files {
 
 impl Files {
     /// Opens a folder, or creates it.
-    pub(super) fn open(folder: &Path) -> Result<Self, Trouble> {
+    pub(super) fn open(folder: &Path) -> Result<Self, SledError> {
         create_private(folder)?;
         room(folder, 0)?;
         remove_unfinished(folder);
@@ -48,11 +48,11 @@ impl Files {
         let mut tries = 0;
         loop {
             match guarded(|| config.open()) {
-                Err(Trouble::InUse) if tries < LOCK_TRIES_MAX => {
+                Err(SledError::InUse) if tries < LOCK_TRIES_MAX => {
                     tries += 1;
                     thread::sleep(LOCK_PAUSE);
                 }
-                Err(trouble) => return Err(trouble),
+                Err(error) => return Err(error),
                 Ok(db) => {
                     make_private(folder);
                     return Ok(Self { folder: folder.to_owned(), db });
@@ -73,7 +73,7 @@ impl Files {
         puts: Vec<(Vec<u8>, Vec<u8>)>,
         removed: Vec<::sled::IVec>,
         generation: u64,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SledError> {
         let bytes = puts.iter().map(|(name, bytes)| (name.len() + bytes.len()) as u64).sum();
         room(&self.folder, bytes)?;
         let mut batch = ::sled::Batch::default();
@@ -104,7 +104,7 @@ impl Files {
         let ending = thread::Builder::new().name("store-close".into()).spawn(move || {
             let _ = guarded(|| {
                 drop(db);
-                Ok::<(), Trouble>(())
+                Ok::<(), SledError>(())
             });
         });
         let Ok(ending) = ending else { return };
@@ -124,17 +124,17 @@ fn mark(generation: u64) -> Vec<u8> {
 }
 
 /// Checks that there is space for a number of further bytes.
-fn room(folder: &Path, bytes: u64) -> Result<(), Trouble> {
+fn room(folder: &Path, bytes: u64) -> Result<(), SledError> {
     let system = rustix::fs::statvfs(folder).map_err(std::io::Error::from)?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     if free < bytes.saturating_mul(2).saturating_add(ROOM_BYTES) {
-        return Err(Trouble::Full(format!("{free} bytes are free")));
+        return Err(SledError::Full(format!("{free} bytes are free")));
     }
     Ok(())
 }
 
 /// Removes the snapshot of sled's own tables, which sled can create again.
-pub(super) fn remove_snapshots(folder: &Path) -> Result<(), Trouble> {
+pub(super) fn remove_snapshots(folder: &Path) -> Result<(), SledError> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with("snap.") {
@@ -164,7 +164,7 @@ fn remove_unfinished(folder: &Path) {
 }
 
 /// Returns whether the folder has content that sled did not create.
-pub(super) fn is_strange(folder: &Path) -> Result<bool, Trouble> {
+pub(super) fn is_strange(folder: &Path) -> Result<bool, SledError> {
     match fs::read_dir(folder) {
         Ok(mut entries) => Ok(entries.next().is_some() && !is_sled(folder)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -179,10 +179,10 @@ pub(super) fn is_sled(folder: &Path) -> bool {
 }
 
 /// Moves a folder out of the way. Returns its new path, and the path of a folder that was removed for it.
-pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<PathBuf>), Trouble> {
+pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<PathBuf>), SledError> {
     let named = |number: usize| {
         let mut name = folder.as_os_str().to_owned();
-        name.push(format!(".{}-{number}", why.word()));
+        name.push(format!(".{}-{number}", why.label()));
         PathBuf::from(name)
     };
     let places: Vec<PathBuf> = (1..=why.max()).map(named).collect();
@@ -192,13 +192,13 @@ pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<Pa
         (None, Aside::Damaged) => {
             let age = |place: &&PathBuf| fs::metadata(place).and_then(|it| it.modified()).ok();
             let Some(oldest) = places.iter().min_by_key(age) else {
-                return Err(Trouble::Other("nothing can be set aside".into()));
+                return Err(SledError::Other("nothing can be set aside".into()));
             };
             remove(oldest)?;
             (oldest.clone(), Some(oldest.clone()))
         }
         (None, _) => {
-            return Err(Trouble::Other(format!(
+            return Err(SledError::Other(format!(
                 "it cannot be used, and {} others like it are beside it already: inspect them, and remove those that are not needed",
                 places.len()
             )));
@@ -213,7 +213,7 @@ pub(super) fn set_aside(folder: &Path, why: Aside) -> Result<(PathBuf, Option<Pa
     Ok((place, gone))
 }
 
-fn remove(path: &Path) -> Result<(), Trouble> {
+fn remove(path: &Path) -> Result<(), SledError> {
     if path.is_dir() { Ok(fs::remove_dir_all(path)?) } else { Ok(fs::remove_file(path)?) }
 }
 
@@ -226,7 +226,7 @@ pub(super) enum Aside {
 }
 
 impl Aside {
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Damaged => "damaged",
             Self::Newer => "newer",
@@ -235,7 +235,7 @@ impl Aside {
     }
 
     fn max(self) -> usize {
-        if self == Self::Damaged { DAMAGED_MAX } else { STRANGERS_MAX }
+        if self == Self::Damaged { DAMAGED_MAX } else { FOREIGN_MAX }
     }
 }
 
@@ -265,7 +265,7 @@ fn make_private(folder: &Path) {
 }
 
 /// Creates a folder that only this user may read.
-fn create_private(folder: &Path) -> Result<(), Trouble> {
+fn create_private(folder: &Path) -> Result<(), SledError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -120,7 +120,7 @@ impl Entry for Versions {
     const SECTION: u8 = 0;
 
     fn page(key: &ObjectKey) -> u8 {
-        keys::page(&keys::words(key).map(str::as_bytes))
+        keys::page(&keys::segments(key).map(str::as_bytes))
     }
 
     fn form(&self, key: &ObjectKey) -> Option<Self::Form> {
@@ -149,7 +149,7 @@ impl Entry for Versions {
     }
 
     fn name(scope: &Scope, key: &ObjectKey, content: &Content) -> Name {
-        keys::content(&keys::place(Self::SECTION, scope, &keys::words(key)), &content.digest)
+        keys::content(&keys::place(Self::SECTION, scope, &keys::segments(key)), &content.digest)
     }
 
     fn retain(&mut self, wanted: &mut dyn FnMut(&mut Content) -> bool) -> bool {

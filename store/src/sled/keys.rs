@@ -35,29 +35,29 @@ pub(super) fn chunk(name: &[u8], number: u32) -> Name {
     [name, &number.to_be_bytes()].concat()
 }
 
-/// Returns the place of an entry: equal words give equal places, different words different ones.
-pub(super) fn place(kind: u8, scope: &Scope, words: &[&str]) -> [u8; 16] {
+/// Returns the place of an entry: equal segments give equal places, different segments different ones.
+pub(super) fn place(kind: u8, scope: &Scope, segments: &[&str]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&[kind]);
-    for word in [&*scope.gateway, &*scope.build].iter().chain(words) {
-        hasher.update(&(word.len() as u64).to_le_bytes());
-        hasher.update(word.as_bytes());
+    for segment in [&*scope.gateway, &*scope.build].iter().chain(segments) {
+        hasher.update(&(segment.len() as u64).to_le_bytes());
+        hasher.update(segment.as_bytes());
     }
     first(hasher.finalize().as_bytes())
 }
 
 /// Returns the number of the page of an entry.
-pub(super) fn page(words: &[&[u8]]) -> u8 {
+pub(super) fn page(segments: &[&[u8]]) -> u8 {
     let mut hasher = blake3::Hasher::new();
-    for word in words {
-        hasher.update(&(word.len() as u64).to_le_bytes());
-        hasher.update(word);
+    for segment in segments {
+        hasher.update(&(segment.len() as u64).to_le_bytes());
+        hasher.update(segment);
     }
     hasher.finalize().as_bytes()[0]
 }
 
-/// Returns the words of the identity of an object.
-pub(super) fn words(key: &ObjectKey) -> [&str; 4] {
+/// Returns the segments of the identity of an object.
+pub(super) fn segments(key: &ObjectKey) -> [&str; 4] {
     [&key.group, &key.kind, &key.namespace, &key.name]
 }
 

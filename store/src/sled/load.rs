@@ -10,12 +10,12 @@ use std::sync::Arc;
 use bincode::Decode;
 
 use super::envelope::{self, Flaw, Kind};
+use super::error::{SledError, guarded};
 use super::form::{Content, PRODUCT, PageForm, Place, Root, ScopeForm, Table};
 use super::keys::{self, Name};
 use super::seal::Sealer;
 use super::section::{Entry, Page, Section};
 use super::state::{Shelf, State};
-use super::trouble::{Trouble, guarded};
 use super::write::references;
 use crate::record::{Digest, Scope};
 
@@ -50,7 +50,7 @@ pub(super) struct Loaded {
 }
 
 /// Loads a store. Where `identity` is given, only a store with this identity is loaded.
-pub(super) fn load(tree: &::sled::Tree, sealer: Option<&Sealer>, identity: Option<&str>) -> Result<Found, Trouble> {
+pub(super) fn load(tree: &::sled::Tree, sealer: Option<&Sealer>, identity: Option<&str>) -> Result<Found, SledError> {
     let roots = keys::roots().map(|name| read_root(tree, &name));
     if roots.iter().all(|root| matches!(root, Err(Flaw::Absent))) {
         let empty = guarded(|| tree.iter().next().transpose().map(|first| first.is_none()))?;
@@ -100,7 +100,7 @@ pub(super) fn load(tree: &::sled::Tree, sealer: Option<&Sealer>, identity: Optio
 }
 
 /// Returns the records in the tree that no generation names, or only the previous one. Reads names, not payloads.
-pub(super) fn unnamed(tree: &::sled::Tree, state: &State) -> Result<BTreeSet<Name>, Trouble> {
+pub(super) fn unnamed(tree: &::sled::Tree, state: &State) -> Result<BTreeSet<Name>, SledError> {
     let mut named = BTreeSet::new();
     for (scope, shelf) in &state.scopes {
         references(scope, &shelf.objects, &mut named);
@@ -155,7 +155,7 @@ pub(super) fn payload(
     }
 }
 
-fn get(tree: &::sled::Tree) -> impl Fn(&[u8]) -> Result<Option<::sled::IVec>, Trouble> {
+fn get(tree: &::sled::Tree) -> impl Fn(&[u8]) -> Result<Option<::sled::IVec>, SledError> {
     |name| guarded(|| tree.get(name))
 }
 
@@ -205,7 +205,7 @@ impl<'a> Reading<'a> {
         let sound = self.verify(&scope, &mut resources);
         if !(whole && sound) {
             // No Envoy has acknowledged a part of a configuration.
-            self.tell(&scope, "its configuration is left out as a whole");
+            self.report(&scope, "its configuration is left out as a whole");
             resources.retain(|_, _| false);
         }
         let (verdicts, _) = self.section(&scope, verdicts);
@@ -242,12 +242,12 @@ impl<'a> Reading<'a> {
                 self.records += 1;
                 let form = envelope::decode(&bytes);
                 if form.is_none() {
-                    self.tell(scope, "a page cannot be decoded");
+                    self.report(scope, "a page cannot be decoded");
                 }
                 form
             }
             Ok(_) => {
-                self.tell(scope, "a page is not the one that was written");
+                self.report(scope, "a page is not the one that was written");
                 None
             }
             Err(flaw) => {
@@ -287,10 +287,10 @@ impl<'a> Reading<'a> {
             Flaw::Unreadable => "cannot be read",
             Flaw::Foreign | Flaw::Newer(_) | Flaw::Damaged => "is damaged",
         };
-        self.tell(scope, &format!("{what} {how}"));
+        self.report(scope, &format!("{what} {how}"));
     }
 
-    fn tell(&mut self, scope: &Scope, what: &str) {
+    fn report(&mut self, scope: &Scope, what: &str) {
         let line = format!("{}, build {}: {what}", scope.gateway, scope.build);
         if !self.damage.contains(&line) {
             self.damage.push(line);

@@ -9,6 +9,7 @@
 //! This module does not decide what is stored.
 
 mod envelope;
+pub(crate) mod error;
 mod folder;
 mod form;
 mod keys;
@@ -20,7 +21,6 @@ mod state;
 mod survey;
 #[cfg(test)]
 mod tests;
-pub(crate) mod trouble;
 mod write;
 
 use std::collections::BTreeSet;
@@ -34,6 +34,7 @@ pub use self::seal::Key;
 pub use self::survey::{Survey, SurveyedObject, SurveyedResource, SurveyedScope, survey};
 
 use self::envelope::Flaw;
+use self::error::SledError;
 use self::folder::Files;
 use self::form::{Content, Place, Resource, Versions};
 use self::keys::Name;
@@ -41,7 +42,6 @@ use self::open::Opening;
 use self::seal::Sealer;
 use self::section::Entry;
 use self::state::{Changes, Fresh, Shelf, State};
-use self::trouble::Trouble;
 use crate::LastValidStore;
 use crate::batch::Batch;
 use crate::error::StoreError;
@@ -89,7 +89,7 @@ impl SledStore {
     /// refuses.
     pub fn open(folder: &Path, options: &Options) -> Result<Opened, StoreError> {
         let sealer = options.key.as_ref().map(Sealer::new);
-        let opening = open::open(folder, &options.identity, sealer.as_ref()).map_err(|trouble| trouble.at(folder))?;
+        let opening = open::open(folder, &options.identity, sealer.as_ref()).map_err(|error| error.at(folder))?;
         let Opening { files, state, unnamed, notices } = opening;
         let mut store = Self {
             folder: folder.to_owned(),
@@ -116,7 +116,7 @@ impl SledStore {
     }
 
     /// Reopens the store after a commit that failed.
-    fn revive(&mut self) -> Result<(), Trouble> {
+    fn revive(&mut self) -> Result<(), SledError> {
         if let Some(files) = self.files.take() {
             files.close();
         }
@@ -130,7 +130,7 @@ impl SledStore {
         Ok(())
     }
 
-    fn write(&mut self, mut state: State, fresh: &Fresh) -> Result<(), Trouble> {
+    fn write(&mut self, mut state: State, fresh: &Fresh) -> Result<(), SledError> {
         state.generation += 1;
         let sealer = self.sealer.as_ref();
         let writes = write::difference(&self.state, &mut state, fresh, &self.identity, sealer)?;
@@ -140,12 +140,12 @@ impl SledStore {
             self.state = state;
             return Ok(());
         }
-        let Some(files) = &self.files else { return Err(Trouble::Other("its files are not open".into())) };
+        let Some(files) = &self.files else { return Err(SledError::Other("its files are not open".into())) };
         let mut removed = Vec::new();
         for name in self.expiring.difference(&writes.added) {
             // Includes all chunks.
             for key in files.tree().scan_prefix(name).keys() {
-                removed.push(trouble::guarded(|| key)?);
+                removed.push(error::guarded(|| key)?);
             }
         }
         files.commit(writes.puts, removed, state.generation)?;
@@ -182,15 +182,15 @@ impl LastValidStore for SledStore {
     fn commit(&mut self, batch: Batch) -> Result<(), StoreError> {
         batch.check()?;
         if self.failed {
-            self.revive().map_err(|trouble| trouble.at(&self.folder))?;
+            self.revive().map_err(|error| error.at(&self.folder))?;
         }
         let mut changes = Changes { state: self.state.clone(), fresh: Fresh::default(), sealer: self.sealer.as_ref() };
         batch.into_changes().into_iter().try_for_each(|change| changes.apply(change))?;
         changes.tidy();
         let Changes { state, fresh, .. } = changes;
-        self.write(state, &fresh).map_err(|trouble| {
+        self.write(state, &fresh).map_err(|error| {
             self.failed = true;
-            trouble.at(&self.folder)
+            error.at(&self.folder)
         })
     }
 

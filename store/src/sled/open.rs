@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::error::{SledError, guarded};
 use super::folder::{self, Aside, Files};
 use super::keys::Name;
 use super::load::{self, Found, Loaded};
 use super::seal::Sealer;
 use super::section::{Entry, Section};
 use super::state::{Fresh, State};
-use super::trouble::{Trouble, guarded};
 use super::write;
 use crate::record::Scope;
 
@@ -23,13 +23,13 @@ pub(super) struct Opening {
 }
 
 /// Opens the store in the folder; a folder that cannot be used is set aside.
-pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Result<Opening, Trouble> {
+pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Result<Opening, SledError> {
     let mut notices = Vec::new();
     if folder::is_strange(folder)? {
         aside(folder, Aside::Other, "it is not a store of Holdfast", &mut notices)?;
     }
     let files = match files(folder, &mut notices) {
-        Err(Trouble::Corrupt(why)) => {
+        Err(SledError::Corrupt(why)) => {
             aside(folder, Aside::Damaged, &format!("it is damaged: {why}"), &mut notices)?;
             Files::open(folder)?
         }
@@ -40,7 +40,7 @@ pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Re
         Ok(Found::Empty) if files.marked() > 0 => {
             (Aside::Damaged, "it is damaged: all of its content is lost".to_owned())
         }
-        Ok(Found::Empty) => return anew(files, State::default(), notices),
+        Ok(Found::Empty) => return opening(files, State::default(), notices),
         Ok(Found::Ours(loaded)) => return ours(folder, files, *loaded, identity, sealer, notices),
         Ok(Found::Foreign) => (Aside::Other, "it is not a store of Holdfast".to_owned()),
         Ok(Found::Newer(schema)) => {
@@ -50,23 +50,23 @@ pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Re
             (Aside::Other, format!("it belongs to another installation ({other:?}, this one is {identity:?})"))
         }
         Ok(Found::Damaged) => (Aside::Damaged, "it is damaged: nothing in it can be read".to_owned()),
-        Err(Trouble::Corrupt(text)) => (Aside::Damaged, format!("it is damaged: {text}")),
+        Err(SledError::Corrupt(text)) => (Aside::Damaged, format!("it is damaged: {text}")),
         Err(other) => return Err(other),
     };
     files.close();
     aside(folder, why, &text, &mut notices)?;
-    anew(Files::open(folder)?, State::default(), notices)
+    opening(Files::open(folder)?, State::default(), notices)
 }
 
-fn anew(files: Files, state: State, notices: Vec<String>) -> Result<Opening, Trouble> {
+fn opening(files: Files, state: State, notices: Vec<String>) -> Result<Opening, SledError> {
     let unnamed = load::unnamed(files.tree(), &state).unwrap_or_default();
     Ok(Opening { files, state, unnamed, notices })
 }
 
 /// Opens sled; snapshots that sled cannot read are removed once.
-fn files(folder: &Path, notices: &mut Vec<String>) -> Result<Files, Trouble> {
+fn files(folder: &Path, notices: &mut Vec<String>) -> Result<Files, SledError> {
     match Files::open(folder) {
-        Err(Trouble::Corrupt(_)) => {
+        Err(SledError::Corrupt(_)) => {
             folder::remove_snapshots(folder)?;
             let files = Files::open(folder)?;
             notices.push(format!("{}: an index of its files was damaged and has been rebuilt", folder.display()));
@@ -85,7 +85,7 @@ fn ours(
     identity: &str,
     sealer: Option<&Sealer>,
     mut notices: Vec<String>,
-) -> Result<Opening, Trouble> {
+) -> Result<Opening, SledError> {
     let Loaded { mut state, damage, files_damaged, unreadable, .. } = loaded;
     notices.extend(damage.iter().map(|line| format!("{}: {line}", folder.display())));
     let (generation, marked) = (state.generation, files.marked());
@@ -123,7 +123,7 @@ fn ours(
     state.generation += 1;
     let writes = write::difference(&State::default(), &mut state, &fresh, identity, sealer)?;
     files.commit(writes.puts, Vec::new(), state.generation)?;
-    anew(files, state, notices)
+    opening(files, state, notices)
 }
 
 /// Returns every readable payload. Unreadable ones are removed from the state.
@@ -166,7 +166,7 @@ fn fetch<E: Entry>(
     whole
 }
 
-fn aside(folder: &Path, why: Aside, text: &str, notices: &mut Vec<String>) -> Result<(), Trouble> {
+fn aside(folder: &Path, why: Aside, text: &str, notices: &mut Vec<String>) -> Result<(), SledError> {
     let (place, gone) = folder::set_aside(folder, why)?;
     notices.push(format!("{}: {text}; it was set aside as {}", folder.display(), place.display()));
     if gone.is_some() {

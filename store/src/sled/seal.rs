@@ -3,7 +3,7 @@
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 
-use super::trouble::Trouble;
+use super::error::SledError;
 use crate::record::Digest;
 
 const NONCE_BYTES: usize = 24;
@@ -48,13 +48,13 @@ impl Sealer {
     }
 
     /// Seals a payload for the record of this name.
-    pub(crate) fn seal(&self, name: &[u8], payload: &[u8]) -> Result<Vec<u8>, Trouble> {
+    pub(crate) fn seal(&self, name: &[u8], payload: &[u8]) -> Result<Vec<u8>, SledError> {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce)
-            .map_err(|error| Trouble::Other(format!("the system gives no random bytes: {error}")))?;
+            .map_err(|error| SledError::Other(format!("the system gives no random bytes: {error}")))?;
         let sealed = XChaCha20Poly1305::new(&self.sealing.into())
             .encrypt(&XNonce::from(nonce), Payload { msg: payload, aad: name })
-            .map_err(|_| Trouble::Other("a payload cannot be sealed".into()))?;
+            .map_err(|_| SledError::Other("a payload cannot be sealed".into()))?;
         Ok([&nonce[..], &sealed].concat())
     }
 

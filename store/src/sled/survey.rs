@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
+use super::error::{SledError, guarded};
 use super::folder::{self, Files};
 use super::form::{Content, Place};
 use super::load::{self, Found};
 use super::seal::{Key, Sealer};
-use super::trouble::{Trouble, guarded};
 use crate::error::StoreError;
 use crate::record::{Scope, Statistics, StoredVerdict};
 
@@ -85,14 +85,14 @@ pub fn survey(folder: &Path, key: Option<&Key>) -> Result<Survey, StoreError> {
     if !folder::is_sled(folder) {
         return Err(StoreError::Absent(folder.display().to_string()));
     }
-    look(folder, key).map_err(|trouble| trouble.at(folder))
+    look(folder, key).map_err(|error| error.at(folder))
 }
 
-fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, Trouble> {
+fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, SledError> {
     let damaged = |text: String| Survey { damage: vec![text], ..Survey::default() };
     let sealer = key.map(Sealer::new);
     let files = match Files::open(folder) {
-        Err(Trouble::Corrupt(why)) => return Ok(damaged(format!("its files cannot be read: {why}"))),
+        Err(SledError::Corrupt(why)) => return Ok(damaged(format!("its files cannot be read: {why}"))),
         other => other?,
     };
     let found = guarded(|| load::load(files.tree(), sealer.as_ref(), None));
@@ -107,7 +107,7 @@ fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, Trouble> {
             return Ok(damaged(format!("it was written by a newer version of Holdfast (schema {schema})")));
         }
         Ok(Found::Damaged) => return Ok(damaged("nothing in it can be read".into())),
-        Err(Trouble::Corrupt(why)) => return Ok(damaged(format!("its files cannot be read: {why}"))),
+        Err(SledError::Corrupt(why)) => return Ok(damaged(format!("its files cannot be read: {why}"))),
         Err(other) => return Err(other),
     };
     let generation = loaded.state.generation;

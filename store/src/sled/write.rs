@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::envelope::{self, Kind};
+use super::error::SledError;
 use super::form::{PRODUCT, PageForm, Root, ScopeForm, Table};
 use super::keys::{self, Name};
 use super::seal::Sealer;
 use super::section::{Entry, Page, Section};
 use super::state::{Fresh, Shelf, State};
-use super::trouble::Trouble;
 use crate::record::{Digest, Scope};
 
 /// Records that are written and removed.
@@ -30,7 +30,7 @@ pub(super) fn difference(
     fresh: &Fresh,
     identity: &str,
     sealer: Option<&Sealer>,
-) -> Result<Writes, Trouble> {
+) -> Result<Writes, SledError> {
     let mut writes = Writes::default();
     let generation = new.generation;
     let nothing = Arc::new(Shelf::default());
@@ -84,7 +84,7 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    fn section<E: Entry>(&mut self, old: &Section<E>, new: &mut Section<E>) -> Result<(), Trouble> {
+    fn section<E: Entry>(&mut self, old: &Section<E>, new: &mut Section<E>) -> Result<(), SledError> {
         if !new.dirty {
             return Ok(());
         }
@@ -114,7 +114,7 @@ impl At<'_> {
         Ok(())
     }
 
-    fn page<E: Entry>(&mut self, old: Option<&Arc<Page<E>>>, new: Option<&mut Page<E>>) -> Result<(), Trouble> {
+    fn page<E: Entry>(&mut self, old: Option<&Arc<Page<E>>>, new: Option<&mut Page<E>>) -> Result<(), SledError> {
         let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
         if let Some(old) = old {
             page_references(self.scope, old, &mut before);
@@ -146,22 +146,22 @@ impl At<'_> {
         self.writes.added.extend(after.difference(&before).cloned());
     }
 
-    fn node(&mut self, kind: Kind, bytes: Vec<u8>) -> Result<Digest, Trouble> {
+    fn node(&mut self, kind: Kind, bytes: Vec<u8>) -> Result<Digest, SledError> {
         let digest = Digest::of(&bytes);
         self.writes.puts.extend(envelope::wrap(keys::node(&digest), kind, self.generation, bytes)?);
         Ok(digest)
     }
 
-    fn content(&mut self, name: &Name, sealed: bool) -> Result<(), Trouble> {
+    fn content(&mut self, name: &Name, sealed: bool) -> Result<(), SledError> {
         let Some(payload) = self.fresh.payloads.get(name) else {
-            return Err(Trouble::Other(
+            return Err(SledError::Other(
                 "the payload of a record is missing, so that the record cannot be written".into(),
             ));
         };
         let (kind, bytes) = match (sealed, self.sealer) {
             (false, _) => (Kind::Content, payload.to_vec()),
             (true, Some(sealer)) => (Kind::Sealed, sealer.seal(name, payload)?),
-            (true, None) => return Err(Trouble::Other("a sensitive payload cannot be written without a key".into())),
+            (true, None) => return Err(SledError::Other("a sensitive payload cannot be written without a key".into())),
         };
         self.writes.puts.extend(envelope::wrap(name.clone(), kind, self.generation, bytes)?);
         Ok(())

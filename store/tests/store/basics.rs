@@ -32,13 +32,13 @@ fn what_was_committed_is_there_after_opening_again() {
         .with(Change::Acknowledge(at.clone(), vec![resource("r", "body"), resource("large", vec![9; 700_000])]))
         .with(Change::Convict(at.clone(), verdict(1, 5)));
     store.commit(rest).unwrap();
-    let (before, told) = (Contents::of(&store), store.statistics());
+    let (before, statistics) = (Contents::of(&store), store.statistics());
     assert_eq!((before.objects.len(), before.resources[0].1.len(), before.verdicts.len()), (3, 2, 1));
     drop(store);
     let store = reopen(folder.path());
     assert_eq!(Contents::of(&store), before);
     let again = store.statistics();
-    assert_eq!((again.generation, again.versions), (told.generation, told.versions));
+    assert_eq!((again.generation, again.versions), (statistics.generation, statistics.versions));
     assert!(again.bytes_on_disk > 900_000);
 }
 
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[test]
-fn another_process_is_told_from_damage() {
+fn another_process_is_distinguished_from_damage() {
     let folder = tempfile::tempdir().unwrap();
     let held = open(folder.path());
     let error = SledStore::open(folder.path(), &options(None)).err().unwrap();

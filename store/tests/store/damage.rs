@@ -134,10 +134,10 @@ fn files_that_are_cut_emptied_or_gone() {
             }
             let surveyed = folder.path().join("surveyed");
             copy(&copied, &surveyed);
-            let told = survey(&surveyed, None).map_or(true, |survey| !survey.damage.is_empty());
+            let reported = survey(&surveyed, None).map_or(true, |survey| !survey.damage.is_empty());
             let what = format!("{file:?}, way {share}");
             if holds(&copied, &older, &newest, &what) != Outcome::Whole {
-                assert!(told, "{what}: a look says that it is sound");
+                assert!(reported, "{what}: a look says that it is sound");
             }
             aside += set_aside(&copied).len();
         }
@@ -146,12 +146,12 @@ fn files_that_are_cut_emptied_or_gone() {
 }
 
 #[test]
-fn an_index_of_sled_that_is_damaged_is_made_anew() {
+fn a_damaged_sled_index_is_rebuilt() {
     let base = tempfile::tempdir().unwrap();
     let store = base.path().join("store");
     let (older, newest) = small(&store);
     fs::write(store.join("snap.00000000FFFFFFFF"), b"").unwrap();
-    assert_eq!(holds_told(&store, &older, &newest), Outcome::Whole);
+    assert_eq!(holds_with_damaged_index(&store, &older, &newest), Outcome::Whole);
     assert!(set_aside(&store).is_empty());
 }
 
@@ -166,6 +166,6 @@ fn an_index_that_sled_was_killed_over_costs_nothing() {
     assert_eq!(Contents::of(&opened.store), newest);
 }
 
-fn holds_told(folder: &Path, older: &Contents, newest: &Contents) -> Outcome {
+fn holds_with_damaged_index(folder: &Path, older: &Contents, newest: &Contents) -> Outcome {
     holds(folder, older, newest, "a damaged index")
 }

@@ -96,7 +96,7 @@ fn at_a() -> holdfast_graph::ObjectKey {
 }
 
 #[test]
-fn the_one_whose_disk_is_full() {
+fn a_process_with_a_full_disk() {
     let Some(base) = env::var_os(FOLDER).map(PathBuf::from) else { return };
     match env::var_os(SMALL) {
         Some(_) => survives(&base, &Small(base.clone())),
@@ -115,7 +115,7 @@ fn again(program: &str, arguments: &[&str], script: &str, folder: &Path, small: 
     command.output().unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
-const RUN: &str = r#"exec "$1" --exact full::the_one_whose_disk_is_full --nocapture --test-threads=1"#;
+const RUN: &str = r#"exec "$1" --exact full::a_process_with_a_full_disk --nocapture --test-threads=1"#;
 
 #[test]
 fn files_that_may_not_grow() {

@@ -58,8 +58,8 @@ fn the_one_that_is_killed() {
     for _ in 0..100_000 {
         last += 1;
         store.commit(numbered(last)).unwrap();
-        let told = writeln!(std::io::stderr(), "acknowledged {last}");
-        if told.is_err() {
+        let written = writeln!(std::io::stderr(), "acknowledged {last}");
+        if written.is_err() {
             return;
         }
     }
@@ -75,8 +75,8 @@ fn killed(folder: &Path, word: &'static str, after: Duration) -> i64 {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let said = lines.find(|line| line.as_ref().is_ok_and(|line| line == word));
-    said.unwrap().unwrap();
+    let found = lines.find(|line| line.as_ref().is_ok_and(|line| line == word));
+    found.unwrap().unwrap();
     let reader = std::thread::spawn(move || {
         let numbers = lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
         numbers.max().unwrap_or(0)

@@ -24,7 +24,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-fn stands_in(folder: &Path, bytes: &[u8]) -> bool {
+fn is_on_disk(folder: &Path, bytes: &[u8]) -> bool {
     files(folder).iter().any(|file| fs::read(file).unwrap().windows(bytes.len()).any(|window| window == bytes))
 }
 
@@ -39,12 +39,12 @@ fn no_byte_of_a_secret_is_on_the_disk() {
         assert_eq!(kept[0].payload, SECRET, "this run has it, with a key and without");
         assert_eq!(store.statistics().memory_only, if sealed.is_some() { 0 } else { 2 });
         drop(store);
-        assert!(stands_in(&folder, b"in plain sight"), "the search finds what is there");
+        assert!(is_on_disk(&folder, b"in plain sight"), "the search finds what is there");
         for part in SECRET.as_bytes().chunks(8) {
-            assert!(!stands_in(&folder, part), "{sealed:?}: {part:?}");
+            assert!(!is_on_disk(&folder, part), "{sealed:?}: {part:?}");
         }
         let digest = blake3::hash(SECRET.as_bytes());
-        assert!(!stands_in(&folder, &digest.as_bytes()[..16]), "a plain digest would let guesses be tried");
+        assert!(!is_on_disk(&folder, &digest.as_bytes()[..16]), "a plain digest would let guesses be tried");
     }
 }
 

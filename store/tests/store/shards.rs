@@ -52,7 +52,7 @@ impl Dice {
 }
 
 #[test]
-fn what_is_read_is_a_whole_generation_whoever_is_killed_when() {
+fn reads_are_whole_generations_whenever_a_process_is_killed() {
     for seed in 0..12 {
         let mut dice = Dice(seed);
         let bucket = MemoryBucket::default();
@@ -141,7 +141,7 @@ fn a_commit_writes_what_it_concerns_and_the_same_records_in_any_order_are_the_sa
 }
 
 #[test]
-fn damage_is_told_costs_what_it_hit_and_is_mended_by_the_next_commit() {
+fn damage_is_reported_contained_and_repaired_by_the_next_commit() {
     let bucket = MemoryBucket::default();
     let mut store = open(&bucket);
     let (one, two) = (scope("infra/one"), scope("infra/two"));
@@ -243,7 +243,7 @@ fn what_belongs_to_others_is_left_alone() {
 }
 
 #[test]
-fn what_somebody_removes_or_damages_is_written_anew_by_who_writes() {
+fn removed_or_damaged_blobs_are_written_again_by_the_writer() {
     let bucket = MemoryBucket::default();
     let mut one = open(&bucket);
     one.commit(promote(&scope("infra/one"), object("a", 1, "x"))).unwrap();

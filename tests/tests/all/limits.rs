@@ -34,7 +34,7 @@ fn routes(engine: &Engine, host: &str) -> Vec<Value> {
 fn is_served(engine: &Engine) {
     let good = routes(engine, "good.example.com");
     assert_eq!(good[0]["route"]["cluster"], "service/shop/a/80");
-    assert_eq!(testing::untold(engine), Vec::<String>::new());
+    assert_eq!(testing::unreported(engine), Vec::<String>::new());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use holdfast_engine::settings::Settings;
 use holdfast_engine::testing;
 
 /// The environment variable of the child process, which only prints its versions.
-const ASKED: &str = "HOLDFAST_TEST_VERSIONS";
+const VERSIONS_VARIABLE: &str = "HOLDFAST_TEST_VERSIONS";
 /// Objects with everything that is put into maps: per-route settings, protocol options, several certificates.
 const OBJECTS: [&str; 6] = [
     include_str!("../../golden/include/shop.yaml"),
@@ -28,7 +28,7 @@ fn versions() -> String {
 #[test]
 fn versions_are_the_same_in_another_process() {
     let own = versions();
-    if std::env::var_os(ASKED).is_some() {
+    if std::env::var_os(VERSIONS_VARIABLE).is_some() {
         println!("\n{own}");
         return;
     }
@@ -37,11 +37,11 @@ fn versions_are_the_same_in_another_process() {
     for _ in 0..3 {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--nocapture"])
-            .env(ASKED, "1")
+            .env(VERSIONS_VARIABLE, "1")
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let told: Vec<&str> = text.lines().filter(|line| line.starts_with("version ")).collect();
-        assert_eq!(told.join("\n"), own);
+        let printed: Vec<&str> = text.lines().filter(|line| line.starts_with("version ")).collect();
+        assert_eq!(printed.join("\n"), own);
     }
 }

@@ -19,7 +19,7 @@ const PARTLY_READ: [&str; 3] = ["ConfigMap", "Namespace", "Secret"];
 const STRANGE: &str = "holdfastTestField";
 
 #[test]
-fn a_field_that_nobody_knows_is_told_wherever_it_stands() {
+fn an_unknown_field_is_reported_at_any_place() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
     let mut tried = 0;
     for area in fs::read_dir(golden).unwrap().map(|entry| entry.unwrap().path()) {
@@ -58,12 +58,13 @@ fn try_document(name: &str, document: &Value) -> usize {
         };
         let path = field_path(place);
         // A fault of a part as a whole covers the fields in it.
-        let told = |field: &str| field == format!("{path}.{STRANGE}") || (!field.is_empty() && is_in(&path, field));
+        let is_reported =
+            |field: &str| field == format!("{path}.{STRANGE}") || (!field.is_empty() && is_in(&path, field));
         // An access log only observes requests: if a part of it cannot be read, it is left out with a warning.
         let left_out = |field: &str| field.contains(".accessLog[") && path.contains(".accessLog[");
         let broken_part = before.iter().any(|fault| fault.is_error() || left_out(&fault.field));
         assert!(
-            after.iter().any(|fault| told(&fault.field)) || broken_part,
+            after.iter().any(|fault| is_reported(&fault.field)) || broken_part,
             "{name}: {kind}: nothing tells of {path}.{STRANGE}: {after:?}"
         );
     }

@@ -1,7 +1,7 @@
 //! Tests of audiences: different configurations for everyone, a build or a node of one fleet; for Envoys with and
 //! without a configuration.
 
-use crate::words::{delta, sotw};
+use crate::script::{delta, sotw};
 
 /// A client that has two clusters, a listener and two routes.
 const SETTLED: &str = "! CDS a=1 b=1; LDS l=1; RDS r=1 s=1
@@ -40,7 +40,7 @@ fn a_node_comes_before_a_build_and_a_build_before_everyone() {
 }
 
 #[test]
-fn who_moves_to_another_audience_is_sent_what_differs_and_loses_what_is_not_there() {
+fn a_client_that_moves_to_another_audience_is_sent_the_differences() {
     delta(&format!(
         "{SETTLED}
          !node CDS a=1 c=1; LDS l=1; RDS r=1 s=2
@@ -65,7 +65,7 @@ fn who_moves_to_another_audience_is_sent_what_differs_and_loses_what_is_not_ther
 }
 
 #[test]
-fn who_moves_is_sent_what_differs_in_the_state_of_the_world_too() {
+fn a_moved_client_is_sent_the_differences_in_the_state_of_the_world_too() {
     sotw(
         "! CDS a=1 b=1; RDS r=1
          > CDS version=same
@@ -131,7 +131,7 @@ fn endpoints_flow_in_each_audience_whatever_waits_there() {
 }
 
 #[test]
-fn what_is_for_fresh_envoys_is_sent_to_who_has_nothing() {
+fn a_fresh_only_offer_is_sent_to_a_client_without_resources() {
     delta(
         "!fresh CDS a=1; LDS l=1
          > CDS
@@ -153,7 +153,7 @@ fn what_is_for_fresh_envoys_is_sent_to_who_has_nothing() {
 }
 
 #[test]
-fn what_is_for_fresh_envoys_is_not_sent_to_who_has_something() {
+fn a_fresh_only_offer_is_not_sent_to_a_client_with_resources() {
     delta(
         "!fresh CDS a=1; LDS l=1
          > CDS init=a:2,b:2
@@ -179,7 +179,7 @@ fn what_is_for_fresh_envoys_is_not_sent_to_who_has_something() {
 }
 
 #[test]
-fn who_comes_back_with_all_it_should_have_is_sent_nothing_before_and_after() {
+fn a_reconnecting_client_with_everything_is_sent_nothing_before_and_after() {
     delta(
         "!fresh CDS a=1
          > CDS init=a:1
@@ -197,7 +197,7 @@ fn who_comes_back_with_all_it_should_have_is_sent_nothing_before_and_after() {
 }
 
 #[test]
-fn who_is_connected_and_came_with_something_waits_where_only_fresh_ones_are_served() {
+fn a_connected_client_with_resources_waits_while_only_fresh_clients_are_served() {
     delta(
         "! CDS a=1
          > CDS init=a:1
@@ -209,7 +209,7 @@ fn who_is_connected_and_came_with_something_waits_where_only_fresh_ones_are_serv
 }
 
 #[test]
-fn a_client_that_says_late_what_it_has_is_not_taken_back_by_what_was_meant_for_others() {
+fn a_client_that_reports_its_versions_late_is_not_rolled_back() {
     delta(
         "!fresh CDS a=old; LDS l=old; RDS r=old
          > CDS

@@ -32,7 +32,7 @@ pub(super) fn is_bad_content(version: Version) -> bool {
     version.as_bytes()[0].is_multiple_of(5)
 }
 
-pub(super) fn tell(kind: ResourceType, resource: &Resource) -> String {
+pub(super) fn describe(kind: ResourceType, resource: &Resource) -> String {
     let mark = if is_bad_content(resource.version) { "(bad)" } else { "" };
     let names = if kind == ResourceType::Route { format!("->{}", cluster_of(resource)) } else { String::new() };
     let version = resource.version.to_string();

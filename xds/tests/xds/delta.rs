@@ -5,10 +5,10 @@ use holdfast_xds::ResourceType;
 use holdfast_xds::connection::{Connection, Protocol, Violation};
 use holdfast_xds::limits::NAMES_MAX;
 
-use crate::words::delta;
+use crate::script::delta;
 
 #[test]
-fn a_first_request_without_names_asks_for_all_clusters_and_listeners() {
+fn a_first_request_without_names_subscribes_to_all_clusters_and_listeners() {
     delta(
         "! CDS a=1 b=1; LDS l=1
          > CDS
@@ -23,7 +23,7 @@ fn a_first_request_without_names_asks_for_all_clusters_and_listeners() {
 }
 
 #[test]
-fn a_first_request_without_names_asks_for_nothing_of_the_other_types() {
+fn a_first_request_without_names_subscribes_to_nothing_of_the_other_types() {
     delta(
         "! EDS a=1; SDS s=1; RDS r=1
          > EDS
@@ -33,7 +33,7 @@ fn a_first_request_without_names_asks_for_nothing_of_the_other_types() {
 }
 
 #[test]
-fn a_star_asks_for_everything_and_giving_it_up_ends_that() {
+fn a_wildcard_subscribes_to_everything_until_it_is_unsubscribed() {
     delta(
         "! CDS a=1 b=1
          > CDS add=*
@@ -46,7 +46,7 @@ fn a_star_asks_for_everything_and_giving_it_up_ends_that() {
 }
 
 #[test]
-fn names_that_were_asked_for_besides_a_star_stay_when_it_is_given_up() {
+fn named_subscriptions_outlive_the_wildcard() {
     delta(
         "! CDS a=1 b=1
          > CDS add=*,a
@@ -72,7 +72,7 @@ fn giving_up_a_name_that_the_star_covers_is_answered_with_what_holds() {
 }
 
 #[test]
-fn only_what_was_asked_for_by_name_is_sent_each_in_a_response_of_its_own() {
+fn each_subscribed_name_is_sent_in_its_own_response() {
     delta(
         "! EDS a=1 b=1 c=1
          > EDS add=a,c
@@ -88,7 +88,7 @@ fn only_what_was_asked_for_by_name_is_sent_each_in_a_response_of_its_own() {
 }
 
 #[test]
-fn a_name_that_does_not_exist_is_told_at_once_and_sent_when_it_comes() {
+fn a_missing_name_is_reported_at_once_and_sent_when_it_appears() {
     delta(
         "! RDS r=1
          > RDS add=r,missing
@@ -104,7 +104,7 @@ fn a_name_that_does_not_exist_is_told_at_once_and_sent_when_it_comes() {
 }
 
 #[test]
-fn asking_again_for_a_known_name_sends_it_again() {
+fn subscribing_again_to_a_known_name_sends_it_again() {
     delta(
         "! RDS r=1
          > RDS add=r
@@ -150,7 +150,7 @@ fn one_that_comes_back_with_what_it_should_have_is_sent_nothing() {
 }
 
 #[test]
-fn one_that_comes_back_is_sent_what_changed_and_told_what_is_gone() {
+fn a_reconnecting_client_is_sent_changes_and_removals() {
     delta(
         "! CDS a=1 b=2 d=1
          > CDS init=a:1,b:1,c:1
@@ -230,7 +230,7 @@ fn the_same_content_again_sends_nothing() {
 }
 
 #[test]
-fn an_answer_with_a_nonce_nobody_gave_says_nothing() {
+fn an_answer_with_an_unknown_nonce_is_ignored() {
     delta(
         "! RDS r=1
          > RDS add=r n=77
@@ -275,14 +275,14 @@ fn one_that_flaps_while_it_is_unanswered_ends_with_the_newest() {
 }
 
 #[test]
-fn a_stream_may_not_ask_for_more_names_than_the_limit() {
+fn a_stream_may_not_subscribe_to_more_names_than_the_limit() {
     let mut connection = Connection::new(Protocol::Delta);
-    let ask = |connection: &mut Connection, kind: ResourceType, count: usize| {
+    let subscribe = |connection: &mut Connection, kind: ResourceType, count: usize| {
         let resource_names_subscribe = (0..count).map(|n| n.to_string()).collect();
         let type_url = kind.url().to_owned();
         connection.on_delta_request(&DeltaDiscoveryRequest { type_url, resource_names_subscribe, ..Default::default() })
     };
-    assert_eq!(ask(&mut connection, ResourceType::Endpoints, NAMES_MAX - 1), Ok(Vec::new()));
-    assert_eq!(ask(&mut connection, ResourceType::Route, 1), Ok(Vec::new()));
-    assert_eq!(ask(&mut connection, ResourceType::Secret, 1), Err(Violation::TooManyNames));
+    assert_eq!(subscribe(&mut connection, ResourceType::Endpoints, NAMES_MAX - 1), Ok(Vec::new()));
+    assert_eq!(subscribe(&mut connection, ResourceType::Route, 1), Ok(Vec::new()));
+    assert_eq!(subscribe(&mut connection, ResourceType::Secret, 1), Err(Violation::TooManyNames));
 }

@@ -11,7 +11,7 @@ use tower::service_fn;
 use crate::client::{DeltaClient, Server, snapshot, soon};
 
 #[tokio::test]
-async fn a_port_in_use_is_told_by_its_address() {
+async fn a_port_in_use_is_reported_with_its_address() {
     let taken = bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
     let address = taken.address().tcp().unwrap();
     let error = bind(Listen::Tcp(address)).err().unwrap();
@@ -148,7 +148,7 @@ async fn a_file_where_the_socket_was_is_left_alone_and_reported() {
 }
 
 #[tokio::test]
-async fn a_folder_that_does_not_exist_is_told() {
+async fn a_missing_folder_is_reported() {
     let error = bind(Listen::Unix("/nonexistent/folder/xds.sock".into())).err().unwrap();
     assert!(error.to_string().starts_with("cannot listen on unix:/nonexistent/folder/xds.sock"), "{error}");
 }

@@ -121,7 +121,7 @@ async fn a_secret_that_an_envoy_refused_is_not_sent_to_it_when_it_comes_back() {
 }
 
 #[tokio::test]
-async fn a_fleet_nobody_published_waits_and_is_served_when_it_is() {
+async fn an_unpublished_fleet_waits_and_is_served_once_published() {
     let server = Server::start();
     let mut client = server.delta("envoy-1").await;
     client.resume(CLUSTER, &[], &BTreeMap::from([("old".to_owned(), "v".to_owned())])).await;
@@ -165,7 +165,7 @@ async fn fleets_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn who_claims_to_be_another_in_the_middle_of_a_stream_is_cut_off() {
+async fn a_changed_identity_within_a_stream_ends_it() {
     let server = Server::start();
     server.publish("infra/secret", snapshot(&[(CLUSTER, "secret", b"")]));
     for (id, fleet) in [("envoy-1", "infra/secret"), ("envoy-2", FLEET)] {
@@ -179,7 +179,7 @@ async fn who_claims_to_be_another_in_the_middle_of_a_stream_is_cut_off() {
 }
 
 #[tokio::test]
-async fn who_does_not_say_which_gateway_it_is_of_is_cut_off() {
+async fn a_client_that_names_no_gateway_is_disconnected() {
     let server = Server::start();
     for fleet in ["", "no-slash"] {
         let client = DeltaClient::open(server.channel().await, "e", fleet).await;
@@ -234,7 +234,7 @@ async fn a_client_that_does_not_answer_is_sent_the_newest_in_the_end_and_no_queu
 }
 
 #[tokio::test]
-async fn nobody_listening_to_answers_stops_nothing() {
+async fn a_closed_notice_channel_stops_nothing() {
     let mut server = Server::start();
     server.notices.close();
     server.publish(FLEET, snapshot(&[(ROUTE, "r", b"1")]));
@@ -266,7 +266,7 @@ async fn only_the_two_streams_are_served_of_discovery() {
 }
 
 #[tokio::test]
-async fn health_says_serving() {
+async fn health_check_reports_serving() {
     let server = Server::start();
     let mut health = HealthClient::new(server.channel().await);
     for service in ["", "envoy.service.discovery.v3.AggregatedDiscoveryService"] {
@@ -279,10 +279,12 @@ async fn health_says_serving() {
 async fn reflection_lists_what_is_served_and_describes_it() {
     let server = Server::start();
     let mut reflection = ServerReflectionClient::new(server.channel().await);
-    let ask = |request| ServerReflectionRequest { host: String::new(), message_request: Some(request) };
+    let reflection_request = |request| ServerReflectionRequest { host: String::new(), message_request: Some(request) };
     let requests = tokio_stream::iter([
-        ask(MessageRequest::ListServices(String::new())),
-        ask(MessageRequest::FileContainingSymbol("envoy.service.discovery.v3.DeltaDiscoveryRequest".to_owned())),
+        reflection_request(MessageRequest::ListServices(String::new())),
+        reflection_request(MessageRequest::FileContainingSymbol(
+            "envoy.service.discovery.v3.DeltaDiscoveryRequest".to_owned(),
+        )),
     ]);
     let mut responses = reflection.server_reflection_info(requests).await.unwrap().into_inner();
     let Some(MessageResponse::ListServicesResponse(list)) =
@@ -304,7 +306,7 @@ async fn reflection_lists_what_is_served_and_describes_it() {
 }
 
 #[tokio::test]
-async fn client_status_tells_what_each_envoy_has_without_contents() {
+async fn client_status_lists_resources_of_each_envoy_without_contents() {
     let mut server = Server::start();
     let secret = ResourceType::Secret;
     let canary = b"PRIVATE KEY canary";
@@ -326,14 +328,14 @@ async fn client_status_tells_what_each_envoy_has_without_contents() {
         status.stream_client_status(tokio_stream::iter([ClientStatusRequest::default()])).await.unwrap().into_inner();
     assert_eq!(streamed.message().await.unwrap().unwrap(), fetched);
     assert_eq!(fetched.config[0].node.as_ref().unwrap().id, "envoy-1");
-    let told: Vec<_> = fetched.config[0]
+    let statuses: Vec<_> = fetched.config[0]
         .generic_xds_configs
         .iter()
         .map(|config| (config.name.as_str(), config.config_status(), config.xds_config.is_some()))
         .collect();
     let expected =
         [("a", ConfigStatus::Synced, false), ("s", ConfigStatus::Error, false), ("t", ConfigStatus::Stale, false)];
-    assert_eq!(told, expected);
+    assert_eq!(statuses, expected);
 
     let views = serde_json::to_value(server.fleets.envoys()).unwrap();
     assert_eq!(views[0]["protocol"], "delta");

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod audiences;
+mod authentication;
 mod client;
 mod delta;
 mod listening;
@@ -13,8 +14,7 @@ mod model;
 mod notices;
 mod order;
 mod refusal;
+mod script;
 mod secure;
 mod seeded;
 mod sotw;
-mod strangers;
-mod words;

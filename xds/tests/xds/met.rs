@@ -5,7 +5,7 @@ use holdfast_xds::connection::{Connection, Protocol};
 use holdfast_xds::response::Form;
 use holdfast_xds::{Outcome, ResourceType, Snapshot};
 
-use crate::words::resource;
+use crate::script::resource;
 
 fn snapshot(kind: ResourceType, contents: &[(&str, &str)]) -> Snapshot {
     let mut snapshot = Snapshot::default();
@@ -36,7 +36,7 @@ fn met(connection: &mut Connection) -> Vec<String> {
 }
 
 #[test]
-fn what_it_has_is_told_once_whatever_comes_first() {
+fn resources_the_client_has_are_reported_once_in_any_order() {
     let offered = snapshot(ResourceType::Route, &[("a", "1"), ("b", "2")]);
     for snapshot_first in [true, false] {
         let mut connection = Connection::new(Protocol::Delta);
@@ -104,7 +104,7 @@ fn sent_version(kind: ResourceType, names: &[&str], offered: &Snapshot) -> Strin
 }
 
 #[test]
-fn a_version_of_the_state_of_the_world_stands_for_all_of_it() {
+fn a_state_of_the_world_version_covers_all_resources() {
     for (kind, names, all) in [(ResourceType::Route, &["a"][..], &["a"][..]), (ResourceType::Cluster, &[], &["a", "b"])]
     {
         let offered = snapshot(kind, &[("a", "1"), ("b", "2")]);

@@ -33,7 +33,7 @@ mod contents;
 #[path = "moves.rs"]
 mod moves;
 
-use contents::{EDS, cluster_of, content, good_content, is_bad_content, key, listed, status, tell};
+use contents::{EDS, cluster_of, content, describe, good_content, is_bad_content, key, listed, status};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -62,7 +62,7 @@ type Content = BTreeMap<String, Arc<Resource>>;
 /// State of the Envoy for one type.
 #[derive(Default)]
 struct Subscription {
-    asked: bool,
+    subscribed: bool,
     wildcard: bool,
     names: BTreeSet<String>,
     has: Content,
@@ -143,7 +143,7 @@ impl Play {
     fn step(&mut self, what: u8, choose: &mut dyn FnMut(usize) -> usize) {
         match what % 16 {
             0..=2 => self.publish(choose),
-            3..=5 => self.ask(choose),
+            3..=5 => self.subscribe(choose),
             6..=9 => {
                 self.deliver(choose);
             }
@@ -151,7 +151,7 @@ impl Play {
             14 => self.talk_nonsense(choose),
             _ => match choose(16) {
                 0 => self.reconnect(),
-                1 => self.start_anew(choose),
+                1 => self.restart_server(choose),
                 2..=7 => self.move_to_another_audience(choose),
                 _ => self.publish_again(choose),
             },
@@ -224,11 +224,11 @@ impl Play {
     }
 
     fn on_snapshot(&mut self) {
-        let mut told = Vec::new();
+        let mut texts = Vec::new();
         for kind in ResourceType::ALL {
-            told.extend(self.target.of(kind).values().map(|resource| tell(kind, resource)));
+            texts.extend(self.target.of(kind).values().map(|resource| describe(kind, resource)));
         }
-        self.story.push(format!("! {}", told.join(" ")));
+        self.story.push(format!("! {}", texts.join(" ")));
         match self.offers.fresh_only {
             true => self.connection.on_fresh_snapshot(self.target.clone()),
             false => self.connection.on_snapshot(self.target.clone()),
@@ -248,21 +248,21 @@ impl Play {
             return;
         }
         if choose(2) == 0 {
-            let mut anew = Snapshot::default();
+            let mut rebuilt = Snapshot::default();
             for kind in ResourceType::ALL {
                 for resource in self.target.of(kind).values() {
                     let body = resource.body.to_vec();
-                    anew.insert(kind, Arc::new(Resource::new(resource.name.clone(), body, Origins::default())));
+                    rebuilt.insert(kind, Arc::new(Resource::new(resource.name.clone(), body, Origins::default())));
                 }
             }
-            self.target = anew;
+            self.target = rebuilt;
         }
         self.offer_target();
         self.on_snapshot();
     }
 
     /// Subscribes to something, or unsubscribes from something.
-    fn ask(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+    fn subscribe(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
         let is_settled = self.is_orderly && kind == ResourceType::Cluster;
         if is_settled || (self.is_strict && kind == ResourceType::Endpoints) {
@@ -270,14 +270,14 @@ impl Play {
         }
         let has_wildcard = matches!(kind, ResourceType::Cluster | ResourceType::Listener);
         let picks: BTreeSet<String> = (0..choose(4)).map(|_| NAMES[choose(NAMES.len())].to_owned()).collect();
-        let is_first = !self.subscription(kind).asked;
+        let is_first = !self.subscription(kind).subscribed;
         let star = choose(4);
         if is_first && has_wildcard && star > 0 {
             self.start_with_everything(kind);
             return;
         }
         match self.protocol {
-            Protocol::Delta => self.ask_delta(kind, picks, is_first, star, choose),
+            Protocol::Delta => self.subscribe_delta(kind, picks, is_first, star, choose),
             Protocol::Sotw => {
                 let subscription = self.subscription(kind);
                 if subscription.wildcard && (star > 0 || picks.is_empty()) {
@@ -286,7 +286,7 @@ impl Play {
                 if is_first && picks.is_empty() {
                     return;
                 }
-                subscription.asked = true;
+                subscription.subscribed = true;
                 subscription.wildcard = false;
                 // An Envoy that unsubscribed from a name and reconnects must not report the version that it had before:
                 // the protocol cannot express this.
@@ -302,7 +302,7 @@ impl Play {
 
     fn start_with_everything(&mut self, kind: ResourceType) {
         let subscription = self.subscription(kind);
-        subscription.asked = true;
+        subscription.subscribed = true;
         subscription.wildcard = true;
         match self.protocol {
             Protocol::Delta => {
@@ -315,7 +315,7 @@ impl Play {
         }
     }
 
-    fn ask_delta(
+    fn subscribe_delta(
         &mut self,
         kind: ResourceType,
         picks: BTreeSet<String>,
@@ -341,7 +341,7 @@ impl Play {
                 subscription.wildcard = true;
                 request.resource_names_subscribe.push("*".to_owned());
             }
-            subscription.asked = true;
+            subscription.subscribed = true;
             subscription.names.extend(picks.iter().cloned());
             request.resource_names_subscribe.extend(picks);
         }
@@ -398,8 +398,8 @@ impl Play {
     fn deliver(&mut self, choose: &mut dyn FnMut(usize) -> usize) -> bool {
         let Some(response) = self.connection.next_response() else { return false };
         let kind = response.kind;
-        let told: Vec<String> = response.resources.iter().map(|resource| tell(kind, resource)).collect();
-        self.story.push(format!("< {} {kind:?} {} {:?}", response.nonce, told.join(" "), response.form));
+        let texts: Vec<String> = response.resources.iter().map(|resource| describe(kind, resource)).collect();
+        self.story.push(format!("< {} {kind:?} {} {:?}", response.nonce, texts.join(" "), response.form));
         self.check_response(&response);
         let removed: Vec<String> = match &response.form {
             Form::Delta { removed } => removed.iter().map(|name| name.to_string()).collect(),
@@ -461,7 +461,7 @@ impl Play {
         if !before.is_subset(&wanted) {
             endpoints.version.clear();
         }
-        endpoints.asked = true;
+        endpoints.subscribed = true;
         self.forget_unwanted(ResourceType::Endpoints);
         match self.protocol {
             Protocol::Delta => {
@@ -529,7 +529,7 @@ impl Play {
         let subscription = &self.envoy[&kind];
         assert!(self.is_published, "a response before the fleet was published");
         assert!(!(self.offers.fresh_only && self.resumes), "it has something, and this is for those that have nothing");
-        assert!(subscription.asked, "{kind:?} was not asked for");
+        assert!(subscription.subscribed, "{kind:?} was not asked for");
         let limit = match self.protocol {
             Protocol::Delta => UNANSWERED_MAX,
             Protocol::Sotw => 1,
@@ -590,9 +590,9 @@ impl Play {
         let kind = ResourceType::ALL[choose(ResourceType::ALL.len())];
         let nonce = ["0", "99999999999999999999", "x", "18446744073709551615"][choose(4)].to_owned();
         let error_detail = (choose(2) == 0).then(|| status("nonsense".to_owned()));
-        let asked = self.subscription(kind).asked;
+        let subscribed = self.subscription(kind).subscribed;
         let type_url = if choose(4) == 0 { "type.googleapis.com/unknown".to_owned() } else { kind.url().to_owned() };
-        if !asked && type_url == kind.url() {
+        if !subscribed && type_url == kind.url() {
             return;
         }
         let verdicts = match self.protocol {
@@ -725,7 +725,7 @@ impl Play {
             let subscription = &self.envoy[&kind];
             for (name, resource) in self.target.of(kind) {
                 let is_wanted = subscription.wildcard || subscription.names.contains(&**name);
-                if !is_wanted || !subscription.asked || (but_for_refused && self.is_bad(kind, resource)) {
+                if !is_wanted || !subscription.subscribed || (but_for_refused && self.is_bad(kind, resource)) {
                     continue;
                 }
                 let has = subscription.has.get(&**name).map(|has| has.version);

@@ -44,7 +44,7 @@ impl Play {
 
     /// Restarts the server with its stored configuration, which is that of some audience: for Envoys without a
     /// configuration.
-    pub(super) fn start_anew(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
+    pub(super) fn restart_server(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         if !self.is_published {
             return;
         }
@@ -70,7 +70,7 @@ impl Play {
             let subscription = self.subscription(kind);
             subscription.pending.clear();
             subscription.nonce.clear();
-            if !subscription.asked {
+            if !subscription.subscribed {
                 continue;
             }
             match protocol {
@@ -83,7 +83,7 @@ impl Play {
                     let has = subscription.has.iter();
                     let initial = has.map(|(name, resource)| (name.clone(), resource.version.to_string())).collect();
                     if names.is_empty() {
-                        subscription.asked = false;
+                        subscription.subscribed = false;
                         continue;
                     }
                     self.resumes |= !subscription.has.is_empty();
@@ -97,7 +97,7 @@ impl Play {
                 Protocol::Sotw => {
                     let subscription = self.subscription(kind);
                     if !subscription.wildcard && subscription.names.is_empty() {
-                        subscription.asked = false;
+                        subscription.subscribed = false;
                         continue;
                     }
                     let has_version = !subscription.version.is_empty();

@@ -42,7 +42,7 @@ fn is_answer(notice: &Notice) -> bool {
 }
 
 #[tokio::test]
-async fn a_stream_tells_that_it_began_then_its_answers_then_that_it_ended() {
+async fn a_stream_reports_its_start_its_answers_and_its_end() {
     let mut server = Server::start();
     server.publish(FLEET, clusters("1"));
     let first = DeltaDiscoveryRequest { node: node_with_flags("envoy-1", "re2=7"), ..Default::default() };
@@ -58,7 +58,7 @@ async fn a_stream_tells_that_it_began_then_its_answers_then_that_it_ended() {
 }
 
 #[tokio::test]
-async fn a_stream_tells_whether_its_envoy_has_something() {
+async fn a_stream_reports_whether_its_envoy_has_resources() {
     let mut server = Server::start();
     let first = DeltaDiscoveryRequest {
         node: node("envoy-1", FLEET),
@@ -71,7 +71,7 @@ async fn a_stream_tells_whether_its_envoy_has_something() {
 }
 
 #[tokio::test]
-async fn each_stream_of_a_node_tells_for_itself() {
+async fn each_stream_of_a_node_reports_separately() {
     let mut server = Server::start();
     let id = envoy("envoy-1", "");
     let old = server.delta("envoy-1").await;
@@ -86,7 +86,7 @@ async fn each_stream_of_a_node_tells_for_itself() {
 }
 
 #[tokio::test]
-async fn a_stream_that_was_never_let_in_tells_nothing() {
+async fn a_rejected_stream_reports_nothing() {
     let mut server = Server::start();
     let client = DeltaClient::open(server.channel().await, "envoy-1", "no-slash").await;
     assert!(client.end().await.is_err());
@@ -95,7 +95,7 @@ async fn a_stream_that_was_never_let_in_tells_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_tells_that_its_streams_ended() {
+async fn a_stopping_server_reports_the_end_of_its_streams() {
     let mut server = Server::start();
     let client = server.delta("envoy-1").await;
     assert!(matches!(server.notice().await, Notice::Connected(..)));
@@ -105,7 +105,7 @@ async fn a_server_that_stops_tells_that_its_streams_ended() {
 }
 
 #[tokio::test]
-async fn nothing_is_lost_while_nobody_has_time_to_listen() {
+async fn no_notice_is_lost_while_the_receiver_is_busy() {
     let mut server = Server::with_room(bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap(), 1);
     server.publish(FLEET, clusters("1"));
     // The answer waits behind the notice of the connection, and the notice of the disconnection behind both.
@@ -162,7 +162,7 @@ async fn each_envoy_is_served_what_its_node_its_build_or_everyone_should_have() 
 }
 
 #[tokio::test]
-async fn what_is_for_fresh_envoys_is_kept_from_who_has_something_until_it_is_for_all() {
+async fn a_fresh_only_offer_is_withheld_from_a_resuming_envoy_until_it_is_for_all() {
     let server = Server::start();
     let stored = Offers { fresh_only: true, ..Offers::everyone(clusters("stored")) };
     server.fleets.publish(FLEET, stored);
@@ -185,7 +185,7 @@ async fn what_is_for_fresh_envoys_is_kept_from_who_has_something_until_it_is_for
 }
 
 #[tokio::test]
-async fn who_waits_is_sent_nothing_until_its_turn_comes() {
+async fn a_waiting_envoy_is_sent_nothing_until_its_turn() {
     let server = Server::start();
     let mut offers = Offers::everyone(clusters("first"));
     offers.waiting.everyone = true;

@@ -1,6 +1,6 @@
 //! Tests of make before break: which resources wait for which others, and which never wait.
 
-use crate::words::{delta, sotw};
+use crate::script::{delta, sotw};
 
 /// A client that has a cluster, its endpoints, a listener and its routes.
 const SETTLED: &str = "! CDS c=eds1; EDS c=1; LDS l=1; RDS r=1
@@ -15,7 +15,7 @@ fn settled(script: &str) {
 }
 
 #[test]
-fn a_fresh_envoy_is_served_in_the_order_it_asks() {
+fn a_fresh_envoy_is_served_in_the_order_of_its_requests() {
     delta(
         "! CDS c=eds1; EDS c=1; LDS l=1; RDS r=1
          > CDS
@@ -96,7 +96,7 @@ fn endpoints_are_sent_again_right_after_their_cluster_changed() {
 }
 
 #[test]
-fn endpoints_are_sent_again_though_they_were_asked_for_after_their_changed_cluster_was_sent() {
+fn endpoints_requested_after_their_changed_cluster_was_sent_are_sent_again() {
     delta(
         "! CDS c=eds2 d=eds1; EDS c=1 d=1
          > CDS init=c:eds1,d:eds1
@@ -226,7 +226,7 @@ fn what_routes_on_their_way_still_name_is_not_taken_away_before_them() {
 }
 
 #[test]
-fn types_nobody_asked_for_hold_up_nothing() {
+fn types_without_a_subscription_hold_up_nothing() {
     delta(
         "! CDS c=1; EDS e=1; LDS l=1; RDS r=1
          > RDS add=r

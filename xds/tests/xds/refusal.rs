@@ -1,6 +1,6 @@
 //! Tests of refusals: which resources are reported, which are never sent again, and which must not be affected.
 
-use crate::words::{delta, sotw};
+use crate::script::{delta, sotw};
 
 #[test]
 fn a_refusal_names_exactly_what_its_response_carried() {
@@ -122,7 +122,7 @@ fn what_was_refused_in_company_is_tried_alone_also_when_it_was_gone_in_between()
 }
 
 #[test]
-fn where_envoy_names_nobody_each_is_tried_alone_and_the_innocent_are_served() {
+fn without_a_named_resource_each_is_tried_alone_and_the_valid_ones_are_served() {
     delta(
         "! LDS a=1 b=1 c=1
          > LDS
@@ -156,7 +156,7 @@ fn where_envoys_list_was_cut_off_those_it_does_not_name_are_tried_alone() {
 }
 
 #[test]
-fn removals_lost_with_a_refused_response_are_told_again() {
+fn removals_lost_with_a_refused_response_are_sent_again() {
     delta(
         "! LDS a=1 b=1
          > LDS init=a:1,b:1

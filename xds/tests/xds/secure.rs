@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use holdfast_xds::{Admitted, Doorkeeper, Listen, NotAdmitted, Shown, bind, tls};
+use holdfast_xds::{Admitted, Authenticator, Listen, NotAdmitted, Shown, bind, tls};
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -54,12 +54,12 @@ impl Authority {
 }
 
 /// An authenticator that knows certificates by their bytes, and accepts `of <fleet>` as a token.
-pub(crate) struct Keeper {
+pub(crate) struct TestAuthenticator {
     by_certificate: HashMap<CertificateDer<'static>, &'static str>,
     until: u64,
 }
 
-impl Doorkeeper for Keeper {
+impl Authenticator for TestAuthenticator {
     fn admit(&self, shown: &Shown<'_>) -> Result<Admitted, NotAdmitted> {
         let by_token = shown.token.and_then(|token| token.strip_prefix("of "));
         let by_certificate = || shown.chain.first().and_then(|own| self.by_certificate.get(own).copied());
@@ -93,7 +93,7 @@ impl Guarded {
         let by_certificate = HashMap::from([(a.0.clone(), "a/a"), (b.0.clone(), "b/b")]);
         let (sender, source) = watch::channel(configuration(&authority, authority.sign("server")));
         let bound = bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
-        let server = Server::on(bound.guard(source, Arc::new(Keeper { by_certificate, until })));
+        let server = Server::on(bound.guard(source, Arc::new(TestAuthenticator { by_certificate, until })));
         Self { server, authority, a, b, tls: sender }
     }
 

@@ -1,6 +1,6 @@
 //! Tests of the state-of-the-world variant.
 
-use crate::words::sotw;
+use crate::script::sotw;
 
 #[test]
 fn every_response_with_clusters_or_listeners_is_complete() {
@@ -80,7 +80,7 @@ fn a_list_without_a_name_gives_it_up() {
 }
 
 #[test]
-fn an_empty_list_asks_for_everything_until_names_were_given_once() {
+fn an_empty_list_subscribes_to_everything_until_names_are_given() {
     sotw(
         "! CDS a=1 b=1
          > CDS
@@ -96,7 +96,7 @@ fn an_empty_list_asks_for_everything_until_names_were_given_once() {
 }
 
 #[test]
-fn a_star_asks_for_everything() {
+fn a_wildcard_subscribes_to_everything() {
     sotw(
         "! LDS a=1 b=1
          > LDS names=*
@@ -105,7 +105,7 @@ fn a_star_asks_for_everything() {
 }
 
 #[test]
-fn a_cluster_asked_for_by_name_that_does_not_exist_is_told_by_a_response_without_it() {
+fn a_missing_cluster_requested_by_name_is_answered_by_a_response_without_it() {
     sotw(
         "! CDS a=1
          > CDS names=a

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_alone() {
+    fn a_star_counts_only_as_the_single_target() {
         let delegation = |targets: &[&str]| Delegation {
             delegations: vec![CertificateDelegation {
                 secret_name: "cert".into(),

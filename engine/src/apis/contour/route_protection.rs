@@ -50,9 +50,9 @@ impl Route {
         );
         entering.opening("permitInsecure", "requests without TLS", allowed(*permit_insecure));
         let AuthorizationPolicy { disabled, context } = auth_policy.clone().unwrap_or_default();
-        let asked = Some((disabled == Some(true), context.unwrap_or_default()));
-        let asked = asked.filter(|(disabled, context)| *disabled || !context.is_empty());
-        entering.equal("authPolicy", "whether the authorization server gets a request, and its content", &asked);
+        let called = Some((disabled == Some(true), context.unwrap_or_default()));
+        let called = called.filter(|(disabled, context)| *disabled || !context.is_empty());
+        entering.equal("authPolicy", "whether the authorization server gets a request, and its content", &called);
         entering.free("timeoutPolicy", "how long requests may take", timeout_policy);
         entering.free("retryPolicy", "how often a backend is tried", retry_policy);
         entering.free("healthCheckPolicy", "which endpoints get requests", health_check_policy);
@@ -81,7 +81,7 @@ impl Route {
         let token = format!("{lists:?}");
         entering.does("ipAllowPolicy, ipDenyPolicy", &token);
         if is_filtered {
-            entering.asks("ipAllowPolicy, ipDenyPolicy", &token);
+            entering.requires("ipAllowPolicy, ipDenyPolicy", &token);
         }
 
         let because = "removing or overwriting (`set`, of `Host` as well) keeps the client's own value from backends";
@@ -110,7 +110,7 @@ fn limits(policy: Option<&RateLimitPolicy>, sheet: &mut Sheet) {
     let token = format!("{written:?}");
     sheet.does("rateLimitPolicy", &token);
     let is_default = written == RateLimitPolicy::default();
-    sheet.asks("rateLimitPolicy", if is_default { "none that is shared" } else { &token });
+    sheet.requires("rateLimitPolicy", if is_default { "none that is shared" } else { &token });
 }
 
 /// Declares a demand for an answer without a Service, which every route without a Service meets.
@@ -121,7 +121,7 @@ fn answers(field: &'static str, because: &'static str, answers: bool, route: &Ro
         sheet.does(field, "answers");
     }
     if answers {
-        sheet.asks(field, "answers");
+        sheet.requires(field, "answers");
     }
 }
 
@@ -169,7 +169,7 @@ fn services_of(services: &[Service], sheet: &mut Sheet) {
     let because = "a header that is removed for every Service is removed in the earlier version, too";
     let by_route = sheet.hidden(Way::Request);
     let field = "services[].requestHeadersPolicy";
-    sheet.headers(field, because, Way::BeforeBackEnds, of_all.unwrap_or_default(), by_route);
+    sheet.headers(field, because, Way::BeforeBackends, of_all.unwrap_or_default(), by_route);
     let because = "changes of responses concern this Service only";
     sheet.free("services[].responseHeadersPolicy, cookieRewritePolicies", because, &());
     let because =

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_or_too_long_is_told_without_it() {
+    fn invalid_data_is_reported_without_its_content() {
         let wrong = json!({"data": {"a": {"canary": 1}}});
         let long = json!({"data": {"a": "x".repeat(DATA_BYTES_MAX)}});
         for content in [wrong, long] {

@@ -106,9 +106,9 @@ impl<R: Rule> Route<R> {
 fn guards<R: Rule>(rule: &Value) -> Option<Box<R>> {
     let written = rule.as_object()?;
     // A backend reference protects requests only by its filters.
-    let has_filters = |back_end: &Value| back_end.get("filters").is_some_and(|filters| !filters.is_null());
-    let back_ends = written.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let is_filtered = back_ends.iter().any(has_filters);
+    let has_filters = |backend: &Value| backend.get("filters").is_some_and(|filters| !filters.is_null());
+    let backends = written.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_filtered = backends.iter().any(has_filters);
     let declared = Sheet::of(&R::default(), false);
     readable(written, |field| declared.is_free(field) && !(is_filtered && field == "backendRefs")).map(Box::new)
 }

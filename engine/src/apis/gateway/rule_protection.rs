@@ -13,7 +13,7 @@ use super::references::BackendRef;
 use crate::apis::protection::{Declare, HOST, Names, Rule, Sheet, Way, names};
 
 const MATCHES: &str = "selects the requests; if requests move between rules, the audit compares these rules";
-const BACK_ENDS: &str = "where requests go; each is checked against today's Services, Backends and grants";
+const BACKENDS: &str = "where requests go; each is checked against today's Services, Backends and grants";
 
 impl Declare for HttpRule {
     fn declare(&self, sheet: &mut Sheet) {
@@ -21,7 +21,7 @@ impl Declare for HttpRule {
         sheet.free("name", "the name by which rules of two versions are compared", name);
         sheet.free("matches", MATCHES, matches);
         filters_of(filters.as_deref().unwrap_or_default(), sheet);
-        back_ends_of(backend_refs.as_deref().unwrap_or_default(), sheet);
+        backends_of(backend_refs.as_deref().unwrap_or_default(), sheet);
         sheet.free("timeouts", "how long requests may take", timeouts);
     }
 }
@@ -32,7 +32,7 @@ impl Declare for GrpcRule {
         sheet.free("name", "the name by which rules of two versions are compared", name);
         sheet.free("matches", MATCHES, matches);
         filters_of(filters.as_deref().unwrap_or_default(), sheet);
-        back_ends_of(backend_refs.as_deref().unwrap_or_default(), sheet);
+        backends_of(backend_refs.as_deref().unwrap_or_default(), sheet);
     }
 }
 
@@ -113,11 +113,11 @@ fn filters_of(filters: &[Filter], sheet: &mut Sheet) {
 
 /// Declares the headers of clients that do not reach any backend of the rule: removed for each backend, if not by the
 /// rule.
-fn back_ends_of(back_ends: &[BackendRef], sheet: &mut Sheet) {
+fn backends_of(backends: &[BackendRef], sheet: &mut Sheet) {
     let mut of_all: Option<Names> = None;
     let mut extensions = Names::new();
-    for back_end in back_ends {
-        let BackendRef { group: _, kind: _, namespace: _, name: _, port: _, weight: _, filters } = back_end;
+    for backend in backends {
+        let BackendRef { group: _, kind: _, namespace: _, name: _, port: _, weight: _, filters } = backend;
         let own = Together::of(filters.as_deref().unwrap_or_default());
         extensions.extend(own.extensions);
         of_all = Some(match of_all {
@@ -128,8 +128,8 @@ fn back_ends_of(back_ends: &[BackendRef], sheet: &mut Sheet) {
     let because = "a header that is removed for every backend is removed in the earlier version, too";
     let by_rule = sheet.hidden(Way::Request);
     let gone = of_all.unwrap_or_default();
-    sheet.headers("backendRefs[].filters", because, Way::BeforeBackEnds, gone, by_rule);
+    sheet.headers("backendRefs[].filters", because, Way::BeforeBackends, gone, by_rule);
     let because = "extensions of a single backend are not supported in any version";
     sheet.demands("backendRefs[].filters[].extensionRef", Rule::Equal, because, extensions);
-    sheet.free("backendRefs", BACK_ENDS, &());
+    sheet.free("backendRefs", BACKENDS, &());
 }

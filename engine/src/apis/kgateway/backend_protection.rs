@@ -139,7 +139,7 @@ impl Declare for DirectResponse {
         let refuses = !(100..400).contains(status);
         if refuses {
             sheet.does("status", "refuses");
-            sheet.asks("status", "refuses");
+            sheet.requires("status", "refuses");
         }
         sheet.free("body", "the body of the response", body);
         sheet.free("bodyFormat", "the body of the response", body_format);
@@ -163,7 +163,7 @@ impl Declare for GatewayExtension {
     }
 }
 
-const ASKED: &str = "the service that decides";
+const EXTERNAL_SERVICE: &str = "the service that decides";
 const SHOWN: &str = "the data by which the service decides";
 const TAKEN: &str = "the parts of the response that are trusted";
 const FAIL_OPEN: &str = "requests are allowed if the service does not respond";
@@ -182,8 +182,8 @@ impl Declare for ExtAuthProvider {
             stat_prefix,
         } = self;
         let GrpcService { backend_ref, authority, request_timeout, retry } = grpc_service.clone().unwrap_or_default();
-        sheet.equal("extAuth.grpcService.backendRef", ASKED, &backend_ref);
-        sheet.equal("extAuth.grpcService.authority", ASKED, &authority);
+        sheet.equal("extAuth.grpcService.backendRef", EXTERNAL_SERVICE, &backend_ref);
+        sheet.equal("extAuth.grpcService.authority", EXTERNAL_SERVICE, &authority);
         sheet.free("extAuth.grpcService.requestTimeout, retry", WAITING, &(request_timeout, retry));
         let HttpService {
             backend_ref,
@@ -193,8 +193,8 @@ impl Declare for ExtAuthProvider {
             authorization_response,
             retry,
         } = http_service.clone().unwrap_or_default();
-        sheet.equal("extAuth.httpService.backendRef", ASKED, &backend_ref);
-        sheet.equal("extAuth.httpService.pathPrefix", ASKED, &path_prefix);
+        sheet.equal("extAuth.httpService.backendRef", EXTERNAL_SERVICE, &backend_ref);
+        sheet.equal("extAuth.httpService.pathPrefix", EXTERNAL_SERVICE, &path_prefix);
         sheet.equal("extAuth.httpService.authorizationRequest", SHOWN, &authorization_request);
         let AuthorizationResponse { headers_to_backend, headers_to_client, headers_to_client_on_success } =
             authorization_response.unwrap_or_default();
@@ -230,8 +230,8 @@ impl Declare for ExtProcProvider {
             filter_stage,
         } = self;
         let GrpcService { backend_ref, authority, request_timeout, retry } = grpc_service.clone().unwrap_or_default();
-        sheet.equal("extProc.grpcService.backendRef", ASKED, &backend_ref);
-        sheet.equal("extProc.grpcService.authority", ASKED, &authority);
+        sheet.equal("extProc.grpcService.backendRef", EXTERNAL_SERVICE, &backend_ref);
+        sheet.equal("extProc.grpcService.authority", EXTERNAL_SERVICE, &authority);
         sheet.free("extProc.grpcService.requestTimeout, retry", WAITING, &(request_timeout, retry));
         sheet.opening("extProc.failOpen", FAIL_OPEN, allowed(*fail_open));
         sheet.equal("extProc.processingMode", SHOWN, processing_mode);

@@ -148,7 +148,7 @@ fn typed<T: DeserializeOwned>(spec: &mut Value, found: &mut Found) -> Option<T> 
     for part in logs_of(spec) {
         let Some(Value::Array(entries)) = spec.pointer(&part) else { continue };
         let empty = entries.iter().enumerate().filter(|(_, entry)| entry.is_null()).take(UNREAD_PARTS_MAX);
-        let field = format!("spec{}", in_words(&part));
+        let field = format!("spec{}", field_path(&part));
         empty.for_each(|(index, _)| found.invalid(at(&field, index), "must be an object"));
     }
     let before = found.faults.len();
@@ -203,11 +203,11 @@ fn logs_of(spec: &Value) -> Vec<String> {
 }
 
 /// Formats a JSON pointer as a field path of faults: `/perPort/1/listener` as `.perPort[1].listener`.
-fn in_words(pointer: &str) -> String {
+fn field_path(pointer: &str) -> String {
     let steps = pointer.split('/').skip(1);
-    steps.fold(String::new(), |words, step| match step.parse::<usize>() {
-        Ok(index) => at(&words, index),
-        Err(_) => format!("{words}.{step}"),
+    steps.fold(String::new(), |path, step| match step.parse::<usize>() {
+        Ok(index) => at(&path, index),
+        Err(_) => format!("{path}.{step}"),
     })
 }
 
@@ -350,11 +350,11 @@ mod tests {
     #[test]
     fn targets_over_the_limit_are_known_so_that_they_can_be_closed() {
         assert_eq!(read(TARGETS_MAX), (TARGETS_MAX, vec![]));
-        let told = "must have at most 16 entries".to_owned();
-        assert_eq!(read(TARGETS_MAX + 1), (TARGETS_MAX + 1, vec![told.clone()]));
-        assert_eq!(read(TARGETS_READ_MAX), (TARGETS_READ_MAX, vec![told]));
-        let told = "must have at most 16 entries; the last 2 are not read".to_owned();
-        assert_eq!(read(TARGETS_READ_MAX + 2), (TARGETS_READ_MAX, vec![told]));
+        let message = "must have at most 16 entries".to_owned();
+        assert_eq!(read(TARGETS_MAX + 1), (TARGETS_MAX + 1, vec![message.clone()]));
+        assert_eq!(read(TARGETS_READ_MAX), (TARGETS_READ_MAX, vec![message]));
+        let message = "must have at most 16 entries; the last 2 are not read".to_owned();
+        assert_eq!(read(TARGETS_READ_MAX + 2), (TARGETS_READ_MAX, vec![message]));
     }
 
     /// Returns the targets of a TrafficPolicy with this spec after a version with those targets, and whether the policy

@@ -47,18 +47,18 @@ pub enum CelProblem {
     /// The nesting is too deep.
     #[error("this is nested too deeply")]
     Deep,
-    /// A word where another word is expected.
+    /// A token where another token is expected.
     #[error("{found} where {wanted} is expected")]
     Expected {
-        /// The word that was found.
+        /// The token that was found.
         found: Excerpt,
-        /// The expected word.
+        /// The expected token.
         wanted: &'static str,
     },
     /// The condition ends too early.
     #[error("the condition ends where {wanted} is expected")]
     Ended {
-        /// The expected word.
+        /// The expected token.
         wanted: &'static str,
     },
     /// A character without a meaning in CEL.

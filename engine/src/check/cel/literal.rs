@@ -2,7 +2,7 @@
 
 use super::build::Flawed;
 use super::fault::CelProblem;
-use super::scan::Word;
+use super::scan::TokenKind;
 use super::tree::Constant;
 
 /// Quotes of texts, longer ones first.
@@ -99,7 +99,7 @@ impl Read {
 }
 
 /// Parses a number at the beginning and returns it with its length.
-pub(super) fn number(rest: &str) -> Flawed<(Word, usize)> {
+pub(super) fn number(rest: &str) -> Flawed<(TokenKind, usize)> {
     const WRONG: (usize, CelProblem) = (0, CelProblem::Literal("this is no number, or too large"));
     let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let tail = |at: usize| rest.get(at..).unwrap_or_default();
@@ -122,18 +122,18 @@ pub(super) fn number(rest: &str) -> Flawed<(Word, usize)> {
         if length > whole {
             let double = rest.get(..length).and_then(|text| text.parse().ok());
             let double = double.filter(|double: &f64| double.is_finite()).ok_or(WRONG)?;
-            return ended(tail(length)).map(|()| (Word::Literal(Constant::Double(double)), length));
+            return ended(tail(length)).map(|()| (TokenKind::Literal(Constant::Double(double)), length));
         }
         (rest.get(..whole).unwrap_or_default().parse(), whole)
     };
     let value = value.map_err(|_| WRONG)?;
     if tail(length).starts_with(['u', 'U']) {
-        return ended(tail(length + 1)).map(|()| (Word::Literal(Constant::Uint(value)), length + 1));
+        return ended(tail(length + 1)).map(|()| (TokenKind::Literal(Constant::Uint(value)), length + 1));
     }
     ended(tail(length))?;
     match i64::try_from(value) {
-        Ok(value) => Ok((Word::Literal(Constant::Int(value)), length)),
-        Err(_) if value == i64::MIN.unsigned_abs() => Ok((Word::LeastInt, length)),
+        Ok(value) => Ok((TokenKind::Literal(Constant::Int(value)), length)),
+        Err(_) if value == i64::MIN.unsigned_abs() => Ok((TokenKind::LeastInt, length)),
         Err(_) => Err(WRONG),
     }
 }

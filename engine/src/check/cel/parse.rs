@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::NESTING_MAX;
 use super::build::{AND, Flawed, NOT, OR, joined, operator, step};
 use super::fault::CelProblem;
-use super::scan::{Token, Word, words};
+use super::scan::{Token, TokenKind, tokenize};
 use super::tree::{Constant, Expr, Kind};
 use crate::check::Excerpt;
 use crate::check::meter::Meter;
@@ -39,25 +39,25 @@ const PRODUCTS: [(&str, &str); 3] = [("*", "_*_"), ("/", "_/_"), ("%", "_%_")];
 
 /// Parses a text into a tree.
 pub(super) fn parse(text: &str, meter: &Meter) -> Flawed<Expr> {
-    let mut parser = Parser { tokens: words(text, meter)?, next: 0, nesting: 0, meter };
-    if parser.word() == &Word::End {
+    let mut parser = Parser { tokens: tokenize(text, meter)?, next: 0, nesting: 0, meter };
+    if parser.peek() == &TokenKind::End {
         return Err((0, CelProblem::Empty));
     }
-    let read = parser.expression().and_then(|expr| match parser.word() {
-        Word::End => Ok(expr),
+    let read = parser.expression().and_then(|expr| match parser.peek() {
+        TokenKind::End => Ok(expr),
         _ => Err(parser.expected("an operator or the end")),
     });
-    read.map_err(|(at, problem)| (at, told(text, at, problem)))
+    read.map_err(|(at, problem)| (at, with_found(text, at, problem)))
 }
 
-/// Adds the word at the position to a problem of the kind `Expected`.
-fn told(text: &str, at: usize, problem: CelProblem) -> CelProblem {
+/// Adds the token at the position to a problem of the kind `Expected`.
+fn with_found(text: &str, at: usize, problem: CelProblem) -> CelProblem {
     match problem {
         CelProblem::Expected { wanted, .. } => {
             let rest = text.get(at..).unwrap_or_default();
             let end = rest.char_indices().skip(1).find(|(_, c)| !c.is_ascii_alphanumeric() && *c != '_');
-            let word = rest.get(..end.map_or(rest.len(), |(end, _)| end)).unwrap_or_default();
-            CelProblem::Expected { found: Excerpt::new(word), wanted }
+            let token = rest.get(..end.map_or(rest.len(), |(end, _)| end)).unwrap_or_default();
+            CelProblem::Expected { found: Excerpt::new(token), wanted }
         }
         other => other,
     }
@@ -71,8 +71,8 @@ struct Parser<'m> {
 }
 
 impl Parser<'_> {
-    fn word(&self) -> &Word {
-        self.tokens.get(self.next).map_or(&Word::End, |token| &token.word)
+    fn peek(&self) -> &TokenKind {
+        self.tokens.get(self.next).map_or(&TokenKind::End, |token| &token.kind)
     }
 
     fn at(&self) -> usize {
@@ -80,7 +80,7 @@ impl Parser<'_> {
     }
 
     fn take_sign(&mut self, sign: &str) -> bool {
-        let found = matches!(self.word(), Word::Sign(found) if *found == sign);
+        let found = matches!(self.peek(), TokenKind::Sign(found) if *found == sign);
         self.next += usize::from(found);
         found
     }
@@ -90,8 +90,8 @@ impl Parser<'_> {
     }
 
     fn expected(&self, wanted: &'static str) -> (usize, CelProblem) {
-        let problem = match self.word() {
-            Word::End => CelProblem::Ended { wanted },
+        let problem = match self.peek() {
+            TokenKind::End => CelProblem::Ended { wanted },
             _ => CelProblem::Expected { found: Excerpt::new(""), wanted },
         };
         (self.at(), problem)
@@ -144,7 +144,7 @@ impl Parser<'_> {
         let mut left = self.sum()?;
         loop {
             let at = left.at;
-            if matches!(self.word(), Word::Name(name) if &**name == "in") {
+            if matches!(self.peek(), TokenKind::Name(name) if &**name == "in") {
                 self.next += 1;
                 let right = self.sum()?;
                 left = operator(at, "@in", vec![left, right])?;
@@ -174,7 +174,7 @@ impl Parser<'_> {
     }
 
     fn take_of(&mut self, operators: &[(&str, &'static str)]) -> Option<&'static str> {
-        let Word::Sign(found) = self.word() else { return None };
+        let TokenKind::Sign(found) = self.peek() else { return None };
         let (_, function) = operators.iter().find(|(sign, _)| sign == found)?;
         self.next += 1;
         Some(function)
@@ -189,10 +189,10 @@ impl Parser<'_> {
             return operator(at, NOT, vec![inner]);
         }
         if self.take_sign("-") {
-            let negative = match self.word() {
-                Word::LeastInt => Some(Constant::Int(i64::MIN)),
-                Word::Literal(Constant::Int(number)) => Some(Constant::Int(number.saturating_neg())),
-                Word::Literal(Constant::Double(number)) => Some(Constant::Double(-number)),
+            let negative = match self.peek() {
+                TokenKind::LeastInt => Some(Constant::Int(i64::MIN)),
+                TokenKind::Literal(Constant::Int(number)) => Some(Constant::Int(number.saturating_neg())),
+                TokenKind::Literal(Constant::Double(number)) => Some(Constant::Double(-number)),
                 _ => None,
             };
             if let Some(negative) = negative {
@@ -213,7 +213,7 @@ impl Parser<'_> {
             self.meter.spend(1)?;
             let at = expr.at;
             if self.take_sign(".") {
-                let (place, name) = (self.at(), self.word_name("the name of a field or function")?);
+                let (place, name) = (self.at(), self.selector("the name of a field or function")?);
                 if !self.take_sign("(") {
                     expr = step(at, Kind::Field { of: Box::new(expr), name, only_test: false })?;
                     continue;
@@ -227,7 +227,8 @@ impl Parser<'_> {
                 let index = self.expression()?;
                 self.need_sign("]", "]")?;
                 expr = operator(at, "_[_]", vec![expr, index])?;
-            } else if matches!(self.word(), Word::Sign("{")) && matches!(expr.kind, Kind::Name(_) | Kind::Field { .. })
+            } else if matches!(self.peek(), TokenKind::Sign("{"))
+                && matches!(expr.kind, Kind::Name(_) | Kind::Field { .. })
             {
                 return Err((at, CelProblem::Unserved("messages cannot be made in a condition")));
             } else {
@@ -239,15 +240,15 @@ impl Parser<'_> {
     /// Parses the name of a variable; reserved words can only be names of fields.
     fn name(&mut self, wanted: &'static str) -> Flawed<Arc<str>> {
         let at = self.at();
-        let name = self.word_name(wanted)?;
+        let name = self.selector(wanted)?;
         if RESERVED.contains(&&*name) {
             return Err((at, CelProblem::Reserved { word: Excerpt::new(&name) }));
         }
         Ok(name)
     }
 
-    fn word_name(&mut self, wanted: &'static str) -> Flawed<Arc<str>> {
-        let Word::Name(name) = self.word() else { return Err(self.expected(wanted)) };
+    fn selector(&mut self, wanted: &'static str) -> Flawed<Arc<str>> {
+        let TokenKind::Name(name) = self.peek() else { return Err(self.expected(wanted)) };
         let name = name.clone();
         if matches!(&*name, "true" | "false" | "null" | "in") {
             return Err((self.at(), CelProblem::Reserved { word: Excerpt::new(&name) }));
@@ -259,14 +260,14 @@ impl Parser<'_> {
     fn primary(&mut self) -> Flawed<Expr> {
         const WANTED: &str = "a value";
         let at = self.at();
-        match self.word().clone() {
-            Word::Literal(constant) => {
+        match self.peek().clone() {
+            TokenKind::Literal(constant) => {
                 self.next += 1;
                 step(at, Kind::Constant(constant))
             }
-            Word::LeastInt => Err((at, CelProblem::Literal("this is no number, or too large"))),
-            Word::Name(word) => {
-                let constant = match &*word {
+            TokenKind::LeastInt => Err((at, CelProblem::Literal("this is no number, or too large"))),
+            TokenKind::Name(name) => {
+                let constant = match &*name {
                     "true" => Some(Constant::Bool(true)),
                     "false" => Some(Constant::Bool(false)),
                     "null" => Some(Constant::Null),
@@ -280,23 +281,23 @@ impl Parser<'_> {
                     None => self.named(at),
                 }
             }
-            Word::Sign("(") => {
+            TokenKind::Sign("(") => {
                 self.next += 1;
                 let inner = self.expression()?;
                 self.need_sign(")", ")")?;
                 Ok(inner)
             }
-            Word::Sign("[") => {
+            TokenKind::Sign("[") => {
                 self.next += 1;
                 let entries = self.list("]")?;
                 step(at, Kind::List(entries))
             }
-            Word::Sign("{") => {
+            TokenKind::Sign("{") => {
                 self.next += 1;
                 self.map(at)
             }
             // A leading dot means the outermost scope, which is searched in any case.
-            Word::Sign(".") => {
+            TokenKind::Sign(".") => {
                 self.next += 1;
                 self.named(at)
             }
@@ -331,7 +332,7 @@ impl Parser<'_> {
                 break;
             }
             // Only lists may end with a comma, arguments may not.
-            if end == ")" && matches!(self.word(), Word::Sign(")")) {
+            if end == ")" && matches!(self.peek(), TokenKind::Sign(")")) {
                 return Err(self.expected("a value"));
             }
         }

@@ -9,16 +9,16 @@ use super::tree::Constant;
 use crate::check::Excerpt;
 use crate::check::meter::Meter;
 
-/// A word, and the byte where it begins.
+/// A token, and the byte where it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
     pub(super) at: usize,
-    pub(super) word: Word,
+    pub(super) kind: TokenKind,
 }
 
 /// The kind of a [`Token`].
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Word {
+pub(super) enum TokenKind {
     /// A name, which may be a keyword.
     Name(Arc<str>),
     /// A literal.
@@ -37,8 +37,8 @@ const SIGNS: [&str; 26] = [
     "/", "%", "=", "|",
 ];
 
-/// Returns the words of a text, including the end.
-pub(super) fn words(text: &str, meter: &Meter) -> Flawed<Vec<Token>> {
+/// Returns the tokens of a text, including the end.
+pub(super) fn tokenize(text: &str, meter: &Meter) -> Flawed<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
@@ -47,13 +47,13 @@ pub(super) fn words(text: &str, meter: &Meter) -> Flawed<Vec<Token>> {
             at += space;
             continue;
         }
-        let (word, length) = word(rest).map_err(|(inside, problem)| (at + inside, problem))?;
+        let (kind, length) = token(rest).map_err(|(inside, problem)| (at + inside, problem))?;
         // Each byte is read as the beginning of a text, of a number and of a name.
         meter.spend(1 + 3 * length)?;
-        tokens.push(Token { at, word });
+        tokens.push(Token { at, kind });
         at += length;
     }
-    tokens.push(Token { at: text.trim_end().len(), word: Word::End });
+    tokens.push(Token { at: text.trim_end().len(), kind: TokenKind::End });
     Ok(tokens)
 }
 
@@ -66,9 +66,9 @@ fn space(rest: &str) -> Option<usize> {
     (length > 0).then_some(length)
 }
 
-fn word(rest: &str) -> Flawed<(Word, usize)> {
+fn token(rest: &str) -> Flawed<(TokenKind, usize)> {
     if let Some((constant, length)) = literal::text(rest)? {
-        return Ok((Word::Literal(constant), length));
+        return Ok((TokenKind::Literal(constant), length));
     }
     let first = rest.chars().next().unwrap_or_default();
     let digit_follows = rest.get(1..).is_some_and(|after| after.starts_with(|c: char| c.is_ascii_digit()));
@@ -77,13 +77,13 @@ fn word(rest: &str) -> Flawed<(Word, usize)> {
     }
     if first == '_' || first.is_ascii_alphabetic() {
         let length = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
-        return Ok((Word::Name(rest.get(..length).unwrap_or_default().into()), length));
+        return Ok((TokenKind::Name(rest.get(..length).unwrap_or_default().into()), length));
     }
     match SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
         Some("=" | "|") | None => {
             let mut buffer = [0; 4];
             Err((0, CelProblem::Character { found: Excerpt::new(first.encode_utf8(&mut buffer)) }))
         }
-        Some(sign) => Ok((Word::Sign(sign), sign.len())),
+        Some(sign) => Ok((TokenKind::Sign(sign), sign.len())),
     }
 }

@@ -109,7 +109,7 @@ fn literals_are_read_as_in_cel() {
 }
 
 #[test]
-fn what_is_no_cel_is_told_with_its_column() {
+fn syntax_errors_are_reported_with_their_column() {
     let rows = [
         ("", "column 1: the condition is empty"),
         (" // nothing", "column 1: the condition is empty"),
@@ -154,8 +154,8 @@ fn what_is_no_cel_is_told_with_its_column() {
         ),
     ];
     for (text, expected) in rows {
-        let told = tree(text);
-        assert_eq!(told, expected, "{text}");
+        let actual = tree(text);
+        assert_eq!(actual, expected, "{text}");
     }
 }
 
@@ -193,7 +193,7 @@ fn what_envoy_evaluates_is_taken() {
 }
 
 #[test]
-fn what_envoy_refuses_is_told() {
+fn what_envoy_refuses_is_reported() {
     let rows = [
         ("nobody(request.path)", "column 1: Envoy does not support the function \"nobody\" with 1 argument"),
         ("request.path.nobody()", "\"nobody\" as a method without arguments"),
@@ -210,13 +210,13 @@ fn what_envoy_refuses_is_told() {
         ("request.path.matches(r'(abc|def|ghi|jkl|mno|pqr|stu|vwx|yz){5}')", "100"),
     ];
     for (text, expected) in rows {
-        let told = wrong(text);
-        assert!(told.contains(expected), "{text}: {told}");
+        let message = wrong(text);
+        assert!(message.contains(expected), "{text}: {message}");
     }
 }
 
 #[test]
-fn what_would_never_hold_is_told() {
+fn conditions_that_never_hold_are_reported() {
     let rows = [
         (
             "reqest.path == '/a'",
@@ -237,8 +237,8 @@ fn what_would_never_hold_is_told() {
         ("[1] + [2] == [1, 2]", "concatenation"),
     ];
     for (text, expected) in rows {
-        let told = wrong(text);
-        assert!(told.contains(expected), "{text}: {told}");
+        let message = wrong(text);
+        assert!(message.contains(expected), "{text}: {message}");
     }
     // The program of such a regex is larger in Envoy than here (UTF-8), so the check is left to Envoy.
     assert_eq!(wrong("request.path.matches('.{20}')"), "");
@@ -271,18 +271,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn any_text_is_read_or_told(text in any::<String>()) {
+    fn any_text_is_accepted_or_reported(text in any::<String>()) {
         let _ = check(&text);
     }
 
-    /// Words of CEL in any order: accepted text has a tree, and the tree is not deeper than allowed.
+    /// Tokens of CEL in any order: accepted text has a tree, and the tree is not deeper than allowed.
     #[test]
-    fn any_words_are_read_or_told(words in prop::collection::vec(prop::sample::select(vec![
+    fn any_tokens_are_accepted_or_reported(tokens in prop::collection::vec(prop::sample::select(vec![
         "request", ".", "path", "headers", "[", "]", "(", ")", "{", "}", "'a'", "b'a'", "r'\\d'", "1", "1u", "1.5",
         "==", "!=", "in", "&&", "||", "!", "-", "+", "?", ":", ",", "has", "matches", "size", "true", "null", "\n",
         "// x\n", "'", "\\", "0x", "9223372036854775808", "connection.mtls", "re", "é",
     ]), 0..40), spaced in any::<bool>()) {
-        let text = words.join(if spaced { " " } else { "" });
+        let text = tokens.join(if spaced { " " } else { "" });
         if let Ok(expr) = check(&text) {
             prop_assert!(expr.depth <= DEPTH_MAX && expr.steps >= 1);
         }

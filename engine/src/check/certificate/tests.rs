@@ -142,7 +142,7 @@ fn bundles_of_authorities() {
 }
 
 #[test]
-fn no_part_of_a_key_stands_in_an_error() {
+fn errors_contain_no_part_of_a_key() {
     let (one, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let key = pem_of(&other);
     let cut = key.replace("-----END PRIVATE KEY-----", "");

@@ -20,7 +20,7 @@ pub struct Beginning {
     /// A regex for the beginnings of the texts. Envoy accepts it, also with `.*` or less after it.
     pub pattern: String,
     /// Minimum number of characters of a beginning.
-    pub told: usize,
+    pub min_chars: usize,
 }
 
 /// A piece of a pattern: a character, a class, an operator or a parenthesis.
@@ -65,7 +65,7 @@ fn longest(outline: &Outline<'_>, limits: Limits, spent: &mut usize) -> Option<B
         if taken.is_ok() {
             let latin1: String = pattern.bytes().map(char::from).collect();
             let known = parse::parse(&latin1, &mut Meter::new(STEPS_MAX)).map_or(0, |read| least(&read.node));
-            return (known > 0).then_some(Beginning { pattern, told: known });
+            return (known > 0).then_some(Beginning { pattern, min_chars: known });
         }
         if *spent > STEPS_MAX {
             return None;
@@ -249,8 +249,8 @@ mod tests {
         counted(pattern, limits).0
     }
 
-    fn told(pattern: &str) -> Option<(String, usize)> {
-        beginning(pattern, Limits::default()).map(|found| (found.pattern, found.told))
+    fn pattern_and_min_chars(pattern: &str) -> Option<(String, usize)> {
+        beginning(pattern, Limits::default()).map(|found| (found.pattern, found.min_chars))
     }
 
     #[test]
@@ -274,14 +274,14 @@ mod tests {
             ("[/]a(/v|/w{5,1})/c", "(?:[/]a(/v|/))", 3),
             ("[/]é[", "(?:[/]é)", 3),
         ] {
-            assert_eq!(told(pattern), Some((beginning.to_owned(), characters)), "{pattern}");
+            assert_eq!(pattern_and_min_chars(pattern), Some((beginning.to_owned(), characters)), "{pattern}");
         }
     }
 
     #[test]
-    fn nothing_where_nothing_is_told() {
+    fn unreadable_prefixes_give_no_beginning() {
         for pattern in ["", "[", "[a-z", "(/a|", "([/]?)[", ".*[", "/a)|b", "(a{5,1}|/b)", "(?P<n", "\\", "x**"] {
-            assert_eq!(told(pattern), None, "{pattern}");
+            assert_eq!(pattern_and_min_chars(pattern), None, "{pattern}");
         }
     }
 
@@ -290,7 +290,7 @@ mod tests {
         let limits = Limits { program_size: 500 };
         let found = beginning("[/]shop/[a-z]{1,400}/[a-z]{1,400}", limits);
         let fits = |found: &Beginning| check(&format!("{}.*", found.pattern), limits).is_ok();
-        assert!(found.as_ref().is_some_and(|found| fits(found) && found.told >= 5), "{found:?}");
+        assert!(found.as_ref().is_some_and(|found| fits(found) && found.min_chars >= 5), "{found:?}");
     }
 
     proptest! {
@@ -311,7 +311,7 @@ mod tests {
                 let whole = regex::Regex::new(&format!("^(?s:{}.*)$", found.pattern));
                 let whole = whole.map_err(|why| TestCaseError::fail(why.to_string()))?;
                 prop_assert!(whole.is_match(&text) || broken == "**" || broken == "{5,1}", "{pattern} {found:?} {text}");
-                prop_assert!(text.chars().count() >= found.told || !whole.is_match(&text), "{pattern} {found:?} {text}");
+                prop_assert!(text.chars().count() >= found.min_chars || !whole.is_match(&text), "{pattern} {found:?} {text}");
             }
         }
 

@@ -238,8 +238,8 @@ impl<'m> Flattener<'m> {
     }
 
     /// Visits the instructions that can be reached from a root without reading a byte, up to other roots, and passes
-    /// each result to `tell`.
-    fn flood(&mut self, root: Id, mut tell: impl FnMut(Reached)) -> Result<(), GivenUp> {
+    /// each result to `visit`.
+    fn flood(&mut self, root: Id, mut visit: impl FnMut(Reached)) -> Result<(), GivenUp> {
         self.seen.clear();
         let mut stack = vec![root];
         while let Some(id) = stack.pop() {
@@ -248,17 +248,17 @@ impl<'m> Flattener<'m> {
                 continue;
             }
             if id != root && self.is_root(id) {
-                tell(Reached::Root);
+                visit(Reached::Root);
                 continue;
             }
             match self.get(id) {
                 Instruction::Alternative { first, second } => stack.extend([second, first]),
                 Instruction::AlternativeMatch { first, second } => {
-                    tell(Reached::Leaf);
+                    visit(Reached::Leaf);
                     stack.extend([second, first]);
                 }
                 Instruction::Nop { next } => stack.push(next),
-                _ => tell(Reached::Leaf),
+                _ => visit(Reached::Leaf),
             }
         }
         Ok(())

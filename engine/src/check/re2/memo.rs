@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_what_is_asked_for_stays() {
+    fn results_are_bounded_and_those_in_use_stay() {
         let (mut results, limits) = (Results::default(), Limits::default());
         let computed = ("result", STEPS_MIN);
         results.insert("often", limits, computed);

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn backslashes_stand_before_a_digit_or_another() {
+    fn a_backslash_must_precede_a_digit_or_a_backslash() {
         for text in [r"\", r"\n", r"a\", r"\x41", "\\é"] {
             assert_eq!(check_substitution(text, 9), Err(SubstitutionFault::Backslash), "{text}");
         }

@@ -39,8 +39,8 @@ fn verdicts_and_sizes_are_those_of_re2() {
             }
             (Err(RegexFault::Syntax { problem, .. }), Err(_)) => {
                 // RE2 reports an escape sequence that ends too early as a broken encoding.
-                let words = if detail == "invalid UTF-8" { "invalid escape sequence" } else { detail };
-                assert_eq!(problem.to_string(), words, "{pattern}");
+                let expected = if detail == "invalid UTF-8" { "invalid escape sequence" } else { detail };
+                assert_eq!(problem.to_string(), expected, "{pattern}");
             }
             (ours, _) => panic!("{pattern}: RE2 {size} {detail}, here {ours:?}"),
         }

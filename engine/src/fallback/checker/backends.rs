@@ -21,7 +21,7 @@ pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today:
         for target in of(route) {
             if let Some(why) = wrong(key, target, overlay, today) {
                 let section = format!("rules[{}]", route.precedence.rule);
-                found.insert(Objection::new(Node::section(key.clone(), section), About::BackEnd, why));
+                found.insert(Objection::new(Node::section(key.clone(), section), About::Backend, why));
             }
         }
     }

@@ -17,14 +17,16 @@ pub(super) fn weaker(today: &ListenerPolicy, then: &ListenerPolicy, trusted: boo
     }
     let (now, then) = (today.spec.clone().unwrap_or_default(), then.spec.clone().unwrap_or_default());
     let clients = |spec: &ListenerSpec| spec.default.as_ref()?.client_certificate_validation.clone();
-    let (asked, was_asked) = (clients(&now), clients(&then));
+    let (required, was_required) = (clients(&now), clients(&then));
     let is_same = match trusted {
-        false => asked == was_asked,
+        false => required == was_required,
         true => {
-            let mode = |asked: &Option<ClientCertificateValidation>| {
-                asked.as_ref().map(|asked| (asked.mode.clone(), !asked.ca_certificate_refs.is_empty()))
+            let mode = |validation: &Option<ClientCertificateValidation>| {
+                validation
+                    .as_ref()
+                    .map(|validation| (validation.mode.clone(), !validation.ca_certificate_refs.is_empty()))
             };
-            mode(&asked) == mode(&was_asked)
+            mode(&required) == mode(&was_required)
         }
     };
     if !is_same {

@@ -13,7 +13,7 @@ use crate::apis::Body;
 use crate::apis::gateway::GROUP;
 use crate::fallback::world::World;
 use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::{ListenerPlan, Standing};
+use crate::translate::listener::{ListenerPlan, ListenerState};
 use crate::translate::overlay::Overlay;
 
 /// Returns objections to the listeners of a Gateway in the form in which they would be served.
@@ -64,33 +64,33 @@ pub(super) fn check(
             object(wanted, "the served listener would not be the desired listener".into());
             continue;
         }
-        match (wanted.standing, listener.standing) {
-            (Standing::Serving | Standing::Closed, Standing::Out) => {
+        match (wanted.state, listener.state) {
+            (ListenerState::Serving | ListenerState::Closed, ListenerState::Out) => {
                 object(wanted, "it would not be served, and a broader listener would get its requests".into());
             }
-            (Standing::Out, Standing::Serving | Standing::Closed | Standing::Refused) => {
+            (ListenerState::Out, ListenerState::Serving | ListenerState::Closed | ListenerState::Refused) => {
                 object(wanted, "the desired listener is not served, and this version of it would be served".into());
             }
-            (Standing::Closed, Standing::Serving) => {
-                let stands_in = |secret: &ObjectKey| overlay.objects.contains_key(secret);
-                if !wanted.https || !listener.certificates.iter().any(stands_in) {
+            (ListenerState::Closed, ListenerState::Serving) => {
+                let is_stand_in = |secret: &ObjectKey| overlay.objects.contains_key(secret);
+                if !wanted.https || !listener.certificates.iter().any(is_stand_in) {
                     object(wanted, "the desired listener is closed, and this version of it would be served".into());
                 }
             }
-            (Standing::Serving, Standing::Closed) if !wanted.https => {
+            (ListenerState::Serving, ListenerState::Closed) if !wanted.https => {
                 object(wanted, "it needs no certificate, and would be closed".into());
             }
             _ => {}
         }
-        if listener.https && listener.standing == Standing::Serving {
+        if listener.https && listener.state == ListenerState::Serving {
             if listener.certificates.is_empty() && listener.stream.is_none() {
                 object(wanted, "it would serve TLS without a certificate".into());
             }
             let host = listener.hostname.as_deref().filter(|_| listener.proxies);
-            if host.is_some_and(|host| listener.clients.is_none() && proxies::asks_clients(host, world, today)) {
+            if host.is_some_and(|host| listener.clients.is_none() && proxies::verifies_clients(host, world, today)) {
                 object(wanted, "it would not request the client certificates that its HTTPProxy requires".into());
             }
-            if !listener.proxies && asks_clients(gateway, today) {
+            if !listener.proxies && verifies_clients(gateway, today) {
                 object(wanted, "it would not request the client certificates that the Gateway requires".into());
             }
         }
@@ -114,7 +114,7 @@ pub(super) fn check(
 }
 
 /// Checks whether the current Gateway requires client certificates. No served configuration can validate them yet.
-fn asks_clients(gateway: &ObjectKey, today: &Today<'_>) -> bool {
+fn verifies_clients(gateway: &ObjectKey, today: &Today<'_>) -> bool {
     match today.object(gateway).map(|object| &object.body) {
         Some(Body::Gateway(written)) => written.tls.as_ref().is_some_and(|tls| tls.frontend.is_some()),
         _ => false,

@@ -53,7 +53,8 @@ pub enum About {
     /// A place (table and host) that the current object does not claim.
     Reach,
     /// A backend that does not exist, or that no grant allows now.
-    BackEnd,
+    #[serde(rename = "backEnd")]
+    Backend,
     /// A filter that protects requests, and that the desired version names.
     Security,
     /// A listener that does not keep its port and hosts.
@@ -70,7 +71,7 @@ impl fmt::Display for About {
             About::Version => "version",
             About::Credential => "credential",
             About::Reach => "reach",
-            About::BackEnd => "backend",
+            About::Backend => "backend",
             About::Security => "security",
             About::Listener => "listener",
             About::Unchecked => "unchecked",

@@ -19,7 +19,7 @@ use crate::model::Action;
 use crate::object::Object;
 use crate::policies::merge::Origins;
 use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::Standing;
+use crate::translate::listener::ListenerState;
 use crate::translate::overlay::Overlay;
 use crate::translate::policy::PolicyPlan;
 use crate::translate::policy::level::Level;
@@ -72,19 +72,23 @@ pub(super) fn stand_ins(overlay: &Overlay, world: &World<'_>, today: &Today<'_>)
                 let read =
                     BTreeMap::from_iter(overlay.objects.iter().map(|(key, object)| (key.clone(), object.clone())));
                 let under = Overlay { objects: read, ..Overlay::default() };
-                let says = world.translator.try_policy_under(key, &under, world.objects);
-                let is_same = |says: &PolicyPlan| {
-                    says.unenforceable.is_none() && says.settings == plan.settings && says.ports == plan.ports
+                let expected = world.translator.try_policy_under(key, &under, world.objects);
+                let is_same = |expected: &PolicyPlan| {
+                    expected.unenforceable.is_none()
+                        && expected.settings == plan.settings
+                        && expected.ports == plan.ports
                 };
-                if !says.is_some_and(|says| is_same(&says))
+                if !expected.is_some_and(|expected| is_same(&expected))
                     && let Some(why) = not_only_left_out(desired, plan, world)
                 {
                     object(About::Security, &why);
                 }
             }
             Some(stand_in) => {
-                let says = world.translator.try_policy(stand_in, world.objects);
-                if says.is_none_or(|says| says.settings != plan.settings || says.unenforceable.is_some()) {
+                let expected = world.translator.try_policy(stand_in, world.objects);
+                if expected
+                    .is_none_or(|expected| expected.settings != plan.settings || expected.unenforceable.is_some())
+                {
                     object(About::Security, "its settings would not be those of the stand-in version");
                 }
                 if let Some(why) = weaker(desired, stand_in) {
@@ -265,8 +269,8 @@ fn missing(
     let Some(plan) = plan.filter(|plan| plan.unenforceable.is_none()) else {
         return Some(format!("{policy} cannot be enforced, and its targets would be served"));
     };
-    let unsaid = plan.settings_at(port).keys().find(|field| !origins.contains_key(*field));
-    match (takes_part, unsaid) {
+    let missing_field = plan.settings_at(port).keys().find(|field| !origins.contains_key(*field));
+    match (takes_part, missing_field) {
         (false, _) => Some(format!("{policy} is attached to it, and would not be enforced there")),
         (true, Some(field)) => Some(format!("it lacks {field}, which {policy} sets")),
         (true, None) => None,
@@ -287,7 +291,7 @@ pub(super) fn of_gateway(
     }
     let levels = world.translator.try_levels(world.gateway, overlay, world.objects);
     let mut found = Vec::new();
-    for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
+    for listener in gateway.listeners.iter().filter(|listener| listener.state != ListenerState::Out) {
         let table = levels.tables.get(&listener.table());
         let own = levels.listeners.get(&listener.name);
         let all: Vec<&Level> = table.into_iter().chain(own).map(|level| &**level).collect();

@@ -16,12 +16,12 @@ use crate::apis::gateway::references::ParentRef;
 use crate::apis::scheme;
 use crate::check;
 use crate::fallback::world::World;
+use crate::model::table::TableName;
 use crate::object::Object;
 use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::{ListenerPlan, Namespaces, Standing};
+use crate::translate::listener::{ListenerPlan, ListenerState, Namespaces};
 use crate::translate::overlay::Overlay;
 use crate::translate::route::RoutePlan;
-use crate::translate::table::TableName;
 
 /// A place of a Gateway: table and host.
 type Place = (TableName, String);
@@ -74,9 +74,11 @@ pub(super) fn check(
 fn tables(gateway: &GatewayPlan) -> BTreeSet<TableName> {
     let mut tables = BTreeSet::new();
     for listener in &gateway.listeners {
-        match (listener.standing, listener.https) {
-            (Standing::Serving, _) | (Standing::Closed | Standing::Refused, false) => tables.insert(table(listener)),
-            (Standing::Closed | Standing::Refused, true) | (Standing::Out, _) => false,
+        match (listener.state, listener.https) {
+            (ListenerState::Serving, _) | (ListenerState::Closed | ListenerState::Refused, false) => {
+                tables.insert(table(listener))
+            }
+            (ListenerState::Closed | ListenerState::Refused, true) | (ListenerState::Out, _) => false,
         };
     }
     tables
@@ -108,8 +110,8 @@ fn allowed_at(
         _ => return BTreeSet::new(),
     };
     let named = parents.iter().any(|parent| names(parent, &object.key, world.gateway, listener));
-    let stands = listener.standing == Standing::Serving && listener.kinds.contains(&*object.key.kind);
-    if !stands || !named || !lets_in(listener, &object.key, world, today) {
+    let serves = listener.state == ListenerState::Serving && listener.kinds.contains(&*object.key.kind);
+    if !serves || !named || !allows_route(listener, &object.key, world, today) {
         return BTreeSet::new();
     }
     let own = listener.hostname.as_deref().unwrap_or("*");
@@ -166,7 +168,7 @@ fn names(parent: &ParentRef, route: &ObjectKey, gateway: &ObjectKey, listener: &
         && parent.port.is_none_or(|port| port == listener.declared_port)
 }
 
-fn lets_in(listener: &ListenerPlan, route: &ObjectKey, world: &World<'_>, today: &Today<'_>) -> bool {
+fn allows_route(listener: &ListenerPlan, route: &ObjectKey, world: &World<'_>, today: &Today<'_>) -> bool {
     let own = listener.set.as_ref().map_or(&world.gateway.namespace, |set| &set.key.namespace);
     let selector = match &listener.namespaces {
         Namespaces::All => return true,
@@ -204,7 +206,7 @@ fn lets_in(listener: &ListenerPlan, route: &ObjectKey, world: &World<'_>, today:
 fn has(listener: &ListenerPlan, host: &str, gateway: &GatewayPlan) -> bool {
     let own = weight(listener);
     let others = gateway.listeners.iter().filter(|other| other.name != listener.name && other.port == listener.port);
-    let mut nearer = others.filter(|other| other.standing != Standing::Out && weight(other) > own);
+    let mut nearer = others.filter(|other| other.state != ListenerState::Out && weight(other) > own);
     !nearer.any(|other| includes(other.hostname.as_deref().unwrap_or("*"), host))
 }
 

@@ -31,10 +31,10 @@ pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, wor
         match &*node.key.kind {
             "Gateway" | "ListenerSet" => close_certificates(derived, objection),
             _ => {
-                let stands_in = derived.overlay.objects.contains_key(&node.key);
+                let is_stand_in = derived.overlay.objects.contains_key(&node.key);
                 // The matches of an acknowledged version can be answered; for other versions, `World::manner`
                 // determines how.
-                let how = if stands_in { Manner::AsWritten } else { world.manner(node) };
+                let how = if is_stand_in { Manner::AsWritten } else { world.manner(node) };
                 close_unit(derived, node, how, &objection.why);
             }
         }
@@ -57,12 +57,12 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
     }
     if let Some(plan) = world.translator.policy(key) {
         // Everything that the policy guards is closed, regardless of its settings.
-        no_longer_stands_in(derived, key);
-        let says = PolicyPlan {
+        remove_stand_in(derived, key);
+        let closed_plan = PolicyPlan {
             unenforceable: Some(Unenforceable { class: Class::Invalid, message: why.clone() }),
             ..(**plan).clone()
         };
-        derived.overlay.policies.insert(key.clone(), Arc::new(says));
+        derived.overlay.policies.insert(key.clone(), Arc::new(closed_plan));
         return;
     }
     if matches!(
@@ -74,13 +74,13 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
         for user in world.translator.policies_reading(key) {
             let Some(plan) = world.translator.policy(&user) else { continue };
             let unenforceable = Some(Unenforceable { class: Class::Invalid, message: why.clone() });
-            let says = PolicyPlan { unenforceable, ..(**plan).clone() };
-            derived.overlay.policies.insert(user, Arc::new(says));
+            let closed_plan = PolicyPlan { unenforceable, ..(**plan).clone() };
+            derived.overlay.policies.insert(user, Arc::new(closed_plan));
         }
         return;
     }
     derived.overlay.policies.remove(key);
-    let was = no_longer_stands_in(derived, key);
+    let was = remove_stand_in(derived, key);
     let (list, rules) = match world.objects.get(key).map(|object| &object.body) {
         Some(Body::HttpRoute(route)) => ("rules", route.rules.len()),
         Some(Body::GrpcRoute(route)) => ("rules", route.rules.len()),
@@ -120,13 +120,13 @@ fn secrets(derived: &Derived) -> Vec<ObjectKey> {
 }
 
 fn hide(derived: &mut Derived, secret: &ObjectKey) {
-    let was = no_longer_stands_in(derived, secret);
+    let was = remove_stand_in(derived, secret);
     let causes = was.map_or_else(|| BTreeSet::from([secret.clone()]), |was| was.causes);
     derived.plan.decisions.insert(Node::whole(secret.clone()), Decision { step: Step::Excluded, causes });
     derived.overlay.hidden.insert(secret.clone());
 }
 
-fn no_longer_stands_in(derived: &mut Derived, key: &ObjectKey) -> Option<Decision> {
+fn remove_stand_in(derived: &mut Derived, key: &ObjectKey) -> Option<Decision> {
     derived.overlay.objects.remove(key);
     derived.served.remove(key);
     let whole = Node::whole(key.clone());

@@ -18,11 +18,11 @@ use super::{About, Objection};
 use crate::apis::Body;
 use crate::apis::gateway::route::{Rule as Filtered, RuleEntry};
 use crate::features::redirect::Scheme;
+use crate::model::table::TableName;
 use crate::model::{Action, Route};
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::translate::route::RoutePlan;
-use crate::translate::table::TableName;
 
 /// The protection of the backends and clients of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -295,8 +295,8 @@ impl Both<'_> {
     /// Checks whether the desired version serves nothing for the rule that a served route is a form of. The matches of
     /// such a rule are unknown.
     fn is_left_out(&self, route: &Route) -> bool {
-        let stands = |rule: usize| self.desired.routes().any(|other| other.precedence.rule == rule);
-        (0..self.desired.rules.len()).any(|rule| self.is_form_of(route, rule) && !stands(rule))
+        let is_served = |rule: usize| self.desired.routes().any(|other| other.precedence.rule == rule);
+        (0..self.desired.rules.len()).any(|rule| self.is_form_of(route, rule) && !is_served(rule))
     }
 
     /// Checks whether, in the served version, a form of the wanted rule or an equal match receives its requests first.

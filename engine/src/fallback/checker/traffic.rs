@@ -45,9 +45,9 @@ pub(super) fn weaker(now: &TrafficSpec, then: &TrafficSpec, trusted: bool) -> Op
         ("cors", *cors == then.cors),
         ("csrf", *csrf == then.csrf),
     ];
-    let (asked, was_asked) = (lists_in_force(now), lists_in_force(then));
+    let (in_force, was_in_force) = (lists_in_force(now), lists_in_force(then));
     for (field, is_same) in lists {
-        if !is_same && (!trusted || (asked.contains(field) && !was_asked.contains(field))) {
+        if !is_same && (!trusted || (in_force.contains(field) && !was_in_force.contains(field))) {
             return Some(format!("other clients would be authorized than today: {field}"));
         }
     }
@@ -56,20 +56,20 @@ pub(super) fn weaker(now: &TrafficSpec, then: &TrafficSpec, trusted: bool) -> Op
         (local.map(|local| local.token_bucket.is_some()), global.map(|_| true))
     };
     let (limits_now, limits_then) = (limits(rate_limit), limits(&then.rate_limit));
-    let asks_alike = |same: bool| trusted || same;
+    let same_or_trusted = |same: bool| trusted || same;
     let is_on = |is_off: bool| !is_off;
     let guards = [
         (
             "extAuth",
             ext_auth.as_ref().map(|auth| is_on(auth.disable.is_some())),
             then.ext_auth.as_ref().map(|auth| is_on(auth.disable.is_some())),
-            asks_alike(*ext_auth == then.ext_auth),
+            same_or_trusted(*ext_auth == then.ext_auth),
         ),
         (
             "extProc",
             ext_proc.as_ref().map(|proc| is_on(proc.disable.is_some())),
             then.ext_proc.as_ref().map(|proc| is_on(proc.disable.is_some())),
-            asks_alike(*ext_proc == then.ext_proc),
+            same_or_trusted(*ext_proc == then.ext_proc),
         ),
         (
             "buffer",

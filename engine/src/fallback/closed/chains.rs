@@ -26,9 +26,7 @@ pub(super) fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Opt
     let mut any = false;
     for chain in &mut held.filter_chains {
         let wanted = desired.filter_chains.iter().find(|other| other.filter_chain_match == chain.filter_chain_match);
-        if is_for_tls(chain)
-            && !is_refusal(chain)
-            && wanted.is_none_or(|wanted| asks_for_more(wanted, chain, meanwhile))
+        if is_for_tls(chain) && !is_refusal(chain) && wanted.is_none_or(|wanted| is_stricter(wanted, chain, meanwhile))
         {
             any = true;
             let name = format!("closed/{}", chain.name);
@@ -49,7 +47,7 @@ fn is_refusal(chain: &FilterChain) -> bool {
 }
 
 /// Checks whether the wanted chain excludes clients that the held chain accepts.
-fn asks_for_more(wanted: &FilterChain, held: &FilterChain, meanwhile: bool) -> bool {
+fn is_stricter(wanted: &FilterChain, held: &FilterChain, meanwhile: bool) -> bool {
     let (clients, of_held) = (clients(wanted), clients(held));
     let (addresses, from_held) = (addresses(wanted), addresses(held));
     is_refusal(wanted)
@@ -86,8 +84,8 @@ mod tests {
     use crate::features::client_certificate::{ClientCertificates, Trust};
     use crate::features::ip_filter::{IpFilter, IpRange};
     use crate::features::stream::Stream;
+    use crate::model::table::TableName;
     use crate::model::{Backend, Place, Protocol, ServicePort};
-    use crate::translate::table::TableName;
 
     fn listener(chains: Vec<Chain>) -> Bytes {
         encode(&Port { address: ([127, 0, 0, 1], 8443).into(), chains, socket: Arc::default() })
@@ -104,7 +102,7 @@ mod tests {
                 leaf_only: false,
                 unverified: false,
             };
-            Arc::new(ClientCertificates { required, trust, told: None })
+            Arc::new(ClientCertificates { required, trust, forwarded_details: None })
         });
         ChainTls { clients, ..ChainTls::default() }
     }
@@ -140,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_for_more_is_not_held_with_less() {
+    fn a_chain_is_not_held_with_weaker_requirements() {
         let strict = |ca: &'static [u8]| routes("a.com", Some((true, ca)));
         let open = || routes("a.com", None);
         let optional = || routes("a.com", Some((false, b"one")));

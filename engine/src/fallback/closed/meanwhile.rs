@@ -17,15 +17,15 @@ use prost::Message;
 
 use super::Held;
 use crate::encode::route::CORS_FILTER;
-use crate::fallback::around::Around;
 use crate::fallback::forms::Form;
 use crate::fallback::line::Line;
+use crate::fallback::step_inputs::StepInputs;
 use crate::features::filters::{Filter, Guarding};
 use crate::features::{chain, cookies, filters};
 use crate::model::Action;
+use crate::model::table::Host;
 use crate::translate::fleet::GatewayGuards;
 use crate::translate::route::{Rendered, RoutePlan};
-use crate::translate::table::Host;
 
 /// The configuration of all Envoys while new content is tried.
 #[derive(Clone, Debug)]
@@ -38,9 +38,9 @@ pub(crate) struct Trying {
 
 impl Line {
     /// Records the configuration of all Envoys before the wanted one is tried.
-    pub(in crate::fallback) fn begins_to_try(&mut self, around: &Around<'_>) {
+    pub(in crate::fallback) fn begins_to_try(&mut self, inputs: &StepInputs<'_>) {
         let mut trying = self.trying.take();
-        let trying_now = trying.get_or_insert_with(|| Trying { since_ms: around.now_ms, forms: BTreeMap::new() });
+        let trying_now = trying.get_or_insert_with(|| Trying { since_ms: inputs.now_ms, forms: BTreeMap::new() });
         let nothing = Snapshot::default();
         let everyone = self.everyone.as_ref().unwrap_or(&nothing);
         for (name, resource) in everyone.of(ResourceType::Route) {
@@ -56,9 +56,9 @@ impl Line {
 
     /// Returns the configuration of all Envoys while the successor of a resource is tried; `None` if nothing is tried,
     /// or if the successor was refused or has had its time.
-    pub(super) fn meanwhile(&self, kind: ResourceType, name: &str, around: &Around<'_>) -> Option<&Trying> {
+    pub(super) fn meanwhile(&self, kind: ResourceType, name: &str, inputs: &StepInputs<'_>) -> Option<&Trying> {
         let trying = self.trying.as_ref()?;
-        let is_late = trying.since_ms.saturating_add(around.settings.fallback.ack_timeout_ms) <= around.now_ms;
+        let is_late = trying.since_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms) <= inputs.now_ms;
         let wanted = self.hold.desired(kind, name);
         let refused = wanted.is_some_and(|wanted| self.hold.refusal_of(kind, &wanted.name, wanted.version).is_some());
         let fails = is_late || refused || self.whole.held;
@@ -71,10 +71,10 @@ impl Line {
         held: &Held<'_>,
         plan: &RoutePlan,
         today: &GatewayGuards,
-        around: &Around<'_>,
+        inputs: &StepInputs<'_>,
     ) -> bool {
         let Some(form) = held.meanwhile.and_then(|trying| trying.forms.get(held.configuration)) else { return false };
-        if today.closed || plan.policies.iter().any(|policy| self.is_broken(policy, around)) {
+        if today.closed || plan.policies.iter().any(|policy| self.is_broken(policy, inputs)) {
             return false;
         }
         let of_its_name = |rendered: &&Arc<Rendered>| *rendered.route.name == *held.route.name;
@@ -91,8 +91,8 @@ impl Line {
             let own = listener.as_ref().and_then(|listener| form.levels.listeners.get(listener));
             own.into_iter().chain(form.levels.tables.get(table))
         });
-        let said_then = before.said().iter().chain(level_then.flat_map(|level| &level.said));
-        let then: BTreeSet<&ObjectKey> = said_then.map(|said| said.policy()).collect();
+        let settings_then = before.policy_settings().iter().chain(level_then.flat_map(|level| &level.policy_settings));
+        let then: BTreeSet<&ObjectKey> = settings_then.map(|setting| setting.policy()).collect();
         let kinds_then = kinds([
             encoded(&held.route.typed_per_filter_config),
             encoded(held.of_host),
@@ -103,32 +103,32 @@ impl Line {
             if matches!(route.action, Action::Respond(_)) && !plan.policies.is_empty() {
                 return false;
             }
-            let asked = route.guards.under(&today.levels).encode();
-            let asked = asked.into_iter().map(|(name, config)| (name, config.encode_to_vec()));
-            let own: Guarding = filters::guarding(&route.filters).into_iter().chain(asked).collect();
-            let now = rendered.said().iter().chain(&today.said);
+            let configs = route.guards.under(&today.levels).encode();
+            let configs = configs.into_iter().map(|(name, config)| (name, config.encode_to_vec()));
+            let own: Guarding = filters::guarding(&route.filters).into_iter().chain(configs).collect();
+            let now = rendered.policy_settings().iter().chain(&today.policy_settings);
             kinds([own, today.host.clone(), today.configuration.clone()]).is_subset(&kinds_then)
-                && now.map(|said| said.policy()).all(|policy| {
-                    let guards = around.translator.policy(policy).is_none_or(|plan| plan.guards());
-                    !guards || (then.contains(policy) && !self.is_broken(policy, around))
+                && now.map(|setting| setting.policy()).all(|policy| {
+                    let guards = inputs.translator.policy(policy).is_none_or(|plan| plan.guards());
+                    !guards || (then.contains(policy) && !self.is_broken(policy, inputs))
                 })
         })
     }
 
     /// Checks whether a policy, or an object that it was read from, is known to be broken.
-    fn is_broken(&self, policy: &ObjectKey, around: &Around<'_>) -> bool {
-        let from = around.translator.policy(policy).map(|plan| plan.secrets.as_slice()).unwrap_or_default();
+    fn is_broken(&self, policy: &ObjectKey, inputs: &StepInputs<'_>) -> bool {
+        let from = inputs.translator.policy(policy).map(|plan| plan.secrets.as_slice()).unwrap_or_default();
         // A part of a policy that is left out protects nothing.
-        let is_left_out = |node: &Node| !node.section.is_empty() && around.translator.policy(&node.key).is_some();
+        let is_left_out = |node: &Node| !node.section.is_empty() && inputs.translator.policy(&node.key).is_some();
         let nodes = self.derived.broken.keys().filter(|node| !is_left_out(node));
         let broken = |key: &ObjectKey| nodes.clone().any(|node| node.key == *key);
         broken(policy) || from.iter().any(broken)
     }
 
     /// Checks that nothing of an HTTPProxy is broken, so that its earlier guards stay in force during the trial.
-    pub(super) fn proxy_goes_on_meanwhile(&self, owner: &ObjectKey, held: &Held<'_>, around: &Around<'_>) -> bool {
-        let mut all = around.translator.roots_of(owner).chain([owner]);
-        held.meanwhile.is_some() && !all.any(|key| self.is_broken(key, around))
+    pub(super) fn proxy_goes_on_meanwhile(&self, owner: &ObjectKey, held: &Held<'_>, inputs: &StepInputs<'_>) -> bool {
+        let mut all = inputs.translator.roots_of(owner).chain([owner]);
+        held.meanwhile.is_some() && !all.any(|key| self.is_broken(key, inputs))
     }
 }
 
@@ -170,8 +170,8 @@ fn turns_away(filter: &str) -> bool {
         Filter::HeaderMutation,
         Filter::SecretHeaders,
     ];
-    let told = [chain::GUARD, CORS_FILTER, cookies::FILTER];
-    !told.contains(&filter) && !changes.into_iter().any(|other| other.name() == filter)
+    let passive = [chain::GUARD, CORS_FILTER, cookies::FILTER];
+    !passive.contains(&filter) && !changes.into_iter().any(|other| other.name() == filter)
 }
 
 fn is_off(config: &[u8]) -> bool {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_closest_is_in_force() {
+    fn the_closest_level_is_in_force() {
         let (auth, other) = ("ext_authz/extension/shop/a", "ext_authz/extension/shop/b");
         let is = |levels, wanted: &[&str]| {
             assert_eq!(kinds(levels).iter().map(String::as_str).collect::<Vec<_>>(), wanted);

@@ -9,10 +9,10 @@ use prost::Message;
 use super::Held;
 use crate::apis::kgateway;
 use crate::apis::scheme;
-use crate::fallback::around::Around;
 use crate::fallback::hybrid::hybrid;
 use crate::fallback::line::Line;
 use crate::fallback::protection;
+use crate::fallback::step_inputs::StepInputs;
 use crate::fallback::world::may_stand_in;
 use crate::object::Object;
 use crate::translate::overlay::Overlay;
@@ -28,15 +28,15 @@ pub(super) fn place(cluster: &str) -> Option<(ObjectKey, Option<u16>)> {
 }
 
 /// Checks whether an acknowledged cluster has the TLS settings that current policies require.
-pub(super) fn is_secured(line: &Line, cluster: &str, by: &Held<'_>, around: &Around<'_>) -> bool {
+pub(super) fn is_secured(line: &Line, cluster: &str, by: &Held<'_>, inputs: &StepInputs<'_>) -> bool {
     let Some((place, port)) = place(cluster) else { return true };
     let today = Overlay::default();
-    let Some(wanted) = around.translator.secured(&place, port, &today, around.objects) else { return true };
+    let Some(wanted) = inputs.translator.secured(&place, port, &today, inputs.objects) else { return true };
     let held = line.hold.acknowledged(ResourceType::Cluster, &cluster.into());
     let held = held.and_then(|held| Cluster::decode(&held.body[..]).ok()).and_then(|held| held.transport_socket);
     // While the required settings are tried, a backend keeps its earlier TLS settings.
     held.is_some_and(|socket| {
-        by.meanwhile.is_some() || wanted.contains(&socket) || is_as_strict(line, &place, port, &socket, around)
+        by.meanwhile.is_some() || wanted.contains(&socket) || is_as_strict(line, &place, port, &socket, inputs)
     })
 }
 
@@ -46,11 +46,11 @@ fn is_as_strict(
     place: &ObjectKey,
     port: Option<u16>,
     held: &TransportSocket,
-    around: &Around<'_>,
+    inputs: &StepInputs<'_>,
 ) -> bool {
-    let policies = around.translator.policies_of_back_end(place, around.objects);
+    let policies = inputs.translator.policies_of_backend(place, inputs.objects);
     let earlier = policies.iter().filter_map(|key| {
-        let desired = around.objects.get(key).filter(|desired| may_stand_in(desired))?;
+        let desired = inputs.objects.get(key).filter(|desired| may_stand_in(desired))?;
         let protects = |last: &Object| {
             may_stand_in(last) && protection::lost(desired, &last.body, &protection::Context::default()).is_none()
         };
@@ -59,6 +59,6 @@ fn is_as_strict(
         Some((key.clone(), hybrid(Some(desired), &version.object)))
     });
     let over = Overlay { objects: earlier.collect(), ..Overlay::default() };
-    let then = || around.translator.secured(place, port, &over, around.objects);
+    let then = || inputs.translator.secured(place, port, &over, inputs.objects);
     !over.is_empty() && then().is_some_and(|wanted| wanted.contains(held))
 }

@@ -3,31 +3,31 @@
 mod policies;
 
 use super::*;
-use crate::fallback::survey::tests::{Scene, envoys, exact, filtered, last_valid, route};
+use crate::report::survey::tests::{Scene, envoys, exact, filtered, last_valid, route};
 use crate::settings::Fallback;
 
 /// Drives a scene, and returns the events after each step.
-struct Teller {
+struct EventScene {
     scene: Scene,
     report: FallbackReport,
 }
 
-impl Teller {
+impl EventScene {
     fn new(fallback: Fallback) -> Self {
         let scene = Scene::new(fallback, envoys());
-        let mut teller = Self { scene, report: FallbackReport::default() };
-        let told = teller.told();
+        let mut driver = Self { scene, report: FallbackReport::default() };
+        let lines = driver.new_events();
         assert_eq!(
-            told,
+            lines,
             ["Normal ConfigurationSucceeded controller: successfully applied configuration to infra/public"]
         );
-        teller
+        driver
     }
 
-    fn told(&mut self) -> Vec<String> {
+    fn new_events(&mut self) -> Vec<String> {
         let now = self.scene.engine.fallback().after(&self.report);
         let objects = self.scene.engine.objects();
-        let told = events(&self.report, &now, |key| objects.get(key).is_some());
+        let events = events(&self.report, &now, |key| objects.get(key).is_some());
         self.report = now;
         let line = |FallbackEvent { reason, regarding, note }: FallbackEvent| {
             let regarding = match regarding {
@@ -39,7 +39,7 @@ impl Teller {
             format!("{kind} {reason} {regarding}: {note}")
         };
         let mut lines: Vec<String> = Vec::new();
-        for line in told.into_iter().map(line) {
+        for line in events.into_iter().map(line) {
             // The events of the controller and of its Gateway are one line here.
             let merged = lines.last().and_then(|last| merged(last, &line));
             match merged {
@@ -52,7 +52,7 @@ impl Teller {
 
     fn apply(&mut self, yaml: &str) -> Vec<String> {
         self.scene.apply(yaml);
-        self.told()
+        self.new_events()
     }
 }
 
@@ -64,21 +64,21 @@ fn merged(last: &str, line: &str) -> Option<String> {
 }
 
 #[track_caller]
-fn check(told: &[String], expected: &[&str]) {
+fn check(lines: &[String], expected: &[&str]) {
     // Times differ with the steps of the scene.
     let times = |line: &String| match (line.find("since "), line.find("Z)")) {
         (Some(from), Some(to)) if from < to => format!("{}since …{}", &line[..from], &line[to + 1..]),
         _ => line.clone(),
     };
-    assert_eq!(told.iter().map(times).collect::<Vec<_>>(), expected);
+    assert_eq!(lines.iter().map(times).collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn a_refused_route_is_told_when_it_breaks_and_when_it_heals() {
-    let mut teller = Teller::new(last_valid());
-    let told = teller.apply(&route(5, &exact("/refused")));
+fn a_refused_route_has_events_when_it_breaks_and_when_it_recovers() {
+    let mut driver = EventScene::new(last_valid());
+    let lines = driver.apply(&route(5, &exact("/refused")));
     check(
-        &told,
+        &lines,
         &[
             "Warning ConfigurationApplyFailed HTTPRoute/cart: Envoy refused this object at infra/public: spec.rules[1]: missing ]: [",
             "Warning ConfigurationApplyFailed controller, Gateway/public: failed to apply configuration to infra/public: 1 refused; \
@@ -89,9 +89,9 @@ fn a_refused_route_is_told_when_it_breaks_and_when_it_heals() {
              infra/public: 1 broken, 1 backfilled, 0 replaced, 0 excluded",
         ],
     );
-    assert_eq!(teller.told(), Vec::<String>::new(), "nothing is told twice");
+    assert_eq!(driver.new_events(), Vec::<String>::new(), "nothing is told twice");
     check(
-        &teller.apply(&route(6, &exact("/fine"))),
+        &driver.apply(&route(6, &exact("/fine"))),
         &[
             "Normal Recovered HTTPRoute/cart: the object is served as desired again",
             "Normal ConfigurationSucceeded controller, Gateway/public: successfully applied configuration to infra/public",
@@ -100,11 +100,11 @@ fn a_refused_route_is_told_when_it_breaks_and_when_it_heals() {
 }
 
 #[test]
-fn a_refusal_in_a_fallback_is_told_as_one() {
-    let mut teller = Teller::new(Fallback { isolate: true, ..Fallback::default() });
-    let told = teller.apply(&route(5, "{type: RegularExpression, value: '/a['}"));
+fn a_refusal_during_a_fallback_is_reported_as_such() {
+    let mut driver = EventScene::new(Fallback { isolate: true, ..Fallback::default() });
+    let lines = driver.apply(&route(5, "{type: RegularExpression, value: '/a['}"));
     check(
-        &told,
+        &lines,
         &[
             "Warning ConfigurationTranslationFailed HTTPRoute/cart: spec.rules[1].matches[0].path.value: invalid regex: \
              missing ]: \"[\"",
@@ -116,44 +116,44 @@ fn a_refusal_in_a_fallback_is_told_as_one() {
     );
     let other = route(1, &filtered("/refused"))
         .replace("name: cart, namespace: shop, uid: route-1", "name: pay, namespace: shop, uid: route-2");
-    let told = teller.apply(&other.replace("/cart", "/pay"));
+    let lines = driver.apply(&other.replace("/cart", "/pay"));
     assert_eq!(
-        told.iter().filter(|line| line.starts_with("Warning FallbackConfigurationApplyFailed HTTPRoute/pay")).count(),
+        lines.iter().filter(|line| line.starts_with("Warning FallbackConfigurationApplyFailed HTTPRoute/pay")).count(),
         1,
-        "{told:#?}"
+        "{lines:#?}"
     );
     assert_eq!(
-        told.iter().filter(|line| line.starts_with("Warning Replaced HTTPRoute/pay: rules[1] answers 404")).count(),
+        lines.iter().filter(|line| line.starts_with("Warning Replaced HTTPRoute/pay: rules[1] answers 404")).count(),
         1,
-        "{told:#?}"
+        "{lines:#?}"
     );
-    assert!(!told.iter().any(|line| line.contains("Replaced HTTPRoute/cart")), "{told:#?}");
-    assert!(told.last().unwrap().contains("2 broken, 0 backfilled, 2 replaced, 0 excluded"), "{told:#?}");
+    assert!(!lines.iter().any(|line| line.contains("Replaced HTTPRoute/cart")), "{lines:#?}");
+    assert!(lines.last().unwrap().contains("2 broken, 0 backfilled, 2 replaced, 0 excluded"), "{lines:#?}");
 
     let key = ObjectKey::new("gateway.networking.k8s.io", "HTTPRoute", "shop", "pay");
-    teller.scene.delete(key);
-    let told = teller.told();
-    assert_eq!(told.first().unwrap(), "Normal Recovered deleted HTTPRoute/pay: the object is deleted");
+    driver.scene.delete(key);
+    let lines = driver.new_events();
+    assert_eq!(lines.first().unwrap(), "Normal Recovered deleted HTTPRoute/pay: the object is deleted");
 }
 
 #[test]
-fn what_stands_in_and_is_not_whole_is_told() {
+fn an_incomplete_stand_in_is_reported() {
     // The rule that stays whole has another backend than the refused rule.
     let two = |generation, path: &str| {
         route(generation, path).replacen("backendRefs: [{name: cart", "backendRefs: [{name: pay", 1)
     };
-    let mut teller = Teller::new(last_valid());
-    teller.apply("apiVersion: v1\nkind: Service\nmetadata: {name: pay, namespace: shop}\nspec: {ports: [{port: 80}]}");
-    teller.apply(&two(5, &exact("/fine")));
-    teller.apply(&two(6, &exact("/refused")));
-    teller.scene.delete(ObjectKey::new("", "Service", "shop", "pay"));
-    let told = teller.told();
+    let mut driver = EventScene::new(last_valid());
+    driver.apply("apiVersion: v1\nkind: Service\nmetadata: {name: pay, namespace: shop}\nspec: {ports: [{port: 80}]}");
+    driver.apply(&two(5, &exact("/fine")));
+    driver.apply(&two(6, &exact("/refused")));
+    driver.scene.delete(ObjectKey::new("", "Service", "shop", "pay"));
+    let lines = driver.new_events();
     let expected = "Warning FallbackConfigurationTranslationFailed HTTPRoute/cart: its stand-in version at infra/public is not served completely: rules[0]: ";
-    assert!(told.iter().any(|line| line.starts_with(expected)), "{told:#?}");
+    assert!(lines.iter().any(|line| line.starts_with(expected)), "{lines:#?}");
 }
 
 #[test]
-fn every_reason_has_its_word_and_type() {
+fn every_reason_has_a_name_and_a_type() {
     for reason in Reason::ALL {
         let word = reason.to_string();
         assert!(word.chars().all(|c| c.is_ascii_alphabetic()), "{word}");

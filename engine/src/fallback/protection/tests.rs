@@ -175,7 +175,7 @@ fn rules_of_routes_that_protect_as_much() {
 }
 
 #[test]
-fn policies_of_back_ends_that_protect_as_much() {
+fn policies_of_backends_that_protect_as_much() {
     let tls = |tls: Value| json!({"targetRefs": [{"group": "", "kind": "Service", "name": "a"}], "tls": tls});
     let suites = |suites: Value| tls(json!({"sni": "a.test", "parameters": {"cipherSuites": suites}}));
     let rows = [

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::is_kept;
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::HttpProxy;
-use crate::engine::Event;
+use crate::event::Event;
 
 fn proxy(routes: &Value) -> Arc<HttpProxy> {
     let document = json!({
@@ -88,7 +88,7 @@ fn what_a_route_of_then_would_open() {
 }
 
 #[test]
-fn whose_requests_a_route_of_then_would_get() {
+fn earlier_routes_that_would_receive_requests_of_guarded_routes() {
     let guard = || json!({"ipAllowPolicy": [{"source": "Peer", "cidr": "10.0.0.0/8"}]});
     let rows = [
         // A new guarded route: the broader earlier route would receive its requests.

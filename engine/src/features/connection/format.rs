@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_envoys_own_is_not_told() {
+    fn formats_cannot_reveal_data_of_the_envoy_host() {
         for wrong in ["", "%ENVIRONMENT(HOME)%", "a%FILE_CONTENT(/etc/passwd)%"] {
             assert!(Format::Text(wrong.into()).check().is_some(), "{wrong}");
         }

@@ -6,7 +6,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 };
 use envoy_types::pb::google::protobuf::BoolValue;
 
-use crate::features::client_certificate::Told;
+use crate::features::client_certificate::ForwardedDetails;
 
 /// Handling of the XFCC header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct ForwardedCertificate {
     /// Handling of the header of the request.
     pub mode: Mode,
     /// Details that Envoy writes into the header.
-    pub told: Option<Told>,
+    pub details: Option<ForwardedDetails>,
 }
 
 /// Handling of the XFCC header of a request.
@@ -61,12 +61,12 @@ impl ForwardedCertificate {
             Mode::AlwaysForwardOnly => ForwardClientCertDetails::AlwaysForwardOnly,
         };
         manager.forward_client_cert_details = mode.into();
-        manager.set_current_client_cert_details = self.told.map(|told| SetCurrentClientCertDetails {
-            subject: Some(BoolValue { value: told.subject }),
-            cert: told.cert,
-            chain: told.chain,
-            dns: told.dns,
-            uri: told.uri,
+        manager.set_current_client_cert_details = self.details.map(|details| SetCurrentClientCertDetails {
+            subject: Some(BoolValue { value: details.subject }),
+            cert: details.cert,
+            chain: details.chain,
+            dns: details.dns,
+            uri: details.uri,
             ..Default::default()
         });
     }

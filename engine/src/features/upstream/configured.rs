@@ -66,7 +66,7 @@ pub struct Lookups {
     /// Jitter of the interval.
     pub jitter: Option<Duration>,
     /// Whether the TTL of a DNS answer overrides the interval.
-    pub as_told: bool,
+    pub respect_ttl: bool,
 }
 
 /// Versions of the PROXY protocol.
@@ -154,7 +154,7 @@ impl Lookups {
         {
             cluster.dns_refresh_rate = self.interval.map(duration);
             cluster.dns_jitter = self.jitter.map(duration);
-            cluster.respect_dns_ttl = self.as_told;
+            cluster.respect_dns_ttl = self.respect_ttl;
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::encode::duration;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Checked {
     /// The request of a check.
-    pub asked: Question,
+    pub request: Question,
     /// Interval between two checks.
     pub interval: Duration,
     /// Timeout of a check.
@@ -93,7 +93,7 @@ fn count(value: u32) -> Option<UInt32Value> {
 
 impl Checked {
     pub(super) fn encode(&self) -> EnvoyHealthCheck {
-        let checker = match &self.asked {
+        let checker = match &self.request {
             Question::Http { path, host, method } => HealthChecker::HttpHealthCheck(HttpHealthCheck {
                 host: host.to_string(),
                 path: path.to_string(),

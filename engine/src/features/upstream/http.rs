@@ -162,16 +162,16 @@ impl Upstream {
     }
 
     fn common(&self, configured: &Configured) -> Option<CommonOptions> {
-        let said = configured.common_http.clone().unwrap_or_default();
-        let idle = said.idle.or(self.idle);
+        let common_http = configured.common_http.clone().unwrap_or_default();
+        let idle = common_http.idle.or(self.idle);
         if idle.is_none() && configured.common_http.is_none() {
             return None;
         }
         Some(CommonOptions {
             idle_timeout: idle.map(duration),
-            max_headers_count: count(said.headers),
-            max_stream_duration: said.stream.map(duration),
-            max_requests_per_connection: count(said.requests),
+            max_headers_count: count(common_http.headers),
+            max_stream_duration: common_http.stream.map(duration),
+            max_requests_per_connection: count(common_http.requests),
             ..Default::default()
         })
     }

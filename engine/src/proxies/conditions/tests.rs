@@ -11,7 +11,7 @@ fn conditions(written: serde_json::Value) -> Vec<MatchCondition> {
     serde_json::from_value(written).unwrap()
 }
 
-fn told(includes: &[serde_json::Value], route: serde_json::Value) -> String {
+fn describe(includes: &[serde_json::Value], route: serde_json::Value) -> String {
     let mut inherited = Inherited::default();
     for include in includes {
         match inherited.under(&conditions(include.clone()), &Regexes::of_object(Limits::default())) {
@@ -28,14 +28,14 @@ fn told(includes: &[serde_json::Value], route: serde_json::Value) -> String {
 #[test]
 fn paths_are_joined() {
     let include = |prefix: &str| json!([{ "prefix": prefix }]);
-    assert_eq!(told(&[], json!([])), "path prefix: \"/\"");
-    assert_eq!(told(&[include("/foo")], json!([])), "path prefix: \"/foo\"");
-    assert_eq!(told(&[include("/foo")], json!([{"prefix": "/"}])), "path prefix: \"/foo\"");
-    assert_eq!(told(&[include("/")], json!([{"prefix": "/foo"}])), "path prefix: \"/foo\"");
-    assert_eq!(told(&[include("/a"), include("/b/")], json!([{"prefix": "/c"}])), "path prefix: \"/a/b/c\"");
-    assert_eq!(told(&[include("/a")], json!([{"exact": "/b"}])), "path exact: \"/a/b\"");
-    assert_eq!(told(&[include("/a")], json!([{"exact": "/"}])), "path exact: \"/a/\"");
-    assert_eq!(told(&[include("/a.")], json!([{"regex": "/b[0-9]"}])), "path regex: \"/a\\\\./b[0-9]\"");
+    assert_eq!(describe(&[], json!([])), "path prefix: \"/\"");
+    assert_eq!(describe(&[include("/foo")], json!([])), "path prefix: \"/foo\"");
+    assert_eq!(describe(&[include("/foo")], json!([{"prefix": "/"}])), "path prefix: \"/foo\"");
+    assert_eq!(describe(&[include("/")], json!([{"prefix": "/foo"}])), "path prefix: \"/foo\"");
+    assert_eq!(describe(&[include("/a"), include("/b/")], json!([{"prefix": "/c"}])), "path prefix: \"/a/b/c\"");
+    assert_eq!(describe(&[include("/a")], json!([{"exact": "/b"}])), "path exact: \"/a/b\"");
+    assert_eq!(describe(&[include("/a")], json!([{"exact": "/"}])), "path exact: \"/a/\"");
+    assert_eq!(describe(&[include("/a.")], json!([{"regex": "/b[0-9]"}])), "path regex: \"/a\\\\./b[0-9]\"");
 }
 
 #[test]
@@ -48,14 +48,14 @@ fn headers_and_parameters_are_sets() {
         {"header": {"name": "x-c", "notexact": "1", "treatMissingAsEmpty": true}},
     ]);
     assert_eq!(
-        told(&[include], route),
+        describe(&[include], route),
         "path prefix: \"/\", header \"x-a\" exact \"1\", header \"x-b\" contains \"b\" ignoring case, header \"x-c\" \
          notexact \"1\" missing as empty, query parameter \"q\" present"
     );
 }
 
 #[test]
-fn what_cannot_be_used_is_told_in_contours_words() {
+fn unusable_conditions_have_the_messages_of_contour() {
     let path = "PathMatchConditionsNotValid: ";
     let header = "HeaderMatchConditionsNotValid: ";
     let query = "QueryParameterMatchConditionsNotValid: ";
@@ -65,21 +65,22 @@ fn what_cannot_be_used_is_told_in_contours_words() {
             header[*kind] = if kind.ends_with("present") { json!(true) } else { json!(value) };
             json!({ "header": header })
         });
-        told(&[], all.collect())
+        describe(&[], all.collect())
     };
     let more = "more than one prefix, exact or regex is not allowed in a condition block";
-    assert_eq!(told(&[], json!([{"prefix": "/a"}, {"prefix": "/b"}])), format!("{path}route: {more}"));
-    assert_eq!(told(&[], json!([{"prefix": "/a"}, {"exact": "/b"}])), format!("{path}route: {more}"));
+    assert_eq!(describe(&[], json!([{"prefix": "/a"}, {"prefix": "/b"}])), format!("{path}route: {more}"));
+    assert_eq!(describe(&[], json!([{"prefix": "/a"}, {"exact": "/b"}])), format!("{path}route: {more}"));
     assert_eq!(
-        told(&[json!([{"prefix": "api"}])], json!([])),
+        describe(&[json!([{"prefix": "api"}])], json!([])),
         format!("{path}include: prefix conditions must start with /, api was supplied")
     );
     assert_eq!(
-        told(&[json!([{"exact": "/a"}])], json!([])),
+        describe(&[json!([{"exact": "/a"}])], json!([])),
         format!("{path}include: exact conditions are not allowed in includes block")
     );
     assert!(
-        told(&[], json!([{"regex": "/["}])).starts_with(&format!("{path}route: supplied regex: /[ invalid. error: "))
+        describe(&[], json!([{"regex": "/["}]))
+            .starts_with(&format!("{path}route: supplied regex: /[ invalid. error: "))
     );
     assert_eq!(
         of(&[("exact", "1"), ("exact", "2")]),
@@ -94,11 +95,11 @@ fn what_cannot_be_used_is_told_in_contours_words() {
     }
     assert!(!of(&[("exact", "1"), ("notexact", "2")]).starts_with(header));
     assert_eq!(
-        told(&[], json!([{"queryParameter": {"name": "q"}}])),
+        describe(&[], json!([{"queryParameter": {"name": "q"}}])),
         format!("{query}must specify at least one query parameter condition")
     );
     assert_eq!(
-        told(&[], json!([{"queryParameter": {"name": "q", "exact": "1", "prefix": "2"}}])),
+        describe(&[], json!([{"queryParameter": {"name": "q", "exact": "1", "prefix": "2"}}])),
         format!("{query}cannot specify more than one condition in the same match condition branch")
     );
 }

@@ -59,7 +59,7 @@ fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
     }
     let mut served = rewrite::expand(&leaves, &replacements);
     fn rank<'a>(served: &'a rewrite::Served<'_>) -> Rank<'a> {
-        Rank { conditions: &served.conditions, standing: served.standing }
+        Rank { conditions: &served.conditions, origin: served.origin }
     }
     served.sort_by(|a, b| rank(a).cmp(&rank(b)));
     let routes = served.iter().map(|served| {
@@ -82,9 +82,9 @@ fn line(finding: &Finding) -> String {
 }
 
 fn check(yaml: &str, routes: &[&str], findings: &[&str]) {
-    let (served, told) = read_all(yaml);
+    let (served, found) = read_all(yaml);
     assert_eq!(
-        (served, told),
+        (served, found),
         (routes.iter().map(|s| (*s).to_owned()).collect(), findings.iter().map(|s| (*s).to_owned()).collect()),
         "{yaml}"
     );
@@ -231,7 +231,7 @@ includes:
 }
 
 #[test]
-fn broken_routes_stand_where_they_were_meant() {
+fn broken_routes_keep_their_position() {
     check(
         "
 name: root
@@ -255,7 +255,7 @@ routes:
 }
 
 #[test]
-fn rewriting_makes_two_routes_where_nobody_wrote_both() {
+fn a_rewrite_makes_two_routes_unless_both_are_declared() {
     let one = |conditions: &str, replacement: &str| {
         let yaml = format!(
             "

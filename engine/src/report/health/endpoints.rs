@@ -121,15 +121,15 @@ fn units<'a>(plan: &RoutePlan, empty: &'a BTreeSet<ServicePort>) -> BTreeMap<(Ob
     let mut units = BTreeMap::new();
     for rendered in &*plan.routes {
         let Action::Forward(forward) = &rendered.route.action else { continue };
-        let back_ends = || forward.backends.iter().filter(|back_end| back_end.weight > 0);
-        let service = |back_end: &WeightedBackend| back_end.backend.as_ref()?.service().and_then(|one| empty.get(one));
-        let services: BTreeSet<_> = back_ends().filter_map(service).collect();
+        let backends = || forward.backends.iter().filter(|backend| backend.weight > 0);
+        let service = |backend: &WeightedBackend| backend.backend.as_ref()?.service().and_then(|one| empty.get(one));
+        let services: BTreeSet<_> = backends().filter_map(service).collect();
         if services.is_empty() {
             continue;
         }
         let unit = (rendered.route.key.clone(), rendered.route.section.clone());
         let unit = units.entry(unit).or_insert_with(|| Unit { services: BTreeSet::new(), is_whole: true });
-        unit.is_whole &= back_ends().all(|back_end| service(back_end).is_some());
+        unit.is_whole &= backends().all(|backend| service(backend).is_some());
         unit.services.extend(services);
     }
     units

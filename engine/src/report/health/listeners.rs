@@ -9,12 +9,12 @@ use holdfast_graph::ObjectKey;
 
 use crate::apis::Body;
 use crate::engine::Engine;
-use crate::fallback::survey::speaking;
 use crate::fallback::view::{BackfilledObject, FallbackReport};
 use crate::health::facts::Effect;
 use crate::health::view::Gets;
+use crate::report::survey::speaking;
 use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::{ListenerPlan, Standing};
+use crate::translate::listener::{ListenerPlan, ListenerState};
 
 impl Engine {
     /// Adds the effects on clients of each listener that differs from its desired state. The state that is served to
@@ -35,13 +35,13 @@ impl Engine {
             for listener in &plan.listeners {
                 let serving = |plan: &&GatewayPlan| {
                     let mut listeners = plan.listeners.iter();
-                    listeners.any(|one| one.name == listener.name && one.standing == Standing::Serving)
+                    listeners.any(|one| one.name == listener.name && one.state == ListenerState::Serving)
                 };
                 let shows = |plan: &&GatewayPlan, key: &ObjectKey| {
                     let mut listeners = plan.listeners.iter().filter(|one| one.name == listener.name);
                     listeners.any(|one| one.certificates.contains(key))
                 };
-                let is_closed = listener.standing != Standing::Serving;
+                let is_closed = listener.state != ListenerState::Serving;
                 let gets = if served.is_empty() || !served.iter().all(serving) {
                     if is_closed { vec![closed(listener)] } else { Vec::new() }
                 } else {

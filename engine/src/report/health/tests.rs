@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::engine::Event;
-use crate::fallback::survey::tests::{BASE, Scene, envoys, exact, filtered, last_valid, route};
 use crate::health::inputs::Input;
 use crate::health::{Severity, Verdict};
+use crate::report::survey::tests::{BASE, Scene, envoys, exact, filtered, last_valid, route};
 use crate::settings::Fallback;
 
 /// Inputs of health that are read, and the Envoys of the scene.
@@ -19,7 +19,7 @@ fn health(scene: &Scene) -> Health {
 }
 
 /// Returns the findings by severity: the reasons and the effects on clients.
-fn told(scene: &Scene) -> Vec<(Severity, String, Vec<Gets>)> {
+fn findings(scene: &Scene) -> Vec<(Severity, String, Vec<Gets>)> {
     let health = health(scene);
     let of = |severity| {
         health.of(severity).iter().map(move |finding| {
@@ -52,10 +52,10 @@ fn gates((isolate, use_last_valid): (bool, bool)) -> Fallback {
 }
 
 #[test]
-fn nothing_is_said_while_everything_is_current() {
+fn nothing_is_reported_while_everything_is_current() {
     for combination in GATES {
         let scene = Scene::new(gates(combination), envoys());
-        assert_eq!((health(&scene).verdict, told(&scene)), (Verdict::Healthy, vec![]), "{combination:?}");
+        assert_eq!((health(&scene).verdict, findings(&scene)), (Verdict::Healthy, vec![]), "{combination:?}");
     }
 }
 
@@ -64,13 +64,13 @@ fn what_translation_finds_is_an_outage_where_clients_get_an_error_and_else_is_de
     for combination in GATES {
         let mut scene = Scene::new(gates(combination), envoys());
         scene.apply(&route(5, "{type: RegularExpression, value: '/fine['}"));
-        let told = told(&scene);
-        assert_eq!(told.len(), 1, "{combination:?}: {told:?}");
-        let (severity, _, gets) = &told[0];
+        let findings = findings(&scene);
+        assert_eq!(findings.len(), 1, "{combination:?}: {findings:?}");
+        let (severity, _, gets) = &findings[0];
         match answer(&scene, "/fine") {
-            Some(200) => assert_eq!(*severity, Severity::Degraded, "{combination:?}: {told:?}"),
+            Some(200) => assert_eq!(*severity, Severity::Degraded, "{combination:?}: {findings:?}"),
             Some(status) => {
-                assert_eq!(*severity, Severity::Outage, "{combination:?}: {told:?}");
+                assert_eq!(*severity, Severity::Outage, "{combination:?}: {findings:?}");
                 let status = u16::try_from(status).unwrap();
                 assert_eq!(*gets, [Gets::Status { status }], "{combination:?}");
             }
@@ -80,22 +80,22 @@ fn what_translation_finds_is_an_outage_where_clients_get_an_error_and_else_is_de
 }
 
 #[test]
-fn what_envoys_refuse_is_said_in_their_words_under_each_gate() {
+fn refusals_are_reported_with_envoys_message_under_each_gate() {
     for combination in GATES {
         let mut scene = Scene::new(gates(combination), envoys());
         scene.apply(&route(5, &filtered("/refused")));
         let health = health(&scene);
         assert_ne!(health.verdict, Verdict::Healthy, "{combination:?}");
         let all = Severity::ALL.into_iter().flat_map(|severity| health.of(severity));
-        let words: Vec<&str> = all.map(|finding| &*finding.message).collect();
-        assert!(words.iter().any(|words| words.contains("missing ]: [")), "{combination:?}: {words:?}");
+        let messages: Vec<&str> = all.map(|finding| &*finding.message).collect();
+        assert!(messages.iter().any(|message| message.contains("missing ]: [")), "{combination:?}: {messages:?}");
         let is_outage = health.outages.iter().flat_map(|finding| &finding.served).next().is_some();
         assert_eq!(is_outage, answer(&scene, "/b") != Some(200) && answer(&scene, "/fine") != Some(200), "{health:?}");
     }
 }
 
 #[test]
-fn an_innocent_new_mistake_in_a_hold_is_no_404_that_nobody_gets() {
+fn during_a_hold_a_404_is_reported_only_if_it_is_served() {
     let mut scene = Scene::new(Fallback::default(), envoys());
     scene.apply(&route(5, &exact("/refused")));
     scene.apply(&route(6, "{type: RegularExpression, value: '/refused['}"));
@@ -118,10 +118,10 @@ fn a_missing_service_is_an_outage_under_each_gate_with_hosts_and_paths() {
     for combination in GATES {
         let mut scene = Scene::new(gates(combination), envoys());
         scene.delete(ObjectKey::new("", "Service", "shop", "cart"));
-        let told = told(&scene);
+        let findings = findings(&scene);
         let both = Gets::Status { status: 500 };
         assert_eq!(
-            told,
+            findings,
             [(Severity::Outage, "BackendNotFound".to_owned(), vec![both.clone(), both])],
             "{combination:?}"
         );
@@ -141,7 +141,7 @@ fn a_listener_that_is_closed_and_a_class_that_is_missing_are_outages() {
     let refused = health.outages.iter().flat_map(|finding| &finding.served).any(|served| served.gets == Gets::Refused);
     assert!(refused, "{health:?}");
     scene.apply(&BASE.replace("gatewayClassName: holdfast", "gatewayClassName: holdfsat"));
-    let reasons: Vec<String> = told(&scene).into_iter().map(|(_, reason, _)| reason).collect();
+    let reasons: Vec<String> = findings(&scene).into_iter().map(|(_, reason, _)| reason).collect();
     assert!(reasons.contains(&"ClassNotFound".to_owned()), "{reasons:?}");
 }
 
@@ -152,7 +152,7 @@ fn dates_come_from_the_ledger_also_for_what_is_found_again() {
     scene.apply(&broken);
     let facts = scene.engine.facts(outside());
     let since = facts.found[0].since.unwrap();
-    let mut ledger = crate::health::Ledger::default();
+    let mut ledger = crate::ledger::Ledger::default();
     ledger.observe(crate::health::judge::present(&facts), since);
     // A process that starts an hour later finds the same problem.
     let mut engine = Engine::new(scene.engine.settings().clone());
@@ -233,7 +233,7 @@ fn served(findings: &[crate::health::Finding]) -> BTreeSet<(String, Gets)> {
 fn what_is_served_with_the_last_valid_version_of_its_certificate_is_no_outage() {
     for combination in GATES {
         let mut scene = secured(gates(combination));
-        assert_eq!(told(&scene), vec![], "{combination:?}");
+        assert_eq!(findings(&scene), vec![], "{combination:?}");
         scene.apply(&foreign_key("shop"));
         let health = health(&scene);
         let secret = health.degraded.iter().chain(&health.outages).flat_map(|finding| &finding.objects);
@@ -256,30 +256,30 @@ fn what_is_served_with_the_last_valid_version_of_its_certificate_is_no_outage() 
         let mut scene = secured(gates(combination));
         scene.apply(&foreign_key("other"));
         let outages = self::health(&scene).outages.len();
-        assert_eq!(outages == 0, combination == (true, true), "{:?}", told(&scene));
+        assert_eq!(outages == 0, combination == (true, true), "{:?}", findings(&scene));
     }
 }
 
 #[test]
 fn a_service_without_endpoints_is_an_outage_for_its_share_of_the_requests() {
     let bare = "apiVersion: v1\nkind: Service\nmetadata: {name: bare, namespace: shop}\nspec: {ports: [{port: 80}]}";
-    let to = |back_ends: &str| {
+    let to = |backends: &str| {
         format!(
             "{bare}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
              metadata: {{name: more, namespace: shop}}\n\
              spec: {{parentRefs: [{{name: public, namespace: infra}}], \
-             rules: [{{matches: [{{path: {{value: /more}}}}], backendRefs: [{back_ends}]}}]}}"
+             rules: [{{matches: [{{path: {{value: /more}}}}], backendRefs: [{backends}]}}]}}"
         )
     };
     for combination in GATES {
         let mut scene = Scene::new(gates(combination), envoys());
         scene.apply(&to("{name: bare, port: 80}"));
         let outage = |gets| [(Severity::Outage, "NoEndpoints".to_owned(), vec![gets])];
-        assert_eq!(told(&scene), outage(Gets::Status { status: 503 }), "{combination:?}");
+        assert_eq!(findings(&scene), outage(Gets::Status { status: 503 }), "{combination:?}");
         scene.apply(&to("{name: bare, port: 80}, {name: cart, port: 80}"));
-        assert_eq!(told(&scene), outage(Gets::Share { status: 503 }), "{combination:?}");
+        assert_eq!(findings(&scene), outage(Gets::Share { status: 503 }), "{combination:?}");
         scene.apply(&to("{name: bare, port: 80, weight: 0}, {name: cart, port: 80}"));
-        assert_eq!(told(&scene), [], "{combination:?}");
+        assert_eq!(findings(&scene), [], "{combination:?}");
         assert_eq!(scene.engine.fallback().status, crate::fallback::view::Status::NotTriggered);
     }
 }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::State;
 use crate::engine::Engine;
 use crate::fallback::checker::Objection;
-use crate::fallback::inspection::Failed;
 use crate::object::Object;
+use crate::report::inspection::Failed;
 use crate::run::envoy::ManagedEnvoy;
 use crate::run::serve::core::{Core, Places};
 use crate::run::store::persist::Persisted;
@@ -95,10 +95,10 @@ pub fn dot(engine: &Engine) -> String {
 /// The refused configurations that are not served, each with its content.
 pub fn failed(failed: Vec<Failed>) -> Value {
     let entry = |mut failed: Failed| {
-        if let Some(fields) = failed.told.as_object_mut() {
+        if let Some(fields) = failed.description.as_object_mut() {
             fields.insert("config".into(), holdfast_xds::to_json(failed.kind, &failed.body));
         }
-        failed.told
+        failed.description
     };
     json!({ "failed": failed.into_iter().map(entry).collect::<Vec<_>>() })
 }

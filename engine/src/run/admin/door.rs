@@ -200,7 +200,7 @@ mod tests {
         (listener.local_addr().unwrap(), end, tokio::spawn(take(listener, pages, PLACES, ending)))
     }
 
-    async fn ask(at: SocketAddr, path: &str) -> std::io::Result<String> {
+    async fn fetch(at: SocketAddr, path: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(at).await?;
         stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").as_bytes()).await?;
         let mut answer = String::new();
@@ -216,7 +216,7 @@ mod tests {
             let mut stream = TcpStream::connect(at).await.unwrap();
             stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n").await.unwrap();
             held.push(stream);
-            assert!(ask(at, "/").await.unwrap().ends_with("ok"), "{}", held.len());
+            assert!(fetch(at, "/").await.unwrap().ends_with("ok"), "{}", held.len());
         }
         // The oldest connections were closed.
         let mut byte = [0];
@@ -227,13 +227,13 @@ mod tests {
     #[tokio::test]
     async fn what_is_being_answered_keeps_its_place() {
         let (at, _end, _task) = started().await;
-        let slow: Vec<_> = (0..PLACES.per_peer).map(|_| tokio::spawn(ask(at, "/slow"))).collect();
+        let slow: Vec<_> = (0..PLACES.per_peer).map(|_| tokio::spawn(fetch(at, "/slow"))).collect();
         tokio::time::sleep(Duration::from_millis(500)).await;
-        assert!(ask(at, "/").await.map_or(true, |answer| answer.is_empty()));
+        assert!(fetch(at, "/").await.map_or(true, |answer| answer.is_empty()));
         for answer in slow {
             assert!(answer.await.unwrap().unwrap().ends_with("slow"));
         }
-        assert!(ask(at, "/").await.unwrap().ends_with("ok"));
+        assert!(fetch(at, "/").await.unwrap().ends_with("ok"));
     }
 
     #[tokio::test]

@@ -48,7 +48,7 @@ pub struct Metrics {
     /// 1 if this replica writes statuses and Events.
     pub leader: IntGauge,
     /// Problems with watches of the API server, and missing permissions.
-    pub troubles: IntGaugeVec,
+    pub problems: IntGaugeVec,
     connected: IntGaugeVec,
     sent: Sent,
     /// Metrics of the fallback and the store.
@@ -136,7 +136,7 @@ impl Metrics {
                     "Whether this replica is the leader, which writes statuses and Events (1 or 0)",
                 )?,
             )?,
-            troubles: gauges(
+            problems: gauges(
                 "api_server_troubles",
                 "Watches of the API server with a problem, and missing permissions",
                 &["about", "reason"],

@@ -22,8 +22,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::metrics::Metrics;
-use super::envoy::keeper::Views;
-use super::serve::core::Asker;
+use super::envoy::supervisor::Views;
+use super::serve::core::CoreHandle;
 use super::serve::health::Health;
 use super::store::persist::Persist;
 
@@ -31,7 +31,7 @@ use super::store::persist::Persist;
 #[derive(Clone)]
 pub struct State {
     /// Sends queries to the main loop.
-    pub asker: Asker,
+    pub handle: CoreHandle,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// Checks.

@@ -9,7 +9,7 @@ use super::metrics::{kept, signed};
 use crate::fallback::view::FallbackReport;
 use crate::fault::Fault;
 use crate::health::{Health, Severity};
-use crate::report::missing_back_ends;
+use crate::report::missing_backends;
 
 /// Maximum number of namespaces with series of their own; problems in all other namespaces are counted under [`OTHER`].
 pub const NAMESPACES_MAX: usize = 100;
@@ -82,7 +82,7 @@ impl NamespaceMetrics {
     /// Records the current faults.
     pub fn faults(&self, faults: &[Fault]) {
         let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-        for (namespace, count) in missing_back_ends(faults) {
+        for (namespace, count) in missing_backends(faults) {
             *counts.entry(self.label(&namespace)).or_default() += count;
         }
         self.missing.reset();

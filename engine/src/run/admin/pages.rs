@@ -101,7 +101,7 @@ struct ConfigQuery {
 }
 
 async fn config(Extract(state): Extract<State>, Query(query): Query<ConfigQuery>) -> Response {
-    let Some(config) = state.asker.ask(debug::Config::of).await else { return ending() };
+    let Some(config) = state.handle.query(debug::Config::of).await else { return ending() };
     // Decoding all resources takes time, so it does not run on the main loop.
     let page = move || config.page(query.gateway.as_deref(), query.r#type.as_deref());
     json(tokio::task::spawn_blocking(page).await.ok())
@@ -114,8 +114,8 @@ struct GraphQuery {
 
 async fn graph(Extract(state): Extract<State>, Query(query): Query<GraphQuery>) -> Response {
     match query.format.as_deref() {
-        None | Some("json") => json(state.asker.ask(|core| debug::graph(&core.engine)).await),
-        Some("dot") => match state.asker.ask(|core| debug::dot(&core.engine)).await {
+        None | Some("json") => json(state.handle.query(|core| debug::graph(&core.engine)).await),
+        Some("dot") => match state.handle.query(|core| debug::dot(&core.engine)).await {
             Some(dot) => ([(header::CONTENT_TYPE, "text/vnd.graphviz; charset=utf-8")], dot).into_response(),
             None => ending(),
         },
@@ -124,7 +124,7 @@ async fn graph(Extract(state): Extract<State>, Query(query): Query<GraphQuery>) 
 }
 
 async fn health(Extract(state): Extract<State>) -> Response {
-    match state.asker.ask(Core::health).await {
+    match state.handle.query(Core::health).await {
         Some(health) => Json(health).into_response(),
         None => ending(),
     }
@@ -132,42 +132,42 @@ async fn health(Extract(state): Extract<State>) -> Response {
 
 async fn fallback(Extract(state): Extract<State>) -> Response {
     let page = |core: &Core| FallbackPage { report: core.engine.fallback(), health: core.health().summary() };
-    match state.asker.ask(page).await {
+    match state.handle.query(page).await {
         Some(report) => Json(report).into_response(),
         None => ending(),
     }
 }
 
 async fn failed(Extract(state): Extract<State>) -> Response {
-    let Some(failed) = state.asker.ask(|core| core.engine.failed()).await else { return ending() };
+    let Some(failed) = state.handle.query(|core| core.engine.failed()).await else { return ending() };
     // Decoded outside of the main loop, as for the served configuration.
     json(tokio::task::spawn_blocking(move || debug::failed(failed)).await.ok())
 }
 
 async fn raw_error(Extract(state): Extract<State>) -> Response {
-    json(state.asker.ask(|core| core.engine.raw_errors()).await)
+    json(state.handle.query(|core| core.engine.raw_errors()).await)
 }
 
 async fn plan(Extract(state): Extract<State>) -> Response {
-    json(state.asker.ask(|core| core.engine.plans()).await)
+    json(state.handle.query(|core| core.engine.plans()).await)
 }
 
 async fn policies(Extract(state): Extract<State>) -> Response {
-    json(state.asker.ask(|core| core.engine.merge_origins()).await)
+    json(state.handle.query(|core| core.engine.merge_origins()).await)
 }
 
 async fn store(Extract(state): Extract<State>) -> Response {
-    let remembered = state.asker.ask(|core| core.engine.remembered()).await;
+    let remembered = state.handle.query(|core| core.engine.remembered()).await;
     let persisted = state.store.as_ref().map(|store| store.persisted());
     json(remembered.map(|remembered| debug::store(persisted.as_ref(), &remembered)))
 }
 
 async fn faults(Extract(state): Extract<State>) -> Response {
-    json(state.asker.ask(debug::faults).await)
+    json(state.handle.query(debug::faults).await)
 }
 
 async fn statuses(Extract(state): Extract<State>) -> Response {
-    json(state.asker.ask(debug::statuses).await)
+    json(state.handle.query(debug::statuses).await)
 }
 
 async fn envoys(Extract(state): Extract<State>) -> Response {
@@ -192,9 +192,9 @@ const HEALTH_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Health as a sentence: the current health, or the last reported one while the main loop is busy. `None` before the
 /// first report, when nothing is known.
-async fn in_words(state: &State) -> Option<String> {
+async fn health_sentence(state: &State) -> Option<String> {
     let reported = state.health.served()?;
-    let now = tokio::time::timeout(HEALTH_TIME_MAX, state.asker.ask(|core| core.health().summary())).await;
+    let now = tokio::time::timeout(HEALTH_TIME_MAX, state.handle.query(|core| core.health().summary())).await;
     match now {
         Ok(summary) => summary.map(|summary| summary.sentence()),
         Err(_) => Some(format!("Last report (no current answer in time): {}", reported.sentence())),
@@ -216,7 +216,7 @@ async fn readyz(Extract(state): Extract<State>, Query(query): Query<Vec<(String,
     }
     if query.iter().any(|(name, _)| name == "verbose") {
         // For people: a Holdfast that serves a fallback is ready nevertheless.
-        text.push_str(&in_words(&state).await.map(|words| format!("[i]{words}\n")).unwrap_or_default());
+        text.push_str(&health_sentence(&state).await.map(|sentence| format!("[i]{sentence}\n")).unwrap_or_default());
     }
     text.push_str(if ready { "ready\n" } else { "not ready\n" });
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -16,7 +16,7 @@ use super::metrics::Metrics;
 use super::{State, debug_pages, metrics_pages};
 use crate::engine::Engine;
 use crate::run::manifests::{Incarnations, Manifests, Reading, Root};
-use crate::run::serve::core::{Asker, Core, Inputs};
+use crate::run::serve::core::{Core, CoreHandle, Inputs};
 use crate::run::serve::health::Health;
 use crate::run::serve::outputs::Outputs;
 use crate::settings::Settings;
@@ -53,11 +53,11 @@ struct Loop {
 
 impl Loop {
     fn start() -> Self {
-        let (asker, questions) = Asker::new();
+        let (handle, questions) = CoreHandle::new();
         let (metrics, health, fleets) = (Arc::new(Metrics::new().unwrap()), Arc::new(Health::default()), Fleets::new());
         Health::pass(&health.xds);
         let state = State {
-            asker,
+            handle,
             metrics: metrics.clone(),
             health: health.clone(),
             fleets: fleets.clone(),
@@ -85,11 +85,11 @@ impl Loop {
     }
 
     async fn debug(&self, path: &str) -> (u16, String) {
-        ask(debug_pages(self.state.clone()), path, "localhost").await
+        fetch(debug_pages(self.state.clone()), path, "localhost").await
     }
 
     async fn metrics(&self, path: &str) -> (u16, String) {
-        ask(metrics_pages(self.state.clone()), path, "example.com").await
+        fetch(metrics_pages(self.state.clone()), path, "example.com").await
     }
 
     async fn json(&self, path: &str) -> Value {
@@ -99,7 +99,7 @@ impl Loop {
     }
 
     /// Requests a page until it contains the given words.
-    async fn comes_to_say(&self, path: &str, words: &str) -> String {
+    async fn comes_to_show(&self, path: &str, words: &str) -> String {
         for _ in 0..6000 {
             let (_, text) = self.metrics(path).await;
             if text.contains(words) {
@@ -111,7 +111,7 @@ impl Loop {
     }
 }
 
-async fn ask(pages: axum::Router, path: &str, host: &str) -> (u16, String) {
+async fn fetch(pages: axum::Router, path: &str, host: &str) -> (u16, String) {
     let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
     let answer = pages.oneshot(request).await.unwrap();
     let status = answer.status().as_u16();
@@ -124,7 +124,7 @@ fn read(folder: &Path) -> Reading {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_tell_what_is_served_and_what_is_wrong() {
+async fn pages_show_served_configuration_and_faults() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("all.yaml"), MANIFESTS).unwrap();
     let mut it = Loop::start();
@@ -134,7 +134,7 @@ async fn pages_tell_what_is_served_and_what_is_wrong() {
     assert!(text.contains("[-]objects") && text.contains("[+]xds"), "{text}");
 
     it.readings.send(read(folder.path())).await.unwrap();
-    it.comes_to_say("/readyz?verbose", "[+]translation ok\n").await;
+    it.comes_to_show("/readyz?verbose", "[+]translation ok\n").await;
     assert_eq!(it.metrics("/readyz").await, (200, "ready\n".into()));
 
     let config = it.json("/debug/config/successful").await;
@@ -171,19 +171,19 @@ async fn readiness_has_the_health_of_this_moment_and_answers_while_the_loop_is_b
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("all.yaml"), MANIFESTS).unwrap();
     it.readings.send(read(folder.path())).await.unwrap();
-    it.comes_to_say("/readyz?verbose", "[+]translation ok\n").await;
-    let sentence = it.state.asker.ask(|core| core.health().summary().sentence()).await.unwrap();
+    it.comes_to_show("/readyz?verbose", "[+]translation ok\n").await;
+    let sentence = it.state.handle.query(|core| core.health().summary().sentence()).await.unwrap();
     // The last reported health may be old; the sentence must describe the current health.
     it.state.health.note(crate::health::Summary::default());
-    it.comes_to_say("/readyz?verbose", &format!("[i]{sentence}\n")).await;
+    it.comes_to_show("/readyz?verbose", &format!("[i]{sentence}\n")).await;
 
     let (busy, over) = std::sync::mpsc::channel::<()>();
-    let asker = it.state.asker.clone();
-    let question = tokio::spawn(async move { asker.ask(move |_| over.recv().is_err()).await });
-    it.comes_to_say("/readyz?verbose", "[i]Last report (no current answer in time): ").await;
+    let handle = it.state.handle.clone();
+    let question = tokio::spawn(async move { handle.query(move |_| over.recv().is_err()).await });
+    it.comes_to_show("/readyz?verbose", "[i]Last report (no current answer in time): ").await;
     drop(busy);
     assert_eq!(question.await.unwrap(), Some(true));
-    it.comes_to_say("/readyz?verbose", &format!("[i]{sentence}\n")).await;
+    it.comes_to_show("/readyz?verbose", &format!("[i]{sentence}\n")).await;
 }
 
 /// A route with one rule that cannot be served.
@@ -199,12 +199,12 @@ spec:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_tell_what_is_broken_refused_and_planned() {
+async fn pages_show_broken_refused_and_planned_objects() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("all.yaml"), format!("{MANIFESTS}---{BROKEN}")).unwrap();
     let it = Loop::start();
     it.readings.send(read(folder.path())).await.unwrap();
-    it.comes_to_say("/readyz?verbose", "[+]translation ok\n").await;
+    it.comes_to_show("/readyz?verbose", "[+]translation ok\n").await;
 
     let report = it.json("/debug/config/fallback").await;
     assert_eq!(report["status"], "triggered");
@@ -224,7 +224,7 @@ async fn pages_tell_what_is_broken_refused_and_planned() {
 
     let config = it.json("/debug/config/successful?type=rds").await;
     let resource = config.pointer("/gateways/0/resources/0").unwrap().clone();
-    let version = it.state.asker.ask(|core| {
+    let version = it.state.handle.query(|core| {
         let offered = core.engine.fleet("infra/web").unwrap();
         offered.of(ResourceType::Route).values().next().unwrap().version
     });
@@ -237,7 +237,7 @@ async fn pages_tell_what_is_broken_refused_and_planned() {
         resources: vec![(resource["name"].as_str().unwrap().into(), Some(version.await.unwrap()))],
     };
     it.notices.send(Notice::Answered(answer)).await.unwrap();
-    it.comes_to_say("/metrics", r#"holdfast_nacks_total{gateway="infra/web",type="RDS"} 1"#).await;
+    it.comes_to_show("/metrics", r#"holdfast_nacks_total{gateway="infra/web",type="RDS"} 1"#).await;
     let failed = it.json("/debug/config/failed").await;
     assert_eq!(failed.pointer("/failed/0/refusal/message").unwrap(), "no such thing");
     assert!(failed.pointer("/failed/0/config/virtualHosts").is_some(), "{failed}");
@@ -252,7 +252,7 @@ async fn metrics_count_translations_answers_and_replacements() {
     let it = Loop::start();
     it.readings.send(read(folder.path())).await.unwrap();
     let replaced = r#"holdfast_route_replacements{cause="referential",gateway="infra/web",scope="rule"} 1"#;
-    let page = it.comes_to_say("/metrics", replaced).await;
+    let page = it.comes_to_show("/metrics", replaced).await;
     assert!(page.contains("holdfast_translation_total{success=\"true\"} 1"), "{page}");
     assert!(page.contains("holdfast_translation_broken_objects 1"), "{page}");
 
@@ -274,7 +274,7 @@ async fn metrics_count_translations_answers_and_replacements() {
         r#"holdfast_configuration_push_total{success="true"} 1"#,
         r#"holdfast_configuration_push_total{success="false"} 1"#,
     ] {
-        it.comes_to_say("/metrics", line).await;
+        it.comes_to_show("/metrics", line).await;
     }
 }
 
@@ -290,6 +290,6 @@ async fn diagnostics_answer_to_no_other_name() {
         ("rebound.example.com:10256", 421),
         ("127.0.0.1.example.com", 421),
     ] {
-        assert_eq!(ask(debug_pages(it.state.clone()), "/debug/faults", host).await.0, status, "{host}");
+        assert_eq!(fetch(debug_pages(it.state.clone()), "/debug/faults", host).await.0, status, "{host}");
     }
 }

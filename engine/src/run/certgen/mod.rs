@@ -34,19 +34,19 @@ use crate::identity::names;
 pub fn run(args: CertgenArgs) -> Result<ExitCode, Failure> {
     let (wish, place) = args.wish()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let told = renew(&wish, &place, now)?;
-    let text = if told.is_empty() { "nothing to renew\n".to_owned() } else { told.concat() };
+    let renewed = renew(&wish, &place, now)?;
+    let text = if renewed.is_empty() { "nothing to renew\n".to_owned() } else { renewed.concat() };
     output::print(&text)
 }
 
 /// Renews everything that is due; returns a line for each renewal.
 fn renew(wish: &Wish, place: &Place, now: u64) -> anyhow::Result<Vec<String>> {
-    let mut told = Vec::new();
+    let mut renewed = Vec::new();
     let shelf = place.authority();
     let before = shelf.read()?;
     let mut authorities = Authorities::read(&before)?;
     if let Some(line) = authorities.renew(now, wish.authority_life)? {
-        told.push(line);
+        renewed.push(line);
     }
     let after = authorities.contents(now);
     if after != before {
@@ -55,7 +55,7 @@ fn renew(wish: &Wish, place: &Place, now: u64) -> anyhow::Result<Vec<String>> {
     let bundle = authorities.bundle(now);
 
     let server = Leaf { role: Role::Server(wish.server_names.clone()), life: wish.life };
-    told.extend(put(&*place.server(), &server, &authorities, &bundle, None, now)?);
+    renewed.extend(put(&*place.server(), &server, &authorities, &bundle, None, now)?);
     for gateway in &wish.gateways {
         let (namespace, name) = gateway.split_once('/').unwrap_or_default();
         let uri = names::gateway_uri(&wish.trust_domain, namespace, name);
@@ -64,9 +64,9 @@ fn renew(wish: &Wish, place: &Place, now: u64) -> anyhow::Result<Vec<String>> {
             None => place.seen_at(namespace, name)?,
         };
         let client = Leaf { role: Role::Gateway(uri), life: wish.life };
-        told.extend(put(&*place.gateway(namespace, name), &client, &authorities, &bundle, Some(&seen_at), now)?);
+        renewed.extend(put(&*place.gateway(namespace, name), &client, &authorities, &bundle, Some(&seen_at), now)?);
     }
-    Ok(told)
+    Ok(renewed)
 }
 
 /// Writes a certificate with the authorities that its owner trusts and, for an Envoy, the SDS files that refer to both.
@@ -80,7 +80,7 @@ fn put(
 ) -> anyhow::Result<Option<String>> {
     let before = shelf.read()?;
     let mut after: Contents = before.clone();
-    let told = leaf.renew(&mut after, authorities, now)?;
+    let renewed = leaf.renew(&mut after, authorities, now)?;
     after.insert(AUTHORITIES.into(), bundle.into());
     if let Some(folder) = seen_at {
         let yaml = |value| output::format(&value, DataFormat::Yaml).map(String::into_bytes);
@@ -90,7 +90,7 @@ fn put(
     if after != before {
         shelf.write(&after)?;
     }
-    Ok(told)
+    Ok(renewed)
 }
 
 #[cfg(test)]

@@ -68,8 +68,8 @@ fn server_is_taken(bundle: &Path, folder: &Path, name: &str, now: u64) -> bool {
 fn what_is_made_is_what_the_server_and_envoys_take() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let told = renew(&wish(folder.path()), START).unwrap();
-    assert_eq!(told.len(), 4, "{told:?}");
+    let renewed = renew(&wish(folder.path()), START).unwrap();
+    assert_eq!(renewed.len(), 4, "{renewed:?}");
     assert!(renew(&wish(folder.path()), START + 59 * DAY).unwrap().is_empty());
 
     let (server, public) = (at("server"), at("gateways/infra_public"));
@@ -101,7 +101,7 @@ fn what_is_made_is_what_the_server_and_envoys_take() {
 }
 
 #[test]
-fn nobody_meets_a_certificate_that_he_cannot_check() {
+fn no_peer_sees_a_certificate_that_it_cannot_verify() {
     let folder = tempfile::tempdir().unwrap();
     let before = tempfile::tempdir().unwrap();
     let wish = Wish { life: 9 * DAY, authority_life: 60 * DAY, ..wished() };
@@ -116,9 +116,9 @@ fn nobody_meets_a_certificate_that_he_cannot_check() {
     let (mut authorities, mut renewals) = (0, 0);
     for half_day in 0..400 {
         let now = START + half_day * DAY / 2;
-        let told = renew(&wish, now).unwrap();
-        authorities += told.iter().filter(|line| line.contains("authority")).count();
-        renewals += told.iter().filter(|line| line.contains("gateway")).count();
+        let renewed = renew(&wish, now).unwrap();
+        authorities += renewed.iter().filter(|line| line.contains("authority")).count();
+        renewals += renewed.iter().filter(|line| line.contains("gateway")).count();
         let names = ["server", "gateways/infra_public"];
         let places = |root: &Path| names.map(|name| root.join(name));
         let [server, public] = places(folder.path());

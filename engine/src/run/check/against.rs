@@ -135,7 +135,7 @@ impl Against {
     }
 
     /// Returns whether a replacement would be served, rather than an earlier version of the whole route.
-    pub(super) fn stands(&self, replacement: &ReplacementView) -> bool {
+    pub(super) fn is_served(&self, replacement: &ReplacementView) -> bool {
         let backfilled = self.fallback.backfilled_objects.iter().any(|it| it.object.key() == replacement.object);
         let same = |section: &str| *section == *replacement.section;
         let mut replaced = self.fallback.replaced_objects.iter();

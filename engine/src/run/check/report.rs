@@ -81,9 +81,9 @@ impl Report {
         let Offline { manifests, reading, engine, actions } = offline;
         let mut findings: Vec<Finding> = reading.problems.iter().map(Finding::of_problem).collect();
         // A root that cannot be read has a problem already.
-        let is_told =
+        let is_reported =
             |root: &Root| reading.problems.iter().any(|problem| Path::new(&*problem.file).starts_with(&root.path));
-        findings.extend(manifests.empty_roots().into_iter().filter(|root| !is_told(root)).map(Finding::of_empty));
+        findings.extend(manifests.empty_roots().into_iter().filter(|root| !is_reported(root)).map(Finding::of_empty));
         findings.extend(engine.faults().iter().map(|fault| Finding::of_fault(fault, manifests)));
         let refused = against.iter().flat_map(Against::refused);
         findings.extend(refused.map(|broken| Finding::of_refused(broken, manifests)));
@@ -96,12 +96,13 @@ impl Report {
             published.sum()
         };
         let gateways = engine.gateways().into_iter();
-        let stands = |replacement: &ReplacementView| against.as_ref().is_none_or(|against| against.stands(replacement));
+        let is_served =
+            |replacement: &ReplacementView| against.as_ref().is_none_or(|against| against.is_served(replacement));
         Self {
             files: reading.files,
             objects: reading.objects,
             findings,
-            replacements: engine.replacements().into_iter().filter(stands).collect(),
+            replacements: engine.replacements().into_iter().filter(is_served).collect(),
             gateways: gateways.map(|gateway| Served { resources: resources(&gateway.name), gateway }).collect(),
             statuses: engine.statuses(),
             foreign: reading.foreign.clone(),

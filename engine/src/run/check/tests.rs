@@ -133,7 +133,7 @@ impl Scene {
     }
 
     /// The report as text. Checks the number of findings, and that the text contains the expected strings.
-    fn told(&self, flags: &str, findings: usize, expected: &[&str]) -> String {
+    fn expect_report(&self, flags: &str, findings: usize, expected: &[&str]) -> String {
         let report = self.check(flags).unwrap();
         let text = text::format(&report);
         assert_eq!(report.findings.len(), findings, "{text}");
@@ -156,12 +156,15 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 #[test]
 fn what_was_proven_good_is_nothing_to_object_to() {
     let scene = Scene::new();
-    let text =
-        scene.told(GATES, 0, &["Gateway infra/public, Envoy 1.40.0: ", " objects proven good, 0 contents refused"]);
+    let text = scene.expect_report(
+        GATES,
+        0,
+        &["Gateway infra/public, Envoy 1.40.0: ", " objects proven good, 0 contents refused"],
+    );
     assert!(!text.contains("backfilled with") && !text.contains("has accepted this version"), "{text}");
     // A good edit is no finding either, but no Envoy has accepted it yet.
     scene.write("cart.yaml", &route("cart", "two", "/a+"));
-    scene.told(GATES, 0, &[&format!("{CART}: no Envoy has accepted this version")]);
+    scene.expect_report(GATES, 0, &[&format!("{CART}: no Envoy has accepted this version")]);
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn a_broken_edit_is_backfilled_and_nothing_in_the_folder_changes() {
     let scene = Scene::new();
     let before = contents(&scene.data());
     scene.write("cart.yaml", &route("cart", "two", "/a["));
-    let text = scene.told(
+    let text = scene.expect_report(
         GATES,
         1,
         &[
@@ -193,7 +196,7 @@ fn a_broken_edit_is_backfilled_and_nothing_in_the_folder_changes() {
 fn without_the_gate_nothing_is_backfilled() {
     let scene = Scene::new();
     scene.write("cart.yaml", &route("cart", "two", "/a["));
-    let text = scene.told("", 1, &["FallbackConfiguration is off", "rules[1] replaced, answers 404"]);
+    let text = scene.expect_report("", 1, &["FallbackConfiguration is off", "rules[1] replaced, answers 404"]);
     assert!(!text.contains("backfilled with"), "{text}");
 }
 
@@ -208,51 +211,51 @@ fn what_an_envoy_refused_before_is_a_finding() {
         "no such word",
         "cart.yaml:8:",
     ];
-    scene.told(GATES, 1, &refused);
+    scene.expect_report(GATES, 1, &refused);
     let sarif = sarif::format(&scene.check(GATES).unwrap()).to_string();
     assert!(sarif.contains("\"ruleId\":\"Refused\""), "{sarif}");
     // Other content is not refused.
     scene.write("cart.yaml", &route("cart", "three", "/a+"));
-    scene.told(GATES, 0, &[]);
+    scene.expect_report(GATES, 0, &[]);
 }
 
 #[test]
 fn what_was_never_stored_is_replaced() {
     let scene = Scene::new();
     scene.write("new.yaml", &route("new", "one", "/b["));
-    let text = scene.told(GATES, 1, &["HTTPRoute:shop/new: rules[1] replaced, answers 404"]);
+    let text = scene.expect_report(GATES, 1, &["HTTPRoute:shop/new: rules[1] replaced, answers 404"]);
     assert!(!text.contains("HTTPRoute:shop/cart: broken"), "{text}");
 }
 
 #[test]
-fn others_that_go_back_too_are_told_with_their_cause() {
+fn backfilled_dependants_are_reported_with_their_cause() {
     let scene = Scene::new();
     scene.write("service.yaml", &service("nonsense"));
     scene.write("cart.yaml", &route("cart", "two", "/a+"));
     let report = scene.check(GATES).unwrap();
-    let told = text::format(&report);
+    let text = text::format(&report);
     let expected = [
         "core/Service:shop/cart: backfilled with generation 1, good since",
         &format!("{CART}: backfilled with generation 1 instead of 2"),
         ", because of core/Service:shop/cart",
     ];
-    expected.iter().for_each(|expected| assert!(told.contains(expected), "{expected}\n{told}"));
+    expected.iter().for_each(|expected| assert!(text.contains(expected), "{expected}\n{text}"));
 }
 
 #[test]
-fn a_deleted_object_is_gone_and_stands_in_for_nobody() {
+fn a_deleted_object_is_not_backfilled() {
     let scene = Scene::new();
     fs::remove_file(scene.manifests().join("cart.yaml")).unwrap();
-    let text = scene.told(GATES, 0, &[&format!("{CART}: would be deleted")]);
+    let text = scene.expect_report(GATES, 0, &[&format!("{CART}: would be deleted")]);
     assert!(!text.contains("backfilled with"), "{text}");
 }
 
 #[test]
-fn a_version_of_another_uid_stands_in_for_nobody() {
+fn a_version_of_another_uid_is_no_stand_in() {
     let scene = Scene::new();
     let broken = route("cart", "two", "/a[").replace("namespace: shop}", "namespace: shop, uid: another}");
     scene.write("cart.yaml", &broken);
-    let text = scene.told(GATES, 1, &["rules[1] replaced, answers 404"]);
+    let text = scene.expect_report(GATES, 1, &["rules[1] replaced, answers 404"]);
     assert!(!text.contains("backfilled with"), "{text}");
 }
 
@@ -262,11 +265,11 @@ fn a_store_in_use_is_read_all_the_same() {
     scene.write("cart.yaml", &route("cart", "two", "/a["));
     let _lock = DataDir::open(&scene.data()).unwrap();
     let _store = scene.store();
-    scene.told(GATES, 1, &["backfilled with generation 1"]);
+    scene.expect_report(GATES, 1, &["backfilled with generation 1"]);
 }
 
 #[test]
-fn no_store_and_a_store_that_cannot_be_used_are_said_so() {
+fn a_missing_or_unusable_store_is_reported() {
     let scene = Scene::new();
     let failure = || scene.check(GATES).map(|_| ()).unwrap_err();
     let usage = format!("{:?}", std::process::ExitCode::from(2));
@@ -289,18 +292,18 @@ fn no_store_and_a_store_that_cannot_be_used_are_said_so() {
 }
 
 #[test]
-fn a_store_that_lost_its_end_is_used_and_told() {
+fn a_store_that_lost_its_end_is_used_and_reported() {
     let scene = Scene::new();
     let earlier = contents(&scene.data().join(FOLDER));
     scene.write("cart.yaml", &route("cart", "two", "/a+"));
     scene.serve();
     scene.write("cart.yaml", &route("cart", "three", "/a["));
-    scene.told(GATES, 1, &["backfilled with generation 2 instead of 3"]);
+    scene.expect_report(GATES, 1, &["backfilled with generation 2 instead of 3"]);
     for (path, bytes) in earlier.iter().filter(|(path, _)| !path.ends_with("committed")) {
         fs::write(path, bytes).unwrap();
     }
     let lost = "was committed, but the newest readable generation is 1";
-    scene.told(GATES, 1, &[lost, "backfilled with generation 1 instead of 3"]);
+    scene.expect_report(GATES, 1, &[lost, "backfilled with generation 1 instead of 3"]);
 }
 
 #[test]
@@ -320,9 +323,9 @@ fn sealed_versions_are_known_with_their_key_only() {
     drop(store);
 
     let sealed = "1 records are sealed and there is no --store-key-file";
-    scene.told(GATES, 0, &[sealed]);
+    scene.expect_report(GATES, 0, &[sealed]);
     let with_key = format!("{GATES} --store-key-file {}", key_file.display());
-    let text = scene.told(&with_key, 0, &[]);
+    let text = scene.expect_report(&with_key, 0, &[]);
     let proven = |flags: &str| scene.check(flags).unwrap().against.unwrap().store.scopes[0].objects;
     assert_eq!(proven(&with_key), proven(GATES) + 1);
     assert!(!text.contains("sealed") && !text.contains("hunter2") && !text.contains("aHVudGVyMg"), "{text}");

@@ -37,7 +37,7 @@ fn write(report: &Report, text: &mut Lines) {
     for status in &report.statuses {
         write_status(status, text);
     }
-    for replaced in report.replacements.iter().filter(|replaced| told_here(replaced, report)) {
+    for replaced in report.replacements.iter().filter(|replaced| is_listed(replaced, report)) {
         let (object, section, gateway) = (&replaced.object, &replaced.section, &replaced.gateway);
         match replaced.response {
             Some(code) => text.add(format_args!("{object}: {section} answers {code} on Gateway {gateway}")),
@@ -84,7 +84,7 @@ impl fmt::Display for SocketAddress {
 }
 
 /// Returns whether the replacement is listed here. With `--against`, broken objects are listed there, with causes.
-fn told_here(replaced: &ReplacementView, report: &Report) -> bool {
+fn is_listed(replaced: &ReplacementView, report: &Report) -> bool {
     report.against.is_none() || replaced.cause == Class::Referential
 }
 

@@ -7,14 +7,14 @@
 //! step is checked; the demo fails if the product fails.
 
 /// Prints a line. A closed standard output must not end the demo, which would leave processes behind.
-macro_rules! say {
+macro_rules! show {
     ($($text:tt)*) => {{
         use std::io::Write;
         let _ = writeln!(std::io::stdout().lock(), $($text)*);
     }};
 }
 
-mod ask;
+mod client;
 mod manifests;
 mod pages;
 mod processes;
@@ -56,30 +56,30 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode, Failure> {
 
 async fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let mut interrupts = Interrupts::new()?;
-    say!("Holdfast demo: two teams share one Gateway; one of them makes mistakes.\n");
-    say!("1. Starting Holdfast, an Envoy and two backends (the first run downloads Envoy, which takes a while).");
+    show!("Holdfast demo: two teams share one Gateway; one of them makes mistakes.\n");
+    show!("1. Starting Holdfast, an Envoy and two backends (the first run downloads Envoy, which takes a while).");
     let mut stage = tokio::select! {
         stage = Stage::build() => stage?,
         () = interrupts.next() => bail!(INTERRUPTED),
     };
-    let told = tokio::select! {
-        told = story::tell(&mut stage) => told,
+    let outcome = tokio::select! {
+        outcome = story::run(&mut stage) => outcome,
         () = interrupts.next() => Err(anyhow!(INTERRUPTED)),
     };
-    match &told {
+    match &outcome {
         Ok(()) if args.keep => {
-            say!(
+            show!(
                 "Everything keeps running: edit the manifests in {} and send requests again.",
                 stage.manifests().display()
             );
-            say!("Ctrl-C ends it.");
+            show!("Ctrl-C ends it.");
             interrupts.next().await;
         }
         Ok(()) => {}
         Err(_) => eprintln!("\n--- the log of holdfast run:\n{}", stage.log()),
     }
     stage.clear().await;
-    told
+    outcome
 }
 
 /// The signals that end the demo, which then ends all processes that it started.

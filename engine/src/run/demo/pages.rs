@@ -3,7 +3,7 @@
 use anyhow::Context;
 use serde_json::Value;
 
-use super::ask;
+use super::client;
 use super::stage::Stage;
 use crate::fallback::view::FallbackReport;
 
@@ -12,7 +12,7 @@ pub(super) const FALLBACK: &str = "/debug/config/fallback";
 
 /// The number of configurations that Envoy has refused since it started, from its own statistics.
 pub(super) async fn refused_by_envoy(stage: &Stage) -> anyhow::Result<u64> {
-    let page = ask::get(stage.admin, "localhost", "/stats?filter=update_rejected").await.context("Envoy's admin")?;
+    let page = client::get(stage.admin, "localhost", "/stats?filter=update_rejected").await.context("Envoy's admin")?;
     let counts = page.body.lines().filter_map(|line| line.split_once(": "));
     Ok(counts.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum())
 }
@@ -33,7 +33,7 @@ pub(super) async fn status_of_refunds(stage: &Stage) -> anyhow::Result<String> {
 }
 
 async fn page(stage: &Stage, path: &str) -> anyhow::Result<Value> {
-    let page = ask::get(stage.diagnostics(), "localhost", path).await.context("diagnostics")?;
+    let page = client::get(stage.diagnostics(), "localhost", path).await.context("diagnostics")?;
     serde_json::from_str(&page.body).context("diagnostics")
 }
 

@@ -15,20 +15,20 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Timeout of a response.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
 /// Polling interval for requests in progress.
-const ASK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// Returns whether the Envoy is ready, that is, has received its first configuration.
 pub(super) async fn is_ready(socket: &Path) -> bool {
-    ask(socket, Method::GET, "/ready").await.is_ok()
+    request(socket, Method::GET, "/ready").await.is_ok()
 }
 
 /// Stops accepting connections, and waits until no request is in progress, for at most `at_most`.
 pub(in crate::run) async fn drain(socket: &Path, at_most: Duration) {
     let drained = async {
-        ask(socket, Method::POST, "/healthcheck/fail").await?;
-        ask(socket, Method::POST, "/drain_listeners?graceful").await?;
-        while requests_under_way(&ask(socket, Method::GET, "/stats?filter=downstream_rq_active").await?) > 0 {
-            tokio::time::sleep(ASK_EVERY).await;
+        request(socket, Method::POST, "/healthcheck/fail").await?;
+        request(socket, Method::POST, "/drain_listeners?graceful").await?;
+        while requests_under_way(&request(socket, Method::GET, "/stats?filter=downstream_rq_active").await?) > 0 {
+            tokio::time::sleep(POLL_EVERY).await;
         }
         anyhow::Ok(())
     };
@@ -49,11 +49,13 @@ fn requests_under_way(stats: &str) -> u64 {
         .sum()
 }
 
-async fn ask(socket: &Path, method: Method, path: &str) -> Result<String> {
-    tokio::time::timeout(ANSWER_TIME_MAX, ask_patiently(socket, method, path)).await.context("no answer in time")?
+async fn request(socket: &Path, method: Method, path: &str) -> Result<String> {
+    tokio::time::timeout(ANSWER_TIME_MAX, send_without_timeout(socket, method, path))
+        .await
+        .context("no answer in time")?
 }
 
-async fn ask_patiently(socket: &Path, method: Method, path: &str) -> Result<String> {
+async fn send_without_timeout(socket: &Path, method: Method, path: &str) -> Result<String> {
     let stream = UnixStream::connect(socket).await.context("cannot connect")?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     // The task ends with the sender, which also reports errors of the connection.

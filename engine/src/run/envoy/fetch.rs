@@ -85,8 +85,8 @@ fn run(mut command: Command, progress: bool) -> Result<()> {
     if status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&stderr);
-    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let text = String::from_utf8_lossy(&stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default().join("; ");
     let args: Vec<_> = command.get_args().take(3).map(|arg| arg.to_string_lossy()).collect();
     bail!("{program} {} failed ({status}): {last}", args.join(" "))

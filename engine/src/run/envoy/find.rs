@@ -90,7 +90,7 @@ mod tests {
     use super::version;
 
     #[test]
-    fn the_version_is_read_from_what_envoy_says() {
+    fn the_version_is_read_from_the_output_of_envoy() {
         assert_eq!(version("\n/x/envoy  version: 9e5580/1.40.0/Clean/RELEASE/BoringSSL\n"), Some("1.40.0"));
         assert_eq!(version("GNU coreutils version 9"), None);
         assert_eq!(version(""), None);

@@ -13,7 +13,7 @@ pub(in crate::run) const FORMAT: &str = "[%l] %v";
 
 /// The target of an Envoy's log lines.
 #[derive(Clone, Debug)]
-pub(in crate::run) struct Teller {
+pub(in crate::run) struct LogTarget {
     /// `namespace/name` of the Gateway.
     pub(in crate::run) gateway: Arc<str>,
     /// True once the Envoy is being ended: its warnings about that are not worth a warning of Holdfast.
@@ -21,7 +21,7 @@ pub(in crate::run) struct Teller {
 }
 
 /// Forwards all lines until the end of the stream.
-pub(in crate::run) async fn pass_on(teller: Teller, mut from: impl AsyncRead + Unpin) {
+pub(in crate::run) async fn pass_on(target: LogTarget, mut from: impl AsyncRead + Unpin) {
     let (mut buffer, mut line, mut chunk) = (vec![0; 8192], Vec::new(), 0..0);
     loop {
         if chunk.is_empty() {
@@ -38,18 +38,18 @@ pub(in crate::run) async fn pass_on(teller: Teller, mut from: impl AsyncRead + U
         chunk.start += part.len() + usize::from(ended);
         line.extend_from_slice(&part[..part.len().min(LINE_BYTES_MAX - line.len())]);
         if ended {
-            teller.tell(&String::from_utf8_lossy(&line));
+            target.log(&String::from_utf8_lossy(&line));
             line.clear();
         }
     }
     if !line.is_empty() {
-        teller.tell(&String::from_utf8_lossy(&line));
+        target.log(&String::from_utf8_lossy(&line));
     }
 }
 
-impl Teller {
+impl LogTarget {
     /// Logs a line. Envoy's messages may contain parts of its configuration, so secrets are removed.
-    fn tell(&self, line: &str) {
+    fn log(&self, line: &str) {
         let (level, text) = split(line);
         let gateway = &*self.gateway;
         if text.is_empty() {

@@ -6,14 +6,14 @@
 pub(super) mod admin;
 mod fetch;
 pub mod find;
-pub mod keeper;
 pub(super) mod log_lines;
 pub mod process;
 pub(super) mod record;
+pub mod supervisor;
 pub(super) mod taken;
 
 pub use find::EnvoyBinary;
-pub use keeper::{Keeper, KeeperOptions, ManagedEnvoy};
+pub use supervisor::{ManagedEnvoy, Supervisor, SupervisorOptions};
 
 /// The release of Envoy that is downloaded if none is found, and that everything is tested with.
 pub const RELEASE: &str = fetch::VERSION;

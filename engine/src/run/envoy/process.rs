@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_process_is_known_by_its_start_and_ends_when_asked() {
+    async fn a_process_is_identified_by_its_start_and_ends_on_sigterm() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let identity = Identity::of(child.id()).unwrap();
         assert!(identity.is_running());

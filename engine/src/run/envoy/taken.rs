@@ -75,8 +75,8 @@ pub(crate) fn look(data: &Path) -> Taken {
         if own.is_some_and(|own| owner.is_none_or(|owner| own <= owner.started)) {
             continue;
         }
-        let who = owner.map_or_else(|| "a process of another user".into(), |owner| owner.description.clone());
-        taken.entry(address).or_insert(who);
+        let process = owner.map_or_else(|| "a process of another user".into(), |owner| owner.description.clone());
+        taken.entry(address).or_insert(process);
     }
     taken
 }

@@ -15,14 +15,14 @@ pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match kubeconfig {
         Some(path) => {
-            let said =
+            let failure =
                 |error: &dyn std::fmt::Display| Failure::usage(format!("--kubeconfig {}: {error}", path.display()));
-            let file = Kubeconfig::read_from(path).map_err(|error| said(&error))?;
-            Config::from_custom_kubeconfig(file, &options).await.map_err(|error| said(&error))?
+            let file = Kubeconfig::read_from(path).map_err(|error| failure(&error))?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(|error| failure(&error))?
         }
         None if context.is_some() => {
-            let said = |error| Failure::usage(format!("--kube-context: {error}"));
-            Config::from_kubeconfig(&options).await.map_err(said)?
+            let failure = |error| Failure::usage(format!("--kube-context: {error}"));
+            Config::from_kubeconfig(&options).await.map_err(failure)?
         }
         None => Config::infer().await.map_err(|error| {
             Failure::usage(format!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::watching::{Trouble, Why};
+use crate::watch_problem::{WatchProblem, Why};
 
 /// Maximum number of missing permissions that are reported at a time.
 const DENIALS_MAX: usize = 100;
@@ -27,13 +27,13 @@ impl Denials {
     }
 
     /// All missing permissions, in order.
-    pub(super) fn troubles(&self) -> Vec<Trouble> {
-        let trouble = |(of, message): (&Arc<str>, &String)| Trouble {
+    pub(super) fn problems(&self) -> Vec<WatchProblem> {
+        let problem = |(of, message): (&Arc<str>, &String)| WatchProblem {
             of: of.clone(),
             why: Why::Denied,
             message: message.clone(),
         };
-        self.lock().iter().map(trouble).collect()
+        self.lock().iter().map(problem).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, String>> {
@@ -46,15 +46,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stands_once_and_no_more_than_so_many() {
+    fn each_denial_is_listed_once_up_to_the_limit() {
         let denials = Denials::default();
         for n in 0..DENIALS_MAX + 5 {
             denials.denied(&n.to_string(), "no");
             denials.denied("0", "no more");
         }
-        let troubles = denials.troubles();
-        assert_eq!((troubles.len(), &*troubles[0].message), (DENIALS_MAX, "no more"));
+        let problems = denials.problems();
+        assert_eq!((problems.len(), &*problems[0].message), (DENIALS_MAX, "no more"));
         denials.allowed("0");
-        assert_eq!(denials.troubles().len(), DENIALS_MAX - 1);
+        assert_eq!(denials.problems().len(), DENIALS_MAX - 1);
     }
 }

@@ -31,7 +31,7 @@ const _: () = assert!(HELD_SECONDS as u64 * 1000 == HELD_MS && LEADS_MS + 4_000 
 
 /// The leader, as far as this replica knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum LeaderState {
     /// Unknown.
     Unknown,
     /// Another replica; with the number of its renewals that were seen.
@@ -42,12 +42,12 @@ enum Standing {
 
 /// Whether this replica leads. Clones share the state.
 #[derive(Clone, Debug)]
-pub(crate) struct Leadership(watch::Receiver<Standing>);
+pub(crate) struct Leadership(watch::Receiver<LeaderState>);
 
 impl Leadership {
     /// Returns whether this replica leads at this moment.
     pub(crate) fn leads(&self) -> bool {
-        matches!(*self.0.borrow(), Standing::Leads(until) if Instant::now() < until)
+        matches!(*self.0.borrow(), LeaderState::Leads(until) if Instant::now() < until)
     }
 
     /// Waits until the leadership changes; forever if it no longer can.
@@ -59,7 +59,7 @@ impl Leadership {
 
     /// Returns whether another replica led, and was alive, at the last change.
     pub(super) fn follows(&self) -> bool {
-        matches!(*self.0.borrow(), Standing::Follows(_))
+        matches!(*self.0.borrow(), LeaderState::Follows(_))
     }
 }
 
@@ -69,13 +69,13 @@ pub(crate) struct Leader {
     name: String,
     me: Arc<str>,
     election: Election,
-    standing: watch::Sender<Standing>,
+    state: watch::Sender<LeaderState>,
     renewals: u64,
     gauge: IntGauge,
     denials: Denials,
     pulse: Pulse,
     started: Instant,
-    trouble: bool,
+    failing: bool,
 }
 
 impl Leader {
@@ -89,19 +89,19 @@ impl Leader {
         denials: Denials,
         pulse: Pulse,
     ) -> (Self, Leadership) {
-        let (standing, leadership) = watch::channel(Standing::Unknown);
+        let (state, leadership) = watch::channel(LeaderState::Unknown);
         let leader = Self {
             api: Api::namespaced(client, namespace),
             name: name.to_owned(),
             election: Election::new(me.clone()),
             me,
-            standing,
+            state,
             renewals: 0,
             gauge,
             denials,
             pulse,
             started: Instant::now(),
-            trouble: false,
+            failing: false,
         };
         (leader, Leadership(leadership))
     }
@@ -134,10 +134,10 @@ impl Leader {
         if matches!(outcome, Ok(()) | Err(Error::Api(_))) {
             self.pulse.beat();
         }
-        self.tell();
+        self.publish();
         match outcome {
             Ok(()) => {
-                self.trouble = false;
+                self.failing = false;
                 self.denials.allowed("leases");
                 Duration::from_millis(RENEW_MS)
             }
@@ -148,15 +148,15 @@ impl Leader {
             // Another client wrote the Lease: the next round starts at once.
             Err(Error::Api(status)) if status.code == 409 => {
                 self.election.lost();
-                self.tell();
+                self.publish();
                 Duration::from_millis(50)
             }
             Err(error) => {
-                if !self.trouble {
+                if !self.failing {
                     tracing::warn!(lease = self.name, %error, "cannot read or write the Lease: no leader is known, \
                                                                and no statuses and Events are written");
                 }
-                self.trouble = true;
+                self.failing = true;
                 Duration::from_millis(RENEW_MS)
             }
         }
@@ -195,19 +195,19 @@ impl Leader {
         record.is_some_and(|record| record.holder != self.me && !self.election.knows(record))
     }
 
-    fn tell(&mut self) {
+    fn publish(&mut self) {
         let now = self.now_ms();
-        let standing = match self.election.leads_until(now) {
-            Some(until_ms) => Standing::Leads(self.started + Duration::from_millis(until_ms)),
+        let state = match self.election.leads_until(now) {
+            Some(until_ms) => LeaderState::Leads(self.started + Duration::from_millis(until_ms)),
             None if self.election.holder().is_some_and(|holder| !holder.is_empty() && *holder != self.me) => {
-                Standing::Follows(self.renewals)
+                LeaderState::Follows(self.renewals)
             }
-            None => Standing::Unknown,
+            None => LeaderState::Unknown,
         };
-        self.gauge.set(i64::from(matches!(standing, Standing::Leads(_))));
-        self.standing.send_if_modified(|known| {
-            let changed = *known != standing;
-            *known = standing;
+        self.gauge.set(i64::from(matches!(state, LeaderState::Leads(_))));
+        self.state.send_if_modified(|known| {
+            let changed = *known != state;
+            *known = state;
             changed
         });
     }
@@ -242,7 +242,7 @@ impl Leader {
     async fn give_up(&mut self) {
         let led = self.election.leads(self.now_ms());
         self.election.lost();
-        self.standing.send_replace(Standing::Unknown);
+        self.state.send_replace(LeaderState::Unknown);
         if !led {
             return;
         }

@@ -1,13 +1,13 @@
 //! Input in Kubernetes mode: the objects of an API server, listed, watched, and converted to events.
 //!
 //! The path of an object: [`watch`] lists and watches its kind and decodes it on arrival, [`crate::watching`] decides
-//! whether the change is plausible, and [`clerk`] forwards it once everything was listed. Nothing here decides what is
+//! whether the change is plausible, and [`forwarder`] forwards it once all was listed. Nothing here decides what is
 //! served.
 
 pub mod arguments;
-pub mod clerk;
 pub mod client;
 pub(crate) mod denials;
+pub mod forwarder;
 pub(crate) mod leader;
 pub mod planes;
 mod pulse;
@@ -30,8 +30,8 @@ use prometheus::IntGaugeVec;
 use tokio::sync::mpsc;
 
 use self::arguments::KubernetesArgs;
-use self::clerk::Clerk;
 use self::denials::Denials;
+use self::forwarder::Forwarder;
 use self::watch::Watch;
 use super::manifests::Reading;
 use super::serve::sources::Sources;
@@ -39,7 +39,7 @@ use crate::apis::{KINDS, Scope};
 use crate::watching::{Guard, Watching};
 
 /// Maximum number of watch events that wait; beyond it the watches wait too.
-const WORDS_MAX: usize = 4096;
+const WATCH_EVENTS_MAX: usize = 4096;
 
 /// The inputs and outputs of watching, beside the API server.
 pub(crate) struct Means {
@@ -62,12 +62,16 @@ pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readin
     for (index, watch) in watches.iter().enumerate() {
         watching.remember(index, remembered.iter().filter(|key| watch.is_of(key)).cloned());
     }
-    let (words_in, words) = mpsc::channel(WORDS_MAX);
-    let asks =
-        watches.into_iter().enumerate().map(|(index, watch)| watch.start(index, client.clone(), words_in.clone()));
-    let asks = asks.collect();
+    let (watch_events_in, watch_events) = mpsc::channel(WATCH_EVENTS_MAX);
+    let confirm_senders = watches
+        .into_iter()
+        .enumerate()
+        .map(|(index, watch)| watch.start(index, client.clone(), watch_events_in.clone()));
+    let confirm_senders = confirm_senders.collect();
     tokio::spawn(pulse::watch(client.clone(), sources.clone()));
-    tokio::spawn(Clerk::new(watching, asks, denials, gauge, sources.clone()).run(words, readings));
+    tokio::spawn(
+        Forwarder::new(watching, confirm_senders, denials, gauge, sources.clone()).run(watch_events, readings),
+    );
 }
 
 /// A watch for every kind; for namespaced kinds one for each named namespace, if any are named.

@@ -24,7 +24,7 @@ pub(super) async fn watch(client: Client, sources: Arc<Sources>) {
     // No other owner is left: the process is ending.
     while Arc::strong_count(&sources) > 1 {
         ticks.tick().await;
-        match timeout(ANSWER_TIME_MAX, ask(&client)).await {
+        match timeout(ANSWER_TIME_MAX, ping(&client)).await {
             // Any answer shows that the server is available.
             Ok(Ok(()) | Err(Error::Api(_))) => sources.answered(),
             Ok(Err(error)) => sources.failed(format!("it cannot be reached: {}", root(&error))),
@@ -33,7 +33,7 @@ pub(super) async fn watch(client: Client, sources: Arc<Sources>) {
     }
 }
 
-async fn ask(client: &Client) -> Result<(), Error> {
+async fn ping(client: &Client) -> Result<(), Error> {
     let request = Request::get(PATH).body(Vec::new()).map_err(Error::HttpError)?;
     client.request_text(request).await.map(drop)
 }

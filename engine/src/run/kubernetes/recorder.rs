@@ -39,13 +39,13 @@ const CONTROLLER: &str = "holdfast.dev/gateway-controller";
 
 /// Writes events to the API server, and to the log.
 pub(crate) struct KubernetesRecorder {
-    events: mpsc::Sender<Told>,
+    events: mpsc::Sender<PendingEvent>,
     log: LogRecorder,
     pod: Option<ObjectReference>,
 }
 
 /// An event, with the object that it regards.
-struct Told {
+struct PendingEvent {
     reason: Reason,
     note: String,
     regarding: ObjectReference,
@@ -56,7 +56,7 @@ impl KubernetesRecorder {
     /// instance.
     pub(crate) fn start(client: Client, leadership: Leadership, me: &str, denials: Denials) -> Self {
         let (events, waiting) = mpsc::channel(EVENTS_MAX);
-        let clerk = Writer {
+        let writer = Writer {
             client,
             me: me.to_owned(),
             leadership,
@@ -64,9 +64,9 @@ impl KubernetesRecorder {
             queue: VecDeque::new(),
             series: Series::default(),
             started: Instant::now(),
-            trouble: false,
+            failing: false,
         };
-        tokio::spawn(clerk.run(waiting));
+        tokio::spawn(writer.run(waiting));
         Self { events, log: LogRecorder, pod: pod() }
     }
 }
@@ -78,7 +78,7 @@ impl EventRecorder for KubernetesRecorder {
             let Some(regarding) = self.reference(&event.regarding) else { continue };
             let note = shortened(&event.note);
             // If the queue is full, the event is only in the log.
-            let _ = self.events.try_send(Told { reason: event.reason, note, regarding });
+            let _ = self.events.try_send(PendingEvent { reason: event.reason, note, regarding });
         }
     }
 }
@@ -143,30 +143,30 @@ struct Writer {
     me: String,
     leadership: Leadership,
     denials: Denials,
-    queue: VecDeque<Told>,
+    queue: VecDeque<PendingEvent>,
     series: Series,
     started: Instant,
-    trouble: bool,
+    failing: bool,
 }
 
 impl Writer {
-    async fn run(mut self, mut waiting: mpsc::Receiver<Told>) {
+    async fn run(mut self, mut waiting: mpsc::Receiver<PendingEvent>) {
         loop {
             if self.leadership.leads()
-                && let Some(told) = self.queue.pop_front()
+                && let Some(pending) = self.queue.pop_front()
             {
-                let rest = self.tell(told).await;
+                let rest = self.deliver(pending).await;
                 sleep(rest).await;
                 // Events that arrived meanwhile are written in their order.
-                while let Ok(told) = waiting.try_recv() {
-                    self.push(told);
+                while let Ok(pending) = waiting.try_recv() {
+                    self.push(pending);
                 }
                 continue;
             }
             tokio::select! {
-                told = waiting.recv() => {
-                    let Some(told) = told else { return };
-                    self.push(told);
+                pending = waiting.recv() => {
+                    let Some(pending) = pending else { return };
+                    self.push(pending);
                 }
                 () = self.leadership.changed() => {
                     if self.leadership.follows() {
@@ -177,63 +177,63 @@ impl Writer {
         }
     }
 
-    fn push(&mut self, told: Told) {
+    fn push(&mut self, pending: PendingEvent) {
         if self.queue.len() >= EVENTS_MAX {
             self.queue.pop_front();
         }
-        self.queue.push_back(told);
+        self.queue.push_back(pending);
     }
 
     /// Writes an event; returns the time to wait afterwards.
-    async fn tell(&mut self, told: Told) -> Duration {
-        match self.write(&told).await {
+    async fn deliver(&mut self, pending: PendingEvent) -> Duration {
+        match self.write(&pending).await {
             Ok(()) => {
-                self.trouble = false;
-                self.denials.allowed(&right(&told));
+                self.failing = false;
+                self.denials.allowed(&right(&pending));
                 PACE
             }
             Err(Error::Api(status)) if status.code == 403 => {
                 let message = "the permission to create and patch events of the API group events.k8s.io is missing: \
                                Events on objects of this namespace are only logged; the roles of the chart grant the \
                                permission";
-                self.denials.denied(&right(&told), message);
+                self.denials.denied(&right(&pending), message);
                 PACE
             }
             // A repetition would be rejected too, for example because the namespace is being deleted.
             Err(Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429 => {
-                let reason = told.reason;
+                let reason = pending.reason;
                 tracing::debug!(%reason, error = status.message, "the API server rejected an Event");
                 PACE
             }
             Err(error) => {
-                if !self.trouble {
+                if !self.failing {
                     tracing::warn!(%error, "cannot write Events now; Holdfast tries again");
                 }
-                self.trouble = true;
-                self.queue.push_front(told);
+                self.failing = true;
+                self.queue.push_front(pending);
                 AFTER_ERROR
             }
         }
     }
 
-    async fn write(&mut self, told: &Told) -> Result<(), Error> {
+    async fn write(&mut self, pending: &PendingEvent) -> Result<(), Error> {
         let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let now = Timestamp::now();
-        let Told { reason, note, regarding } = told;
+        let PendingEvent { reason, note, regarding } = pending;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let same = Same {
             reason: reason.to_string(),
             regarding: [&regarding.kind, &regarding.namespace, &regarding.name, &regarding.uid].map(text).join("/"),
             note: note.clone(),
         };
-        let namespace = namespace(told);
+        let namespace = namespace(pending);
         let events: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
         if let Form::Again { name, count } = self.series.form(&same, now_ms) {
             let series = EventSeries { count, last_observed_time: MicroTime(now) };
             let patch = Patch::Merge(json!({ "series": series }));
             match within(events.patch(&name, &PatchParams::default(), &patch)).await {
                 Ok(_) => {
-                    self.series.told(same, name, count, now_ms);
+                    self.series.record(same, name, count, now_ms);
                     return Ok(());
                 }
                 Err(Error::Api(status)) if status.code == 404 => self.series.forget(&same),
@@ -254,19 +254,19 @@ impl Writer {
             ..Event::default()
         };
         within(events.create(&PostParams::default(), &event)).await?;
-        self.series.told(same, name, 1, now_ms);
+        self.series.record(same, name, 1, now_ms);
         Ok(())
     }
 }
 
 /// Events about objects without a namespace belong to the namespace `default`.
-fn namespace(told: &Told) -> String {
-    told.regarding.namespace.clone().unwrap_or_else(|| "default".into())
+fn namespace(pending: &PendingEvent) -> String {
+    pending.regarding.namespace.clone().unwrap_or_else(|| "default".into())
 }
 
 /// The subject of a missing permission.
-fn right(told: &Told) -> String {
-    format!("events in {}", namespace(told))
+fn right(pending: &PendingEvent) -> String {
+    format!("events in {}", namespace(pending))
 }
 
 #[cfg(test)]
@@ -274,7 +274,7 @@ mod tests {
     use super::{NOTE_CHARS_MAX, shortened};
 
     #[test]
-    fn a_note_says_how_many_findings_it_has_no_room_for() {
+    fn a_note_counts_the_findings_that_it_omits() {
         assert_eq!(shortened("a; b"), "a; b");
         let finding = "spec.rules[0].matches[0].path.value: ".to_owned() + &"x".repeat(200);
         let note = shortened(&[finding.as_str(); 10].join("; "));

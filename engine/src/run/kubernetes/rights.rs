@@ -63,7 +63,7 @@ const READ: &[&str] = &["list", "watch"];
 /// CRDs are read when objects disappear, to see whether the CRD is being removed too.
 const LOOK: &[&str] = &["get"];
 /// Statuses are read, and applied if they differ.
-const TELL: &[&str] = &["get", "patch"];
+const STATUSES: &[&str] = &["get", "patch"];
 /// Events are created, and patched while they repeat.
 const EVENTS: &[&str] = &["create", "patch"];
 
@@ -82,7 +82,7 @@ pub fn rights() -> Vec<Right> {
         rights.push(Right { place, group: kind.group, resource: kind.plural.to_owned(), verbs: READ });
         if kind.has_status {
             let resource = format!("{}/status", kind.plural);
-            rights.push(Right { place, group: kind.group, resource, verbs: TELL });
+            rights.push(Right { place, group: kind.group, resource, verbs: STATUSES });
         }
     }
     for place in [Place::Watched, Place::Own, Place::Default] {

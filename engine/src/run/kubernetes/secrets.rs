@@ -52,7 +52,7 @@ impl SecretBucket {
         Self { api: Api::namespaced(client, namespace), owner: owner.to_owned(), runtime: Handle::current() }
     }
 
-    fn ask<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    fn block_on<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.runtime.block_on(within(request))
     }
 
@@ -81,13 +81,13 @@ impl SecretBucket {
     }
 
     fn create(&self, name: &str, bytes: &Bytes) -> Result<Put, Error> {
-        written(self.ask(self.api.create(&PostParams::default(), &self.secret(name, bytes, None))))
+        written(self.block_on(self.api.create(&PostParams::default(), &self.secret(name, bytes, None))))
     }
 
     /// Replaces a blob. A Secret of another type cannot become a blob, so it is deleted first.
     fn replace(&self, name: &str, bytes: &Bytes, revision: Option<&Revision>) -> Result<Put, Error> {
         let (secret, params) = (self.secret(name, bytes, revision), PostParams::default());
-        match written(self.ask(self.api.replace(&self.name(name), &params, &secret))) {
+        match written(self.block_on(self.api.replace(&self.name(name), &params, &secret))) {
             Err(Error::Api(status)) if status.code == 422 => match self.remove(name, revision) {
                 Err(Error::Api(status)) if status.code == 409 => Ok(Put::Conflict),
                 outcome => outcome.and_then(|()| self.create(name, bytes)),
@@ -100,7 +100,7 @@ impl SecretBucket {
         let as_read =
             revision.map(|revision| Preconditions { resource_version: Some(revision.to_string()), uid: None });
         let params = DeleteParams { preconditions: as_read, ..DeleteParams::default() };
-        match self.ask(self.api.delete(&self.name(name), &params)) {
+        match self.block_on(self.api.delete(&self.name(name), &params)) {
             Err(Error::Api(status)) if status.code == 404 => Ok(()),
             outcome => outcome.map(drop),
         }
@@ -138,7 +138,7 @@ fn blob(secret: Secret) -> Bytes {
 }
 
 /// The error never contains the content of a request.
-fn trouble(error: &Error) -> StoreError {
+fn unavailable(error: &Error) -> StoreError {
     StoreError::Unavailable(format!("cannot read or write Secrets of the shared store: {error}"))
 }
 
@@ -147,7 +147,7 @@ impl Bucket for SecretBucket {
         let (prefix, mut names) = (self.name(""), Vec::new());
         let mut params = ListParams::default().labels(&format!("{LABEL}={}", self.owner)).limit(PAGE);
         for _ in 0..PAGES_MAX {
-            let page = self.ask(self.api.list_metadata(&params)).map_err(|error| trouble(&error))?;
+            let page = self.block_on(self.api.list_metadata(&params)).map_err(|error| unavailable(&error))?;
             let of_page = page.items.into_iter().filter_map(|secret| secret.metadata.name);
             names.extend(of_page.filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned)));
             match page.metadata.continue_.filter(|more| !more.is_empty()) {
@@ -161,7 +161,7 @@ impl Bucket for SecretBucket {
     }
 
     fn get(&self, name: &str) -> Result<Option<(Bytes, Revision)>, StoreError> {
-        let found = self.ask(self.api.get_opt(&self.name(name))).map_err(|error| trouble(&error))?;
+        let found = self.block_on(self.api.get_opt(&self.name(name))).map_err(|error| unavailable(&error))?;
         Ok(found.map(|mut secret| {
             let revision = secret.metadata.resource_version.take().unwrap_or_default().into();
             (blob(secret), revision)
@@ -174,11 +174,11 @@ impl Bucket for SecretBucket {
             Expected::At(revision) => self.replace(name, &bytes, Some(revision)),
             Expected::Anything => self.overwrite(name, &bytes),
         };
-        outcome.map_err(|error| trouble(&error))
+        outcome.map_err(|error| unavailable(&error))
     }
 
     fn delete(&self, name: &str) -> Result<(), StoreError> {
-        self.remove(name, None).map_err(|error| trouble(&error))
+        self.remove(name, None).map_err(|error| unavailable(&error))
     }
 }
 

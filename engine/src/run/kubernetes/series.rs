@@ -27,11 +27,11 @@ pub(super) enum Form {
 /// The Events that were written.
 #[derive(Debug, Default)]
 pub(super) struct Series {
-    told: BTreeMap<Same, Told>,
+    written: BTreeMap<Same, WrittenEvent>,
 }
 
 #[derive(Debug)]
-struct Told {
+struct WrittenEvent {
     name: String,
     count: i32,
     last_ms: u64,
@@ -40,25 +40,25 @@ struct Told {
 impl Series {
     /// The form in which an Event has to be written.
     pub(super) fn form(&mut self, same: &Same, now_ms: u64) -> Form {
-        self.told.retain(|_, told| now_ms.saturating_sub(told.last_ms) <= REPEATED_WITHIN_MS);
-        match self.told.get(same) {
-            Some(told) => Form::Again { name: told.name.clone(), count: told.count.saturating_add(1) },
+        self.written.retain(|_, last| now_ms.saturating_sub(last.last_ms) <= REPEATED_WITHIN_MS);
+        match self.written.get(same) {
+            Some(last) => Form::Again { name: last.name.clone(), count: last.count.saturating_add(1) },
             None => Form::New,
         }
     }
 
     /// Records a written Event.
-    pub(super) fn told(&mut self, same: Same, name: String, count: i32, now_ms: u64) {
-        if self.told.len() >= REMEMBERED_MAX {
-            let oldest = self.told.iter().min_by_key(|(_, told)| told.last_ms).map(|(same, _)| same.clone());
-            oldest.map(|same| self.told.remove(&same));
+    pub(super) fn record(&mut self, same: Same, name: String, count: i32, now_ms: u64) {
+        if self.written.len() >= REMEMBERED_MAX {
+            let oldest = self.written.iter().min_by_key(|(_, last)| last.last_ms).map(|(same, _)| same.clone());
+            oldest.map(|same| self.written.remove(&same));
         }
-        self.told.insert(same, Told { name, count, last_ms: now_ms });
+        self.written.insert(same, WrittenEvent { name, count, last_ms: now_ms });
     }
 
     /// Removes an Event that no longer exists.
     pub(super) fn forget(&mut self, same: &Same) {
-        self.told.remove(same);
+        self.written.remove(same);
     }
 }
 
@@ -71,16 +71,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_again_soon_is_counted() {
+    fn an_event_repeated_soon_is_counted() {
         let mut series = Series::default();
         assert_eq!(series.form(&same("x"), 0), Form::New);
-        series.told(same("x"), "one".into(), 1, 0);
+        series.record(same("x"), "one".into(), 1, 0);
         assert_eq!(series.form(&same("x"), 10), Form::Again { name: "one".into(), count: 2 });
-        series.told(same("x"), "one".into(), 2, 10);
+        series.record(same("x"), "one".into(), 2, 10);
         assert_eq!(series.form(&same("x"), 20), Form::Again { name: "one".into(), count: 3 });
         assert_eq!(series.form(&same("y"), 20), Form::New, "other words are another Event");
         assert_eq!(series.form(&same("x"), REPEATED_WITHIN_MS + 11), Form::New);
-        series.told(same("x"), "two".into(), 1, 0);
+        series.record(same("x"), "two".into(), 1, 0);
         series.forget(&same("x"));
         assert_eq!(series.form(&same("x"), 0), Form::New);
     }
@@ -89,9 +89,9 @@ mod tests {
     fn no_more_than_so_many_are_remembered() {
         let mut series = Series::default();
         for n in 0..REMEMBERED_MAX + 5 {
-            series.told(same(&n.to_string()), n.to_string(), 1, n as u64);
+            series.record(same(&n.to_string()), n.to_string(), 1, n as u64);
         }
-        assert_eq!(series.told.len(), REMEMBERED_MAX);
+        assert_eq!(series.written.len(), REMEMBERED_MAX);
         assert_eq!(series.form(&same("4"), 2000), Form::New);
         assert_ne!(series.form(&same("5"), 2000), Form::New);
     }

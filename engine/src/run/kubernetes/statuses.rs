@@ -55,14 +55,14 @@ impl Statuses {
             denied: BTreeMap::new(),
             behind: false,
             looked_at: None,
-            trouble: false,
+            failing: false,
         };
         tokio::spawn(writer.run(receiver));
         Self(sender)
     }
 
     /// Sets the statuses of all objects.
-    pub(crate) fn tell(&self, statuses: Vec<ObjectStatus>) {
+    pub(crate) fn set(&self, statuses: Vec<ObjectStatus>) {
         self.0.send_replace(statuses);
     }
 }
@@ -81,7 +81,7 @@ struct Writer {
     behind: bool,
     /// The object that was last checked.
     looked_at: Option<ObjectKey>,
-    trouble: bool,
+    failing: bool,
 }
 
 /// Kind and namespace of objects.
@@ -119,7 +119,7 @@ enum Outcome {
     /// The object has to be read again.
     Again,
     /// The API server is unavailable.
-    Trouble,
+    Unavailable,
 }
 
 impl Writer {
@@ -170,10 +170,10 @@ impl Writer {
         let present: BTreeSet<&ObjectKey> = wanted.iter().map(|status| &status.object).collect();
         let gone: Vec<ObjectKey> = self.written.keys().filter(|key| !present.contains(key)).cloned().collect();
         let withdrawals = gone.into_iter().map(|key| (key, None));
-        let says = |status: &ObjectStatus| {
+        let is_current = |status: &ObjectStatus| {
             self.written.get(&status.object).is_some_and(|written| written.as_ref() == Some(&status.status))
         };
-        let changed = wanted.iter().filter(|status| !says(status));
+        let changed = wanted.iter().filter(|status| !is_current(status));
         let news: Vec<(ObjectKey, Option<Value>)> =
             changed.map(|status| (status.object.clone(), Some(status.status.clone()))).chain(withdrawals).collect();
         let mut all = true;
@@ -194,7 +194,7 @@ impl Writer {
                     None => drop(self.written.remove(&key)),
                 },
                 Outcome::Again => all = false,
-                Outcome::Trouble => return false,
+                Outcome::Unavailable => return false,
             }
             if statuses.has_changed().unwrap_or(true) || !self.leadership.leads() {
                 return false;
@@ -243,7 +243,7 @@ impl Writer {
         };
         match written {
             Ok(done) => {
-                self.trouble = false;
+                self.failing = false;
                 self.allow(key);
                 if done { Outcome::Done } else { Outcome::Again }
             }
@@ -256,11 +256,11 @@ impl Writer {
                 Outcome::Done
             }
             Err(error) => {
-                if !self.trouble {
+                if !self.failing {
                     tracing::warn!(object = %key, %error, "cannot write statuses now; Holdfast tries again");
                 }
-                self.trouble = true;
-                Outcome::Trouble
+                self.failing = true;
+                Outcome::Unavailable
             }
         }
     }

@@ -16,10 +16,10 @@ use super::rest::{REST_MAX, Rest};
 use super::served::{self, Definition};
 use crate::apis::{Decoded, Kind, Scope, decode};
 use crate::engine::Event;
-use crate::watching::{Item, Present, Word};
+use crate::watching::{Item, Present, WatchEvent};
 
 /// Interval of requests for a kind that the API server does not serve, or for which the request failed.
-const ASK_AGAIN: Duration = REST_MAX;
+const RETRY_EVERY: Duration = REST_MAX;
 /// Maximum number of events that are processed at once; the CRD of their kind is checked once for all of them.
 const EVENTS_AT_ONCE: usize = 256;
 /// Page size of a list, in objects.
@@ -41,7 +41,7 @@ pub(super) struct Watch {
 }
 
 /// The channel on which a confirmation list is requested.
-pub(super) type Ask = mpsc::Sender<()>;
+pub(super) type ConfirmSender = mpsc::Sender<()>;
 
 impl Watch {
     /// `gateway.networking.k8s.io/HTTPRoute`, followed by the namespace if the watch is for one.
@@ -60,13 +60,26 @@ impl Watch {
     }
 
     /// Watches until the receiver of watch events is closed.
-    pub(super) fn start(self, index: usize, client: Client, words: mpsc::Sender<(usize, Word)>) -> Ask {
-        let (ask, asked) = mpsc::channel(1);
+    pub(super) fn start(
+        self,
+        index: usize,
+        client: Client,
+        sender: mpsc::Sender<(usize, WatchEvent)>,
+    ) -> ConfirmSender {
+        let (confirm, confirm_requests) = mpsc::channel(1);
         let definition = Definition::There("".into());
-        let running =
-            Running { watch: self, index, client, words, asked, streams: true, definition, was_listed: false };
+        let running = Running {
+            watch: self,
+            index,
+            client,
+            sender,
+            confirm_requests,
+            streams: true,
+            definition,
+            was_listed: false,
+        };
         tokio::spawn(running.run());
-        ask
+        confirm
     }
 }
 
@@ -85,8 +98,8 @@ struct Running {
     watch: Watch,
     index: usize,
     client: Client,
-    words: mpsc::Sender<(usize, Word)>,
-    asked: mpsc::Receiver<()>,
+    sender: mpsc::Sender<(usize, WatchEvent)>,
+    confirm_requests: mpsc::Receiver<()>,
     /// Whether the server supports streaming lists, as far as is known.
     streams: bool,
     /// The state of the kind's CRD at the last list.
@@ -110,25 +123,27 @@ impl Running {
         while self.round().await.is_ok() {}
     }
 
-    async fn say(&self, word: Word) -> Result<(), Ended> {
-        self.words.send((self.index, word)).await.map_err(|_| Ended)
+    async fn send(&self, event: WatchEvent) -> Result<(), Ended> {
+        self.sender.send((self.index, event)).await.map_err(|_| Ended)
     }
 
     /// Finds the version under which the kind is served, and watches the kind until the version may have changed.
     async fn round(&mut self) -> Result<(), Ended> {
         match self.served().await {
             // A watch of this kind would stay open for minutes without any event.
-            Ok(Some(_)) if self.was_listed && self.definition == Definition::Leaving => self.say(Word::Leaving).await?,
+            Ok(Some(_)) if self.was_listed && self.definition == Definition::Leaving => {
+                self.send(WatchEvent::Leaving).await?
+            }
             Ok(Some(resource)) => {
                 if let Next::Soon = self.watch(&resource).await? {
                     sleep(Duration::from_secs(1)).await;
                 }
                 return Ok(());
             }
-            Ok(None) => self.say(Word::NoKind).await?,
-            Err(error) => self.say(trouble(&error)).await?,
+            Ok(None) => self.send(WatchEvent::NoKind).await?,
+            Err(error) => self.send(request_failure(&error)).await?,
         }
-        sleep(ASK_AGAIN).await;
+        sleep(RETRY_EVERY).await;
         Ok(())
     }
 
@@ -144,12 +159,12 @@ impl Running {
     async fn look_at_definition(&self) -> Result<Look, Ended> {
         match served::definition(&self.client, self.watch.kind).await {
             Ok(now) if self.definition.has_left(&now) => {
-                self.say(Word::Leaving).await?;
+                self.send(WatchEvent::Leaving).await?;
                 Ok(if now == Definition::Leaving { Look::Goes } else { Look::Unclear })
             }
             Ok(_) => Ok(Look::Stays),
             Err(error) => {
-                self.say(trouble(&error)).await?;
+                self.send(request_failure(&error)).await?;
                 Ok(Look::Unclear)
             }
         }
@@ -183,7 +198,7 @@ impl Running {
         loop {
             let events = tokio::select! {
                 () = sleep_until(end), if progress.listed => return Ok(Next::Soon),
-                Some(()) = self.asked.recv() => {
+                Some(()) = self.confirm_requests.recv() => {
                     self.confirm(&api).await?;
                     // The list confirmed the state of the server, so a complete list follows.
                     return Ok(Next::Soon);
@@ -201,7 +216,7 @@ impl Running {
                 return Ok(Next::Soon);
             }
             for event in events {
-                if let Some(next) = self.hear(event, &mut progress, resource).await? {
+                if let Some(next) = self.on_event(event, &mut progress, resource).await? {
                     return Ok(next);
                 }
             }
@@ -221,7 +236,7 @@ impl Running {
     }
 
     /// Processes an event; returns `Some` if the watch is over.
-    async fn hear(
+    async fn on_event(
         &mut self,
         event: watcher::Result<watcher::Event<DynamicObject>>,
         progress: &mut Progress,
@@ -229,7 +244,7 @@ impl Running {
     ) -> Result<Option<Next>, Ended> {
         let event = match event {
             Ok(event) => event,
-            Err(error) => return self.hear_error(&error, progress).await,
+            Err(error) => return self.on_error(&error, progress).await,
         };
         // A streaming list has no event for its beginning.
         let begins = match event {
@@ -239,28 +254,28 @@ impl Running {
         };
         if begins {
             (progress.listing, progress.listed) = (true, false);
-            self.say(Word::ListBegins).await?;
+            self.send(WatchEvent::ListBegins).await?;
         }
         match event {
             watcher::Event::Init => {}
             watcher::Event::InitDone => {
                 (progress.listing, progress.listed, self.was_listed) = (false, true, true);
-                self.say(Word::ListEnds).await?;
+                self.send(WatchEvent::ListEnds).await?;
             }
             watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
                 if let Some(item) = item(object, resource) {
-                    self.say(Word::There(Box::new(item))).await?;
+                    self.send(WatchEvent::There(Box::new(item))).await?;
                 }
             }
             watcher::Event::Delete(object) => {
                 let key = self.key(&object.metadata);
-                self.say(Word::Deleted(key, object.metadata.uid.unwrap_or_default().into())).await?;
+                self.send(WatchEvent::Deleted(key, object.metadata.uid.unwrap_or_default().into())).await?;
             }
         }
         Ok(None)
     }
 
-    async fn hear_error(&mut self, error: &watcher::Error, progress: &mut Progress) -> Result<Option<Next>, Ended> {
+    async fn on_error(&mut self, error: &watcher::Error, progress: &mut Progress) -> Result<Option<Next>, Ended> {
         progress.listing = false;
         let code = code(error);
         self.streams &= progress.listed || !is_refusal(error, code);
@@ -271,7 +286,7 @@ impl Running {
             );
             return Ok(Some(if progress.listed { Next::AtOnce } else { Next::Soon }));
         }
-        self.say(word_of(error)).await?;
+        self.send(watch_failure(error)).await?;
         Ok((code == Some(404) || !progress.listed).then_some(Next::Soon))
     }
 
@@ -301,11 +316,11 @@ impl Running {
                     present.extend(items.map(|item: PartialObjectMeta<_>| self.present(item.metadata)));
                     match page.metadata.continue_.filter(|token| !token.is_empty()) {
                         Some(token) => params.continue_token = Some(token),
-                        None => return self.say(Word::Confirmed(present)).await,
+                        None => return self.send(WatchEvent::Confirmed(present)).await,
                     }
                 }
                 // The list will be requested again.
-                Err(error) => return self.say(trouble(&error)).await,
+                Err(error) => return self.send(request_failure(&error)).await,
             }
         }
     }
@@ -347,18 +362,20 @@ fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<Item> {
     Some(Item { key, uid, version, event })
 }
 
-fn word_of(error: &watcher::Error) -> Word {
+fn watch_failure(error: &watcher::Error) -> WatchEvent {
     match (code(error), error) {
-        (Some(403), _) => Word::Denied(cut(&error.to_string())),
-        (_, watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) => trouble(error),
-        _ => Word::Failed(cut(&error.to_string())),
+        (Some(403), _) => WatchEvent::Denied(cut(&error.to_string())),
+        (_, watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) => {
+            request_failure(error)
+        }
+        _ => WatchEvent::Failed(cut(&error.to_string())),
     }
 }
 
-fn trouble(error: &Error) -> Word {
+fn request_failure(error: &Error) -> WatchEvent {
     match error {
-        Error::Api(status) if status.code == 403 => Word::Denied(cut(&status.message)),
-        _ => Word::Failed(cut(&error.to_string())),
+        Error::Api(status) if status.code == 403 => WatchEvent::Denied(cut(&status.message)),
+        _ => WatchEvent::Failed(cut(&error.to_string())),
     }
 }
 

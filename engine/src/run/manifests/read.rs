@@ -41,7 +41,7 @@ pub struct Manifests {
     incarnations: Incarnations,
     /// By root index and path, which is the order of precedence of definitions.
     files: BTreeMap<(usize, PathBuf), File>,
-    told: HashMap<ObjectKey, Told>,
+    reported: HashMap<ObjectKey, ReportedObject>,
     /// Objects of an earlier run from files that could not be read since, with the file.
     unread: BTreeMap<ObjectKey, Arc<str>>,
     /// Since when too many objects are missing for an immediate deletion.
@@ -62,7 +62,7 @@ struct File {
 
 /// The last reported state of an object.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct ReportedObject {
     entry: Arc<Entry>,
     duplicate: Option<Source>,
 }
@@ -95,9 +95,9 @@ pub struct Reading {
 impl Manifests {
     /// Creates the manifests without reading them. `keep_marks` keeps the positions of all fields, for reports.
     pub fn new(roots: Vec<Root>, incarnations: Incarnations, keep_marks: bool) -> Self {
-        let (files, told, unread) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
+        let (files, reported, unread) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
         let (guard, missing_since) = (Guard::new(true), None);
-        Self { roots, keep_marks, guard, incarnations, files, told, unread, missing_since, first: true }
+        Self { roots, keep_marks, guard, incarnations, files, reported, unread, missing_since, first: true }
     }
 
     /// Replaces the guard against mass deletion.
@@ -121,7 +121,7 @@ impl Manifests {
 
     /// The entry that is used for an object.
     pub fn entry(&self, key: &ObjectKey) -> Option<&Arc<Entry>> {
-        self.told.get(key).map(|told| &told.entry)
+        self.reported.get(key).map(|object| &object.entry)
     }
 
     /// Reads the changes in the file system.
@@ -258,10 +258,10 @@ impl Manifests {
 
     /// The deleted objects, in order. If too many objects are missing, they are kept for [`MISSING_HELD`], since a tool
     /// may be rewriting the files.
-    fn deleted(&mut self, now: &BTreeMap<ObjectKey, Told>, reading: &mut Reading) -> Vec<ObjectKey> {
-        let mut gone: Vec<_> = self.told.keys().filter(|key| !now.contains_key(*key)).cloned().collect();
+    fn deleted(&mut self, now: &BTreeMap<ObjectKey, ReportedObject>, reading: &mut Reading) -> Vec<ObjectKey> {
+        let mut gone: Vec<_> = self.reported.keys().filter(|key| !now.contains_key(*key)).cloned().collect();
         gone.sort_unstable();
-        if !self.guard.doubts(gone.len(), self.told.len(), false) {
+        if !self.guard.doubts(gone.len(), self.reported.len(), false) {
             self.missing_since = None;
             return gone;
         }
@@ -273,7 +273,7 @@ impl Manifests {
             "{} of {} objects are missing from the files; they stay in use for {} s, and are deleted then. Restore \
              the files to keep them",
             gone.len(),
-            self.told.len(),
+            self.reported.len(),
             MISSING_HELD.as_secs()
         );
         reading.problems.push(Problem::of_file(reading.roots.clone(), message));
@@ -291,27 +291,27 @@ impl Manifests {
             reading.foreign.extend(file.contents.foreign.iter().cloned());
         }
         if !reading.changed {
-            reading.objects = self.told.len();
+            reading.objects = self.reported.len();
             return;
         }
         let now = self.objects(&mut reading.problems);
         for key in self.deleted(&now, reading) {
             self.incarnations.forget(&key);
-            self.told.remove(&key);
+            self.reported.remove(&key);
             reading.places.push((key.clone(), None));
             reading.events.push(Event::Deleted(key));
         }
         reading.objects = now.len();
         self.note_unread(&now, lost, reading);
-        for (key, told) in now {
-            if self.told.get(&key) != Some(&told) {
-                reading.places.push((key.clone(), Some(told.entry.source.clone())));
-                reading.events.push(self.event(&told));
-                self.told.insert(key, told);
+        for (key, object) in now {
+            if self.reported.get(&key) != Some(&object) {
+                reading.places.push((key.clone(), Some(object.entry.source.clone())));
+                reading.events.push(self.event(&object));
+                self.reported.insert(key, object);
             }
         }
         if self.first {
-            let names: HashSet<_> = self.told.keys().map(ToString::to_string).collect();
+            let names: HashSet<_> = self.reported.keys().map(ToString::to_string).collect();
             // A file that does not parse gives no information about deleted objects.
             if self.unread.is_empty() && self.files.values().all(|file| file.contents.certain()) {
                 self.incarnations.keep_only(|name| names.contains(name));
@@ -320,7 +320,7 @@ impl Manifests {
     }
 
     /// Keeps the objects that an earlier run read from a file that is unreadable at the start; they are not deleted.
-    fn note_unread(&mut self, now: &BTreeMap<ObjectKey, Told>, lost: &LostPaths, reading: &mut Reading) {
+    fn note_unread(&mut self, now: &BTreeMap<ObjectKey, ReportedObject>, lost: &LostPaths, reading: &mut Reading) {
         let uncertain: HashSet<&str> =
             self.files.values().filter(|file| !file.contents.certain()).map(|file| &*file.name).collect();
         let is_uncertain = |file: &str| uncertain.contains(file) || lost.of(Path::new(file)).is_some();
@@ -357,13 +357,13 @@ impl Manifests {
     }
 
     /// The objects of all files; of several definitions of one object the first.
-    fn objects(&self, problems: &mut Vec<Problem>) -> BTreeMap<ObjectKey, Told> {
-        let mut objects: BTreeMap<ObjectKey, Told> = BTreeMap::new();
+    fn objects(&self, problems: &mut Vec<Problem>) -> BTreeMap<ObjectKey, ReportedObject> {
+        let mut objects: BTreeMap<ObjectKey, ReportedObject> = BTreeMap::new();
         for entry in self.files.values().flat_map(File::own) {
-            if let Some(told) = objects.get_mut(&entry.key) {
-                told.duplicate.get_or_insert_with(|| entry.source.clone());
+            if let Some(object) = objects.get_mut(&entry.key) {
+                object.duplicate.get_or_insert_with(|| entry.source.clone());
             } else if objects.len() < OBJECTS_MAX {
-                objects.insert(entry.key.clone(), Told { entry: entry.clone(), duplicate: None });
+                objects.insert(entry.key.clone(), ReportedObject { entry: entry.clone(), duplicate: None });
             } else {
                 let Source { file, line } = entry.source.clone();
                 let message = format!("more than {OBJECTS_MAX} objects; this object and later objects are ignored");
@@ -374,17 +374,17 @@ impl Manifests {
         // An object that is missing from one file may be defined in another.
         for entry in self.files.values().flat_map(File::missing) {
             if objects.len() < OBJECTS_MAX {
-                let told = || Told { entry: entry.clone(), duplicate: None };
-                objects.entry(entry.key.clone()).or_insert_with(told);
+                let object = || ReportedObject { entry: entry.clone(), duplicate: None };
+                objects.entry(entry.key.clone()).or_insert_with(object);
             }
         }
         objects
     }
 
-    fn event(&mut self, told: &Told) -> Event {
-        let entry = &told.entry;
+    fn event(&mut self, reported: &ReportedObject) -> Event {
+        let entry = &reported.entry;
         let mut faults = entry.faults.clone();
-        if let Some(other) = &told.duplicate {
+        if let Some(other) = &reported.duplicate {
             let here = &entry.source;
             let message = format!(
                 "defined in {}:{} and again in {}:{}; the first one is used",

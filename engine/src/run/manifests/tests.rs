@@ -95,7 +95,7 @@ fn only(problems: &[Problem]) -> &Problem {
 }
 
 #[test]
-fn folders_are_read_with_all_below_and_only_changes_are_told() {
+fn folders_are_read_recursively_and_only_changes_are_reported() {
     let folder = Folder::new();
     folder.write("a.yaml", class("a") + "---\n" + &class("b"));
     folder.write("deep/er/c.yml", class("c"));
@@ -119,7 +119,7 @@ fn folders_are_read_with_all_below_and_only_changes_are_told() {
 }
 
 #[test]
-fn a_file_that_does_not_parse_keeps_what_it_held_and_is_told_with_its_line() {
+fn an_unparsable_file_keeps_its_objects_and_is_reported_with_its_line() {
     let folder = Folder::new();
     folder.write("a.yaml", class("a"));
     folder.write("b.yaml", class("b"));
@@ -175,7 +175,7 @@ fn what_parses_of_a_broken_file_is_used_where_nothing_better_is_known() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_told_with_their_place() {
+fn invalid_utf8_is_reported_with_its_position() {
     let folder = Folder::new();
     folder.write("a.yaml", b"a: 1\nb: \xff\n");
     folder.write("b.yaml", format!("\u{feff}{}", class("b")));
@@ -238,7 +238,7 @@ fn an_object_that_loses_its_name_is_not_taken_for_deleted() {
 }
 
 #[test]
-fn of_two_definitions_the_first_by_path_counts_and_both_places_are_told() {
+fn of_two_definitions_the_first_by_path_counts_and_both_positions_are_reported() {
     let folder = Folder::new();
     folder.write("b.yaml", described("x", "later"));
     folder.write("a.yaml", class("other") + "---\n" + &described("x", "first"));

@@ -16,7 +16,7 @@ use crate::run::admin::input_metrics::Pulse;
 /// changed link targets, queue overflow).
 pub const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Interval of readings without notifications.
-pub const LOOK_EVERY_UNTOLD: Duration = Duration::from_secs(1);
+pub const LOOK_EVERY_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
 /// Pause before a file that was being written is read again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Minimum time between two readings: a burst of changes is read once.
@@ -49,17 +49,17 @@ fn run(mut manifests: Manifests, readings: &Sender<Reading>, pulse: &Pulse) {
         }
         manifests.save();
         eyes.follow();
-        let patience = match (restless, eyes.told()) {
+        let patience = match (restless, eyes.is_notified()) {
             (true, _) => LOOK_AGAIN,
             (false, true) if !waiting => LOOK_EVERY,
-            (false, _) => LOOK_EVERY_UNTOLD,
+            (false, _) => LOOK_EVERY_WITHOUT_EVENTS,
         };
         let deadline = Instant::now() + patience;
         loop {
             if readings.is_closed() {
                 return;
             }
-            let left = deadline.saturating_duration_since(Instant::now()).min(LOOK_EVERY_UNTOLD);
+            let left = deadline.saturating_duration_since(Instant::now()).min(LOOK_EVERY_WITHOUT_EVENTS);
             match woken.recv_timeout(left) {
                 Ok(()) => break,
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => break,
@@ -97,7 +97,7 @@ impl Eyes {
         Self { roots, watcher, watched: BTreeSet::new() }
     }
 
-    fn told(&self) -> bool {
+    fn is_notified(&self) -> bool {
         self.watcher.is_some() && !self.watched.is_empty()
     }
 

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_under_way_is_tried_alone_and_then_all_others_go_on() {
+    fn contents_under_way_are_tried_alone_before_the_others() {
         let mut batch = after_a_loss();
         for id in [0, 1] {
             assert_eq!(alone(&mut batch), id);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_convicts_who_is_alone_twice_and_nobody_else() {
+    fn silence_convicts_only_a_content_that_was_alone_twice() {
         let mut batch = after_a_loss();
         assert_eq!(alone(&mut batch), 0);
         batch.lost_alone(Loss::Probe);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_is_lost_in_between_counts_against_nobody() {
+    fn a_probe_lost_between_trials_counts_against_no_content() {
         let mut batch = after_a_loss();
         batch.lost_alone(Loss::Probe);
         batch.lost_between();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_answer_is_held_is_not_convicted() {
+    fn a_held_answer_convicts_no_content() {
         let mut batch = after_a_loss();
         batch.lost_alone(Loss::Probe);
         batch.lost_alone(Loss::Held);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_probe_nobody_is_convicted() {
+    fn without_a_probe_no_content_is_convicted() {
         let mut batch = after_a_loss();
         batch.lost_alone(Loss::Probe);
         batch.give_up();

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::words::{Word, Words, keeper_socket};
+use super::protocol::{ProbeConnection, ProbeMessage, probe_socket};
 
 /// How long `holdfast probe` may take to start a probe.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ const END_MAX: Duration = Duration::from_secs(5);
 /// A probe that runs in a separate container.
 #[derive(Debug)]
 pub(super) struct Beside {
-    words: Words,
+    connection: ProbeConnection,
     pid: u32,
     version: Arc<str>,
 }
@@ -28,15 +28,16 @@ pub(super) struct Beside {
 impl Beside {
     /// Requests the start of a probe.
     pub(super) async fn start(folder: &Path, node: &str) -> Result<Self> {
-        let socket = keeper_socket(folder)?;
+        let socket = probe_socket(folder)?;
         let stream = UnixStream::connect(&socket);
         let stream = stream.await.with_context(|| format!("no sidecar runs a probe at {}", socket.display()))?;
-        let mut words = Words::new(stream);
-        words.say(node).await?;
-        let heard = timeout(START_MAX, words.hear()).await.context("the sidecar of the probe does not answer")?;
-        match serde_json::from_str(&heard.context("the sidecar of the probe has ended")?)? {
-            Word::Started { pid, version } => Ok(Self { words, pid, version: version.into() }),
-            Word::Failed(why) | Word::Ended(why) => bail!("{why}"),
+        let mut connection = ProbeConnection::new(stream);
+        connection.send(node).await?;
+        let received =
+            timeout(START_MAX, connection.receive()).await.context("the sidecar of the probe does not answer")?;
+        match serde_json::from_str(&received.context("the sidecar of the probe has ended")?)? {
+            ProbeMessage::Started { pid, version } => Ok(Self { connection, pid, version: version.into() }),
+            ProbeMessage::Failed(why) | ProbeMessage::Ended(why) => bail!("{why}"),
         }
     }
 
@@ -52,16 +53,16 @@ impl Beside {
 
     /// Waits until the probe has ended; returns how it ended.
     pub(super) async fn ended(&mut self) -> String {
-        let heard = self.words.hear().await;
-        match heard.and_then(|line| serde_json::from_str(&line).ok()) {
-            Some(Word::Ended(how)) => how,
+        let received = self.connection.receive().await;
+        match received.and_then(|line| serde_json::from_str(&line).ok()) {
+            Some(ProbeMessage::Ended(how)) => how,
             _ => "its sidecar has ended".into(),
         }
     }
 
     /// Requests the end of the probe.
     pub(super) async fn end(mut self) {
-        self.words.fall_silent().await;
+        self.connection.fall_silent().await;
         if timeout(END_MAX, self.ended()).await.is_err() {
             tracing::warn!("the sidecar of the probe does not report that the probe has ended");
         }

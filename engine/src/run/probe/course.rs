@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_tells_the_name_of_what_was_tried() {
+    fn a_refusal_has_the_name_of_the_tried_resource() {
         let mut nonces = Nonces::default();
         let (mut course, _) = Course::new([trial(1, ResourceType::Cluster, 0)]);
         let nonce = drain(&mut course, &mut nonces)[0].nonce;

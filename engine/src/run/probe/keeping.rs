@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::process::Process;
-use super::words::{Word, Words, keeper_socket, xds_socket};
+use super::protocol::{ProbeConnection, ProbeMessage, probe_socket, xds_socket};
 use crate::run::arguments;
 use crate::run::cli::LogFormat;
 use crate::run::envoy::{EnvoyBinary, find};
@@ -41,14 +41,14 @@ pub fn run(args: &ProbeArgs) -> Result<(), Failure> {
     let binary = find::find()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {
-        let socket = keeper_socket(&args.probe_folder)?;
+        let socket = probe_socket(&args.probe_folder)?;
         // An existing socket was left behind: only one process uses the folder.
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
-        let mut asked = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+        let mut sigterm = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
         tracing::info!(version = binary.version, "waiting for Holdfast to request a probe");
         tokio::select! {
-            _ = asked.recv() => Ok(()),
+            _ = sigterm.recv() => Ok(()),
             // Dropping this future drops the child, which kills the probe.
             failed = keep(&listener, &args.probe_folder, &binary) => failed,
         }
@@ -64,32 +64,32 @@ async fn keep(listener: &UnixListener, folder: &Path, binary: &EnvoyBinary) -> R
 }
 
 async fn keep_one(stream: UnixStream, folder: &Path, binary: &EnvoyBinary) {
-    let mut words = Words::new(stream);
-    let Some(node) = words.hear().await else { return };
+    let mut connection = ProbeConnection::new(stream);
+    let Some(node) = connection.receive().await else { return };
     let own = folder.join("envoy");
     let started = xds_socket(folder).and_then(|socket| Process::start(binary, &own, &socket, &node));
     let mut process = match started {
         Ok(process) => process,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "cannot start the probe");
-            tell(&mut words, &Word::Failed(format!("{error:#}"))).await;
+            report(&mut connection, &ProbeMessage::Failed(format!("{error:#}"))).await;
             return;
         }
     };
-    tell(&mut words, &Word::Started { pid: process.pid(), version: binary.version.clone() }).await;
+    report(&mut connection, &ProbeMessage::Started { pid: process.pid(), version: binary.version.clone() }).await;
     let how = tokio::select! {
         how = process.ended() => how,
         // The connection was closed: the probe is no longer needed. No further line arrives on it.
-        _ = words.hear() => "it was killed".into(),
+        _ = connection.receive() => "it was killed".into(),
     };
     tracing::info!(how, "a probe has ended");
     process.kill(&own).await;
-    tell(&mut words, &Word::Ended(how)).await;
+    report(&mut connection, &ProbeMessage::Ended(how)).await;
 }
 
-async fn tell(words: &mut Words, word: &Word) {
-    let Ok(line) = serde_json::to_string(word) else { return };
-    if let Err(error) = words.say(&line).await {
+async fn report(connection: &mut ProbeConnection, message: &ProbeMessage) {
+    let Ok(line) = serde_json::to_string(message) else { return };
+    if let Err(error) = connection.send(&line).await {
         tracing::debug!(%error, "Holdfast has closed the connection of the probe");
     }
 }

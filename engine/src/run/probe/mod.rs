@@ -13,13 +13,13 @@ pub mod keeping;
 mod origin;
 mod prober;
 mod process;
+mod protocol;
 mod push;
 mod rewrite;
 mod server;
 mod session;
 mod setup;
 mod view;
-mod words;
 
 pub use origin::Origin;
 pub use prober::{NotTaken, Prober, ProberOptions};

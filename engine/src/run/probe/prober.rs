@@ -10,10 +10,10 @@ use tokio::task::JoinHandle;
 
 use super::batch::{Batch, Loss, Step};
 use super::course::Course;
+use super::protocol::xds_socket;
 use super::server::Link;
 use super::session::{Lost, Session};
 use super::view::{ProbeState, ProbeView};
-use super::words::xds_socket;
 use super::{Origin, server};
 use crate::trial::{Outcome, Trial, Tried};
 
@@ -72,7 +72,7 @@ impl Prober {
         let (available_in, available) = watch::channel(None);
         let (view_in, view) = watch::channel(ProbeView::default());
         let (end, ending) = watch::channel(false);
-        let keeper = Keeper {
+        let controller = ProbeController {
             options,
             folder,
             socket,
@@ -85,7 +85,7 @@ impl Prober {
             started: 0,
         };
         let task = tokio::spawn(async move {
-            keeper.keep(ending).await;
+            controller.keep(ending).await;
             drop(server);
         });
         Ok((Self { orders: orders_in, available, view, end, task }, answers_out))
@@ -133,7 +133,7 @@ impl Drop for Prober {
     }
 }
 
-struct Keeper {
+struct ProbeController {
     options: ProberOptions,
     folder: PathBuf,
     socket: PathBuf,
@@ -147,7 +147,7 @@ struct Keeper {
     started: u64,
 }
 
-impl Keeper {
+impl ProbeController {
     async fn keep(mut self, mut ending: watch::Receiver<bool>) {
         self.options.origin.end_left_behind(&self.folder).await;
         tokio::select! {

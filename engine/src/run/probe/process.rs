@@ -13,7 +13,7 @@ use crate::run::arguments::Target;
 use crate::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::run::cli::{DataFormat, XdsMode};
 use crate::run::envoy::EnvoyBinary;
-use crate::run::envoy::log_lines::{self, Teller};
+use crate::run::envoy::log_lines::{self, LogTarget};
 use crate::run::envoy::process::Identity;
 use crate::run::envoy::record::{Record, Start};
 use crate::run::{data, output};
@@ -49,12 +49,12 @@ impl Process {
         command.process_group(0);
         let mut child = command.spawn().with_context(|| format!("{} cannot be run", start.binary.display()))?;
         // Its warnings about contents are also in its answers, so they are not logged as warnings.
-        let teller = Teller { gateway: NAME.into(), ending: Arc::new(true.into()) };
+        let target = LogTarget { gateway: NAME.into(), ending: Arc::new(true.into()) };
         if let Some(stdout) = child.stdout.take() {
-            tokio::spawn(log_lines::pass_on(teller.clone(), stdout));
+            tokio::spawn(log_lines::pass_on(target.clone(), stdout));
         }
         if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(log_lines::pass_on(teller, stderr));
+            tokio::spawn(log_lines::pass_on(target, stderr));
         }
         let identity = child.id().and_then(Identity::of).context("the process ended immediately after its start")?;
         let record = Record { process: identity.clone(), start };
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_hears_nothing_is_killed_in_the_end() {
+    async fn a_probe_that_ignores_sigterm_is_killed() {
         let folder = tempfile::tempdir().unwrap();
         let process = start(folder.path(), "trap '' TERM; while true; do sleep 1; done");
         let identity = process.identity.clone();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_asks_for_endpoints_of_its_own_only_where_it_asks_for_any() {
+    fn only_eds_clusters_get_their_slot_as_service_name() {
         let config = EdsClusterConfig { service_name: "service/a".into(), ..Default::default() };
         let limit = Some(UInt32Value { value: 7 });
         for config in [None, Some(config)] {

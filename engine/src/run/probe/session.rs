@@ -218,7 +218,7 @@ impl Session {
             is_awaited = ended.is_some() || set_up.is_some();
             tried.extend(ended);
         }
-        self.outbox.extend(self.setup.ask(kind, &request.resource_names_subscribe, &mut self.nonces));
+        self.outbox.extend(self.setup.on_subscription(kind, &request.resource_names_subscribe, &mut self.nonces));
         Ok(is_awaited)
     }
 }

@@ -31,9 +31,9 @@ pub(super) fn authorities_slot(number: usize) -> String {
 /// The state of the setup.
 #[derive(Debug, Default)]
 pub(super) struct Setup {
-    asked: BTreeSet<ResourceType>,
+    subscribed: BTreeSet<ResourceType>,
     /// Slots to which the probe has not subscribed yet.
-    unasked: BTreeSet<String>,
+    unsubscribed: BTreeSet<String>,
     /// Responses without an answer; true if the answer must be an ACK.
     unanswered: BTreeMap<u64, bool>,
 }
@@ -42,17 +42,17 @@ impl Setup {
     pub(super) fn new() -> Self {
         let routes = (0..ROUTE_SLOTS).map(route_slot);
         let secrets = (0..SECRET_SLOTS).flat_map(|number| [certificate_slot(number), authorities_slot(number)]);
-        Self { unasked: routes.chain(secrets).collect(), ..Self::default() }
+        Self { unsubscribed: routes.chain(secrets).collect(), ..Self::default() }
     }
 
     /// Returns whether the probe has subscribed to every slot, and accepted it.
     pub(super) fn is_done(&self) -> bool {
-        self.unasked.is_empty() && self.unanswered.is_empty()
+        self.unsubscribed.is_empty() && self.unanswered.is_empty()
     }
 
     /// Responds to a subscription to names of a type; the first request for clusters or listeners is a wildcard.
-    pub(super) fn ask(&mut self, kind: ResourceType, names: &[String], nonces: &mut Nonces) -> Vec<Push> {
-        let is_first = self.asked.insert(kind);
+    pub(super) fn on_subscription(&mut self, kind: ResourceType, names: &[String], nonces: &mut Nonces) -> Vec<Push> {
+        let is_first = self.subscribed.insert(kind);
         let names = names.iter().take(NAMES_MAX);
         match kind {
             ResourceType::Cluster if is_first => {
@@ -68,7 +68,7 @@ impl Setup {
             }
             ResourceType::Cluster | ResourceType::Listener => Vec::new(),
             ResourceType::Route => {
-                let slots: Vec<_> = names.filter(|name| self.unasked.remove(*name)).collect();
+                let slots: Vec<_> = names.filter(|name| self.unsubscribed.remove(*name)).collect();
                 let one = |name: &String| (name.clone(), slots::no_routes(name));
                 let push = (!slots.is_empty())
                     .then(|| nonces.push(kind, Content::Resources(slots.into_iter().map(one).collect())));
@@ -76,7 +76,7 @@ impl Setup {
             }
             ResourceType::Secret => names
                 .map(|name| {
-                    let is_slot = self.unasked.remove(name);
+                    let is_slot = self.unsubscribed.remove(name);
                     let push = placeholder(name, nonces);
                     if is_slot { self.expect(push, false) } else { push }
                 })
@@ -119,19 +119,19 @@ mod tests {
     }
 
     #[test]
-    fn it_is_done_when_every_place_was_asked_for_and_answered() {
+    fn setup_is_done_when_every_slot_was_requested_and_answered() {
         let (mut setup, mut nonces) = (Setup::new(), Nonces::default());
-        let mut pushes = setup.ask(ResourceType::Cluster, &[], &mut nonces);
-        pushes.extend(setup.ask(ResourceType::Secret, &names(authorities_slot, SECRET_SLOTS), &mut nonces));
-        pushes.extend(setup.ask(ResourceType::Listener, &[], &mut nonces));
-        pushes.extend(setup.ask(ResourceType::Secret, &names(certificate_slot, SECRET_SLOTS), &mut nonces));
+        let mut pushes = setup.on_subscription(ResourceType::Cluster, &[], &mut nonces);
+        pushes.extend(setup.on_subscription(ResourceType::Secret, &names(authorities_slot, SECRET_SLOTS), &mut nonces));
+        pushes.extend(setup.on_subscription(ResourceType::Listener, &[], &mut nonces));
+        pushes.extend(setup.on_subscription(ResourceType::Secret, &names(certificate_slot, SECRET_SLOTS), &mut nonces));
         let (first, second) = (names(route_slot, ROUTE_SLOTS).split_off(1), vec![route_slot(0)]);
-        pushes.extend(setup.ask(ResourceType::Route, &first, &mut nonces));
+        pushes.extend(setup.on_subscription(ResourceType::Route, &first, &mut nonces));
         for push in std::mem::take(&mut pushes) {
             assert_eq!(setup.answer(push.nonce, push.kind == ResourceType::Secret), Some(true));
         }
         assert!(!setup.is_done());
-        for push in setup.ask(ResourceType::Route, &second, &mut nonces) {
+        for push in setup.on_subscription(ResourceType::Route, &second, &mut nonces) {
             assert!(!setup.is_done());
             assert_eq!(setup.answer(push.nonce, false), Some(true));
         }
@@ -139,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_place_is_told() {
+    fn a_refused_slot_is_reported() {
         let (mut setup, mut nonces) = (Setup::new(), Nonces::default());
-        let push = setup.ask(ResourceType::Listener, &[], &mut nonces).remove(0);
+        let push = setup.on_subscription(ResourceType::Listener, &[], &mut nonces).remove(0);
         assert_eq!(setup.answer(push.nonce, true), Some(false));
         assert_eq!(setup.answer(push.nonce, true), None);
     }
@@ -150,9 +150,9 @@ mod tests {
     fn what_contents_name_is_answered_and_not_waited_for() {
         let (mut setup, mut nonces) = (Setup::new(), Nonces::default());
         let name = ["secret/a/b".to_owned()];
-        assert_eq!(setup.ask(ResourceType::Secret, &name, &mut nonces).len(), 1);
-        assert_eq!(setup.ask(ResourceType::Endpoints, &name, &mut nonces).len(), 1);
-        assert_eq!(setup.ask(ResourceType::Route, &name, &mut nonces), Vec::new());
+        assert_eq!(setup.on_subscription(ResourceType::Secret, &name, &mut nonces).len(), 1);
+        assert_eq!(setup.on_subscription(ResourceType::Endpoints, &name, &mut nonces).len(), 1);
+        assert_eq!(setup.on_subscription(ResourceType::Route, &name, &mut nonces), Vec::new());
         assert!(setup.unanswered.is_empty());
     }
 

@@ -43,7 +43,7 @@ pub const QUEUE_MAX: usize = 64;
 /// Maximum number of notices of Envoys that are processed at once.
 const NOTICES_AT_ONCE: usize = 1024;
 /// Delay after a change before problems are collected, which costs more than most changes.
-const TELL_AFTER: Duration = Duration::from_millis(50);
+const REPORT_AFTER: Duration = Duration::from_millis(50);
 
 /// Interval of clock events while nothing happens.
 const TICK: Duration = Duration::from_secs(1);
@@ -53,9 +53,9 @@ pub type Question = Box<dyn FnOnce(&Core) + Send>;
 
 /// The sender of queries to the loop.
 #[derive(Clone, Debug)]
-pub struct Asker(mpsc::Sender<Question>);
+pub struct CoreHandle(mpsc::Sender<Question>);
 
-impl Asker {
+impl CoreHandle {
     /// The sender of queries, and the receiver for the loop.
     pub fn new() -> (Self, mpsc::Receiver<Question>) {
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
@@ -63,7 +63,7 @@ impl Asker {
     }
 
     /// Sends a query and returns the answer; `None` if the loop has ended.
-    pub async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&Core) -> T + Send + 'static) -> Option<T> {
+    pub async fn query<T: Send + 'static>(&self, question: impl FnOnce(&Core) -> T + Send + 'static) -> Option<T> {
         let (answer, answered) = oneshot::channel();
         let question: Question = Box::new(move |core| {
             // The sender of the query may be gone.
@@ -96,7 +96,7 @@ pub struct Core {
     recorder: Box<dyn EventRecorder>,
     /// The writer of statuses, with the time of the last update; `None` in standalone mode.
     statuses: Option<Statuses>,
-    told: Option<Instant>,
+    last_status_update: Option<Instant>,
     /// The controller of data planes; `None` if Holdfast deploys no Envoys.
     planes: Option<DataPlanes>,
     /// The inputs of health from outside the engine.
@@ -139,7 +139,7 @@ pub struct Inputs {
 struct Due {
     events: Vec<Event>,
     translate: Option<Deadline>,
-    tell: Option<Deadline>,
+    report: Option<Deadline>,
     statuses: Option<Deadline>,
 }
 
@@ -160,7 +160,7 @@ impl Core {
             report,
             recorder,
             statuses: None,
-            told: None,
+            last_status_update: None,
             planes: None,
             watched: Watched::default(),
             surroundings_seen: (0, None),
@@ -172,7 +172,7 @@ impl Core {
     }
 
     /// Sends statuses and Events to an API server from now on.
-    pub(super) fn tell_kubernetes(&mut self, statuses: Statuses, recorder: KubernetesRecorder) {
+    pub(super) fn report_to_kubernetes(&mut self, statuses: Statuses, recorder: KubernetesRecorder) {
         self.statuses = Some(statuses);
         self.recorder = Box::new(recorder);
     }
@@ -204,49 +204,49 @@ impl Core {
                     let events = std::mem::take(&mut due.events);
                     block_in_place(|| self.translate(events));
                     hold_off.translated(Instant::now());
-                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
                 }
                 count = inputs.notices.recv_many(&mut notices, NOTICES_AT_ONCE), if noticing => {
                     noticing = count > 0;
-                    block_in_place(|| self.hear(notices.drain(..)));
-                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    block_in_place(|| self.on_notices(notices.drain(..)));
+                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
                 }
                 Some(tried) = inputs.tried.recv() => {
-                    block_in_place(|| self.hear_events(vec![Event::Tried(tried)]));
-                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    block_in_place(|| self.on_events(vec![Event::Tried(tried)]));
+                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
                 }
                 Some(events) = inputs.replicas.recv() => {
-                    if block_in_place(|| self.hear_events(events)) {
-                        due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    if block_in_place(|| self.on_events(events)) {
+                        due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
                     }
                 }
                 Ok(()) = inputs.probe.changed() => {
                     let build = inputs.probe.borrow_and_update().clone();
-                    block_in_place(|| self.hear_events(vec![Event::Probe(build)]));
-                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    block_in_place(|| self.on_events(vec![Event::Probe(build)]));
+                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
                 }
                 Some(events) = inputs.ports.recv() => {
-                    if block_in_place(|| self.hear_events(events)) {
-                        due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    if block_in_place(|| self.on_events(events)) {
+                        due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
                     }
                 }
                 Some(events) = inputs.provisioned.recv() => {
-                    block_in_place(|| self.hear_events(events));
-                    due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    block_in_place(|| self.on_events(events));
+                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
                 }
                 _ = ticks.tick() => {
-                    if block_in_place(|| self.hear_events(Vec::new())) | self.surroundings_changed() {
-                        due.tell.get_or_insert_with(|| Deadline::now() + TELL_AFTER);
+                    if block_in_place(|| self.on_events(Vec::new())) | self.surroundings_changed() {
+                        due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
                     }
                 }
-                () = at(due.tell) => {
-                    due.tell = None;
-                    block_in_place(|| self.tell());
+                () = at(due.report) => {
+                    due.report = None;
+                    block_in_place(|| self.report_changes());
                     due.statuses = self.statuses.as_ref().map(|_| self.next_look());
                 }
                 () = at(due.statuses) => {
                     due.statuses = None;
-                    block_in_place(|| self.tell_statuses());
+                    block_in_place(|| self.report_statuses());
                 }
                 Some(question) = inputs.questions.recv() => block_in_place(|| question(&self)),
                 Some(reading) = inputs.readings.recv() => {
@@ -287,7 +287,7 @@ impl Core {
         }
     }
 
-    fn hear(&mut self, notices: impl Iterator<Item = Notice>) {
+    fn on_notices(&mut self, notices: impl Iterator<Item = Notice>) {
         let events = notices.map(|notice| match notice {
             Notice::Connected(envoy, resumes) => {
                 self.outputs.envoy_connected(&envoy);
@@ -301,13 +301,13 @@ impl Core {
             }
         });
         let events: Vec<Event> = events.collect();
-        self.hear_events(events);
+        self.on_events(events);
     }
 
     /// Uses a probe from now on, if there is one; `build` is set if the probe is ready.
     pub fn use_probe(&mut self, prober: Option<Prober>, build: Option<Arc<str>>) {
         self.outputs.use_probe(prober);
-        self.hear_events(vec![Event::Probe(build)]);
+        self.on_events(vec![Event::Probe(build)]);
     }
 
     /// Shares proven and refused configuration with other replicas from now on.
@@ -316,7 +316,7 @@ impl Core {
     }
 
     /// Processes events other than changes of objects; returns true if the engine had actions.
-    pub fn hear_events(&mut self, events: Vec<Event>) -> bool {
+    pub fn on_events(&mut self, events: Vec<Event>) -> bool {
         let Some((actions, _)) = self.handle(events) else { return false };
         let acted = !actions.is_empty();
         actions.into_iter().for_each(|action| self.act(action));
@@ -367,7 +367,7 @@ impl Core {
             Action::Try(trials) => {
                 let not_taken = self.outputs.try_out(trials);
                 if !not_taken.is_empty() {
-                    self.hear_events(vec![Event::Tried(not_taken)]);
+                    self.on_events(vec![Event::Tried(not_taken)]);
                 }
             }
             Action::Store(batch) => self.outputs.store_first(batch),
@@ -380,7 +380,7 @@ impl Core {
     }
 
     /// Reports changes of problems, and stores what was proven good.
-    fn tell(&mut self) {
+    fn report_changes(&mut self) {
         self.outputs.store(self.engine.take_records());
         let (faults, replacements) = (self.engine.faults(), self.engine.replacements());
         let broken: BTreeSet<_> = faults.iter().filter(|fault| fault.is_error()).map(|fault| &fault.object).collect();
@@ -391,8 +391,8 @@ impl Core {
         self.news.replacements(&replacements);
         self.news.refusals(&self.engine.refusals());
         self.news.objections(&self.engine.objections());
-        self.tell_of_health();
-        self.tell_of_the_fallback();
+        self.report_health();
+        self.report_fallback();
         self.news.gateways(&self.engine.gateways());
     }
 }
@@ -403,7 +403,7 @@ impl Core {
         self.engine.health(self.outside())
     }
 
-    fn tell_of_health(&mut self) {
+    fn report_health(&mut self) {
         let outside = self.outside();
         let problems = crate::health::inputs::problems(&outside.input);
         let now = Moment(self.engine.now());
@@ -462,7 +462,7 @@ impl Core {
         }
     }
 
-    fn tell_of_the_fallback(&mut self) {
+    fn report_fallback(&mut self) {
         let report = self.engine.fallback().after(&self.report);
         self.recorder.record(&events(&self.report, &report, |key| self.engine.is_there(key)));
         self.metrics.known(report.gateways.iter().map(|gateway| &gateway.name));
@@ -477,20 +477,20 @@ impl Core {
     /// The time of the next status update. Statuses are computed for all objects, so not after each change.
     fn next_look(&self) -> Deadline {
         let now = Instant::now();
-        Deadline::from_std(self.told.map_or(now, |told| (told + statuses::LOOK_EVERY).max(now)))
+        Deadline::from_std(self.last_status_update.map_or(now, |last| (last + statuses::LOOK_EVERY).max(now)))
     }
 
-    fn tell_statuses(&mut self) {
+    fn report_statuses(&mut self) {
         // Before the objects were read their statuses are unknown.
         if !self.health.translation.load(Relaxed) {
             return;
         }
-        self.told = Some(Instant::now());
+        self.last_status_update = Some(Instant::now());
         if let Some(planes) = &self.planes {
             planes.want(self.engine.data_planes(), self.engine.others_gateways());
         }
         if let Some(statuses) = &self.statuses {
-            statuses.tell(self.engine.statuses());
+            statuses.set(self.engine.statuses());
         }
     }
 }

@@ -23,10 +23,10 @@ use holdfast_xds::{Address, Fleets};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
-use self::core::{Asker, Core, Inputs, QUEUE_MAX};
+use self::core::{Core, CoreHandle, Inputs, QUEUE_MAX};
 use self::health::Health;
 use self::memory::Memory;
-use self::objects::{Objects, Told};
+use self::objects::{ApiWriters, Objects};
 use self::outputs::Outputs;
 use self::watched::{Folder, Watched};
 use super::admin::{self, metrics::Metrics};
@@ -34,7 +34,7 @@ use super::arguments::Target;
 use super::cli::{EnvoyMode, RunArgs};
 use super::data::{self, DataDir};
 use super::descriptors;
-use super::envoy::{self, Keeper, KeeperOptions};
+use super::envoy::{self, Supervisor, SupervisorOptions};
 use super::failure::Failure;
 use super::kubernetes::Means;
 use crate::engine::{Engine, Event, Role};
@@ -73,7 +73,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let (end, ending) = watch::channel(false);
 
     let health = Arc::new(Health::default());
-    let (asker, questions) = Asker::new();
+    let (handle, questions) = CoreHandle::new();
     let diagnostics = bind("--diagnostics-listen", args.diagnostics_listen.0).await?;
     if let Some(address) = args.diagnostics_listen.0.filter(|address| !address.ip().is_loopback()) {
         tracing::warn!(%address, "--diagnostics-listen: any client that reaches this address can read the whole \
@@ -82,19 +82,19 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let metrics_listener = bind("--metrics-listen", args.metrics_listen.0).await?;
     let fleets = Fleets::new();
     let xds = super::xds::bind(&args, &data, objects.token_keys()).await?.with_connections_max(shares.xds);
-    let keeper = tokio::select! {
-        keeper = keeper(&args, &data, xds.address()) => keeper?,
+    let supervisor = tokio::select! {
+        supervisor = supervisor(&args, &data, xds.address()) => supervisor?,
         signal = signals.next() => {
             tracing::info!(signal, "ended during the start");
             return Ok(());
         }
     };
     let state = admin::State {
-        asker: asker.clone(),
+        handle: handle.clone(),
         metrics: metrics.clone(),
         health: health.clone(),
         fleets: fleets.clone(),
-        envoys: keeper.as_ref().map(Keeper::views),
+        envoys: supervisor.as_ref().map(Supervisor::views),
         store: persist.clone(),
     };
 
@@ -113,23 +113,23 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     Health::pass(&health.xds);
 
     let (readings_in, readings) = mpsc::channel(QUEUE_MAX);
-    let told = objects.told(&args, &settings, &metrics, ending.clone())?;
-    let (planes, provisioned) = objects.planes(&args, &settings, told.as_ref())?;
+    let writers = objects.start_writers(&args, &settings, &metrics, ending.clone())?;
+    let (planes, provisioned) = objects.planes(&args, &settings, writers.as_ref())?;
     let sources = Arc::new(objects.sources());
     let means = Means {
         remembered: restored.objects(),
-        denials: told.as_ref().map(|told| told.denials.clone()).unwrap_or_default(),
-        gauge: metrics.troubles.clone(),
+        denials: writers.as_ref().map(|writers| writers.denials.clone()).unwrap_or_default(),
+        gauge: metrics.problems.clone(),
         sources: sources.clone(),
     };
     objects.start(&args, &data, means, &metrics, readings_in)?;
-    let binary = keeper.as_ref().map(|keeper| keeper.binary().clone());
-    let taken = keeper.as_ref().map(|_| envoy::taken::look(data.path()));
-    let outputs = Outputs::new(fleets, keeper, persist.clone());
+    let binary = supervisor.as_ref().map(|supervisor| supervisor.binary().clone());
+    let taken = supervisor.as_ref().map(|_| envoy::taken::look(data.path()));
+    let outputs = Outputs::new(fleets, supervisor, persist.clone());
     let mut core = Core::new(Engine::new(settings), outputs, metrics, health.clone());
-    let (leader, leadership) = told.map_or((None, None), |Told { statuses, recorder, leader, leadership, .. }| {
-        core.tell_kubernetes(statuses, recorder);
-        (Some(leader), Some(leadership))
+    let (leader, leadership) = writers.map_or((None, None), |api: ApiWriters| {
+        core.report_to_kubernetes(api.statuses, api.recorder);
+        (Some(api.leader), Some(api.leadership))
     });
     core.keep_data_planes(planes);
     let folder = Folder {
@@ -142,13 +142,13 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
     let follows = replicas.is_some().then_some(Event::Role(Role::Follower));
     let learned = learned.map(|learned| Event::Learned(Box::new(learned)));
     let ports = taken.clone().map(Event::PortsTaken);
-    core.hear_events(
+    core.on_events(
         follows.into_iter().chain(ports).chain([Event::Restored(Box::new(restored))]).chain(learned).collect(),
     );
     let mut probe = memory::start_probe(&args, &data, binary).await?;
     let build = probe.available.borrow_and_update().clone();
     core.use_probe(probe.prober.take(), build);
-    let replicas = replicas::start(replicas, leadership, &mut core, asker, persist)?;
+    let replicas = replicas::start(replicas, leadership, &mut core, handle, persist)?;
     let (ports_in, ports) = mpsc::channel(1);
     if let Some(taken) = taken {
         envoy::taken::watch(data.path().to_owned(), taken, ports_in);
@@ -208,7 +208,7 @@ async fn serve(args: RunArgs) -> Result<(), Failure> {
 }
 
 /// The controller of managed Envoys, if they are to be managed. Finding the binary can take minutes the first time.
-async fn keeper(args: &RunArgs, data: &DataDir, xds: &Address) -> Result<Option<Keeper>, Failure> {
+async fn supervisor(args: &RunArgs, data: &DataDir, xds: &Address) -> Result<Option<Supervisor>, Failure> {
     if args.envoys() == EnvoyMode::None {
         return Ok(None);
     }
@@ -219,7 +219,7 @@ async fn keeper(args: &RunArgs, data: &DataDir, xds: &Address) -> Result<Option<
         Address::Tcp(address) => Target::Tcp(address.ip().to_string(), address.port()),
     };
     let data = data.path().to_owned();
-    Ok(Some(Keeper::new(KeeperOptions { binary, xds, data, concurrency: args.envoy_concurrency })?))
+    Ok(Some(Supervisor::new(SupervisorOptions { binary, xds, data, concurrency: args.envoy_concurrency })?))
 }
 
 async fn ended(mut ending: watch::Receiver<bool>) {

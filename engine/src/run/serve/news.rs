@@ -113,14 +113,14 @@ impl News {
 }
 
 fn begun<T: Ord>(now: &BTreeSet<T>, before: &BTreeSet<T>, what: &str, line: impl FnMut(&T)) {
-    tell(now.difference(before), what, line);
+    log_all(now.difference(before), what, line);
 }
 
 fn over<T: Ord>(now: &BTreeSet<T>, before: &BTreeSet<T>, what: &str, line: impl FnMut(&T)) {
-    tell(before.difference(now), what, line);
+    log_all(before.difference(now), what, line);
 }
 
-fn tell<'a, T: 'a>(items: impl Iterator<Item = &'a T>, what: &str, mut line: impl FnMut(&'a T)) {
+fn log_all<'a, T: 'a>(items: impl Iterator<Item = &'a T>, what: &str, mut line: impl FnMut(&'a T)) {
     let mut more = 0_usize;
     for (index, item) in items.enumerate() {
         if index < LINES_MAX { line(item) } else { more += 1 }

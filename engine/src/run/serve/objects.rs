@@ -41,7 +41,7 @@ pub(super) enum Objects {
 }
 
 /// The writers of statuses and Events to an API server.
-pub(super) struct Told {
+pub(super) struct ApiWriters {
     pub(super) statuses: Statuses,
     pub(super) recorder: KubernetesRecorder,
     pub(super) leader: JoinHandle<()>,
@@ -68,13 +68,13 @@ impl Objects {
 
     /// Starts the writers of statuses and Events, if there is an API server; only the leader writes, until the product
     /// ends.
-    pub(super) fn told(
+    pub(super) fn start_writers(
         &self,
         args: &RunArgs,
         settings: &Settings,
         metrics: &Metrics,
         ending: watch::Receiver<bool>,
-    ) -> anyhow::Result<Option<Told>> {
+    ) -> anyhow::Result<Option<ApiWriters>> {
         let Objects::Kubernetes(client) = self else { return Ok(None) };
         let me = identity().context("the operating system returns no random bytes")?;
         let (namespace, name) = args.kubernetes.lease(client);
@@ -83,7 +83,7 @@ impl Objects {
         let (leader, leadership) =
             Leader::new(client.clone(), namespace, name, me.clone(), gauge, denials.clone(), pulse);
         let controller = settings.controller_name.to_string();
-        Ok(Some(Told {
+        Ok(Some(ApiWriters {
             statuses: Statuses::start(client.clone(), controller, leadership.clone(), denials.clone()),
             recorder: KubernetesRecorder::start(client.clone(), leadership.clone(), &me, denials.clone()),
             leader: leader.start(ending),
@@ -103,12 +103,13 @@ impl Objects {
         &self,
         args: &RunArgs,
         settings: &Settings,
-        told: Option<&Told>,
+        writers: Option<&ApiWriters>,
     ) -> anyhow::Result<(Option<DataPlanes>, mpsc::Receiver<Vec<Event>>)> {
-        match (self, told) {
-            (Objects::Kubernetes(client), Some(told)) if settings.provision => {
+        match (self, writers) {
+            (Objects::Kubernetes(client), Some(writers)) if settings.provision => {
                 let namespaces = &args.kubernetes.watch_namespaces;
-                let (planes, news) = DataPlanes::start(client, &args.provision, namespaces, told.leadership.clone())?;
+                let (planes, news) =
+                    DataPlanes::start(client, &args.provision, namespaces, writers.leadership.clone())?;
                 Ok((Some(planes), news))
             }
             // A channel without a sender yields nothing.

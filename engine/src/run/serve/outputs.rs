@@ -9,7 +9,7 @@ use holdfast_store::Batch;
 use holdfast_xds::{EnvoyId, Fleets, Offers};
 
 use crate::health::facts::Managed;
-use crate::run::envoy::{Keeper, ManagedEnvoy};
+use crate::run::envoy::{ManagedEnvoy, Supervisor};
 use crate::run::probe::{NotTaken, Prober};
 use crate::run::shared::task::Outbox;
 use crate::run::store::persist::Persist;
@@ -24,20 +24,20 @@ const STORED_AT_THE_END: Duration = Duration::from_secs(2);
 pub struct Outputs {
     fleets: Fleets,
     /// `None` if Holdfast does not start Envoys.
-    keeper: Option<Keeper>,
+    supervisor: Option<Supervisor>,
     /// `None` if there is no probe.
     prober: Option<Prober>,
     /// `None` if there is no store.
     persist: Option<Arc<Persist>>,
     /// `None` if there is only one replica.
     outbox: Option<Outbox>,
-    strangers_ended: bool,
+    orphans_ended: bool,
 }
 
 impl Outputs {
-    /// Creates the outputs: configurations go to the fleets; `keeper`, if set, runs an Envoy for each Gateway.
-    pub fn new(fleets: Fleets, keeper: Option<Keeper>, persist: Option<Arc<Persist>>) -> Self {
-        Self { fleets, keeper, prober: None, persist, outbox: None, strangers_ended: false }
+    /// Creates the outputs: configurations go to the fleets; `supervisor`, if set, runs an Envoy for each Gateway.
+    pub fn new(fleets: Fleets, supervisor: Option<Supervisor>, persist: Option<Arc<Persist>>) -> Self {
+        Self { fleets, supervisor, prober: None, persist, outbox: None, orphans_ended: false }
     }
 
     /// The number of open streams of Envoys, by Gateway.
@@ -52,15 +52,15 @@ impl Outputs {
 
     /// Records that an Envoy has connected.
     pub fn envoy_connected(&self, envoy: &EnvoyId) {
-        if let Some(keeper) = &self.keeper {
-            keeper.connected(envoy);
+        if let Some(supervisor) = &self.supervisor {
+            supervisor.connected(envoy);
         }
     }
 
     /// Managed Envoys, by Gateway.
     pub fn managed(&self) -> BTreeMap<Arc<str>, Managed> {
-        let Some(keeper) = &self.keeper else { return BTreeMap::new() };
-        let views = keeper.views();
+        let Some(supervisor) = &self.supervisor else { return BTreeMap::new() };
+        let views = supervisor.views();
         let views = views.lock().unwrap_or_else(PoisonError::into_inner);
         let managed = |view: &ManagedEnvoy| {
             let serves = view.was_connected || view.adopted;
@@ -94,8 +94,8 @@ impl Outputs {
     /// Publishes the configuration of a Gateway's Envoys.
     pub fn publish(&mut self, gateway: &Arc<str>, offers: Offers) {
         self.fleets.publish(gateway, offers);
-        if let Some(keeper) = &mut self.keeper {
-            keeper.start(gateway);
+        if let Some(supervisor) = &mut self.supervisor {
+            supervisor.start(gateway);
         }
     }
 
@@ -133,17 +133,17 @@ impl Outputs {
     pub fn withdraw(&mut self, gateway: &Arc<str>) {
         tracing::info!(%gateway, "the Gateway is no longer served");
         self.fleets.withdraw(gateway);
-        if let Some(keeper) = &mut self.keeper {
-            keeper.end(gateway);
+        if let Some(supervisor) = &mut self.supervisor {
+            supervisor.end(gateway);
         }
     }
 
     /// Called after all actions of a translation; `gateways` are the existing Gateways.
     pub fn settled(&mut self, gateways: impl FnOnce() -> Vec<Arc<str>>) {
-        if let Some(keeper) = self.keeper.as_mut().filter(|_| !self.strangers_ended) {
-            keeper.end_strangers(&gateways());
+        if let Some(supervisor) = self.supervisor.as_mut().filter(|_| !self.orphans_ended) {
+            supervisor.end_orphans(&gateways());
         }
-        self.strangers_ended = true;
+        self.orphans_ended = true;
     }
 
     /// Ends the outputs with the product.
@@ -156,8 +156,8 @@ impl Outputs {
         if let Some(prober) = self.prober.take() {
             prober.end().await;
         }
-        if let Some(keeper) = &mut self.keeper {
-            keeper.end_all().await;
+        if let Some(supervisor) = &mut self.supervisor {
+            supervisor.end_all().await;
         }
     }
 }

@@ -8,7 +8,7 @@ use holdfast_store::shards::Bucket;
 use holdfast_store::{Digest, Options};
 use tokio::sync::mpsc;
 
-use super::core::{Asker, Core};
+use super::core::{Core, CoreHandle};
 use super::objects::{Objects, replica_name};
 use crate::engine::Event;
 use crate::run::admin::metrics::Metrics;
@@ -40,7 +40,7 @@ pub(super) fn of(
     data: &DataDir,
     metrics: &Metrics,
 ) -> Result<Option<Replicas>, Failure> {
-    let (bucket, whose, leads): (Box<dyn Bucket>, _, _) = match (&args.shared_store, objects) {
+    let (bucket, identity, leads): (Box<dyn Bucket>, _, _) = match (&args.shared_store, objects) {
         (Some(folder), _) => {
             let bucket = FolderBucket::open(folder).with_context(|| format!("--shared-store {}", folder.display()))?;
             (Box::new(bucket.clone()), identity(), Some(locks(bucket)))
@@ -52,12 +52,12 @@ pub(super) fn of(
                     "--shared-secrets: Secrets are named after the Lease, so that its name may have at most {OWNER_BYTES_MAX} characters (--lease-name)"
                 )));
             }
-            let whose = format!("kubernetes {} {namespace}/{name}", crate::settings::CONTROLLER_NAME).into();
-            (Box::new(SecretBucket::new(client.clone(), namespace, name)), whose, None)
+            let identity = format!("kubernetes {} {namespace}/{name}", crate::settings::CONTROLLER_NAME).into();
+            (Box::new(SecretBucket::new(client.clone(), namespace, name)), identity, None)
         }
         _ => return Ok(None),
     };
-    let options = Options { identity: whose, key: args.store_key.load()? };
+    let options = Options { identity, key: args.store_key.load()? };
     // The same path in another Pod belongs to another replica.
     let own = [replica_name().as_bytes(), b"\0", data.path().as_os_str().as_encoded_bytes()].concat();
     let own = format!("{:?}", Digest::of(&own));
@@ -85,15 +85,15 @@ pub(super) fn start(
     replicas: Option<Replicas>,
     leadership: Option<Leadership>,
     core: &mut Core,
-    asker: Asker,
+    handle: CoreHandle,
     persist: Option<Arc<Persist>>,
 ) -> anyhow::Result<mpsc::Receiver<Vec<Event>>> {
     let Some(Replicas { shared, leads }) = replicas else {
-        let (_, nobody) = mpsc::channel(1);
-        return Ok(nobody);
+        let (_, closed) = mpsc::channel(1);
+        return Ok(closed);
     };
     let holds = move || leadership.as_ref().is_some_and(Leadership::leads);
-    let (outbox, events) = shared.start(leads.unwrap_or_else(|| Box::new(holds)), asker, persist)?;
+    let (outbox, events) = shared.start(leads.unwrap_or_else(|| Box::new(holds)), handle, persist)?;
     core.share(outbox);
     Ok(events)
 }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::watching::Trouble;
+use crate::watch_problem::WatchProblem;
 
 /// The state of an API server and of its watches. Folders of manifests have no state here.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub struct Sources(Mutex<State>);
 #[derive(Clone, Debug, Default)]
 struct State {
     kubernetes: bool,
-    kinds: Vec<Trouble>,
+    kinds: Vec<WatchProblem>,
     failing: Option<String>,
     answered: Option<Instant>,
     changes: u64,
@@ -24,7 +24,7 @@ pub struct Seen {
     /// Whether the source is an API server.
     pub kubernetes: bool,
     /// Problems of watches.
-    pub kinds: Vec<Trouble>,
+    pub kinds: Vec<WatchProblem>,
     /// The reason why the API server does not answer.
     pub failing: Option<String>,
     /// Seconds since its last answer.
@@ -43,7 +43,7 @@ impl Sources {
     }
 
     /// Sets all current problems of watches.
-    pub fn kinds(&self, kinds: &[Trouble]) {
+    pub fn kinds(&self, kinds: &[WatchProblem]) {
         let mut state = self.state();
         if state.kinds != kinds {
             state.kinds = kinds.to_vec();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use holdfast_xds::Reachable;
 
 use super::sources::Sources;
-use crate::health::Ledger;
+use crate::ledger::Ledger;
 use crate::run::data::{OpenedFolder, write_private};
 use crate::run::kubernetes::leader::Leadership;
 
@@ -95,7 +95,7 @@ fn read(file: &std::path::Path) -> anyhow::Result<Ledger> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::health::ledger::Present;
+    use crate::ledger::Present;
     use crate::time::Moment;
 
     #[test]

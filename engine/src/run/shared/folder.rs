@@ -82,7 +82,7 @@ impl FolderBucket {
         Ok(Put::Written(format!("{:?}", Digest::of(bytes)).into()))
     }
 
-    fn trouble(&self, error: &io::Error) -> StoreError {
+    fn unavailable(&self, error: &io::Error) -> StoreError {
         StoreError::Unavailable(format!("{}: {error}", self.folder.display()))
     }
 }
@@ -97,20 +97,20 @@ impl Bucket for FolderBucket {
             }
             Ok(names)
         };
-        names().map_err(|error: io::Error| self.trouble(&error))
+        names().map_err(|error: io::Error| self.unavailable(&error))
     }
 
     fn get(&self, name: &str) -> Result<Option<(Bytes, Revision)>, StoreError> {
-        self.read(name).map_err(|error| self.trouble(&error))
+        self.read(name).map_err(|error| self.unavailable(&error))
     }
 
     fn put(&self, name: &str, bytes: Bytes, expected: &Expected) -> Result<Put, StoreError> {
-        self.write(name, &bytes, expected).map_err(|error| self.trouble(&error))
+        self.write(name, &bytes, expected).map_err(|error| self.unavailable(&error))
     }
 
     fn delete(&self, name: &str) -> Result<(), StoreError> {
         match fs::remove_file(self.path(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.trouble(&error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.unavailable(&error)),
             _ => Ok(()),
         }
     }

@@ -8,4 +8,4 @@ pub mod folder;
 pub mod sharing;
 pub mod task;
 
-pub use sharing::{Begun, Said, Sharing, Turn};
+pub use sharing::{Begun, Sharing, Turn, TurnInputs};

@@ -36,7 +36,7 @@ pub struct Turn {
 
 /// The inputs of a turn.
 #[derive(Debug, Default)]
-pub struct Said {
+pub struct TurnInputs {
     /// Whether the replica should lead.
     pub leads: bool,
     /// What it has proven and refused since the last turn.
@@ -71,16 +71,16 @@ pub struct Sharing<B> {
     instead: Option<Batch>,
     /// The shared state that was last read.
     mirrored: MemoryStore,
-    told: Vec<ObservedScope>,
+    reported: Vec<ObservedScope>,
     beat: u64,
-    told_at: Option<u64>,
+    reported_at: Option<u64>,
     /// The last counter of each other replica, and when it last changed.
     others: BTreeMap<Arc<str>, (u64, u64)>,
     /// Whether the last event contained observations.
     observed: bool,
     overtaken_until: u64,
     /// Events that could not be delivered yet.
-    untold: Vec<Event>,
+    undelivered: Vec<Event>,
 }
 
 impl<B: Bucket> Sharing<B> {
@@ -93,13 +93,13 @@ impl<B: Bucket> Sharing<B> {
             waiting: Batch::default(),
             instead: None,
             mirrored: MemoryStore::default(),
-            told: Vec::new(),
+            reported: Vec::new(),
             beat: 0,
-            told_at: None,
+            reported_at: None,
             others: BTreeMap::new(),
             observed: false,
             overtaken_until: 0,
-            untold: Vec::new(),
+            undelivered: Vec::new(),
         }
     }
 
@@ -138,9 +138,9 @@ impl<B: Bucket> Sharing<B> {
     /// # Errors
     /// Returns an error if the bucket is unavailable: the waiting changes are written in the next turn. A change of
     /// role takes effect nevertheless.
-    pub fn turn(&mut self, said: Said) -> Result<Turn, StoreError> {
-        let Said { leads, batch, offers, seen, now_ms } = said;
-        let mut turn = Turn { events: std::mem::take(&mut self.untold), ..Turn::default() };
+    pub fn turn(&mut self, inputs: TurnInputs) -> Result<Turn, StoreError> {
+        let TurnInputs { leads, batch, offers, seen, now_ms } = inputs;
+        let mut turn = Turn { events: std::mem::take(&mut self.undelivered), ..Turn::default() };
         if leads != self.leads && (!leads || now_ms >= self.overtaken_until) {
             self.mirrored = self.store.contents().clone();
             // The last shared state comes before the role, since a new leader continues from it.
@@ -167,7 +167,7 @@ impl<B: Bucket> Sharing<B> {
         match outcome {
             Ok(more) => turn.add(more),
             Err(error) => {
-                self.untold.extend(turn.events);
+                self.undelivered.extend(turn.events);
                 return Err(error);
             }
         }
@@ -236,12 +236,12 @@ impl<B: Bucket> Sharing<B> {
 
     fn follow(&mut self, seen: Vec<ObservedScope>, now_ms: u64) -> Result<Turn, StoreError> {
         let turn = self.read()?;
-        let due = self.told_at.is_none_or(|at| now_ms >= at.saturating_add(BEAT_MS));
-        if due || seen != self.told {
+        let due = self.reported_at.is_none_or(|at| now_ms >= at.saturating_add(BEAT_MS));
+        if due || seen != self.reported {
             self.beat = self.beat.max(now_ms) + 1;
             let observation = Observation { observer: self.own.clone(), beat: self.beat, scopes: seen.clone() };
             self.store.observe(&observation)?;
-            (self.told, self.told_at) = (seen, Some(now_ms));
+            (self.reported, self.reported_at) = (seen, Some(now_ms));
         }
         Ok(turn)
     }

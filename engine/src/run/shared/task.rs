@@ -12,10 +12,10 @@ use holdfast_store::{Batch, LastValidStore};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::{Begun, Said, Sharing};
+use super::{Begun, Sharing, TurnInputs};
 use crate::engine::Event;
 use crate::run::admin::shared_metrics::SharedMetrics;
-use crate::run::serve::core::Asker;
+use crate::run::serve::core::CoreHandle;
 use crate::run::store::persist::Persist;
 
 /// Interval at which the shared state is checked.
@@ -77,13 +77,13 @@ impl Shared {
     pub fn start(
         self,
         leads: Leads,
-        asker: Asker,
+        handle: CoreHandle,
         persist: Option<Arc<Persist>>,
     ) -> anyhow::Result<(Outbox, mpsc::Receiver<Vec<Event>>)> {
         let (outbox, batches) = channel();
         let (events_in, events) = mpsc::channel(1);
         let runtime = Handle::current();
-        let work = move || work(self, leads, &runtime, &batches, &events_in, &asker, persist.as_deref());
+        let work = move || work(self, leads, &runtime, &batches, &events_in, &handle, persist.as_deref());
         std::thread::Builder::new().name("share".into()).spawn(work).context("cannot start the thread that shares")?;
         Ok((outbox, events))
     }
@@ -95,17 +95,17 @@ fn work(
     runtime: &Handle,
     batches: &Receiver<Batch>,
     events: &mpsc::Sender<Vec<Event>>,
-    asker: &Asker,
+    handle: &CoreHandle,
     persist: Option<&Persist>,
 ) {
     let (mut away, mut noted) = (None, 0);
     let mut first = Some(SOON);
     while let Some(batch) = wait(batches, away.or_else(|| first.take()).unwrap_or(EVERY)) {
-        let asked = runtime.block_on(asker.ask(|core| (core.engine.offered_to_all(), core.engine.observation())));
-        let Some((offers, seen)) = asked else { return };
+        let observed = runtime.block_on(handle.query(|core| (core.engine.offered_to_all(), core.engine.observation())));
+        let Some((offers, seen)) = observed else { return };
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let now_ms = u64::try_from(now_ms).unwrap_or(u64::MAX);
-        let turn = match shared.sharing.turn(Said { leads: leads(), batch, offers, seen, now_ms }) {
+        let turn = match shared.sharing.turn(TurnInputs { leads: leads(), batch, offers, seen, now_ms }) {
             Ok(turn) => turn,
             Err(error) => {
                 shared.metrics.failed();

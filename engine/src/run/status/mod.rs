@@ -1,7 +1,7 @@
 //! `holdfast status`: requests the health of a running Holdfast, and prints it. The command changes nothing, and makes
 //! no decisions of its own.
 
-mod ask;
+mod client;
 mod part;
 mod text;
 
@@ -162,18 +162,18 @@ async fn show(args: &StatusArgs) -> Result<Shown, Failure> {
 }
 
 async fn fetch(args: &StatusArgs, page: &str) -> Result<hyper::body::Bytes, Failure> {
-    ask::get(&args.diagnostics.0, page).await.map_err(|error| cannot_tell(args, page, &error))
+    client::get(&args.diagnostics.0, page).await.map_err(|error| undetermined(args, page, &error))
 }
 
 fn parsed<T: serde::de::DeserializeOwned>(args: &StatusArgs, page: &str, body: &[u8]) -> Result<T, Failure> {
     let answer = serde_json::from_slice(body).context("its answer is not valid");
-    answer.map_err(|error| cannot_tell(args, page, &error))
+    answer.map_err(|error| undetermined(args, page, &error))
 }
 
-fn cannot_tell(args: &StatusArgs, page: &str, error: &anyhow::Error) -> Failure {
+fn undetermined(args: &StatusArgs, page: &str, error: &anyhow::Error) -> Failure {
     let hint = "is Holdfast running, and is this the address of its --diagnostics-listen? Set another address with \
                 --diagnostics";
-    Failure::CannotTell(format!("cannot read http://{}{page}: {error:#}; {hint}", args.diagnostics.0))
+    Failure::Undetermined(format!("cannot read http://{}{page}: {error:#}; {hint}", args.diagnostics.0))
 }
 
 #[cfg(test)]

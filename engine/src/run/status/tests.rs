@@ -22,7 +22,7 @@ fn outages_come_first_with_owner_file_reason_remedy_and_everyone_they_affect() {
 }
 
 #[test]
-fn what_is_healthy_takes_few_words() {
+fn healthy_parts_take_few_lines() {
     let mut healthy = facts();
     healthy.gateways.clear();
     let text = text::format(&judge(&healthy), &Part::default(), ADDRESS, NOW, Style::Plain);
@@ -94,7 +94,7 @@ fn played(answer: String, count: usize) -> String {
 }
 
 #[test]
-fn exit_codes_tell_what_is_the_matter() {
+fn exit_codes_follow_the_verdict() {
     let args = |address: &str, output: TableFormat| StatusArgs {
         diagnostics: address.parse().unwrap(),
         output,

@@ -130,11 +130,11 @@ impl Page<'_> {
         let is_own = |served: &&Served| subjects.contains(&served.object);
         let (own, others): (Vec<&Served>, Vec<&Served>) = finding.served.iter().partition(is_own);
         let several = finding.objects.len() > 1;
-        let words = |served: &Served| {
+        let described = |served: &Served| {
             let of = if several { format!("{}: ", name(&served.object)) } else { String::new() };
             format!("{of}{}", gets(served))
         };
-        lines("instead", own.iter().map(|served| words(served)).collect(), text)?;
+        lines("instead", own.iter().map(|served| described(served)).collect(), text)?;
         let affected = |served: &&Served| format!("{}: {}", name(&served.object), gets(served));
         lines("affects", others.iter().map(affected).collect(), text)?;
         match (finding.served.is_empty(), severity) {
@@ -277,9 +277,9 @@ fn lines(label: &str, lines: Vec<String>, text: &mut String) -> std::fmt::Result
     }
 }
 
-/// Words separated by commas, with the number of omitted ones.
-fn listed<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let all: Vec<String> = words.map(plain).collect();
+/// Items separated by commas, with the number of omitted ones.
+fn listed<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<String> = items.map(plain).collect();
     let shown = all.iter().take(ON_A_LINE_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match all.len().saturating_sub(ON_A_LINE_MAX) {
         0 => shown,

@@ -62,11 +62,11 @@ pub(super) fn text(survey: &Survey, now: i64) -> String {
 }
 
 fn write(survey: &Survey, now: i64, text: &mut String) -> std::fmt::Result {
-    let told = &survey.statistics;
+    let statistics = &survey.statistics;
     writeln!(
         text,
         "store of {:?}: generation {}, {} bytes on the disk",
-        survey.identity, told.generation, told.bytes_on_disk
+        survey.identity, statistics.generation, statistics.bytes_on_disk
     )?;
     if survey.scopes.is_empty() {
         writeln!(text, "nothing is stored")?;
@@ -109,13 +109,13 @@ pub fn age(now: i64, since: i64) -> String {
 
 /// The contents as one value, for programs and for the page of a running Holdfast.
 pub fn value(survey: &Survey) -> Value {
-    let told = &survey.statistics;
+    let statistics = &survey.statistics;
     let scopes: Vec<Value> = survey.scopes.iter().map(scope).collect();
     json!({
         "identity": survey.identity,
-        "generation": told.generation,
-        "bytesOnDisk": told.bytes_on_disk,
-        "unreadable": told.unreadable,
+        "generation": statistics.generation,
+        "bytesOnDisk": statistics.bytes_on_disk,
+        "unreadable": statistics.unreadable,
         "damage": survey.damage,
         "scopes": scopes,
     })

@@ -67,7 +67,7 @@ struct Shared {
     errors: AtomicU64,
     refused: AtomicU64,
     last_nanos: AtomicU64,
-    told: Mutex<(Statistics, Option<String>)>,
+    reported: Mutex<(Statistics, Option<String>)>,
     ended: AtomicBool,
 }
 
@@ -91,8 +91,8 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn told(&self) -> MutexGuard<'_, (Statistics, Option<String>)> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reported(&self) -> MutexGuard<'_, (Statistics, Option<String>)> {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -123,7 +123,7 @@ impl Persist {
         committed: impl Fn(Duration) + Send + 'static,
     ) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::default());
-        shared.told().0 = store.statistics();
+        shared.reported().0 = store.statistics();
         let own = shared.clone();
         std::thread::Builder::new()
             .name("persist".into())
@@ -167,7 +167,7 @@ impl Persist {
 
     /// The state of the persistence, for metrics and pages.
     pub fn persisted(&self) -> Persisted {
-        let (statistics, failing) = self.shared.told().clone();
+        let (statistics, failing) = self.shared.reported().clone();
         Persisted {
             commits: self.shared.commits.load(Ordering::Relaxed),
             errors: self.shared.errors.load(Ordering::Relaxed),

@@ -58,7 +58,7 @@ fn inspect_shows_what_is_stored_and_no_content() {
 }
 
 #[test]
-fn verify_tells_sound_from_damaged_from_absent() {
+fn verify_distinguishes_sound_damaged_and_absent_stores() {
     let data = tempfile::tempdir().unwrap();
     let code = |code: Result<ExitCode, Failure>| match code {
         Ok(code) => format!("{code:?}"),
@@ -78,7 +78,7 @@ fn verify_tells_sound_from_damaged_from_absent() {
 }
 
 #[test]
-fn a_running_holdfast_is_to_be_asked_itself() {
+fn the_store_of_a_running_holdfast_is_not_read() {
     let data = tempfile::tempdir().unwrap();
     stored(data.path());
     let _held = DataDir::open(data.path()).unwrap();

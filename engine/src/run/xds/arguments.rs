@@ -200,9 +200,9 @@ mod tests {
             assert_eq!(protection(line, EnvoyMode::Managed), Ok(Protection::None), "{line}");
         }
         let reachable = "--xds-listen 0.0.0.0:18000";
-        let told = protection(reachable, EnvoyMode::None).unwrap_err();
+        let error = protection(reachable, EnvoyMode::None).unwrap_err();
         for flag in ["--xds-listen 0.0.0.0:18000", "--xds-tls-cert", "--insecure-xds", "certgen"] {
-            assert!(told.contains(flag), "{flag}: {told}");
+            assert!(error.contains(flag), "{flag}: {error}");
         }
         let insecure = protection(&format!("{reachable} --insecure-xds"), EnvoyMode::None);
         assert_eq!(insecure, Ok(Protection::Insecure("0.0.0.0:18000".parse().unwrap())));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_do_not_go_together_are_told() {
+    fn contradicting_flags_are_reported() {
         let pair = "--xds-listen 127.0.0.1:1 --xds-tls-cert c --xds-tls-key k";
         for (line, names) in [
             ("--xds-tls-cert c".to_owned(), "--xds-tls-key"),
@@ -237,8 +237,8 @@ mod tests {
             (format!("{pair} --xds-token-audience a"), "--xds-token-jwks"),
             (format!("{pair} --xds-client-ca a --xds-token-jwks j"), "--xds-token-audience"),
         ] {
-            let told = protection(&line, EnvoyMode::None).unwrap_err();
-            assert!(told.contains(names), "{line}: {told}");
+            let error = protection(&line, EnvoyMode::None).unwrap_err();
+            assert!(error.contains(names), "{line}: {error}");
         }
         let managed = protection(&format!("{pair} --xds-client-ca a"), EnvoyMode::Managed).unwrap_err();
         assert!(managed.contains("--envoy none"));

@@ -201,7 +201,7 @@ mod tests {
     use crate::run::output;
 
     #[test]
-    fn what_envoy_is_told_of_its_credentials_is_as_it_was_reviewed() {
+    fn credentials_match_the_golden_file() {
         let folder = PathBuf::from("/etc/holdfast/xds");
         let (sds, server_name) = (folder.clone(), "holdfast.infra.svc".to_owned());
         let credentials = Credentials { folder: folder.clone(), sds, token: None, server_name };
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_clear_is_told() {
+    fn ambiguous_credential_flags_are_refused() {
         let tcp = Target::Tcp("holdfast.infra.svc".into(), 18000);
         let args = |folder: Option<&str>, name: Option<&str>, print| CredentialArgs {
             xds_credentials: folder.map(Into::into),

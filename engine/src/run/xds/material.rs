@@ -57,8 +57,8 @@ pub(super) fn follow(files: Files) -> Result<(TlsSource, watch::Receiver<Clients
             if tls.is_closed() {
                 return;
             }
-            let asked = files.clone();
-            let read = tokio::task::spawn_blocking(move || asked.read().map_err(|error| format!("{error:#}"))).await;
+            let source = files.clone();
+            let read = tokio::task::spawn_blocking(move || source.read().map_err(|error| format!("{error:#}"))).await;
             let Ok(read) = read else { return };
             if read == seen {
                 continue;

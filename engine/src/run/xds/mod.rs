@@ -1,13 +1,13 @@
 //! Access to the xDS server: its listen address, certificates, and the authentication of clients.
 //!
 //! Without TLS every client is trusted about its Gateway, so only users of this host may reach the server. With TLS a
-//! client proves its Gateway by a certificate or a token ([`doorkeeper`]); [`crate::identity`] reads the proofs.
+//! client proves its Gateway by a certificate or a token ([`authenticator`]); [`crate::identity`] reads the proofs.
 //! Certificates, authorities and keys are reloaded when their files change ([`material`], [`keys`]): new contents apply
 //! to new connections and streams, and invalid contents change nothing and are logged.
 
 pub mod arguments;
+mod authenticator;
 pub mod credentials;
-mod doorkeeper;
 pub mod keys;
 mod material;
 
@@ -17,7 +17,7 @@ use anyhow::Context;
 use holdfast_xds::Bound;
 
 use self::arguments::{Protected, Protection, Tokens};
-use self::doorkeeper::Keeper;
+use self::authenticator::ClientAuthenticator;
 use self::keys::{FileKeys, Follower, KeySource};
 use self::material::Files;
 use super::arguments::Listen;
@@ -51,7 +51,7 @@ pub async fn bind(args: &RunArgs, data: &DataDir, remote_keys: Option<impl KeySo
     };
     let bound = holdfast_xds::bind(listen).context("--xds-listen")?;
     Ok(match protected {
-        Some((tls, keeper)) => bound.guard(tls, Arc::new(keeper)),
+        Some((tls, authenticator)) => bound.guard(tls, Arc::new(authenticator)),
         None => bound,
     })
 }
@@ -60,7 +60,7 @@ async fn guard(
     protected: Protected,
     data: &DataDir,
     remote_keys: Option<impl KeySource>,
-) -> Result<(holdfast_xds::TlsSource, Keeper), Failure> {
+) -> Result<(holdfast_xds::TlsSource, ClientAuthenticator), Failure> {
     let Protected { certificate, key, client_ca, trust_domain, tokens } = protected;
     let files = Files { certificate, key, client_ca, others_have_tokens: tokens.is_some() };
     let (tls, clients) = material::follow(files)?;
@@ -72,5 +72,5 @@ async fn guard(
         }
         None => None,
     };
-    Ok((tls, Keeper::new(trust_domain, clients, tokens)))
+    Ok((tls, ClientAuthenticator::new(trust_domain, clients, tokens)))
 }

@@ -74,10 +74,10 @@ impl Plans {
             plans.values().flat_map(|plan| self.translator.contents(&self.gateway, plan)).collect();
         let certificates = self.translator.certificates(&self.gateway);
         contents.extend(certificates.into_iter().map(|(key, content)| (content, Node::whole(key))));
-        let said = self.translator.policies().flat_map(|(key, plan)| {
+        let of_policies = self.translator.policies().flat_map(|(key, plan)| {
             plan.contents().map(|(_, content)| (content, Node::whole(key.clone()))).collect::<Vec<_>>()
         });
-        contents.extend(said);
+        contents.extend(of_policies);
         let Some((content, node)) = pick(&contents, choose) else { return };
         let verdict = Verdict {
             node: node.clone(),

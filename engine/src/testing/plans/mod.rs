@@ -271,7 +271,7 @@ impl Plans {
                 }
                 Body::Service(_) | Body::GatewayExtension(_) | Body::DirectResponse(_) => true,
                 Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_) => {
-                    self.translator.back_end(&object.key).is_some_and(|plan| plan.unenforceable.is_none())
+                    self.translator.backend(&object.key).is_some_and(|plan| plan.unenforceable.is_none())
                 }
                 _ => false,
             };

@@ -11,7 +11,7 @@ use crate::object::Object;
 use crate::policies::settings::Settings;
 use crate::testing::mutate::Choose;
 use crate::translate::policy::PolicyPlan;
-use crate::translate::policy::said::Sayings;
+use crate::translate::policy::setting::PolicySettings;
 
 impl Plans {
     /// Makes a plan wrong in up to three places.
@@ -35,15 +35,15 @@ impl Plans {
             };
             overlay.hidden.remove(&object.key);
             if let Some(plan) = self.translator.policy(&object.key) {
-                let nothing = || Arc::new(Sayings::new(object.key.clone(), Settings::new()));
-                let says = match choose(4) {
+                let nothing = || Arc::new(PolicySettings::new(object.key.clone(), Settings::new()));
+                let altered = match choose(4) {
                     // No settings.
                     0 => PolicyPlan { settings: nothing(), unenforceable: None, ..(**plan).clone() },
                     // An unenforceable policy that is served as if it were enforceable.
                     1 => PolicyPlan { unenforceable: None, ..(**plan).clone() },
                     // Earlier settings.
                     2 => match self.translator.try_policy(&object, &self.objects) {
-                        Some(says) => says,
+                        Some(altered) => altered,
                         None => continue,
                     },
                     _ => {
@@ -52,7 +52,7 @@ impl Plans {
                         continue;
                     }
                 };
-                overlay.policies.insert(object.key.clone(), Arc::new(says));
+                overlay.policies.insert(object.key.clone(), Arc::new(altered));
             }
             overlay.objects.insert(object.key.clone(), object);
         }

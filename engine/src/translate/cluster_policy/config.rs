@@ -1,7 +1,7 @@
 //! BackendConfigPolicy settings, except TLS.
 
 use super::notes::Notes;
-use super::{Said, balance, health, http};
+use super::{BackendSettings, balance, health, http};
 use crate::apis::kgateway::backend_config::{BackendConfigSpec, Dns, UpstreamProxyProtocol};
 use crate::apis::kgateway::keepalive::TcpKeepalive;
 use crate::apis::kgateway::policy::Targets;
@@ -19,7 +19,7 @@ pub(super) fn targets(targets: &Targets, notes: &mut Notes) {
     }
 }
 
-pub(super) fn read(spec: &BackendConfigSpec, notes: &mut Notes) -> Said {
+pub(super) fn read(spec: &BackendConfigSpec, notes: &mut Notes) -> BackendSettings {
     if spec.http1_protocol_options.is_some() && spec.http2_protocol_options.is_some() {
         notes.invalid("spec", "only one of http1ProtocolOptions and http2ProtocolOptions may be set");
     }
@@ -39,7 +39,7 @@ pub(super) fn read(spec: &BackendConfigSpec, notes: &mut Notes) -> Said {
         breakers: spec.circuit_breakers.as_ref().map(|written| health::breakers(written, notes)),
         proxy_protocol: spec.upstream_proxy_protocol.as_ref().and_then(|written| proxy_protocol(written, notes)),
     };
-    Said { configured, tls: None }
+    BackendSettings { configured, tls: None }
 }
 
 fn keepalive(written: &TcpKeepalive, notes: &mut Notes) -> Keepalive {
@@ -57,7 +57,7 @@ fn lookups(written: &Dns, notes: &mut Notes) -> Lookups {
     if interval.zip(jitter).is_some_and(|(interval, jitter)| jitter > interval) {
         notes.invalid("spec.dns.jitter", "must not be longer than refreshRate");
     }
-    Lookups { interval, jitter, as_told: written.respect_ttl.unwrap_or(false) }
+    Lookups { interval, jitter, respect_ttl: written.respect_ttl.unwrap_or(false) }
 }
 
 fn proxy_protocol(written: &UpstreamProxyProtocol, notes: &mut Notes) -> Option<ProxyProtocol> {

@@ -24,8 +24,8 @@ pub(super) fn checked(written: &written::HealthCheck, notes: &mut Notes) -> Opti
     let mut count = |below: &str, value| notes.number(&format!("{field}.{below}"), Some(value), 0, u32::MAX);
     let unhealthy = count("unhealthyThreshold", written.unhealthy_threshold);
     let healthy = count("healthyThreshold", written.healthy_threshold);
-    let asked = match (&written.http, &written.grpc) {
-        (Some(http), None) => asked(http, notes),
+    let request = match (&written.http, &written.grpc) {
+        (Some(http), None) => http_request(http, notes),
         (None, Some(grpc)) => Question::Grpc {
             service: notes.text(&format!("{field}.grpc.serviceName"), grpc.service_name.as_ref()),
             authority: notes.text(&format!("{field}.grpc.authority"), grpc.authority.as_ref()),
@@ -35,10 +35,17 @@ pub(super) fn checked(written: &written::HealthCheck, notes: &mut Notes) -> Opti
             return None;
         }
     };
-    Some(Checked { asked, interval: interval?, timeout: timeout?, unhealthy: unhealthy?, healthy: healthy?, h2: false })
+    Some(Checked {
+        request,
+        interval: interval?,
+        timeout: timeout?,
+        unhealthy: unhealthy?,
+        healthy: healthy?,
+        h2: false,
+    })
 }
 
-fn asked(written: &written::HttpCheck, notes: &mut Notes) -> Question {
+fn http_request(written: &written::HttpCheck, notes: &mut Notes) -> Question {
     let field = "spec.healthCheck.http";
     let path = notes.text(&format!("{field}.path"), Some(&written.path));
     if !path.starts_with('/') {

@@ -8,6 +8,7 @@ mod authorities;
 mod backend_tls;
 mod balance;
 mod config;
+pub(crate) mod effect;
 mod function;
 mod groups;
 mod health;
@@ -16,7 +17,6 @@ mod http;
 mod notes;
 pub(crate) mod plan;
 mod served;
-pub(crate) mod standing;
 mod tls;
 mod today;
 
@@ -59,7 +59,7 @@ struct Behalf<'b> {
 
 /// The settings of a policy.
 #[derive(Debug, Default)]
-struct Said {
+struct BackendSettings {
     configured: Configured,
     tls: Option<UpstreamTls>,
 }
@@ -93,10 +93,10 @@ pub(super) fn of(
     for object in found.tls.iter().chain(&found.configs) {
         reader.edge(behalf.key, behalf.section, &object.key, behalf.role);
         let mut notes = Notes::default();
-        let said = read(object, behalf, reader, &mut notes);
-        let Some(said) = said else { return Err(refused(&object.key, target.key, &notes.sentence())) };
-        configured.fill(said.configured);
-        tls = tls.or(said.tls);
+        let settings = read(object, behalf, reader, &mut notes);
+        let Some(settings) = settings else { return Err(refused(&object.key, target.key, &notes.sentence())) };
+        configured.fill(settings.configured);
+        tls = tls.or(settings.tls);
     }
     if configured.origins.is_empty() {
         return Ok(Upstream::default());
@@ -144,14 +144,14 @@ fn find<'a>(target: &Target<'_>, reader: &mut Reader<'a>) -> Result<Found<'a>, U
 }
 
 /// Reads a policy; `None` where it cannot be enforced.
-fn read(object: &Object, behalf: Behalf<'_>, reader: &mut Reader<'_>, notes: &mut Notes) -> Option<Said> {
+fn read(object: &Object, behalf: Behalf<'_>, reader: &mut Reader<'_>, notes: &mut Notes) -> Option<BackendSettings> {
     match &object.body {
         Body::BackendTlsPolicy(policy) => {
             notes.unread(&policy.unread);
             let spec = policy.spec.as_ref().filter(|_| policy.unread.is_empty())?;
             let tls = backend_tls::read(&object.key, spec, behalf, reader, notes)?;
             let configured = Configured { origins: vec![object.key.clone()], ..Configured::default() };
-            Some(Said { configured, tls: Some(tls) })
+            Some(BackendSettings { configured, tls: Some(tls) })
         }
         Body::BackendConfigPolicy(policy) => {
             notes.unread(&policy.unread);
@@ -161,12 +161,12 @@ fn read(object: &Object, behalf: Behalf<'_>, reader: &mut Reader<'_>, notes: &mu
             }
             let spec = policy.spec.as_ref()?;
             config::targets(&policy.targets, notes);
-            let mut said = config::read(spec, notes);
-            said.tls = spec.tls.as_ref().and_then(|tls| tls::read(&object.key, tls, behalf, reader, notes));
+            let mut settings = config::read(spec, notes);
+            settings.tls = spec.tls.as_ref().and_then(|tls| tls::read(&object.key, tls, behalf, reader, notes));
             if spec.set().next().is_some() {
-                said.configured.origins.push(object.key.clone());
+                settings.configured.origins.push(object.key.clone());
             }
-            notes.is_empty().then_some(said)
+            notes.is_empty().then_some(settings)
         }
         _ => None,
     }

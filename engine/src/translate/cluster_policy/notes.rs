@@ -21,7 +21,7 @@ pub(super) struct Wrong {
     pub(super) reason: &'static str,
     pub(super) message: String,
     /// Whether decoding has already reported the finding.
-    told: bool,
+    reported: bool,
 }
 
 /// All findings about a policy.
@@ -48,13 +48,13 @@ impl Notes {
 
     /// Returns the findings as faults, except those that decoding has reported.
     pub(super) fn faults(&self, key: &ObjectKey) -> Vec<Fault> {
-        let own = self.0.iter().filter(|wrong| !wrong.told);
+        let own = self.0.iter().filter(|wrong| !wrong.reported);
         own.map(|wrong| Fault::new(key, wrong.class, &wrong.field, wrong.reason, &wrong.message)).collect()
     }
 
     fn note(&mut self, class: Class, field: impl Into<String>, reason: &'static str, message: impl Display) {
         let (field, message) = (field.into(), message.to_string());
-        self.0.push(Wrong { class, field, reason, message, told: false });
+        self.0.push(Wrong { class, field, reason, message, reported: false });
     }
 
     /// Adds the fields that decoding could not read.
@@ -64,7 +64,7 @@ impl Notes {
             field: unread.field.clone(),
             reason: "Invalid",
             message: unread.message.clone(),
-            told: true,
+            reported: true,
         }));
     }
 

@@ -18,7 +18,7 @@ use crate::translate::reader::Reader;
 
 /// The outcome of a backend policy or Backend.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct BackEndPlan {
+pub(crate) struct BackendPlan {
     /// The faults.
     pub(crate) faults: Vec<Fault>,
     /// Why the object cannot be served at all; unset where it can.
@@ -34,10 +34,10 @@ pub(crate) struct BackEndPlan {
 }
 
 /// Reads a backend policy or Backend; `None` where it is deleted.
-pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<BackEndPlan> {
+pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<BackendPlan> {
     let object = reader.object(key)?;
     let mut notes = Notes::default();
-    let mut plan = BackEndPlan::default();
+    let mut plan = BackendPlan::default();
     let is_served = match &object.body {
         Body::Backend(backend) => {
             let behalf = Behalf { key, section: "", role: Role::Requires };
@@ -70,22 +70,22 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Op
 }
 
 /// Returns the outcome of an object after failed translation.
-pub(in crate::translate) fn failed(key: &ObjectKey) -> BackEndPlan {
+pub(in crate::translate) fn failed(key: &ObjectKey) -> BackendPlan {
     let fault = guard::fault(key);
     let unenforceable = Some(Arc::from(fault.message.as_str()));
-    BackEndPlan { faults: vec![fault], unenforceable, ..BackEndPlan::default() }
+    BackendPlan { faults: vec![fault], unenforceable, ..BackendPlan::default() }
 }
 
 /// Checks the targets. A missing target is reported, so that users do not expect the policy to apply.
-fn attach(key: &ObjectKey, targets: &Targets, plan: &mut BackEndPlan, reader: &mut Reader<'_>) {
-    let mut tell = |field: String, message: &str| {
+fn attach(key: &ObjectKey, targets: &Targets, plan: &mut BackendPlan, reader: &mut Reader<'_>) {
+    let mut report = |field: String, message: &str| {
         plan.faults.push(Fault::new(key, Class::Ignored, field, "TargetNotFound", message));
     };
     for (index, target) in &targets.references {
         let named = named(key, target);
         let missing = missing(key, target, &named, reader);
         if let Some(message) = &missing {
-            tell(at("spec.targetRefs", *index), message);
+            report(at("spec.targetRefs", *index), message);
         }
         let section = target.section_name.clone();
         plan.targets.push(Target { key: named, section, missing: missing.map(Arc::from) });
@@ -93,9 +93,9 @@ fn attach(key: &ObjectKey, targets: &Targets, plan: &mut BackEndPlan, reader: &m
     for (index, target) in &targets.selectors {
         let field = at("spec.targetSelectors", *index);
         if target.match_labels.is_empty() {
-            tell(field, "matchLabels is empty and selects nothing");
+            report(field, "matchLabels is empty and selects nothing");
         } else if !may_target(&target.group, &target.kind) {
-            tell(field, &strange(key, &target.group, &target.kind));
+            report(field, &strange(key, &target.group, &target.kind));
         }
     }
 }

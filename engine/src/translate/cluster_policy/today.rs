@@ -29,14 +29,14 @@ impl Translator {
             _ => None,
         };
         let mut reader = self.reader(Some(over), objects);
-        let asks = |key: &ObjectKey| match objects.get(key).map(|object| &object.body) {
+        let requires_tls = |key: &ObjectKey| match objects.get(key).map(|object| &object.body) {
             Some(Body::BackendConfigPolicy(policy)) => {
                 is_config(key)
                     && (!policy.unread.is_empty() || policy.spec.as_ref().is_none_or(|spec| spec.tls.is_some()))
             }
             _ => is_tls(key),
         };
-        if !reader.attached(place, &object.metadata.labels).keys().any(asks) {
+        if !reader.attached(place, &object.metadata.labels).keys().any(requires_tls) {
             return None;
         }
         let target = Target { key: place, labels: &object.metadata.labels, port };
@@ -54,7 +54,7 @@ impl Translator {
     }
 
     /// Returns the backend policies that are currently attached to a Service or Backend.
-    pub(crate) fn policies_of_back_end(&self, place: &ObjectKey, objects: &ObjectSnapshot) -> Vec<ObjectKey> {
+    pub(crate) fn policies_of_backend(&self, place: &ObjectKey, objects: &ObjectSnapshot) -> Vec<ObjectKey> {
         let Some(object) = objects.get(place) else { return Vec::new() };
         let attached = self.reader(None, objects).attached(place, &object.metadata.labels);
         attached.into_keys().filter(super::is_policy).collect()

@@ -11,43 +11,45 @@ use holdfast_xds::Resource;
 use super::Fleet;
 use crate::encode::{self, chain_parts, names};
 use crate::features::remote::Remote;
-use crate::translate::listener::Standing;
+use crate::translate::listener::ListenerState;
 use crate::translate::policy::connections::Connections;
-use crate::translate::policy::said::Said;
+use crate::translate::policy::setting::PolicySetting;
 use crate::translate::ports;
 
 /// Policy settings of one Envoy listener.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ToldListener {
+pub(crate) struct ListenerPolicySettings {
     /// The policy fields, each with its content if Envoy can refuse the field by itself.
-    pub(crate) said: BTreeMap<Said, Option<Content>>,
+    pub(crate) settings: BTreeMap<PolicySetting, Option<Content>>,
     /// The contents of the filter chains without these settings, by chain name; empty where no policy applies.
     pub(crate) bare: BTreeMap<String, Content>,
 }
 
 impl Fleet {
     /// Returns the policy settings of the named listener.
-    pub(in crate::translate) fn told_listener(&self, name: &str) -> ToldListener {
-        let mut told = ToldListener::default();
+    pub(in crate::translate) fn listener_policy_settings(&self, name: &str) -> ListenerPolicySettings {
+        let mut policy_settings = ListenerPolicySettings::default();
         let connections = &self.levels.connections;
         if *connections == Connections::default() {
-            return told;
+            return policy_settings;
         }
         let is_meant = |port: u16| names::listener(self.plan.socket(port).port()) == name;
-        let listeners = self.plan.all().filter(|listener| listener.standing != Standing::Out);
+        let listeners = self.plan.all().filter(|listener| listener.state != ListenerState::Out);
         let behind = listeners.filter(|listener| is_meant(listener.port));
         let tables: BTreeSet<_> = behind.map(|listener| listener.table()).collect();
         // Settings of a socket apply to each of its tables.
         for connection in tables.iter().filter_map(|table| connections.tables.get(table)) {
             let texts: BTreeMap<_, _> = chain_parts::texts(&connection.settings).into_iter().collect();
-            let said = connection.owners.iter();
-            told.said.extend(said.map(|(field, said)| (said.clone(), texts.get(field).copied())));
+            let owners = connection.owners.iter();
+            policy_settings
+                .settings
+                .extend(owners.map(|(field, setting)| (setting.clone(), texts.get(field).copied())));
         }
-        if !told.said.is_empty() {
+        if !policy_settings.settings.is_empty() {
             let bare = self.listener_with(name, &Connections::default()).unwrap_or_default();
-            told.bare = chain_parts::parts(&bare).into_iter().map(|parts| (parts.name, parts.own)).collect();
+            policy_settings.bare = chain_parts::parts(&bare).into_iter().map(|parts| (parts.name, parts.own)).collect();
         }
-        told
+        policy_settings
     }
 
     /// Returns the bytes of the named listener with the given connection settings.
@@ -73,7 +75,7 @@ impl Connections {
             let owners = &connection.owners;
             let parts = connection.settings.parts.iter();
             parts.flat_map(|(field, part)| {
-                part.remotes().into_iter().cloned().zip(owners.get(field).map(|said| said.policy().clone()))
+                part.remotes().into_iter().cloned().zip(owners.get(field).map(|setting| setting.policy().clone()))
             })
         });
         all.collect()

@@ -16,11 +16,11 @@ use crate::features::chain::ChainFilter;
 use crate::features::filters::{self, Guarding};
 use crate::features::guards::Guards;
 use crate::features::remote::Remote;
-use crate::translate::listener::Standing;
+use crate::model::table::{Host, TableName};
+use crate::translate::listener::ListenerState;
 use crate::translate::policy::level::{Level, LevelPlan, Scope};
-use crate::translate::policy::said::Said;
+use crate::translate::policy::setting::PolicySetting;
 use crate::translate::route::{Rendered, RoutePlan};
-use crate::translate::table::{Host, TableName};
 
 /// Settings that policies of a Gateway apply to the filters that protect a host.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,7 +32,7 @@ pub(crate) struct GatewayGuards {
     /// The guards among them that must be in the chain, the inner level first.
     pub(crate) levels: [Guards; 2],
     /// The policy fields. Their place is the route configuration, and the plain listener that owns the host.
-    pub(crate) said: BTreeSet<Said>,
+    pub(crate) policy_settings: BTreeSet<PolicySetting>,
     pub(crate) place: Option<(TableName, Option<Arc<str>>)>,
     /// Whether policies close the host.
     pub(crate) closed: bool,
@@ -58,9 +58,9 @@ impl Fleet {
                 self.dirty_tables.insert(name.clone());
             }
             let reclosed = closed(old) != closed(new);
-            let asks_others = guards(old) != guards(new);
-            self.dirty_listeners |= asks_others || reclosed;
-            let everywhere = action(old) != action(new) || asks_others || reclosed;
+            let guards_changed = guards(old) != guards(new);
+            self.dirty_listeners |= guards_changed || reclosed;
+            let everywhere = action(old) != action(new) || guards_changed || reclosed;
             let Some(table) = self.tables.get(&name) else { continue };
             for host in table.hosts.keys() {
                 let own = self.listener_of(&name, host);
@@ -121,20 +121,21 @@ impl Fleet {
 
     /// Returns the policy fields that apply to the named route configuration and to its hosts; empty where policies
     /// close it.
-    pub(in crate::translate) fn said(&self, resource: &str) -> BTreeSet<Said> {
+    pub(in crate::translate) fn policy_settings(&self, resource: &str) -> BTreeSet<PolicySetting> {
         let table = self.tables.keys().find(|name| names::route_configuration(name) == resource);
         let Some(table) = table.filter(|_| *self.levels != LevelPlan::default()) else { return BTreeSet::new() };
         let whole = Scope::Table(table.clone());
         if self.is_closed_at(&whole) {
             return BTreeSet::new();
         }
-        let listeners = self.plan.all().filter(|listener| listener.standing != Standing::Out);
+        let listeners = self.plan.all().filter(|listener| listener.state != ListenerState::Out);
         let own = listeners.filter(|listener| listener.table() == *table);
         let scopes = own.map(|listener| Scope::Listener(listener.name.clone())).chain([whole]);
         let open = scopes.filter(|scope| !self.is_closed_at(scope));
-        let said = open.filter_map(|scope| self.levels.at(&scope)).flat_map(|level| level.said.iter());
+        let policy_settings =
+            open.filter_map(|scope| self.levels.at(&scope)).flat_map(|level| level.policy_settings.iter());
         // Connection settings are part of listeners, not of route configurations.
-        said.filter(|said| !said.is_of_connection()).cloned().collect()
+        policy_settings.filter(|setting| !setting.is_of_connection()).cloned().collect()
     }
 
     /// Returns whether a policy that cannot be enforced closes a host.
@@ -164,17 +165,25 @@ impl Fleet {
         };
         let host = Host::new(Some(&domain.into()));
         let [own, all] = self.levels_at(table, &host);
-        let said = |level: Option<&Arc<Level>>| level.map(|level| level.guards.clone()).unwrap_or_default();
-        let levels = [said(own).under([&said(all)]), said(all)];
+        let guards_of = |level: Option<&Arc<Level>>| level.map(|level| level.guards.clone()).unwrap_or_default();
+        let levels = [guards_of(own).under([&guards_of(all)]), guards_of(all)];
         let of = |level: Option<&Arc<Level>>, guards: &Guards| {
             let filters = level.map(|level| filters::guarding(&level.filters)).unwrap_or_default();
-            let asked = guards.encode().into_iter().map(|(name, config)| (name, config.encode_to_vec()));
-            filters.into_iter().chain(asked).collect()
+            let encoded = guards.encode().into_iter().map(|(name, config)| (name, config.encode_to_vec()));
+            filters.into_iter().chain(encoded).collect()
         };
         let (configuration, of_host) = (of(all, &levels[1]), of(own, &levels[0]));
-        let said = own.into_iter().chain(all).flat_map(|level| level.said.iter().cloned()).collect();
+        let policy_settings =
+            own.into_iter().chain(all).flat_map(|level| level.policy_settings.iter().cloned()).collect();
         let place = Some((table.clone(), self.listener_of(table, &host)));
-        GatewayGuards { configuration, host: of_host, levels, said, place, closed: self.is_closed(table, &host) }
+        GatewayGuards {
+            configuration,
+            host: of_host,
+            levels,
+            policy_settings,
+            place,
+            closed: self.is_closed(table, &host),
+        }
     }
 }
 
@@ -184,9 +193,9 @@ pub(super) fn speaks(levels: &[Option<&Arc<Level>>]) -> bool {
 }
 
 /// Returns a route with the settings of listener and Gateway policies; `None` where they change nothing.
-pub(super) fn told(rendered: &Rendered, levels: &[Option<&Arc<Level>>]) -> Option<Arc<Rendered>> {
-    let says = levels.iter().flatten().any(|level| !level.action.is_empty());
-    if !speaks(levels) || (!says && rendered.route.guards.is_empty()) {
+pub(super) fn with_policies(rendered: &Rendered, levels: &[Option<&Arc<Level>>]) -> Option<Arc<Rendered>> {
+    let has_action = levels.iter().flatten().any(|level| !level.action.is_empty());
+    if !speaks(levels) || (!has_action && rendered.route.guards.is_empty()) {
         return None;
     }
     let mut route = rendered.route.clone();
@@ -194,8 +203,13 @@ pub(super) fn told(rendered: &Rendered, levels: &[Option<&Arc<Level>>]) -> Optio
     route.guards = route.guards.under(levels.iter().flatten().map(|level| &level.guards));
     (route != rendered.route).then(|| {
         let speaking = levels.iter().flatten().filter(|level| !level.action.is_empty() || !level.guards.is_empty());
-        let of_levels = speaking.flat_map(|level| level.said.iter()).filter(|said| !said.is_of_connection());
-        let said = of_levels.chain(rendered.said().iter());
-        Arc::new(Rendered::told(route, Arc::new(rendered.bare().clone()), Arc::new(said.cloned().collect())))
+        let of_levels =
+            speaking.flat_map(|level| level.policy_settings.iter()).filter(|setting| !setting.is_of_connection());
+        let policy_settings = of_levels.chain(rendered.policy_settings().iter());
+        Arc::new(Rendered::with_policies(
+            route,
+            Arc::new(rendered.bare().clone()),
+            Arc::new(policy_settings.cloned().collect()),
+        ))
     })
 }

@@ -12,8 +12,8 @@ use crate::encode::{self, names};
 use crate::features::chain::{self, ChainFilter};
 use crate::features::remote::{Group, Remote};
 use crate::model::ServicePort;
+use crate::model::table::TableName;
 use crate::translate::policy::level::Scope;
-use crate::translate::table::TableName;
 
 impl Fleet {
     pub(super) fn use_remote(&mut self, remote: &Remote, route: &ObjectKey) {

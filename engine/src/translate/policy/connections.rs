@@ -11,16 +11,16 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::level::{Level, LevelPlan};
-use super::said::Said;
+use super::setting::PolicySetting;
 use super::{PolicyPlan, Unenforceable};
 use crate::fault::{Class, Fault};
 use crate::features::connection::{ListenerSettings, Part};
 use crate::features::filters::{Filter, Setting};
+use crate::model::table::TableName;
 use crate::policies::merge::merge;
 use crate::policies::settings::Field;
 use crate::translate::gateway::GatewayPlan;
 use crate::translate::listener::ListenerPlan;
-use crate::translate::table::TableName;
 
 /// Field of the verification of client certificates.
 const CLIENTS: Field = "clientCertificateValidation";
@@ -31,7 +31,7 @@ pub(crate) struct Connection {
     /// The settings.
     pub(crate) settings: Arc<ListenerSettings>,
     /// The policy setting that each field comes from.
-    pub(crate) owners: BTreeMap<Field, Said>,
+    pub(crate) owners: BTreeMap<Field, PolicySetting>,
     /// Origins of the settings.
     pub(crate) origins: Origins,
 }
@@ -51,17 +51,17 @@ pub(crate) struct Connections {
 pub(super) type Ordered<'p> = Vec<(&'p ObjectKey, &'p Arc<PolicyPlan>)>;
 
 /// Settings of one listener, with their policies.
-struct Told<'l> {
+struct MergedSettings<'l> {
     listener: &'l ListenerPlan,
     parts: BTreeMap<Field, Part>,
-    owners: BTreeMap<Field, Said>,
+    owners: BTreeMap<Field, PolicySetting>,
     /// Settings for the whole Gateway.
     base: BTreeMap<Field, Part>,
-    base_owners: BTreeMap<Field, Said>,
+    base_owners: BTreeMap<Field, PolicySetting>,
     origins: Origins,
 }
 
-impl<'l> Told<'l> {
+impl<'l> MergedSettings<'l> {
     fn new(listener: &'l ListenerPlan, own: &Ordered<'_>, whole: &Ordered<'_>) -> Self {
         let port = listener.declared_port;
         let usable = |(_, plan): &&(&ObjectKey, &Arc<PolicyPlan>)| plan.unenforceable.is_none();
@@ -72,7 +72,7 @@ impl<'l> Told<'l> {
             let first = |(field, keys): (&Field, &Vec<ObjectKey>)| {
                 let key = keys.first()?;
                 let (_, plan) = own.iter().chain(whole).find(|(known, _)| *known == key)?;
-                Some((*field, Said::new(field, plan.settings_at(port).clone())))
+                Some((*field, PolicySetting::new(field, plan.settings_at(port).clone())))
             };
             origins.iter().filter_map(first).collect()
         };
@@ -92,41 +92,44 @@ impl<'l> Told<'l> {
 #[derive(Default)]
 struct Agreed {
     parts: BTreeMap<Field, Part>,
-    owners: BTreeMap<Field, Said>,
+    owners: BTreeMap<Field, PolicySetting>,
     origins: Origins,
     overruled: Vec<(usize, Field)>,
 }
 
 impl Agreed {
-    fn new(all: &[&Told<'_>], wanted: impl Fn(&Part) -> bool) -> Self {
-        let mut agreed = Self { origins: Origins::union(all.iter().map(|said| &said.origins)), ..Self::default() };
+    fn new(all: &[&MergedSettings<'_>], wanted: impl Fn(&Part) -> bool) -> Self {
+        let mut agreed =
+            Self { origins: Origins::union(all.iter().map(|settings| &settings.origins)), ..Self::default() };
         let fields: BTreeSet<Field> =
-            all.iter().flat_map(|said| said.parts.keys().chain(said.base.keys())).copied().collect();
+            all.iter().flat_map(|settings| settings.parts.keys().chain(settings.base.keys())).copied().collect();
         for field in fields {
-            let value = |said: &Told<'_>| said.parts.get(field).filter(|part| wanted(part)).cloned();
-            let mut values = all.iter().map(|said| value(said));
+            let value = |settings: &MergedSettings<'_>| settings.parts.get(field).filter(|part| wanted(part)).cloned();
+            let mut values = all.iter().map(|settings| value(settings));
             let first = values.next().flatten();
             if values.all(|value| value == first) {
-                let owner = all.first().and_then(|said| said.owners.get(field));
+                let owner = all.first().and_then(|settings| settings.owners.get(field));
                 agreed.put(field, first, owner);
                 continue;
             }
             // Listeners with different declared ports may share one bound port: the first setting for the whole Gateway
             // applies.
-            let bases = all.iter().map(|said| said.base.get(field).filter(|part| wanted(part)));
+            let bases = all.iter().map(|settings| settings.base.get(field).filter(|part| wanted(part)));
             let base = all.iter().zip(bases).find(|(_, base)| base.is_some());
             let (owner, base) = match base {
-                Some((said, base)) => (said.base_owners.get(field), base.cloned()),
+                Some((settings, base)) => (settings.base_owners.get(field), base.cloned()),
                 None => (None, None),
             };
-            let differs = |(_, said): &(usize, &&Told<'_>)| value(said) != base && said.parts.contains_key(field);
+            let differs = |(_, settings): &(usize, &&MergedSettings<'_>)| {
+                value(settings) != base && settings.parts.contains_key(field)
+            };
             agreed.overruled.extend(all.iter().enumerate().filter(differs).map(|(index, _)| (index, field)));
             agreed.put(field, base, owner);
         }
         agreed
     }
 
-    fn put(&mut self, field: Field, part: Option<Part>, owner: Option<&Said>) {
+    fn put(&mut self, field: Field, part: Option<Part>, owner: Option<&PolicySetting>) {
         let (Some(part), Some(owner)) = (part, owner) else { return };
         self.parts.insert(field, part);
         self.owners.insert(field, owner.clone());
@@ -147,18 +150,20 @@ struct Notes<'l> {
 }
 
 impl<'l> Notes<'l> {
-    fn overruled(&mut self, group: &[&Told<'l>], agreed: &Agreed, shared: &str) {
+    fn overruled(&mut self, group: &[&MergedSettings<'l>], agreed: &Agreed, shared: &str) {
         for (index, field) in &agreed.overruled {
-            let Some((said, policy)) = group.get(*index).and_then(|said| Some((said, said.owners.get(field)?))) else {
+            let Some((settings, policy)) =
+                group.get(*index).and_then(|settings| Some((settings, settings.owners.get(field)?)))
+            else {
                 continue;
             };
-            let ListenerPlan { name, declared_port, .. } = said.listener;
+            let ListenerPlan { name, declared_port, .. } = settings.listener;
             let message = format!(
                 "{field} is not applied to listener {name}: the listener shares {shared} with the other listeners of \
                  port {declared_port}, which have another value"
             );
-            if said.parts.get(field).is_some_and(Part::guards) {
-                self.closings.push((said.listener, policy.policy().clone(), Class::Conflict, message.clone()));
+            if settings.parts.get(field).is_some_and(Part::guards) {
+                self.closings.push((settings.listener, policy.policy().clone(), Class::Conflict, message.clone()));
             }
             self.conflicts.entry(policy.policy().clone()).or_default().insert(message);
         }
@@ -175,16 +180,17 @@ pub(super) fn plan<'p>(
 ) {
     // A listener that is served with an earlier version of its certificate has the usual settings.
     let placed = gateway.listeners.iter().filter(|listener| listener.has_place());
-    let all: Vec<Told<'_>> = placed.map(|listener| Told::new(listener, &own(listener), whole)).collect();
-    if all.iter().all(|said| said.parts.is_empty()) {
+    let all: Vec<MergedSettings<'_>> =
+        placed.map(|listener| MergedSettings::new(listener, &own(listener), whole)).collect();
+    if all.iter().all(|settings| settings.parts.is_empty()) {
         return;
     }
     let service: Arc<str> = format!("{}.{}", key.name, key.namespace).into();
     let mut notes = Notes::default();
-    let ports: BTreeSet<u16> = all.iter().map(|said| said.listener.port).collect();
+    let ports: BTreeSet<u16> = all.iter().map(|settings| settings.listener.port).collect();
     let mut connections = Connections::default();
     for port in ports {
-        let behind: Vec<&Told<'_>> = all.iter().filter(|said| said.listener.port == port).collect();
+        let behind: Vec<&MergedSettings<'_>> = all.iter().filter(|settings| settings.listener.port == port).collect();
         let agreed = Agreed::new(&behind, Part::is_of_port);
         notes.overruled(&behind, &agreed, "its socket");
         let socket = agreed.connection(&service);
@@ -197,25 +203,28 @@ pub(super) fn plan<'p>(
             }
             connections.tables.extend(agreed.connection(&service).map(|connection| (table, connection)));
         };
-        let plain: Vec<&Told<'_>> = behind.iter().filter(|said| !said.listener.https).copied().collect();
+        let plain: Vec<&MergedSettings<'_>> =
+            behind.iter().filter(|settings| !settings.listener.https).copied().collect();
         if let Some(first) = plain.first() {
             let agreed = Agreed::new(&plain, |part| !part.is_of_port() && !matches!(part, Part::Clients(_)));
             notes.overruled(&plain, &agreed, "a connection manager");
             put(first.listener.table(), agreed);
         }
-        for said in behind.iter().filter(|said| said.listener.https) {
-            put(said.listener.table(), Agreed::new(&[said], |part| !part.is_of_port()));
+        for settings in behind.iter().filter(|settings| settings.listener.https) {
+            put(settings.listener.table(), Agreed::new(&[settings], |part| !part.is_of_port()));
         }
         connections.sockets.extend(socket.map(|socket| (port, socket)));
     }
-    for said in all.iter().filter(|said| !said.listener.https) {
-        if let Some(Part::Clients(clients)) = said.parts.get(CLIENTS)
+    for settings in all.iter().filter(|settings| !settings.listener.https) {
+        if let Some(Part::Clients(clients)) = settings.parts.get(CLIENTS)
             && clients.required
-            && let Some(policy) = said.owners.get(CLIENTS)
+            && let Some(policy) = settings.owners.get(CLIENTS)
         {
-            let message =
-                format!("spec.default.{CLIENTS}: clients of listener {} cannot show certificates", said.listener.name);
-            notes.closings.push((said.listener, policy.policy().clone(), Class::Invalid, message));
+            let message = format!(
+                "spec.default.{CLIENTS}: clients of listener {} cannot show certificates",
+                settings.listener.name
+            );
+            notes.closings.push((settings.listener, policy.policy().clone(), Class::Invalid, message));
         }
     }
     for (listener, policy, class, message) in notes.closings {

@@ -59,7 +59,7 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
         }
     }
     let timeout = used.duration("extProc.grpcService.requestTimeout", grpc.request_timeout.as_deref());
-    let (remote, asking) = used.grpc("extProc.grpcService", grpc)?;
+    let (remote, call_options) = used.grpc("extProc.grpcService", grpc)?;
     let modes_at = |field: &str, written: &ProcessingMode, used: &mut Used<'_, '_, '_>| match modes(written) {
         Ok(modes) => Some(modes),
         Err((below, message)) => {
@@ -88,7 +88,7 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
         name: extensions::name("ext_proc", &key, fail_open),
         owners: vec![key.clone()],
         remote,
-        asking,
+        call_options,
         timeout,
         fail_open,
         modes: shown,

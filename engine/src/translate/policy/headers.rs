@@ -32,9 +32,9 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
         let request = transform("transformation.request", written.request.as_ref(), reading);
         let response = transform("transformation.response", written.response.as_ref(), reading);
         let setting = Setting::Headers(HeaderMutations { request, response });
-        let mut metadata = |field: &str, written: Option<&Transform>, asked| {
+        let mut metadata = |field: &str, written: Option<&Transform>, is_request| {
             let entries = written.and_then(|written| written.dynamic_metadata.as_deref()).unwrap_or_default();
-            metadata::read(&format!("transformation.{field}.dynamicMetadata"), entries, asked, reading)
+            metadata::read(&format!("transformation.{field}.dynamicMetadata"), entries, is_request, reading)
         };
         let metadata = Metadata {
             request: metadata("request", written.request.as_ref(), true),

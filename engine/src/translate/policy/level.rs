@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins};
 
-use super::super::listener::{ListenerPlan, Standing};
+use super::super::listener::{ListenerPlan, ListenerState};
 use super::super::reader::Reader;
 use super::super::rule::NOT_ENFORCED;
-use super::super::table::TableName;
 use super::connections::{self, Connections};
 use super::holding::Holding;
-use super::said::{self, Said};
+use super::setting::{self, PolicySetting};
 use super::{PolicyPlan, Unenforceable};
 use crate::fault::Fault;
 use crate::features::chain::ChainFilter;
@@ -22,6 +21,7 @@ use crate::features::filters::Filters;
 use crate::features::guards::Guards;
 use crate::features::remote::Remote;
 use crate::model::ServicePort;
+use crate::model::table::TableName;
 use crate::policies::action::ActionSettings;
 use crate::policies::merge::{Merged, merge};
 
@@ -41,13 +41,13 @@ pub(crate) struct Level {
     /// Merged settings, with their policies.
     pub(crate) merged: Merged,
     /// Effective settings of the policies.
-    pub(crate) said: BTreeSet<Said>,
+    pub(crate) policy_settings: BTreeSet<PolicySetting>,
     /// The policies that take part.
     pub(crate) keys: Vec<ObjectKey>,
 }
 
 impl Level {
-    fn says_something(&self) -> bool {
+    fn is_effective(&self) -> bool {
         !self.keys.is_empty() || !self.filters.is_empty() || self.closed.is_some()
     }
 }
@@ -115,8 +115,8 @@ impl LevelPlan {
     /// Returns the external services of the required filters and of the access logs and tracing of listeners.
     pub(crate) fn remotes(&self) -> BTreeSet<Remote> {
         let filters: Vec<ChainFilter> = self.each().flat_map(|(_, level)| level.guards.filters()).collect();
-        let told = self.connections.remotes().into_iter().map(|(remote, _)| remote);
-        filters.iter().flat_map(ChainFilter::remotes).cloned().chain(told).collect()
+        let of_connections = self.connections.remotes().into_iter().map(|(remote, _)| remote);
+        filters.iter().flat_map(ChainFilter::remotes).cloned().chain(of_connections).collect()
     }
 
     /// Returns the ports of Services with endpoints that are required.
@@ -143,7 +143,7 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
         return levels;
     };
     let whole = || holding.whole();
-    for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
+    for listener in gateway.listeners.iter().filter(|listener| listener.state != ListenerState::Out) {
         let own = || holding.of(listener);
         let port = listener.declared_port;
         if listener.https {
@@ -160,7 +160,7 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
         &whole().collect(),
         &mut levels,
     );
-    for listener in gateway.listeners.iter().filter(|listener| listener.standing != Standing::Out) {
+    for listener in gateway.listeners.iter().filter(|listener| listener.state != ListenerState::Out) {
         let of_table = levels.tables.get(&listener.table());
         let own = levels.listeners.get(&listener.name);
         let Some((policy, why)) = of_table.into_iter().chain(own).find_map(|level| level.closed.as_ref()) else {
@@ -171,8 +171,8 @@ pub(in crate::translate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> Le
         levels.faults.push(Fault::new(owner, why.class, &listener.field, NOT_ENFORCED, message));
     }
     levels.owners = holding.owners(key);
-    levels.tables.retain(|_, level| level.says_something());
-    levels.listeners.retain(|_, level| level.says_something());
+    levels.tables.retain(|_, level| level.is_effective());
+    levels.listeners.retain(|_, level| level.is_effective());
     levels
 }
 
@@ -190,8 +190,8 @@ fn level<'p>(policies: impl Iterator<Item = (&'p ObjectKey, &'p Arc<PolicyPlan>)
     let secrets = all.iter().flat_map(|(_, plan)| plan.secrets.iter().cloned());
     let origins = secrets.chain(all.iter().map(|(key, _)| (*key).clone())).collect();
     let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| *key == wanted).map(|(_, plan)| plan.settings_at(port));
-    let said = said::in_scope(&merged.origins, plan);
+    let policy_settings = setting::in_scope(&merged.origins, plan);
     let keys = all.iter().map(|(key, _)| (*key).clone()).collect();
     let (filters, guards, action) = (merged.filters(), merged.guards(), merged.action());
-    Level { filters, guards, action, closed, origins, said, merged, keys }
+    Level { filters, guards, action, closed, origins, policy_settings, merged, keys }
 }

@@ -9,11 +9,11 @@ use crate::features::metadata::{ENTRIES_MAX, Entry, Source};
 /// Maximum length of a namespace or key in characters; the limit of the CRD.
 const NAME_CHARS_MAX: usize = 256;
 
-/// Reads the entries of one direction; `asked` is true for requests.
+/// Reads the entries of one direction; `is_request` is true for requests.
 pub(super) fn read(
     field: &str,
     written: &[MetadataTransform],
-    asked: bool,
+    is_request: bool,
     reading: &mut Reading<'_, '_>,
 ) -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn read(
             reading.invalid(format!("spec.{field}.value"), "stringValue must be set");
             continue;
         };
-        let value = if let Some(header) = check::format::single_header(value).filter(|_| asked) {
+        let value = if let Some(header) = check::format::single_header(value).filter(|_| is_request) {
             Source::Header(header.to_ascii_lowercase().into())
         } else if value.is_empty() {
             reading.invalid(format!("spec.{field}.value.stringValue"), "must not be empty");

@@ -15,8 +15,8 @@ mod metadata;
 mod oauth2;
 mod reading;
 pub(super) mod route;
-pub(crate) mod said;
 mod secret_headers;
+pub(crate) mod setting;
 mod shape;
 mod targets;
 #[cfg(test)]
@@ -39,7 +39,7 @@ use crate::policies::settings::{Field, Piece, Settings as Pieces};
 use crate::settings::Settings;
 
 use reading::Reading;
-use said::Sayings;
+use setting::PolicySettings;
 pub(crate) use targets::Target;
 
 /// Kinds of policies that are attached to Gateways, listeners and routes.
@@ -59,9 +59,9 @@ pub(crate) struct PolicyPlan {
     /// Rank among the policies of a level.
     pub(crate) rank: Rank,
     /// Settings of the policy.
-    pub(crate) settings: Arc<Sayings>,
+    pub(crate) settings: Arc<PolicySettings>,
     /// Settings for listeners of single ports, by declared port; they replace `settings`.
-    pub(crate) ports: BTreeMap<i64, Arc<Sayings>>,
+    pub(crate) ports: BTreeMap<i64, Arc<PolicySettings>>,
     /// Reason why the policy cannot be enforced; unset if it can.
     pub(crate) unenforceable: Option<Unenforceable>,
     /// Faults of the policy.
@@ -80,14 +80,14 @@ pub(crate) struct PolicyPlan {
 
 impl PolicyPlan {
     /// Returns the settings for a listener of this declared port.
-    pub(crate) fn settings_at(&self, port: i32) -> &Arc<Sayings> {
+    pub(crate) fn settings_at(&self, port: i32) -> &Arc<PolicySettings> {
         self.ports.get(&i64::from(port)).unwrap_or(&self.settings)
     }
 
     /// Returns all settings of the policy, at every port, as contents that an Envoy can refuse.
     pub(crate) fn contents(&self) -> impl Iterator<Item = (Field, Content)> {
         let all = std::iter::once(&self.settings).chain(self.ports.values());
-        all.flat_map(|sayings| sayings.contents().iter().map(|(field, content)| (*field, *content)))
+        all.flat_map(|settings| settings.contents().iter().map(|(field, content)| (*field, *content)))
     }
 
     /// Checks whether the policy restricts access or request rates.
@@ -134,8 +134,9 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
         }
         Body::ListenerPolicy(policy) => {
             if let Some(spec) = &policy.spec {
-                let said = listener::read(spec, &mut reading).into_iter();
-                ports = said.map(|(port, pieces)| (port, Arc::new(Sayings::new(key.clone(), pieces)))).collect();
+                let by_port = listener::read(spec, &mut reading).into_iter();
+                ports =
+                    by_port.map(|(port, pieces)| (port, Arc::new(PolicySettings::new(key.clone(), pieces)))).collect();
             }
             (&policy.targets, &policy.unread)
         }
@@ -154,7 +155,7 @@ pub(super) fn failed(object: &crate::object::Object) -> PolicyPlan {
     let message = Arc::from(fault.message.as_str());
     PolicyPlan {
         rank: rank::rank(object).0,
-        settings: Arc::new(Sayings::new(object.key.clone(), Pieces::new())),
+        settings: Arc::new(PolicySettings::new(object.key.clone(), Pieces::new())),
         ports: BTreeMap::new(),
         unenforceable: Some(Unenforceable { class: Class::Invalid, message }),
         faults: vec![fault],

@@ -225,11 +225,11 @@ fn tokens(written: &Written, cookies: &Cookies, used: &mut Used<'_, '_, '_>) -> 
             return None;
         }
         // By default, keys are fetched from the host that issues the tokens.
-        let (below, asked) = match &jwt.jwks_backend_ref {
-            Some(asked) => ("oauth2.jwt.jwksBackendRef", Some(asked)),
+        let (below, reference) = match &jwt.jwks_backend_ref {
+            Some(reference) => ("oauth2.jwt.jwksBackendRef", Some(reference)),
             None => ("oauth2.backendRef", written.backend_ref.as_ref()),
         };
-        let remote = used.remote(below, asked, false)?;
+        let remote = used.remote(below, reference, false)?;
         let keys =
             Keys::Remote { uri: uri.clone(), remote, timeout: KEYS_TIMEOUT, kept: None, fetching: Fetching::default() };
         tokens.push(verified(name, token, cookie, keys, used)?);

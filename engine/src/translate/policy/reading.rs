@@ -7,7 +7,7 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::super::reader::Reader;
-use super::said::Sayings;
+use super::setting::PolicySettings;
 use super::targets::Target;
 use super::{Blamed, PolicyPlan, Unenforceable};
 use crate::apis::Body;
@@ -35,7 +35,7 @@ pub(super) struct Reading<'r, 'a> {
     regexes: BTreeMap<ObjectKey, Regexes>,
     faults: Vec<Fault>,
     /// Faults that decoding has reported already.
-    told: Vec<(String, String)>,
+    reported: Vec<(String, String)>,
     secrets: Vec<ObjectKey>,
     /// Extensions at fault, with the reasons.
     blamed: Blamed,
@@ -47,7 +47,7 @@ pub(super) struct Reading<'r, 'a> {
 
 impl<'r, 'a> Reading<'r, 'a> {
     pub(super) fn new(key: &'r ObjectKey, settings: &'r Settings, reader: &'r mut Reader<'a>) -> Self {
-        let (pieces, faults, told, secrets) = (Pieces::new(), Vec::new(), Vec::new(), Vec::new());
+        let (pieces, faults, reported, secrets) = (Pieces::new(), Vec::new(), Vec::new(), Vec::new());
         Self {
             key,
             settings,
@@ -55,7 +55,7 @@ impl<'r, 'a> Reading<'r, 'a> {
             pieces,
             regexes: BTreeMap::new(),
             faults,
-            told,
+            reported,
             secrets,
             blamed: Blamed::new(),
             of_others: 0,
@@ -103,7 +103,7 @@ impl<'r, 'a> Reading<'r, 'a> {
 
     /// Records a fault that decoding has reported already.
     pub(super) fn unreadable(&mut self, field: &str, message: &str) {
-        self.told.push((field.to_owned(), message.to_owned()));
+        self.reported.push((field.to_owned(), message.to_owned()));
     }
 
     /// Reports that a referenced object is missing or may not be used.
@@ -131,8 +131,8 @@ impl<'r, 'a> Reading<'r, 'a> {
     }
 
     fn blame(&mut self, extension: &ObjectKey, class: Class, reason: &'static str, message: &str) {
-        let (field, told) = message.split_once(": ").unwrap_or(("spec", message));
-        self.of_extensions.push(Fault::new(extension, class, field, reason, told));
+        let (field, text) = message.split_once(": ").unwrap_or(("spec", message));
+        self.of_extensions.push(Fault::new(extension, class, field, reason, text));
         self.note_blame(extension, class, message);
     }
 
@@ -143,10 +143,10 @@ impl<'r, 'a> Reading<'r, 'a> {
     }
 
     fn note_blame(&mut self, extension: &ObjectKey, class: Class, message: &str) {
-        let (known, told) = self.blamed.entry(extension.clone()).or_insert((class, String::new()));
+        let (known, messages) = self.blamed.entry(extension.clone()).or_insert((class, String::new()));
         *known = if class == Class::Invalid { class } else { *known };
-        let separator = if told.is_empty() { "" } else { "; " };
-        told.push_str(&format!("{separator}{message}"));
+        let separator = if messages.is_empty() { "" } else { "; " };
+        messages.push_str(&format!("{separator}{message}"));
         self.of_others += 1;
     }
 
@@ -240,8 +240,8 @@ impl<'r, 'a> Reading<'r, 'a> {
         let errors = self.faults.iter().filter(|fault| fault.is_error());
         let own: Vec<(Class, String)> =
             errors.map(|fault| (fault.class, format!("{}: {}", fault.field, fault.message))).collect();
-        let told = self.told.iter().map(|(field, message)| (Class::Invalid, format!("{field}: {message}")));
-        let all: Vec<(Class, String)> = told.chain(own).collect();
+        let reported = self.reported.iter().map(|(field, message)| (Class::Invalid, format!("{field}: {message}")));
+        let all: Vec<(Class, String)> = reported.chain(own).collect();
         let has_faults_of_its_own = all.len() > self.of_others;
         let invalid = all.iter().any(|(class, _)| *class == Class::Invalid);
         let class = if invalid { Class::Invalid } else { Class::Referential };
@@ -253,7 +253,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.secrets.dedup();
         PolicyPlan {
             rank,
-            settings: Arc::new(Sayings::new(self.key.clone(), self.pieces)),
+            settings: Arc::new(PolicySettings::new(self.key.clone(), self.pieces)),
             ports: BTreeMap::new(),
             unenforceable,
             faults: self.faults,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::super::reader::Reader;
-use super::said::{self, Said};
+use super::setting::{self, PolicySetting};
 use super::{PolicyPlan, Unenforceable};
 use crate::apis::Body;
 use crate::apis::kgateway::direct_response::DirectResponse;
@@ -38,7 +38,7 @@ pub(in crate::translate) struct OfRule {
     /// The first policy that cannot be enforced, with the reason.
     pub(in crate::translate) closed: Option<(ObjectKey, Unenforceable)>,
     /// Effective settings of the policies.
-    pub(in crate::translate) said: BTreeSet<Said>,
+    pub(in crate::translate) policy_settings: BTreeSet<PolicySetting>,
     /// The direct response that the rule references.
     pub(in crate::translate) answer: Option<(ObjectKey, Response)>,
     /// References of the rule to missing objects.
@@ -69,8 +69,8 @@ impl Attached<'_> {
             reader.edge(&object.key, section.as_str(), &key, Role::Requires);
             let field = format!("spec.{section}.filters[{place}].extensionRef");
             let wrong = |class: Class, reason: &'static str, message: &str, rule: &mut OfRule| {
-                let told = format!("{kind} {} {message}", key.namespaced_name());
-                rule.faults.push(Fault::new(&object.key, class, &field, reason, told));
+                let text = format!("{kind} {} {message}", key.namespaced_name());
+                rule.faults.push(Fault::new(&object.key, class, &field, reason, text));
                 rule.closed.get_or_insert((key.clone(), Unenforceable { class, message: message.into() }));
             };
             let missing = |rule: &mut OfRule| wrong(Class::Referential, "ExtensionNotFound", "does not exist", rule);
@@ -125,7 +125,7 @@ impl Attached<'_> {
         let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
         rule.merged = merge(enforceable.map(|(key, plan)| (key, &**plan.settings)));
         let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| key == wanted).map(|(_, plan)| &plan.settings);
-        rule.said = said::in_scope(&rule.merged.origins, plan);
+        rule.policy_settings = setting::in_scope(&rule.merged.origins, plan);
         rule.keys = all.into_iter().map(|(key, _)| key).collect();
         rule
     }
@@ -135,7 +135,7 @@ impl OfRule {
     /// Applies the settings to a route of the rule.
     pub(in crate::translate) fn apply(&self, object: &Object, index: usize, name: Option<&str>, route: &mut Route) {
         let rule = name.map_or_else(|| index.to_string(), str::to_owned);
-        let known = |word: &str| match word {
+        let known = |variable: &str| match variable {
             "route_name" => Some(object.key.name.to_string()),
             "route_namespace" => Some(object.key.namespace.to_string()),
             "rule_name" => Some(rule.clone()),
@@ -161,8 +161,8 @@ pub(super) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, rout
 
 /// Substitutes names in a prefix of statistics; `None` if a name is unknown.
 pub(super) fn filled(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    const WORDS: [&str; 3] = ["route_name", "route_namespace", "rule_name"];
-    check::template::braces(text, |word| known(WORDS.into_iter().find(|known| *known == word)?))
+    const VARIABLES: [&str; 3] = ["route_name", "route_namespace", "rule_name"];
+    check::template::braces(text, |variable| known(VARIABLES.into_iter().find(|known| *known == variable)?))
 }
 
 /// Returns the response of a DirectResponse; or a message about its fault.

@@ -64,7 +64,7 @@ fn limit(most: u32) -> String {
     format!("rateLimit: {{local: {{tokenBucket: {{maxTokens: {most}, fillInterval: 1s}}}}}}")
 }
 
-fn asking() -> String {
+fn ext_auth() -> String {
     "extAuth: {extensionRef: {name: auth}}".to_owned()
 }
 
@@ -96,7 +96,7 @@ fn estate() -> Estate {
         );
     }
     for number in 0..6 {
-        let spec = if number < 4 { limit(5) } else { asking() };
+        let spec = if number < 4 { limit(5) } else { ext_auth() };
         yaml += &policy(&format!("p{number}"), "HTTPRoute", &format!("name: r{number}"), &spec);
     }
     yaml += &policy("wide", "Gateway", "name: public", &limit(7));
@@ -146,13 +146,13 @@ fn of_an_extension_the_routes_are_done_again_that_use_it() {
 /// Contents of a policy are encoded for attribution only: not when the policy is read, nor when it is read again and
 /// compared.
 #[test]
-fn nobody_asks_for_contents_while_nobody_is_blamed() {
+fn contents_are_not_computed_while_no_policy_is_blamed() {
     let mut estate = estate();
     estate.apply(&policy("p1", "HTTPRoute", "name: r1", &limit(6)));
     estate.apply(&policy("wide", "Gateway", "name: public", &limit(9)));
     for (key, plan) in estate.translator.policies() {
-        assert!(!plan.settings.is_asked(), "{key}");
+        assert!(!plan.settings.is_computed(), "{key}");
         assert_eq!(plan.contents().count(), 1, "{key}");
-        assert!(plan.settings.is_asked(), "{key}");
+        assert!(plan.settings.is_computed(), "{key}");
     }
 }

@@ -80,7 +80,7 @@ pub(super) struct Made {
 
 /// Reason why a route cannot be served.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Trouble {
+pub(super) enum RouteFailure {
     /// All of its Services are missing.
     NoService(Arc<str>),
     /// Its include has no usable target.
@@ -136,21 +136,27 @@ impl Context<'_, '_> {
         kind: &'static str,
         reason: &'static str,
         message: impl Into<String>,
-    ) -> Trouble {
+    ) -> RouteFailure {
         let message = message.into();
         if self.is_guarded {
             return self.guarded(below, kind, reason, &message);
         }
-        let told = self.tell(below, kind, reason, &message);
-        Trouble::Invalid(told)
+        let reported = self.report(below, kind, reason, &message);
+        RouteFailure::Invalid(reported)
     }
 
     /// Reports a fault of a field that protects the route.
-    pub(super) fn guarded(&mut self, below: &str, kind: &'static str, reason: &'static str, message: &str) -> Trouble {
-        Trouble::Guarded(self.tell(below, kind, reason, message))
+    pub(super) fn guarded(
+        &mut self,
+        below: &str,
+        kind: &'static str,
+        reason: &'static str,
+        message: &str,
+    ) -> RouteFailure {
+        RouteFailure::Guarded(self.report(below, kind, reason, message))
     }
 
-    fn tell(&mut self, below: &str, kind: &'static str, reason: &'static str, message: &str) -> Arc<str> {
+    fn report(&mut self, below: &str, kind: &'static str, reason: &'static str, message: &str) -> Arc<str> {
         let field = format!("{}.{below}", self.field);
         self.findings.push(Finding::error(&self.leaf.owner, &field, kind, reason, message));
         format!("{field}: {message}").into()
@@ -178,7 +184,7 @@ pub(super) fn make(
     settings: &Settings,
     reader: &mut Reader<'_>,
     findings: &mut Vec<Finding>,
-) -> Result<Made, Trouble> {
+) -> Result<Made, RouteFailure> {
     let lists = [&route.ip_allow_policy, &route.ip_deny_policy];
     let limited = route.rate_limit_policy.is_some() || route.jwt_verification_policy.is_some();
     let filtered = limited || lists.into_iter().flatten().any(|list| !list.is_empty());
@@ -250,13 +256,13 @@ fn guards(
     route: &Route,
     guard: Option<&Guard>,
     settings: &Settings,
-) -> Result<Guards, Trouble> {
+) -> Result<Guards, RouteFailure> {
     let policy = route.auth_policy.as_ref();
     let ext_auth = match guard.and_then(|guard| guard.auth.as_ref()) {
         Some(auth) if auth.applies(policy) => Some(auth.of_route(policy).map_err(|wrong| {
-            let trouble = context.guarded("authPolicy", "AuthError", wrong.reason, &wrong.message);
+            let problem = context.guarded("authPolicy", "AuthError", wrong.reason, &wrong.message);
             context.of_class(wrong.class);
-            trouble
+            problem
         })?),
         Some(_) => None,
         None => {
@@ -299,7 +305,7 @@ fn guards(
     Ok(Guards { ext_auth, jwt, rate_limit, ..Guards::default() })
 }
 
-fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Arc<str>>, Trouble> {
+fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Arc<str>>, RouteFailure> {
     let policy = route.path_rewrite_policy.as_ref();
     let entries = policy.and_then(|policy| policy.replace_prefix.as_deref()).unwrap_or_default();
     let field = "pathRewritePolicy.replacePrefix";
@@ -325,7 +331,7 @@ fn forward(
     route: &Route,
     host: Option<&Arc<str>>,
     cookies: &[CookieRewrite],
-) -> Result<Forward, Trouble> {
+) -> Result<Forward, RouteFailure> {
     let timeouts = route.timeout_policy.clone().unwrap_or_default();
     let mut limit = |field: &str, text: Option<&str>| {
         timeouts::limit(text).map_err(|fault| {
@@ -371,7 +377,7 @@ fn forward(
     })
 }
 
-fn redirected(context: &mut Context<'_, '_>, written: &RequestRedirectPolicy) -> Result<Redirect, Trouble> {
+fn redirected(context: &mut Context<'_, '_>, written: &RequestRedirectPolicy) -> Result<Redirect, RouteFailure> {
     let mut invalid = |below: &str, message: String| {
         let field = format!("requestRedirectPolicy{below}");
         Err(context.invalid(&field, "RouteError", "RequestRedirectPolicy", message))
@@ -415,7 +421,7 @@ fn redirected(context: &mut Context<'_, '_>, written: &RequestRedirectPolicy) ->
     }
 }
 
-fn direct(context: &mut Context<'_, '_>, written: &DirectResponsePolicy) -> Result<Response, Trouble> {
+fn direct(context: &mut Context<'_, '_>, written: &DirectResponsePolicy) -> Result<Response, RouteFailure> {
     let body = written.body.clone().unwrap_or_else(|| "".into());
     let checked = check::number::response_status(written.status_code).and_then(|status| {
         check::number::body(body.as_bytes())?;

@@ -13,7 +13,7 @@ use crate::apis::contour::policy::AuthorizationPolicy;
 use crate::apis::contour::virtual_host::VirtualHost;
 use crate::apis::scheme;
 use crate::fault::Class;
-use crate::features::asking::Asking;
+use crate::features::call_options::CallOptions;
 use crate::features::ext_auth::{AuthServer, Body, ExtAuth, OverHttp, Spoken, TIMEOUT_DEFAULT};
 use crate::features::remote::Remote;
 use crate::model::{Like, Part};
@@ -137,7 +137,7 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
         name: format!("ext_auth/{}/{}{open}", service.namespace, service.name).into(),
         owners: vec![key.clone(), service],
         remote: Remote::Group(group),
-        asking: Asking::default(),
+        call_options: CallOptions::default(),
         spoken,
         timeout,
         fail_open,
@@ -184,10 +184,10 @@ fn spoken(written: &AuthorizationServer) -> Result<(Spoken, Vec<Like>), Wrong> {
                 });
                 read.collect::<Result<Vec<_>, _>>()
             };
-            let told = list("allowedAuthorizationHeaders", settings.allowed_authorization_headers)?;
+            let to_server = list("allowedAuthorizationHeaders", settings.allowed_authorization_headers)?;
             let to_backend = list("allowedUpstreamHeaders", settings.allowed_upstream_headers)?;
             let path_prefix = settings.path_prefix.unwrap_or_else(|| "".into());
-            Ok((Spoken::Http(OverHttp { path_prefix, to_backend, ..OverHttp::default() }), told))
+            Ok((Spoken::Http(OverHttp { path_prefix, to_backend, ..OverHttp::default() }), to_server))
         }
         other => {
             let message = format!("Spec.Virtualhost.Authorization: serviceType {other:?} is neither grpc nor http");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::action::{Context, Trouble};
+use super::action::{Context, RouteFailure};
 use crate::apis::contour::route::CookieRewritePolicy;
 use crate::check::host;
 use crate::features::cookies::{CookieRewrite, RULES_MAX};
@@ -19,7 +19,7 @@ pub(super) fn read(
     policies: Option<&[CookieRewritePolicy]>,
     field: &str,
     on: &str,
-) -> Result<Vec<CookieRewrite>, Trouble> {
+) -> Result<Vec<CookieRewrite>, RouteFailure> {
     let policies = policies.unwrap_or_default();
     rules(policies).map_err(|why| {
         let message = format!("{why} on {on} cookie rewrite rules");

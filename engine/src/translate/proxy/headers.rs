@@ -103,22 +103,22 @@ fn canonical(name: &str) -> String {
 
 /// Returns the value as an Envoy format if it contains a variable; all other percent signs are literal.
 fn formatted(value: &str, known: &Known<'_>) -> Result<Option<String>, String> {
-    check::template::percents(value, |word| filled(word, known)).map_err(|fault| fault.to_string())
+    check::template::percents(value, |variable| filled(variable, known)).map_err(|fault| fault.to_string())
 }
 
-fn filled(word: &str, known: &Known<'_>) -> Option<String> {
-    if let Some((_, value)) = known.iter().find(|(name, _)| *name == word) {
+fn filled(variable: &str, known: &Known<'_>) -> Option<String> {
+    if let Some((_, value)) = known.iter().find(|(name, _)| *name == variable) {
         return Some(value.replace('%', "%%"));
     }
-    is_command(word).then(|| format!("%{word}%"))
+    is_command(variable).then(|| format!("%{variable}%"))
 }
 
-/// Checks whether Envoy substitutes this word between percent signs.
-fn is_command(word: &str) -> bool {
-    let header = word.strip_prefix("REQ(").and_then(|rest| rest.strip_suffix(')'));
+/// Checks whether Envoy substitutes this variable between percent signs.
+fn is_command(variable: &str) -> bool {
+    let header = variable.strip_prefix("REQ(").and_then(|rest| rest.strip_suffix(')'));
     let is_name =
         |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
-    VARIABLES.contains(&word) || header.is_some_and(is_name)
+    VARIABLES.contains(&variable) || header.is_some_and(is_name)
 }
 
 #[cfg(test)]

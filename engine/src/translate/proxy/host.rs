@@ -10,11 +10,11 @@ use super::{is_ours, stream, tls};
 use crate::apis::Body;
 use crate::check;
 use crate::fault::Class;
+use crate::model::table::Host;
 use crate::object::{Age, Object};
 use crate::proxies::finding::{Finding, NOT_READABLE};
 use crate::settings::Settings;
 use crate::translate::reader::Reader;
-use crate::translate::table::Host;
 
 /// Claim of a root.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +80,7 @@ pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: 
         Some(written) => {
             claim.tls =
                 written.tls.as_ref().map(|tls| tls::claim(object, proxy, written, tls, &mut notes, settings, reader));
-            let stream = stream::claim(key, proxy, written, settings, &mut notes.told, reader);
+            let stream = stream::claim(key, proxy, written, settings, &mut notes.additional, reader);
             if let Some(tls) = &mut claim.tls {
                 tls.stream = stream;
             }
@@ -98,12 +98,12 @@ pub(in crate::translate) fn claim(key: &ObjectKey, settings: &Settings, reader: 
     }
     claim.findings.extend(notes.closing);
     claim.closed = !claim.findings.is_empty();
-    claim.findings.extend(notes.told);
+    claim.findings.extend(notes.additional);
     let wanted = Host::new(Some(&host.fqdn));
     let seated = seats::find(key, &wanted, claim.tls.as_ref(), &ages, settings, reader);
     claim.closed |= seated.closes && !seated.findings.is_empty();
     claim.findings.extend(seated.findings);
-    claim.findings.extend(seated.told);
+    claim.findings.extend(seated.additional);
     claim.seats = Some(seated.seats);
     Some(claim)
 }

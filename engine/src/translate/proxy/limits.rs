@@ -9,7 +9,7 @@ use super::timeouts::Limit;
 use crate::apis::contour::guard::{GlobalRateLimitPolicy, RateLimitEntry};
 use crate::check::re2::Regexes;
 use crate::fault::Class;
-use crate::features::asking::Asking;
+use crate::features::call_options::CallOptions;
 use crate::features::rate_limit::{Descriptor, Entry, GlobalLimit, RateLimitService};
 use crate::features::remote::Remote;
 use crate::proxies::conditions;
@@ -95,11 +95,11 @@ fn service(
         name: FILTER.into(),
         owners: vec![set.service.clone()],
         remote: Remote::Group(group),
-        asking: Asking::default(),
+        call_options: CallOptions::default(),
         domain: set.domain.clone(),
         timeout,
         fail_open: set.fail_open,
-        tell_clients: set.tell_clients,
+        quota_headers: set.quota_headers,
         resource_exhausted: set.resource_exhausted,
     }))
 }

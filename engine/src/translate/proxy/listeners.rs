@@ -16,14 +16,14 @@ use super::tls::TlsClaim;
 use crate::apis::Body;
 use crate::apis::contour::GROUP;
 use crate::encode::listener::TlsVersions;
+use crate::model::table::Host;
 use crate::settings::Settings;
 use crate::status::Condition;
 use crate::translate::conflicts;
 use crate::translate::gateway::{self, GatewayPlan, Owner};
 use crate::translate::infrastructure::Infrastructure;
-use crate::translate::listener::{ListenerPlan, Namespaces, Standing};
+use crate::translate::listener::{ListenerPlan, ListenerState, Namespaces};
 use crate::translate::reader::Reader;
-use crate::translate::table::Host;
 
 /// Namespace of the virtual Gateway for the listeners of HTTPProxies.
 pub(crate) const NAMESPACE: &str = "holdfast";
@@ -66,7 +66,7 @@ pub(in crate::translate) fn plan(settings: &Settings, reader: &mut Reader<'_>) -
         address: settings.listen_address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         listeners,
         sets: BTreeMap::new(),
-        says_whose_sets: false,
+        specifies_allowed_sets: false,
         proxies: Vec::new(),
         infrastructure: Infrastructure::default(),
         accepted: Condition::new("Accepted", true, "Accepted", "the listeners of HTTPProxies"),
@@ -114,7 +114,7 @@ fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
         listener.to_nameless = seat.nameless.is_some() && tls.is_served_to_nameless();
         if !tls.is_served() {
             listener.reject(
-                Standing::Closed,
+                ListenerState::Closed,
                 "Invalid",
                 "the TLS settings of the host cannot be served: see the status of its HTTPProxy",
             );
@@ -127,13 +127,13 @@ fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
 /// Returns the listener for clients without SNI or with an unknown host; `None` if no host is served to them.
 fn nameless(hosts: &[Arc<HostClaim>]) -> Option<ListenerPlan> {
     let hosts = secure_hosts(hosts);
-    let asking = || hosts.iter().filter_map(|(_, seat, tls)| Some((seat.nameless.as_ref()?, seat, tls)));
-    let served: Vec<_> = asking().map(|(_, _, tls)| tls).filter(|tls| tls.is_served_to_nameless()).collect();
-    let broken = asking().find_map(|(_, _, tls)| tls.broken_fallback.clone());
+    let nameless_hosts = || hosts.iter().filter_map(|(_, seat, tls)| Some((seat.nameless.as_ref()?, seat, tls)));
+    let served: Vec<_> = nameless_hosts().map(|(_, _, tls)| tls).filter(|tls| tls.is_served_to_nameless()).collect();
+    let broken = nameless_hosts().find_map(|(_, _, tls)| tls.broken_fallback.clone());
     if served.is_empty() && broken.is_none() {
         return None;
     }
-    let (name, seat, _) = asking().next()?;
+    let (name, seat, _) = nameless_hosts().next()?;
     let mut listener = listener(name.clone(), true, seat.port, seat.seen_port, None);
     // A host that requires TLS 1.3 must not be reachable with an older version by clients without SNI.
     let only_13 = served.iter().any(|tls| tls.versions.only_13);
@@ -142,7 +142,11 @@ fn nameless(hosts: &[Arc<HostClaim>]) -> Option<ListenerPlan> {
     listener.certificates = served.first().and_then(|tls| tls.fallback.clone()).into_iter().collect();
     listener.broken_certificates = broken.into_iter().collect();
     if served.is_empty() {
-        listener.reject(Standing::Closed, "Invalid", "the fallback certificate for clients without SNI cannot be used");
+        listener.reject(
+            ListenerState::Closed,
+            "Invalid",
+            "the fallback certificate for clients without SNI cannot be used",
+        );
     }
     Some(listener)
 }
@@ -217,7 +221,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         named_certificates: Vec::new(),
         tls_versions: Default::default(),
         proxies: true,
-        standing: Standing::Serving,
+        state: ListenerState::Serving,
         is_port_in_use: false,
         accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
         conflicted: Condition::new(

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{NamedMatch, PathMatch, PathRank, ValueMatch};
-use crate::proxies::order::Standing;
+use crate::proxies::order::RouteOrigin;
 use crate::proxies::path::Path;
 use crate::proxies::rewrite::Served;
 use crate::translate::narrow;
@@ -12,9 +12,9 @@ use crate::translate::narrow;
 /// Keeps only conditions that cannot be the reason of the refusal.
 pub(super) fn narrow(served: &mut Served<'_>) {
     let conditions = &mut served.conditions;
-    let (path, standing) = match &conditions.path {
+    let (path, origin) = match &conditions.path {
         Path::Exact(text) | Path::Prefix(text) if narrow::usable(text) == &**text => {
-            (conditions.path.clone(), Standing::Placeholder)
+            (conditions.path.clone(), RouteOrigin::Placeholder)
         }
         Path::Regex(pattern) => left(narrow::literal_path(pattern)),
         Path::Exact(text) | Path::Prefix(text) => left(narrow::path(text)),
@@ -25,17 +25,17 @@ pub(super) fn narrow(served: &mut Served<'_>) {
     };
     (conditions.headers, conditions.query) = (present(&conditions.headers), present(&conditions.query));
     conditions.path = path;
-    let tells = !conditions.headers.is_empty() || !conditions.query.is_empty();
-    // The name of an implicit route depends on its rank (`standing`).
-    if !matches!(served.standing, Standing::Last | Standing::Implicit) {
-        served.standing = if tells { Standing::Placeholder } else { standing };
+    let has_conditions = !conditions.headers.is_empty() || !conditions.query.is_empty();
+    // The name of an implicit route depends on its `origin`.
+    if !matches!(served.origin, RouteOrigin::Last | RouteOrigin::Implicit) {
+        served.origin = if has_conditions { RouteOrigin::Placeholder } else { origin };
     }
 }
 
-fn left((path, rank): (PathMatch, PathRank)) -> (Path, Standing) {
-    let standing = if rank == PathRank::Last { Standing::Last } else { Standing::Placeholder };
+fn left((path, rank): (PathMatch, PathRank)) -> (Path, RouteOrigin) {
+    let origin = if rank == PathRank::Last { RouteOrigin::Last } else { RouteOrigin::Placeholder };
     match path {
-        PathMatch::Text(text) | PathMatch::Prefix(text) | PathMatch::Exact(text) => (Path::Prefix(text), standing),
-        PathMatch::Regex(pattern) => (Path::Regex(pattern), standing),
+        PathMatch::Text(text) | PathMatch::Prefix(text) | PathMatch::Exact(text) => (Path::Prefix(text), origin),
+        PathMatch::Regex(pattern) => (Path::Regex(pattern), origin),
     }
 }

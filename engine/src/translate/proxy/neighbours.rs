@@ -11,13 +11,13 @@ use holdfast_graph::ObjectKey;
 use super::host::HostClaim;
 use super::seats::Seats;
 use crate::fault::{Class, Fault, at};
+use crate::model::table::{Host, TableName};
 use crate::object::Age;
 use crate::status::Condition;
 use crate::translate::Translator;
 use crate::translate::claims::{Attachment, Claims, Parent};
 use crate::translate::gateway::GatewayPlan;
 use crate::translate::reader::{Input, Reader};
-use crate::translate::table::{Host, TableName};
 
 /// A route of Gateway API that claims a host.
 #[derive(Clone, Debug, PartialEq, Eq)]

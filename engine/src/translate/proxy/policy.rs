@@ -44,7 +44,7 @@ pub(super) fn guard(
 ) -> Result<Guard, ()> {
     let Some(host) = proxy.virtual_host.as_ref().and_then(|host| host.written.as_ref()) else { return Err(()) };
     let mut shut = false;
-    let mut told = |field: &str, kind: &'static str, reason: &'static str, class: Class, message: String| {
+    let mut report = |field: &str, kind: &'static str, reason: &'static str, class: Class, message: String| {
         shut |= class != Class::Ignored;
         let field = format!("spec.virtualhost.{field}");
         findings.push(match class {
@@ -56,15 +56,15 @@ pub(super) fn guard(
     if let Some(HostAuth { server: Err(wrong), enabled, .. }) = &auth {
         // If authorization is disabled by default, only routes that enable it are closed.
         let class = if *enabled { wrong.class } else { Class::Ignored };
-        told(&wrong.field, "AuthError", wrong.reason, class, wrong.message.clone());
+        report(&wrong.field, "AuthError", wrong.reason, class, wrong.message.clone());
     }
     let jwt = jwt::of_host(key, host, settings, reader).unwrap_or_else(|wrong| {
-        told(&wrong.field, "JWTVerificationError", wrong.reason, wrong.class, wrong.message);
+        report(&wrong.field, "JWTVerificationError", wrong.reason, wrong.class, wrong.message);
         None
     });
     let mut limit_wrong = |class, why: String| {
         let message = format!("Spec.VirtualHost.RateLimitPolicy is invalid: {why}");
-        told("rateLimitPolicy", "VirtualHostError", "RateLimitPolicyNotValid", class, message);
+        report("rateLimitPolicy", "VirtualHostError", "RateLimitPolicyNotValid", class, message);
     };
     let local = rate_limit(host.rate_limit_policy.as_ref()).unwrap_or_else(|why| {
         limit_wrong(Class::Invalid, why);
@@ -77,7 +77,7 @@ pub(super) fn guard(
         None
     });
     let mut error = |field: &str, kind: &'static str, reason: &'static str, message: String| {
-        told(field, kind, reason, Class::Invalid, message);
+        report(field, kind, reason, Class::Invalid, message);
     };
     let cors = match host.cors_policy.as_ref().map(|policy| cors(policy, regexes)).transpose() {
         Ok(cors) => cors,
@@ -225,9 +225,9 @@ pub(super) fn retry(written: Option<&RetryPolicy>) -> Result<Option<Retry>, Stri
         Limit::Default | Limit::Off => None,
     };
     let written_on = written.retry_on.as_deref().unwrap_or_default();
-    let is_word =
+    let is_condition =
         |on: &Arc<str>| !on.is_empty() && on.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    if let Some(wrong) = written_on.iter().find(|on| !is_word(on)) {
+    if let Some(wrong) = written_on.iter().find(|on| !is_condition(on)) {
         return Err(format!("retryOn: {wrong:?} is not a retry condition of Envoy"));
     }
     let on = if written_on.is_empty() { "5xx".to_owned() } else { written_on.join(",") };
@@ -276,13 +276,13 @@ pub(super) fn balance(written: Option<&LoadBalancerPolicy>) -> (Balance, Vec<Has
                     _ => wrong = true,
                 }
             }
-            let told = "ignoring invalid request hash policies";
+            let ignored = "ignoring invalid request hash policies";
             match hashed.is_empty() {
                 true => {
-                    let message = format!("{told}, setting load balancer strategy to default RoundRobin");
+                    let message = format!("{ignored}, setting load balancer strategy to default RoundRobin");
                     (Balance::RoundRobin, Vec::new(), Some(message))
                 }
-                false => (Balance::RingHash, hashed, wrong.then(|| told.to_owned())),
+                false => (Balance::RingHash, hashed, wrong.then(|| ignored.to_owned())),
             }
         }
         other => {

@@ -10,14 +10,14 @@ use holdfast_graph::ObjectKey;
 use super::listeners;
 use super::tls::TlsClaim;
 use crate::fault::Class;
+use crate::model::table::Host;
 use crate::object::Age;
 use crate::proxies::finding::Finding;
 use crate::settings::Settings;
 use crate::translate::claims;
 use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::{ListenerPlan, Standing};
+use crate::translate::listener::{ListenerPlan, ListenerState};
 use crate::translate::reader::Reader;
-use crate::translate::table::Host;
 
 /// Prefix of the names of generated listeners of HTTPProxies at a Gateway; no other listener can have such a name.
 const PREFIX: &str = "httpproxy/";
@@ -51,7 +51,7 @@ pub(super) struct Seated {
     pub(super) seats: Seats,
     pub(super) findings: Vec<Finding>,
     /// Additional findings.
-    pub(super) told: Vec<Finding>,
+    pub(super) additional: Vec<Finding>,
     /// `findings` close the host.
     pub(super) closes: bool,
 }
@@ -70,20 +70,20 @@ pub(super) fn find(
     let mut seated = Seated {
         seats: Seats { gateway: gateway.clone(), http: None, https: None },
         findings: Vec::new(),
-        told: Vec::new(),
+        additional: Vec::new(),
         closes: true,
     };
-    let mut told = |class: Class, message: String| {
+    let mut report = |class: Class, message: String| {
         let found = Finding::error(key, "spec.virtualhost", "ListenerError", "ErrorIdentifyingListener", message);
         seated.findings.push(found.of_class(class));
     };
     let Some(plan) = reader.plan(gateway) else {
-        told(Class::Referential, format!("Gateway {} does not exist, or is not served", gateway.namespaced_name()));
+        report(Class::Referential, format!("Gateway {} does not exist, or is not served", gateway.namespaced_name()));
         return seated;
     };
     let mut found = |https: bool| {
         let listener = listener(key, host, https, gateway, plan, settings, reader);
-        listener.map_err(|(class, message)| told(class, message)).ok()
+        listener.map_err(|(class, message)| report(class, message)).ok()
     };
     let http = found(false);
     let https = if tls { found(true) } else { None };
@@ -103,7 +103,7 @@ pub(super) fn find(
         );
         let field = "spec.virtualhost.tls.enableFallbackCertificate";
         let found = Finding::error(key, field, "ListenerError", "ErrorIdentifyingListener", message);
-        seated.told.push(found.of_class(Class::Conflict));
+        seated.additional.push(found.of_class(Class::Conflict));
     }
     give_way(key, host, ages, plan, &mut seated, reader);
     seated
@@ -128,13 +128,13 @@ fn own(key: &ObjectKey, host: &Host, tls: bool, settings: &Settings, reader: &mu
         nameless: Some("*".into()),
     });
     let seats = Seats { gateway: listeners::key(), http: Some(settings.proxies.http_port), https };
-    Seated { seats, findings, told: Vec::new(), closes: false }
+    Seated { seats, findings, additional: Vec::new(), closes: false }
 }
 
 /// Returns the listener of a Gateway that serves all hosts of a port without a listener of their own.
 fn rest(plan: &GatewayPlan, port: u16) -> Option<&ListenerPlan> {
     let mut listeners = plan.listeners.iter().filter(|listener| listener.https && listener.port == port);
-    listeners.find(|listener| listener.hostname.is_none() && listener.standing != Standing::Out)
+    listeners.find(|listener| listener.hostname.is_none() && listener.state != ListenerState::Out)
 }
 
 /// Returns the listener that a host belongs to. As in Contour, each protocol has one port.
@@ -149,7 +149,7 @@ fn listener<'a>(
 ) -> Result<&'a ListenerPlan, (Class, String)> {
     let protocol = if https { "HTTPS" } else { "HTTP" };
     // Listeners of ListenerSets are not considered here; only their hosts are unavailable.
-    let all = || plan.own().filter(|l| l.https == https && l.standing != Standing::Out);
+    let all = || plan.own().filter(|l| l.https == https && l.state != ListenerState::Out);
     let Some(first) = all().next() else {
         return Err((Class::Referential, format!("no {protocol} listener configured")));
     };
@@ -168,11 +168,11 @@ fn listener<'a>(
         let message = format!("the host {domain:?} belongs to a listener that a ListenerSet adds to Gateway {name}");
         return Err((Class::Conflict, message));
     }
-    if nearest.standing != Standing::Serving {
+    if nearest.state != ListenerState::Serving {
         let message = format!("listener {listener} of Gateway {name}, which has the host {domain:?}, is not served");
         return Err((Class::Referential, message));
     }
-    if !claims::lets_in(nearest, gateway, key, settings, reader) {
+    if !claims::allows_route(nearest, gateway, key, settings, reader) {
         let message = format!(
             "listener {listener} of Gateway {name} does not allow routes of namespace {}: see allowedRoutes.namespaces",
             key.namespace

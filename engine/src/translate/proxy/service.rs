@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Role};
 
-use super::action::{Context, Trouble};
+use super::action::{Context, RouteFailure};
 use super::cookies;
 use super::headers::{self, Edits};
 use super::upstream;
@@ -42,7 +42,7 @@ pub(super) fn find(
     common: &Upstream,
     host: &Arc<str>,
     route_cookies: &[CookieRewrite],
-) -> Result<Found, Trouble> {
+) -> Result<Found, RouteFailure> {
     let services = route.services.as_deref().unwrap_or_default();
     if services.len() > SERVICES_MAX {
         let message = format!("a route may have {SERVICES_MAX} Services");
@@ -101,7 +101,7 @@ pub(super) fn find(
     if found.backends.is_empty() {
         let message =
             missing.unwrap_or_else(|| "all Services of the route are mirrors, so that no Service responds".to_owned());
-        return Err(Trouble::NoService(message.into()));
+        return Err(RouteFailure::NoService(message.into()));
     }
     let sum = check::number::weight_sum(found.backends.iter().map(|backend| backend.weight));
     if let Err(fault) = sum {
@@ -111,7 +111,7 @@ pub(super) fn find(
 }
 
 /// Reads the header policies of one Service.
-fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Result<(Edits, Edits), Trouble> {
+fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Result<(Edits, Edits), RouteFailure> {
     let known = [
         ("CONTOUR_NAMESPACE", context.leaf.owner.namespace.to_string()),
         ("CONTOUR_SERVICE_NAME", service.name.to_string()),
@@ -141,10 +141,10 @@ fn one(
     field: &str,
     common: &Upstream,
     host: &Arc<str>,
-) -> Result<Result<Backend, String>, Trouble> {
+) -> Result<Result<Backend, String>, RouteFailure> {
     let owner = context.leaf.owner.clone();
-    let asked = Asked { owner: &owner, section: context.section, service, common, host };
-    match backend(&asked, context.reader) {
+    let reference = ServiceReference { owner: &owner, section: context.section, service, common, host };
+    match backend(&reference, context.reader) {
         Ok((backend, warning)) => {
             if let Some(message) = warning {
                 context.warn(&format!("{field}.validation"), "ServiceError", "IgnoredField", message);
@@ -161,20 +161,20 @@ fn one(
         Err(Unusable::Wrong { below, kind, reason, class, message }) => {
             let field = format!("{field}.{below}");
             // The verification of a backend's certificate protects the requests to it.
-            let trouble = match below {
+            let problem = match below {
                 "protocol" | "validation" => context.guarded(&field, kind, reason, &message),
                 _ => context.invalid(&field, kind, reason, message),
             };
             if let Some(found) = context.findings.last_mut() {
                 found.class = class;
             }
-            Err(trouble)
+            Err(problem)
         }
     }
 }
 
 /// A reference to a Service, with its context.
-pub(super) struct Asked<'a> {
+pub(super) struct ServiceReference<'a> {
     /// The HTTPProxy with the reference.
     pub(super) owner: &'a ObjectKey,
     /// Section of the HTTPProxy.
@@ -206,9 +206,12 @@ pub(super) enum Unusable {
     },
 }
 
+/// A backend with the reason of a warning, or the reason why there is none.
+type BackendResult = Result<(Backend, Option<&'static str>), Unusable>;
+
 /// Returns the backend of a Service, and a warning.
-pub(super) fn backend(asked: &Asked<'_>, reader: &mut Reader<'_>) -> Result<(Backend, Option<&'static str>), Unusable> {
-    let Asked { owner, section, service, common, host } = asked;
+pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>) -> BackendResult {
+    let ServiceReference { owner, section, service, common, host } = reference;
     let wrong =
         |below, kind, reason, message| Err(Unusable::Wrong { below, kind, reason, class: Class::Invalid, message });
     let missing = |what: String| Err(Unusable::Missing(what));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Role};
 
-use super::service::{self, Asked, SERVICES_MAX, Unusable};
+use super::service::{self, SERVICES_MAX, ServiceReference, Unusable};
 use super::{HOST, is_ours, policy, upstream};
 use crate::apis::Body;
 use crate::apis::contour::http_proxy::HttpProxy;
@@ -213,8 +213,9 @@ impl Walk<'_, '_> {
                     return None;
                 }
             };
-            let asked = Asked { owner: &owner, section: SECTION, service, common: &common, host: &"".into() };
-            match service::backend(&asked, self.reader) {
+            let reference =
+                ServiceReference { owner: &owner, section: SECTION, service, common: &common, host: &"".into() };
+            match service::backend(&reference, self.reader) {
                 Ok((backend, warning)) => {
                     let warned = warning.map(|message| {
                         let field = format!("{field}.validation");

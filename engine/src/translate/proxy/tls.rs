@@ -17,7 +17,7 @@ use crate::apis::scheme;
 use crate::check::certificate::{CertificateFault, check_client_authorities, check_revocations};
 use crate::encode::listener::TlsVersions;
 use crate::fault::Class;
-use crate::features::client_certificate::{ClientCertificates, Told, Trust};
+use crate::features::client_certificate::{ClientCertificates, ForwardedDetails, Trust};
 use crate::object::Object;
 use crate::proxies::finding::Finding;
 use crate::settings::Settings;
@@ -78,12 +78,12 @@ pub(super) struct Notes<'a> {
     /// Findings that close the host.
     pub(super) closing: Vec<Finding>,
     /// Additional findings.
-    pub(super) told: Vec<Finding>,
+    pub(super) additional: Vec<Finding>,
 }
 
 impl<'a> Notes<'a> {
     pub(super) fn new(key: &'a ObjectKey) -> Self {
-        Self { key, closing: Vec::new(), told: Vec::new() }
+        Self { key, closing: Vec::new(), additional: Vec::new() }
     }
 
     fn found(&self, field: &str, reason: &'static str, class: Class, message: String) -> Finding {
@@ -95,8 +95,8 @@ impl<'a> Notes<'a> {
         self.closing.push(self.found(field, reason, class, message.into()));
     }
 
-    fn tell(&mut self, field: &str, reason: &'static str, class: Class, message: impl Into<String>) {
-        self.told.push(self.found(field, reason, class, message.into()));
+    fn report(&mut self, field: &str, reason: &'static str, class: Class, message: impl Into<String>) {
+        self.additional.push(self.found(field, reason, class, message.into()));
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) fn claim(
             let message =
                 "Spec.VirtualHost.TLS passthrough requires Spec.TCPProxy: connections to the host are refused";
             let (field, reason) = ("spec.virtualhost.tls.passthrough", "TLSConfigNotValid");
-            notes.told.push(Finding::warning(key, field, "TLSError", reason, message));
+            notes.additional.push(Finding::warning(key, field, "TLSError", reason, message));
         }
         _ => {}
     }
@@ -143,7 +143,7 @@ pub(super) fn claim(
     }
     if fallback && passthrough {
         let message = "Spec.VirtualHost.TLS: both Passthrough and enableFallbackCertificate were specified";
-        notes.tell("enableFallbackCertificate", "TLSIncompatibleFeatures", Class::Invalid, message);
+        notes.report("enableFallbackCertificate", "TLSIncompatibleFeatures", Class::Invalid, message);
     }
     let has_providers = host.jwt_providers.as_ref().is_some_and(|providers| !providers.is_empty());
     let incompatible = [
@@ -201,21 +201,21 @@ fn fallback_certificate(
     let Some(secret) = &settings.proxies.fallback_certificate else {
         let message = "Spec.Virtualhost.TLS enabled fallback but the fallback Certificate Secret is not configured: \
                        set --httpproxy-fallback-certificate";
-        return notes.tell(field, "FallbackNotPresent", Class::Referential, message);
+        return notes.report(field, "FallbackNotPresent", Class::Referential, message);
     };
     // The host is still served without the fallback certificate.
     reader.edge(key, HOST, secret, Role::Mentions);
     let name = secret.namespaced_name();
     if !delegated(key, secret, reader) {
         let message = format!("Spec.VirtualHost.TLS Secret {name:?} is not configured for certificate delegation");
-        return notes.tell(field, "FallbackNotDelegated", Class::Referential, message);
+        return notes.report(field, "FallbackNotDelegated", Class::Referential, message);
     }
     match certificate(secret, reader) {
         Ok(()) => claim.fallback = Some(secret.clone()),
         Err((class, why)) => {
             let why = if class == Class::Referential { "Secret not found".to_owned() } else { why };
             let message = format!("Spec.Virtualhost.TLS Secret {name:?} fallback certificate is invalid: {why}");
-            notes.tell(field, "FallbackNotValid", class, message);
+            notes.report(field, "FallbackNotValid", class, message);
             if class == Class::Invalid {
                 claim.broken_fallback = Some((secret.clone(), why));
             }
@@ -263,13 +263,13 @@ fn client_certificates(
     Some(ClientCertificates {
         required: written.optional_client_certificate != Some(true),
         trust,
-        told: written.forward_client_certificate.as_ref().map(told),
+        forwarded_details: written.forward_client_certificate.as_ref().map(forwarded_details),
     })
 }
 
-fn told(written: &ClientCertificateDetails) -> Told {
+fn forwarded_details(written: &ClientCertificateDetails) -> ForwardedDetails {
     let on = |field: Option<bool>| field == Some(true);
-    Told {
+    ForwardedDetails {
         subject: on(written.subject),
         cert: on(written.cert),
         chain: on(written.chain),

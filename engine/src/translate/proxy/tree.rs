@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{ObjectKey, Origins, Role};
 
-use super::action::{self, Made, Trouble, Unit};
+use super::action::{self, Made, RouteFailure, Unit};
 use super::host::HostClaim;
 use super::stream::SECTION;
 use super::{HOST, host, is_ours, narrowed, policy};
@@ -16,13 +16,14 @@ use crate::apis::contour::http_proxy::{Entry, HttpProxy};
 use crate::encode::names;
 use crate::fault::Class;
 use crate::features::rewrite::PathRewrite;
+use crate::model::table::TableName;
 use crate::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
 use crate::object::Object;
 use crate::proxies::budgets::Budgets;
 use crate::proxies::conditions::Conditions;
 use crate::proxies::duplicates;
 use crate::proxies::finding::{Finding, NOT_READABLE};
-use crate::proxies::order::{Rank, Standing};
+use crate::proxies::order::{Rank, RouteOrigin};
 use crate::proxies::path::Path;
 use crate::proxies::rewrite::{self, Served};
 use crate::proxies::tree::{self, Leaf, What};
@@ -33,7 +34,6 @@ use crate::translate::overlay::{Closing, Manner};
 use crate::translate::reader::Reader;
 use crate::translate::route::{Closed, Rendered, RoutePlan};
 use crate::translate::rule::Replaced;
-use crate::translate::table::TableName;
 
 /// Response status of a route without any existing Service.
 const SERVICE_MISSING: u16 = 503;
@@ -88,8 +88,8 @@ pub(in crate::translate) fn plan(
     let is_claimed =
         |leaf: &Leaf| !is_stand_in(leaf) || claimed.contains(&(leaf.owner.clone(), leaf.conditions.clone()));
     let (mut leaves, duplicates) = duplicates::judge(tree.leaves, is_claimed);
-    for leaf in leaves.iter_mut().filter(|leaf| leaf.standing == Standing::Written && !is_claimed(leaf)) {
-        leaf.standing = given_up(leaf, reader);
+    for leaf in leaves.iter_mut().filter(|leaf| leaf.origin == RouteOrigin::Written && !is_claimed(leaf)) {
+        leaf.origin = given_up(leaf, reader);
     }
     plan.findings.extend(duplicates);
     plan.members = tree.members;
@@ -107,17 +107,17 @@ pub(in crate::translate) fn plan(
         let section = section(leaf);
         let closing = closed.get(&leaf.owner).and_then(|units| units.get(section.as_str()));
         let mut one = match (&leaf.what, route, closing) {
-            (_, _, Some(closing)) => Err(Trouble::Closed(closing.clone())),
-            (What::Include { message, class, .. }, _, _) => Err(Trouble::Include(message.clone(), *class)),
+            (_, _, Some(closing)) => Err(RouteFailure::Closed(closing.clone())),
+            (What::Include { message, class, .. }, _, _) => Err(RouteFailure::Include(message.clone(), *class)),
             (What::Route { index, broken: Some(why) }, _, _) => {
                 let entry = entry(&leaf.owner, *index, &objects);
                 // A protected route must not be replaced by a broader route, even if replacement is disabled.
                 match guard.is_err() || entry.is_none_or(Entry::names_guard) || proxy.host_names_guard() {
-                    true => Err(Trouble::Guarded(why.clone())),
-                    false => Err(Trouble::Invalid(why.clone())),
+                    true => Err(RouteFailure::Guarded(why.clone())),
+                    false => Err(RouteFailure::Invalid(why.clone())),
                 }
             }
-            (What::Route { .. }, None, _) => Err(Trouble::Invalid("it could not be read".into())),
+            (What::Route { .. }, None, _) => Err(RouteFailure::Invalid("it could not be read".into())),
             (What::Route { .. }, Some(route), None) => {
                 let (guard, regexes) = (guard.as_ref().ok(), budgets.of(&leaf.ancestors, &leaf.owner));
                 let unit = Unit { leaf, section: &section, regexes: &regexes };
@@ -130,7 +130,7 @@ pub(in crate::translate) fn plan(
     }
     let mut served = rewrite::expand(&leaves, &replacements);
     for served in &mut served {
-        if let Some(Err(Trouble::Closed(Closing { how: Manner::Narrowed, .. }))) = made.get(served.index) {
+        if let Some(Err(RouteFailure::Closed(Closing { how: Manner::Narrowed, .. }))) = made.get(served.index) {
             narrowed::narrow(served);
         }
     }
@@ -174,17 +174,17 @@ fn claimed_today(
     };
     let Some(root) = proxy(key).filter(|_| members.iter().any(is_stand_in)) else { return HashSet::new() };
     let today = tree::read(key, &root, &mut Budgets::new(narrow::limits(settings)), &mut |child| proxy(child));
-    let written = today.leaves.into_iter().filter(|leaf| leaf.standing == Standing::Written);
+    let written = today.leaves.into_iter().filter(|leaf| leaf.origin == RouteOrigin::Written);
     written.filter(|leaf| is_stand_in(&leaf.owner)).map(|leaf| (leaf.owner, leaf.conditions)).collect()
 }
 
 /// Returns the rank of a route that exists in the stand-in version of its HTTPProxy only: after all routes that are
 /// claimed today. If the desired route at its index is unreadable, or has a regex that an Envoy may refuse, the rank is
 /// after equal routes.
-fn given_up(leaf: &Leaf, reader: &Reader<'_>) -> Standing {
-    let What::Route { index, .. } = leaf.what else { return leaf.standing };
+fn given_up(leaf: &Leaf, reader: &Reader<'_>) -> RouteOrigin {
+    let What::Route { index, .. } = leaf.what else { return leaf.origin };
     let Some(Body::HttpProxy(today)) = reader.objects.get(&leaf.owner).map(|object| &object.body) else {
-        return Standing::Placeholder;
+        return RouteOrigin::Placeholder;
     };
     let has_regex = |condition: &MatchCondition| {
         let MatchCondition { prefix: _, exact: _, regex, header, query_parameter } = condition;
@@ -193,9 +193,9 @@ fn given_up(leaf: &Leaf, reader: &Reader<'_>) -> Standing {
         regex.as_ref().or(of_header).or(of_query).is_some_and(|pattern| !pattern.is_empty())
     };
     match today.routes.get(index) {
-        Some(Entry::Broken { .. }) => Standing::Placeholder,
-        Some(Entry::Decoded(route)) if route.conditions.iter().flatten().any(has_regex) => Standing::Placeholder,
-        Some(Entry::Decoded(_)) | None => Standing::Last,
+        Some(Entry::Broken { .. }) => RouteOrigin::Placeholder,
+        Some(Entry::Decoded(route)) if route.conditions.iter().flatten().any(has_regex) => RouteOrigin::Placeholder,
+        Some(Entry::Decoded(_)) | None => RouteOrigin::Last,
     }
 }
 
@@ -230,7 +230,7 @@ fn place(plan: &mut RoutePlan, claim: &HostClaim) {
 }
 
 fn rank<'a>(served: &'a Served<'_>) -> Rank<'a> {
-    Rank { conditions: &served.conditions, standing: served.standing }
+    Rank { conditions: &served.conditions, origin: served.origin }
 }
 
 fn written<'a>(
@@ -311,12 +311,12 @@ impl Host<'_> {
         place: usize,
         served: &Served<'_>,
         owner: &Object,
-        made: &Result<Made, Trouble>,
+        made: &Result<Made, RouteFailure>,
         plan: &mut RoutePlan,
     ) {
         let leaf = served.leaf;
         let section = section(leaf);
-        let implicit = served.standing == Standing::Implicit;
+        let implicit = served.origin == RouteOrigin::Implicit;
         let name = names::proxy_route(&leaf.owner, &section, leaf.instance, implicit);
         let mut matches = self.matches(served);
         let action = match made {
@@ -328,11 +328,11 @@ impl Host<'_> {
                 plan.backends.extend(made.backends.iter().cloned());
                 action
             }
-            Err(trouble) => {
-                if let Trouble::Closed(Closing { how: Manner::Narrowed, .. }) = trouble {
+            Err(problem) => {
+                if let RouteFailure::Closed(Closing { how: Manner::Narrowed, .. }) = problem {
                     matches.headers.retain(|header| &*header.name != ":authority");
                 }
-                let (class, response, message) = self.answer(trouble);
+                let (class, response, message) = self.answer(problem);
                 plan.replaced.push(Replaced {
                     policy: None,
                     object: leaf.owner.clone(),
@@ -358,7 +358,7 @@ impl Host<'_> {
             route.cookies.clone_from(&made.cookies);
         }
         let insecure =
-            made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(Trouble::Include(..)));
+            made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(RouteFailure::Include(..)));
         if self.claim.tls.is_some() && !insecure {
             route.secure_port = self.claim.seats.as_ref().and_then(|seats| Some(seats.https.as_ref()?.seen_port));
         }
@@ -366,23 +366,25 @@ impl Host<'_> {
     }
 
     /// Returns the response that replaces a route.
-    fn answer(&self, trouble: &Trouble) -> (Class, Option<Response>, String) {
+    fn answer(&self, problem: &RouteFailure) -> (Class, Option<Response>, String) {
         let fixed = |status| Some(Response::new(status, body_for(&self.settings.missing_backend_body, &self.key.kind)));
         let replaced = |replacement: &Option<Replacement>| {
             replacement
                 .as_ref()
                 .map(|replacement| Response::new(replacement.code, body_for(&replacement.body, &self.key.kind)))
         };
-        match trouble {
-            Trouble::Include(message, class) => (*class, fixed(INCLUDE_MISSING), message.to_string()),
-            Trouble::NoService(message) => (Class::Referential, fixed(SERVICE_MISSING), message.to_string()),
-            Trouble::Invalid(message) => (Class::Invalid, replaced(&self.settings.replacement), message.to_string()),
+        match problem {
+            RouteFailure::Include(message, class) => (*class, fixed(INCLUDE_MISSING), message.to_string()),
+            RouteFailure::NoService(message) => (Class::Referential, fixed(SERVICE_MISSING), message.to_string()),
+            RouteFailure::Invalid(message) => {
+                (Class::Invalid, replaced(&self.settings.replacement), message.to_string())
+            }
             // A protected route is answered even if replacement is disabled.
-            Trouble::Guarded(message) => {
+            RouteFailure::Guarded(message) => {
                 let always = self.settings.replacement.clone().or_else(|| Some(Replacement::default()));
                 (Class::Invalid, replaced(&always), message.to_string())
             }
-            Trouble::Closed(closing) => {
+            RouteFailure::Closed(closing) => {
                 let always = self.settings.replacement.clone().or_else(|| Some(Replacement::default()));
                 let response = if closing.how == Manner::LeftOut { None } else { replaced(&always) };
                 (Class::Invalid, response, closing.message.to_string())

@@ -11,7 +11,7 @@ use crate::apis::contour::policy::HealthCheckPolicy;
 use crate::apis::contour::route::{SlowStartPolicy, UpstreamValidation};
 use crate::check;
 use crate::fault::Class;
-use crate::features::upstream::{AltName, Asked, HealthCheck, SlowStart, Trust, Validation};
+use crate::features::upstream::{AltName, HealthCheck, HttpHealthRequest, SlowStart, Trust, Validation};
 use crate::translate::reader::Reader;
 
 /// Default host of health checks.
@@ -43,8 +43,12 @@ pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<Healt
             format!("expectedStatuses: {} to {} is not a range of HTTP statuses", range.start, range.end)
         })
     });
-    let asked = Asked { path: written.path.clone(), host: host.into(), expected: expected.collect::<Result<_, _>>()? };
-    checked(written, Some(asked)).map(Some)
+    let request = HttpHealthRequest {
+        path: written.path.clone(),
+        host: host.into(),
+        expected: expected.collect::<Result<_, _>>()?,
+    };
+    checked(written, Some(request)).map(Some)
 }
 
 /// Reads a health check that only connects.
@@ -52,7 +56,7 @@ pub(super) fn connects(written: Option<&HealthCheckPolicy>) -> Result<Option<Hea
     written.map(|written| checked(written, None)).transpose()
 }
 
-fn checked(written: &HealthCheckPolicy, asked: Option<Asked>) -> Result<HealthCheck, String> {
+fn checked(written: &HealthCheckPolicy, request: Option<HttpHealthRequest>) -> Result<HealthCheck, String> {
     let number = |field: &str, value: Option<i64>, default: u32| match value.unwrap_or(0) {
         0 => Ok(default),
         value => u32::try_from(value)
@@ -63,7 +67,7 @@ fn checked(written: &HealthCheckPolicy, asked: Option<Asked>) -> Result<HealthCh
     let seconds =
         |field: &str, value, default| number(field, value, default).map(|seconds| Duration::from_secs(seconds.into()));
     Ok(HealthCheck {
-        asked,
+        request,
         interval: seconds("intervalSeconds", written.interval_seconds, 10)?,
         timeout: seconds("timeoutSeconds", written.timeout_seconds, 2)?,
         unhealthy: number("unhealthyThresholdCount", written.unhealthy_threshold_count, 3)?,

@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use crate::status::Condition;
 use crate::translate::claims;
 use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::{ListenerPlan, Standing};
+use crate::translate::listener::{ListenerPlan, ListenerState};
 use crate::translate::reader::Reader;
 
 pub(in crate::translate) use super::shared_host::beside;
@@ -33,31 +33,31 @@ pub(crate) struct SetPlan {
 }
 
 /// A ListenerSet that requests to join a Gateway.
-pub(super) struct Asking {
+pub(super) struct JoinRequest {
     pub(super) key: ObjectKey,
     pub(super) claim: Arc<SetClaim>,
     pub(super) allowed: bool,
 }
 
 /// Returns the ListenerSets that request to join a Gateway, in the order of precedence.
-pub(super) fn asking(
+pub(super) fn join_requests(
     key: &ObjectKey,
     gateway: &Gateway,
     settings: &Settings,
     reader: &mut Reader<'_>,
     fault: &mut impl FnMut(String, Class, &'static str, String),
-) -> Vec<Asking> {
+) -> Vec<JoinRequest> {
     let namespaces = namespaces::read(gateway, fault);
     let mut sets = Vec::new();
     for set in reader.sets(key) {
         // Under an overlay, Secrets may be read in another version.
-        let asked = match reader.over {
+        let found = match reader.over {
             None => reader.set(&set),
             Some(_) => claim(&set, settings, reader).map(Arc::new),
         };
-        let Some(claim) = asked.filter(|claim| claim.gateway.as_ref() == Some(key)) else { continue };
+        let Some(claim) = found.filter(|claim| claim.gateway.as_ref() == Some(key)) else { continue };
         let allowed = claims::is_among(&namespaces, &key.namespace, &set.namespace, settings, reader);
-        sets.push(Asking { key: set, claim, allowed });
+        sets.push(JoinRequest { key: set, claim, allowed });
     }
     sets.sort_by(|one, other| one.claim.age.cmp(&other.claim.age));
     sets
@@ -75,10 +75,10 @@ pub(in crate::translate) fn join(
     let mut fault = |field: String, class: Class, reason: &'static str, message: String| {
         faults.push(Fault::new(key, class, field, reason, message));
     };
-    let sets = asking(key, gateway, settings, reader, &mut fault);
+    let sets = join_requests(key, gateway, settings, reader, &mut fault);
     let mut left = SET_LISTENERS_MAX;
     let mut plans = BTreeMap::new();
-    for Asking { key: set, claim, allowed } in sets {
+    for JoinRequest { key: set, claim, allowed } in sets {
         reader.edge(key, "", &set, Role::Mentions);
         if !allowed {
             let message = format!(
@@ -95,7 +95,7 @@ pub(in crate::translate) fn join(
             let mut listener = listener.clone();
             if index >= left {
                 let message = format!("ListenerSets add at most {SET_LISTENERS_MAX} listeners to a Gateway");
-                listener.reject(Standing::Out, "TooManyListeners", &message);
+                listener.reject(ListenerState::Out, "TooManyListeners", &message);
                 faults.push(Fault::new(&set, Class::Invalid, &listener.field, "TooManyListeners", message));
             }
             listeners.push(listener);
@@ -114,7 +114,7 @@ pub(in crate::translate) fn settle(plan: &mut GatewayPlan, parent_is_served: boo
     for listener in &plan.listeners {
         let Some(set) = &listener.set else { continue };
         let [good, bad] = names.entry(&set.key).or_default();
-        if listener.standing == Standing::Serving { good.push(&set.section) } else { bad.push(&set.section) }
+        if listener.state == ListenerState::Serving { good.push(&set.section) } else { bad.push(&set.section) }
     }
     for (key, set) in plan.sets.iter_mut().filter(|(_, set)| set.joins) {
         let [good, bad] = names.remove(key).unwrap_or_default();

@@ -52,10 +52,10 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
         return Some(claim);
     };
     reader.edge(key, "", &gateway, Role::Attaches);
-    let why = match gateway::whose(&gateway, settings, reader) {
+    let why = match gateway::owner_of(&gateway, settings, reader) {
         Some(Owner::Us) => None,
         Some(Owner::Another) => return Some(claim),
-        Some(Owner::Nobody) => Some("references a GatewayClass that does not exist"),
+        Some(Owner::NoClass) => Some("references a GatewayClass that does not exist"),
         None => Some("does not exist"),
     };
     if let Some(why) = why {

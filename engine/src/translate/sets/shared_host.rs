@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::join::asking;
+use super::join::join_requests;
 use crate::apis::Body;
 use crate::fault::{Class, Fault};
 use crate::object::Object;
 use crate::settings::Settings;
 use crate::translate::conflicts;
 use crate::translate::gateway;
-use crate::translate::listener::{ListenerPlan, Standing, bound_port};
+use crate::translate::listener::{ListenerPlan, ListenerState, bound_port};
 use crate::translate::reader::Reader;
 
 /// Rejects the listeners of sets with a port that belongs to another owner on this host.
@@ -38,13 +38,13 @@ pub(in crate::translate) fn beside(
         let Body::Gateway(written) = &other.body else { continue };
         let name = format!("Gateway {}", other.key.namespaced_name());
         taken.extend(gateway::ports(&other, settings).into_iter().map(|port| (port, name.clone())));
-        let sets = asking(&other.key, written, settings, reader, &mut |_, _, _, _| {});
+        let sets = join_requests(&other.key, written, settings, reader, &mut |_, _, _, _| {});
         for set in sets.into_iter().filter(|set| set.allowed) {
             let ports = set.claim.listeners.iter().filter_map(|l| bound_port(l.declared_port, settings));
             of_sets.extend(ports.map(|port| (port, set.claim.age.clone(), name.clone())));
         }
     }
-    for listener in listeners.iter_mut().filter(|listener| listener.standing != Standing::Out) {
+    for listener in listeners.iter_mut().filter(|listener| listener.state != ListenerState::Out) {
         let Some(set) = listener.set.clone() else { continue };
         let Some(age) = reader.object(&set.key).map(|object| object.age()) else { continue };
         let mut older = of_sets.iter().filter(|(port, other, _)| *port == listener.port && *other < age);

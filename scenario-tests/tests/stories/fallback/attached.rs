@@ -2,15 +2,15 @@
 //! version.
 
 use anyhow::Result;
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, http_route};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Hammer, Story, World, stories};
 
 use super::probed::probed;
 use super::protected::policy_text;
-use super::{BACKFILL, LARGE, SAMPLE, ask, comes_to_blame, comes_to_find, comes_to_serve, rule, serves, unprobed};
+use super::{BACKFILL, LARGE, SAMPLE, comes_to_blame, comes_to_find, comes_to_serve, request, rule, serves, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -42,7 +42,7 @@ fn rules(version: &str, is_refused: bool) -> String {
 }
 
 /// Returns a request that takes longer than the limit.
-fn slow(port: u16) -> Ask {
+fn slow(port: u16) -> HttpRequest {
     get(port, &format!("/more/{SAMPLE}?delay=5s"))
 }
 
@@ -88,7 +88,7 @@ async fn time_limits(world: World, target: &str, is_probed: bool) -> Result<()> 
     } else {
         tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     }
-    let load = Hammer::start(PATHS.map(|path| ask(port, path)));
+    let load = Hammer::start(PATHS.map(|path| request(port, path)));
     world.route("cart", &rules("2", true))?;
     comes_to_blame(&holdfast, if is_probed { "probe" } else { "nack" }, ["cart"]).await?;
     both_serve(port).await?;
@@ -119,7 +119,7 @@ async fn time_limits_with_a_mistake_beside_a_refused_rule(world: World) -> Resul
         comes_to_serve(port, path, "1").await?;
     }
     slow(port).comes_to_answer(504).await?;
-    let load = Hammer::start(PATHS.map(|path| ask(port, path)));
+    let load = Hammer::start(PATHS.map(|path| request(port, path)));
     write("timeouts: {request: soon}", &rules("2", true))?;
     comes_to_find(&holdfast, &[("cart", "nack"), ("limit", "translation")]).await?;
     both_serve(port).await?;

@@ -15,10 +15,10 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("fallback::beside", true, [a_probe_of_another_container])
 }
 
-fn keeper(world: &World, folder: &Path) -> Result<Process> {
+fn sidecar(world: &World, folder: &Path) -> Result<Process> {
     let environment = [("ENVOY_BIN".to_owned(), small_binary(world)?.display().to_string())];
     let args = ["probe".to_owned(), "--probe-folder".to_owned(), folder.display().to_string()];
-    Process::start(&binary::holdfast()?, args, &environment, &world.log("keeper"))
+    Process::start(&binary::holdfast()?, args, &environment, &world.log("sidecar"))
 }
 
 /// Process ids of the Envoys in the folder.
@@ -28,8 +28,8 @@ fn probes(folder: &Path) -> Vec<u32> {
 
 async fn has_a_new_probe(folder: &Path, holdfast: &Holdfast, ready: usize) -> Result<()> {
     until(&format!("{ready} probes have been ready"), || async {
-        let said = holdfast.said();
-        ensure!(said.matches("a probe is ready").count() >= ready, "{said}");
+        let output = holdfast.output();
+        ensure!(output.matches("a probe is ready").count() >= ready, "{output}");
         ensure!(probes(folder).len() == 1, "{} probes", probes(folder).len());
         Ok(())
     })
@@ -52,7 +52,7 @@ async fn a_probe_of_another_container(world: World) -> Result<()> {
     world.route("r", &good("/r", "1"))?;
     let folder: PathBuf = world.folder().join("beside");
     fs::create_dir(&folder)?;
-    let kept = keeper(&world, &folder)?;
+    let kept = sidecar(&world, &folder)?;
     let shared = folder.display().to_string();
     let small = small_binary(&world)?.display().to_string();
     let flags = ["--probe", "on", "--probe-folder", &shared];
@@ -70,9 +70,9 @@ async fn a_probe_of_another_container(world: World) -> Result<()> {
 
     // `holdfast probe` dies, and is started again.
     drop(kept);
-    holdfast.comes_to_say(&["cannot start the probe"]).await?;
+    holdfast.comes_to_print(&["cannot start the probe"]).await?;
     ensure!(probes(&folder).is_empty(), "its Envoy outlives it");
-    let _kept = keeper(&world, &folder)?;
+    let _kept = sidecar(&world, &folder)?;
     has_a_new_probe(&folder, &holdfast, 3).await?;
     finds(&world, &holdfast, port, ["5", "6", "7"]).await?;
     let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;

@@ -1,12 +1,12 @@
 //! Claims that only a last valid version makes, a hostname or a path: all current claims take precedence over them.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{listener, route};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories};
 
-use super::{BACKFILL, SAMPLE, ask, comes_to_blame, comes_to_serve, good, rule, serves};
+use super::{BACKFILL, SAMPLE, comes_to_blame, comes_to_serve, good, request, rule, serves};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!("fallback::claims", true, [hostname_of_a_route, hostname_of_a_listener, path_that_was_given_up])
@@ -25,7 +25,7 @@ async fn hostname_of_a_route(world: World) -> Result<()> {
     at(&world, "cart", "cart.example", &good("/cart", "one"))?;
     let options = HoldfastOptions::new(&world)?.args(&BACKFILL);
     let holdfast = world.run_with(options.clone()).await?;
-    let cart = ask(port, "/cart").host("cart.example");
+    let cart = request(port, "/cart").host("cart.example");
     let comes_to = |version: &'static str| cart.comes_to(version, move |reply| reply.header("x-version") == version);
     comes_to("one").await?;
 
@@ -77,7 +77,7 @@ async fn path_that_was_given_up(world: World) -> Result<()> {
     let options = HoldfastOptions::new(&world)?.args(&BACKFILL);
     let holdfast = world.run_with(options.clone()).await?;
     comes_to_serve(port, "/given", "one").await?;
-    let kept = Hammer::start([ask(port, "/kept")]);
+    let kept = Hammer::start([request(port, "/kept")]);
     let mistake = rules("/moved", "two").replacen("name: x-version", "name: 'x version'", 1);
     world.route("cart", &mistake)?;
     comes_to_blame(&holdfast, "translation", ["cart"]).await?;
@@ -115,7 +115,7 @@ async fn hostname_of_a_listener(world: World) -> Result<()> {
     own("narrow", "narrow")?;
     own("wild", "wild")?;
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
-    let a = ask(port, "").host("a.example");
+    let a = request(port, "").host("a.example");
     let comes_to = |version: &'static str| a.comes_to(version, move |reply| reply.header("x-version") == version);
     comes_to("narrow").await?;
 

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::World;
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::connect::Connection;
 use holdfast_scenario_tests::manifests::{documents, http_route};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 
 use super::{LARGE, SAMPLE};
 
@@ -66,7 +66,7 @@ impl Estate {
     }
 
     /// Returns a request that every version of a route answers.
-    pub(super) fn ask(&self, route: usize) -> Ask {
+    pub(super) fn request(&self, route: usize) -> HttpRequest {
         get(self.port, &format!("/r{route}/{SAMPLE}")).host(&host(route))
     }
 
@@ -90,19 +90,19 @@ impl Estate {
         let mut connection: Option<Connection> = None;
         let mut served = Vec::with_capacity(self.count);
         for route in 0..self.count {
-            let ask = self.ask(route);
+            let request = self.request(route);
             let open = match &mut connection {
                 Some(open) => open,
-                none => none.insert(ask.connect().await?),
+                none => none.insert(request.connect().await?),
             };
-            let reply = ask.send_on(open).await?;
+            let reply = request.send_on(open).await?;
             if reply.header("connection") == "close" {
                 connection = None;
             }
             served.push(match (reply.status.as_u16(), reply.header("x-version").parse()) {
                 (200, Ok(version)) => Expected::Version(version),
                 (404, _) if reply.body.starts_with("Holdfast has invalid") => Expected::Replaced,
-                _ => anyhow::bail!("{}: {reply:?}", ask.line()),
+                _ => anyhow::bail!("{}: {reply:?}", request.line()),
             });
         }
         Ok(served)

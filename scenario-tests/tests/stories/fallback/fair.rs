@@ -7,10 +7,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::fleet::{FleetEnvoy, small_binary};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::route;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ async fn flap(world: World, routes: usize, every: Duration) -> Result<()> {
 
 async fn serves_within(port: u16, path: &str, version: &str) -> Result<Duration> {
     let started = Instant::now();
-    let asking = async {
+    let polling = async {
         loop {
             let reply = get(port, &format!("{path}/{SAMPLE}")).send().await;
             if reply.is_ok_and(|reply| reply.header("x-version") == version) {
@@ -73,11 +73,11 @@ async fn serves_within(port: u16, path: &str, version: &str) -> Result<Duration>
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(LONG, asking).await.with_context(|| format!("{path} is never served in version {version}"))
+    tokio::time::timeout(LONG, polling).await.with_context(|| format!("{path} is never served in version {version}"))
 }
 
 /// Returns detector and message of each broken object of a namespace.
-async fn told_of(holdfast: &Holdfast, namespace: &str) -> Result<Vec<(String, String)>> {
+async fn broken_objects(holdfast: &Holdfast, namespace: &str) -> Result<Vec<(String, String)>> {
     let report = holdfast.diagnostics("/debug/config/fallback").await?;
     let broken = report["brokenObjects"].as_array().context("no list")?;
     let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
@@ -116,9 +116,9 @@ async fn beside_a_crowd(world: &World, options: HoldfastOptions, how: &str) -> R
         tokio::time::sleep(Duration::from_millis(100)).await;
         write(world, CALM, "calm", &good("/calm", &version.to_string()))?;
         took.push(serves_within(port, "/calm", &version.to_string()).await?);
-        let told = told_of(&holdfast, CALM).await?;
+        let broken = broken_objects(&holdfast, CALM).await?;
         accused.extend(
-            told.into_iter().filter(|(detected, message)| detected != "suspected" || message.contains("regex")),
+            broken.into_iter().filter(|(detected, message)| detected != "suspected" || message.contains("regex")),
         );
     }
     crowd.abort();
@@ -136,8 +136,8 @@ async fn beside_a_crowd(world: &World, options: HoldfastOptions, how: &str) -> R
     );
     ensure!(accused.is_empty(), "the calm route is told of: {accused:?}");
     until("nobody of the calm namespace is suspected", || async {
-        let told = told_of(&holdfast, CALM).await?;
-        ensure!(told.is_empty(), "{told:?}");
+        let broken = broken_objects(&holdfast, CALM).await?;
+        ensure!(broken.is_empty(), "{broken:?}");
         Ok(())
     })
     .await?;

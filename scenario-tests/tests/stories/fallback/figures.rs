@@ -123,7 +123,7 @@ async fn cold_start(world: &World, holdfast: Holdfast, estate: &Estate, count: u
         eprintln!(
             "fallback: {count} routes, cold start: xDS is served {listens:?} after Holdfast was started, a fresh Envoy \
              answers {answered:?} after its own start; all manifests are read: {}",
-            holdfast.said().contains("read all objects")
+            holdfast.output().contains("read all objects")
         );
         envoy.kill()?;
         holdfast.kill()?;
@@ -141,9 +141,9 @@ async fn all_served(estate: &Estate, count: usize, version: u32) -> Result<()> {
 /// Waits until a route is served in a version.
 async fn served(estate: &Estate, route: usize, version: u32) -> Result<()> {
     let wanted = version.to_string();
-    let asking = async {
+    let polling = async {
         loop {
-            if let Ok(reply) = estate.ask(route).send().await
+            if let Ok(reply) = estate.request(route).send().await
                 && reply.header("x-version") == wanted
             {
                 return;
@@ -151,5 +151,5 @@ async fn served(estate: &Estate, route: usize, version: u32) -> Result<()> {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(LONG, asking).await.with_context(|| format!("r{route} is never served in version {version}"))
+    tokio::time::timeout(LONG, polling).await.with_context(|| format!("r{route} is never served in version {version}"))
 }

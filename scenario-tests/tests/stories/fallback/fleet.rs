@@ -12,7 +12,7 @@ use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, http_route, service};
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
 
-use super::{BACKFILL, ask, comes_to_blame, comes_to_serve, good, refused, serves, unprobed};
+use super::{BACKFILL, comes_to_blame, comes_to_serve, good, refused, request, serves, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -23,8 +23,8 @@ pub(crate) fn stories() -> Vec<Story> {
             each_build_gets_what_it_takes,
             an_envoy_that_comes_later_is_given_what_is_proven,
             pods_change_while_a_silent_envoy_is_waited_for,
-            a_silent_envoy_keeps_nobody_else_from_being_served,
-            a_killed_envoy_convicts_nobody,
+            a_silent_envoy_blocks_no_other_envoy,
+            a_killed_envoy_convicts_no_object,
             one_envoy_that_refuses_alone_convicts_no_route,
         ]
     )
@@ -51,7 +51,7 @@ async fn everywhere(port: u16, path: &str, version: &str) -> Result<()> {
 async fn versions(port: u16, path: &str) -> Result<BTreeSet<String>> {
     let mut versions = BTreeSet::new();
     for _ in 0..CONNECTIONS {
-        versions.insert(ask(port, path).answers(200).await?.header("x-version"));
+        versions.insert(request(port, path).answers(200).await?.header("x-version"));
     }
     Ok(versions)
 }
@@ -100,7 +100,7 @@ async fn culprits_are_found_on_one_envoy(world: World) -> Result<()> {
     let two = FleetEnvoy::small("two").start(&world, &options).await?;
     connected(&holdfast, 2).await?;
     everywhere(port, &format!("/r{}", ROUTES - 1), "1").await?;
-    let load = Hammer::start([ask(port, "/r0"), ask(port, "/r3")]);
+    let load = Hammer::start([request(port, "/r0"), request(port, "/r3")]);
 
     write("2", &CULPRITS)?;
     for number in 0..ROUTES {
@@ -110,8 +110,8 @@ async fn culprits_are_found_on_one_envoy(world: World) -> Result<()> {
     comes_to_blame(&holdfast, "nack", CULPRITS.map(|number| format!("r{number}")).iter().map(String::as_str)).await?;
     let (tried, spared) = (one.refusals().await?, two.refusals().await?);
     // The second Envoy is sent each content that the first has convicted, and no other refused content.
-    let asked = CULPRITS.len() as u64;
-    ensure!(tried > 0 && spared == asked, "one refused {tried} times, two {spared} times");
+    let convicted = CULPRITS.len() as u64;
+    ensure!(tried > 0 && spared == convicted, "one refused {tried} times, two {spared} times");
     let bound = CULPRITS.len() as u64 * (2 + 2 * u64::from(ROUTES.ilog2() + 1));
     ensure!(tried <= bound, "{tried} refusals to find {} of {ROUTES}", CULPRITS.len());
 
@@ -119,7 +119,7 @@ async fn culprits_are_found_on_one_envoy(world: World) -> Result<()> {
     for number in 0..ROUTES {
         everywhere(port, &format!("/r{number}"), "3").await?;
     }
-    ensure!((one.refusals().await?, two.refusals().await?) == (tried, asked), "healing was refused");
+    ensure!((one.refusals().await?, two.refusals().await?) == (tried, convicted), "healing was refused");
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }
@@ -128,7 +128,7 @@ async fn each_build_gets_what_it_takes(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let envoys = [FleetEnvoy::small("a-small"), FleetEnvoy::large("b-large")];
     let (port, holdfast, [small, large]) = served_by(&world, &BACKFILL, envoys).await?;
-    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
     for round in 0..3 {
         let (before, after) = (format!("{}", 2 * round + 1), format!("{}", 2 * round + 2));
         world.route("cart", &refused("/cart", &after))?;
@@ -212,31 +212,31 @@ async fn pods_change_while_a_silent_envoy_is_waited_for(world: World) -> Result<
 }
 
 /// The canary does not answer: the other Envoys receive this and newer configuration.
-async fn a_silent_envoy_keeps_nobody_else_from_being_served(world: World) -> Result<()> {
+async fn a_silent_envoy_blocks_no_other_envoy(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let flags = [&BACKFILL[..], &["--ack-timeout", "500ms"]].concat();
     let envoys = [FleetEnvoy::small("one"), FleetEnvoy::small("two")];
     let (port, holdfast, [one, two]) = served_by(&world, &flags, envoys).await?;
-    let says = async |wanted: &[&str]| {
-        let said = async || {
+    let health_contains = async |wanted: &[&str]| {
+        let reported = async || {
             let health = holdfast.diagnostics("/debug/health").await?.to_string();
             ensure!(wanted.iter().all(|word| health.contains(word)), "{health}");
             ensure!(health.contains("NotAnswering") != wanted.is_empty(), "{health}");
             Ok(())
         };
-        until(&format!("health says {wanted:?}"), said).await
+        until(&format!("health says {wanted:?}"), reported).await
     };
-    says(&[]).await?;
+    health_contains(&[]).await?;
     // An Envoy other than the canary that does not answer is reported as well.
     two.freeze();
     world.route("cart", &good("/cart", "cart-1"))?;
-    says(&["Envoy two is connected, but has not answered", "\"verdict\":\"degraded\""]).await?;
+    health_contains(&["Envoy two is connected, but has not answered", "\"verdict\":\"degraded\""]).await?;
     two.thaw();
-    says(&[]).await?;
+    health_contains(&[]).await?;
     one.freeze();
     world.route("cart", &good("/cart", "cart-2"))?;
     tokio::time::sleep(SILENCE).await;
-    says(&["Envoy one is connected, but has not answered"]).await?;
+    health_contains(&["Envoy one is connected, but has not answered"]).await?;
     world.route("other", &good("/other", "other-2"))?;
     // A connection to the silent Envoy would block, so the other Envoy's config dump is used.
     until("the Envoy that is well has the newest", || async {
@@ -256,7 +256,7 @@ async fn a_silent_envoy_keeps_nobody_else_from_being_served(world: World) -> Res
 }
 
 /// The canary is killed before it has answered: this is not a verdict, and another Envoy becomes the canary.
-async fn a_killed_envoy_convicts_nobody(world: World) -> Result<()> {
+async fn a_killed_envoy_convicts_no_object(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let envoys = [FleetEnvoy::small("one"), FleetEnvoy::small("two")];
     let (port, holdfast, [one, two]) = served_by(&world, &BACKFILL, envoys).await?;
@@ -285,7 +285,7 @@ async fn one_envoy_that_refuses_alone_convicts_no_route(world: World) -> Result<
     let _echo = world.backend("echo").await?;
     let envoys = [FleetEnvoy::secretly_small("a-outlier"), FleetEnvoy::large("b-other")];
     let (port, holdfast, [outlier, other]) = served_by(&world, &BACKFILL, envoys).await?;
-    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
     world.route("cart", &refused("/cart", "2"))?;
     world.route("other", &good("/other", "2"))?;
     let both = BTreeSet::from(["1".to_owned(), "2".to_owned()]);

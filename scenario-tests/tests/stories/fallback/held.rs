@@ -1,15 +1,15 @@
 //! Without the gate a Gateway is held as a whole, at its last valid configuration: changes that must still take effect.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Reply, get};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::documents;
+use holdfast_scenario_tests::request::{Reply, get};
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
 use super::protected::policy_text;
 use super::refused::{refuses_something, two_routes};
-use super::{BACKFILL, ask, comes_to_serve, good, refused, serves, stored};
+use super::{BACKFILL, comes_to_serve, good, refused, request, serves, stored};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -36,15 +36,15 @@ async fn what_is_deleted_goes_also_after_a_crash(world: World) -> Result<()> {
     stored(&world, port).await?;
     world.route("cart", &refused("/cart", "2"))?;
     refuses_something(&envoy).await?;
-    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
     world.delete("route-first.yaml")?;
-    ask(port, "/first").comes_to_answer(404).await?;
+    request(port, "/first").comes_to_answer(404).await?;
     serves(port, "/cart", "1").await?;
     let holdfast = world.run_with(holdfast.kill()?).await?;
     connected(&holdfast, 1).await?;
     world.delete("route-second.yaml")?;
-    ask(port, "/second").comes_to_answer(404).await?;
-    ask(port, "/first").answers(404).await?;
+    request(port, "/second").comes_to_answer(404).await?;
+    request(port, "/first").answers(404).await?;
     serves(port, "/cart", "1").await?;
     serves(port, "/other", "1").await?;
     load.stop_expecting(Shot::is_ok).await?;
@@ -71,7 +71,7 @@ async fn what_is_new_waits(world: World) -> Result<()> {
     }
     world.delete("route-cart.yaml")?;
     comes_to_serve(port, "/new", "1").await?;
-    ask(port, "/cart").answers(404).await?;
+    request(port, "/cart").answers(404).await?;
     serves(port, "/other", "1").await
 }
 
@@ -103,17 +103,17 @@ async fn what_does_not_protect_closes_nothing(world: World) -> Result<()> {
     comes_to_serve(port, "/safe", "1").await?;
     let informed = async |value: &str| {
         let sees = |reply: &Reply| reply.echo().is_ok_and(|seen| seen.header("x-info") == [value]);
-        ask(port, "/other").comes_to("backends are informed", sees).await
+        request(port, "/other").comes_to("backends are informed", sees).await
     };
     informed("one").await?;
-    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
     world.route("cart", &refused("/cart", "2"))?;
     refuses_something(&envoy).await?;
     let rewrites = "urlRewrite: {pathRegex: {pattern: ^/cart, substitution: /basket}}";
     let hides = "headerModifiers: {request: {set: [{name: x-user, value: checked}]}}";
     let policies = [informs("two"), policy_text("rewrites", "cart", rewrites), policy_text("hides", "safe", hides)];
     world.write("informs.yaml", documents(&policies))?;
-    ask(port, "/safe").comes_to("it is closed", |reply| !reply.status.is_success()).await?;
+    request(port, "/safe").comes_to("it is closed", |reply| !reply.status.is_success()).await?;
     load.goes_on(50).await?;
     for path in ["/cart", "/other"] {
         serves(port, path, "1").await?;
@@ -132,7 +132,7 @@ async fn the_gate_switched_on_isolates(world: World) -> Result<()> {
     stored(&world, port).await?;
     world.route("cart", &refused("/cart", "2"))?;
     refuses_something(&envoy).await?;
-    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
     world.route("other", &good("/other", "2"))?;
     load.goes_on(50).await?;
     serves(port, "/other", "1").await?;
@@ -153,7 +153,7 @@ async fn the_gate_switched_off_holds(world: World) -> Result<()> {
     world.route("other", &good("/other", "2"))?;
     comes_to_serve(port, "/other", "2").await?;
     stored(&world, port).await?;
-    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
     let mut options = holdfast.kill()?;
     options.args.retain(|arg| !BACKFILL.contains(&arg.as_str()));
     let holdfast = world.run_with(options).await?;

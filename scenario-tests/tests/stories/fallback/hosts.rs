@@ -1,10 +1,10 @@
 //! A closed host keeps its claim: no wildcard host answers for it, with TLS or without.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::connect::Trust;
 use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::manifests::{https_listener, listener, route};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Holdfast, Story, World, stories, until};
 
@@ -17,9 +17,9 @@ pub(crate) fn stories() -> Vec<Story> {
         [
             tls_host_that_loses_its_certificate,
             routes_of_a_tls_host_with_an_unusable_certificate,
-            tls_host_whose_clients_are_to_be_checked,
-            plain_host_whose_route_is_replaced,
-            plain_host_whose_route_is_left_out,
+            tls_host_with_client_verification,
+            plain_host_with_a_replaced_route,
+            plain_host_with_a_left_out_route,
         ]
     )
 }
@@ -40,7 +40,7 @@ fn narrow_and_wild(port: u16, rest: &str) -> String {
 
 /// Returns a request for `a.shop.example` that trusts only the wildcard's certificate, which is valid for that name
 /// too.
-fn by_the_wildcard(port: u16, wild: &Certificate) -> Ask {
+fn by_the_wildcard(port: u16, wild: &Certificate) -> HttpRequest {
     let trust: Trust = wild.trust("a.shop.example");
     get(port, "/x").host("a.shop.example").tls(trust)
 }
@@ -65,13 +65,13 @@ async fn two_tls_hosts(world: &World, flags: &[&str]) -> Result<(u16, Holdfast, 
 async fn is_refused(port: u16, narrow: &Certificate, wild: &Certificate) -> Result<()> {
     let own = get(port, "/x").host("a.shop.example").tls(narrow.trust("a.shop.example"));
     let others = by_the_wildcard(port, wild);
-    let strangers = until("connections are refused", || async {
-        let stranger = others.connect().await.is_ok();
-        ensure!(stranger || own.connect().await.is_err(), "it is served");
-        Ok(stranger)
+    let wildcard_answers = until("connections are refused", || async {
+        let wildcard_connects = others.connect().await.is_ok();
+        ensure!(wildcard_connects || own.connect().await.is_err(), "it is served");
+        Ok(wildcard_connects)
     })
     .await?;
-    ensure!(!strangers, "the wildcard's chain answers for the host that is closed");
+    ensure!(!wildcard_answers, "the wildcard's chain answers for the host that is closed");
     for _ in 0..30 {
         ensure!(others.connect().await.is_err(), "the wildcard's chain answers for the host that is closed");
         ensure!(own.connect().await.is_err(), "it is served");
@@ -118,8 +118,8 @@ async fn routes_of_a_tls_host_with_an_unusable_certificate(world: World) -> Resu
             ensure!(health["outages"].as_array().is_some_and(Vec::is_empty), "{health}");
             ensure!((health["verdict"] == "healthy") == (generation == "today"), "{health}");
             let degraded = health["degraded"].to_string();
-            let is_said = degraded.contains("listeners[0]") && degraded.contains("lastValidOf");
-            ensure!(is_said == (generation == "last"), "{health}");
+            let is_reported = degraded.contains("listeners[0]") && degraded.contains("lastValidOf");
+            ensure!(is_reported == (generation == "last"), "{health}");
             let statuses = holdfast.diagnostics("/debug/statuses").await?;
             let listeners = statuses["objects"].as_array().into_iter().flatten();
             let listeners = listeners.filter_map(|object| object["status"]["listeners"].as_array()).flatten();
@@ -156,7 +156,7 @@ async fn routes_of_a_tls_host_with_an_unusable_certificate(world: World) -> Resu
 
 /// Client certificate validation that is not supported yet: listeners that require it are closed, and no other listener
 /// answers for them.
-async fn tls_host_whose_clients_are_to_be_checked(world: World) -> Result<()> {
+async fn tls_host_with_client_verification(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, _holdfast, narrow, wild) = two_tls_hosts(&world, &BACKFILL).await?;
     let plain = world.port()?;
@@ -200,8 +200,8 @@ async fn plain_hosts(world: &World, flags: &[&str], body_is_empty: bool) -> Resu
         get(port, &format!("/x/{SAMPLE}")).host("a.shop.example"),
         get(port, &format!("/x/{SAMPLE}")).host("b.shop.example"),
     );
-    for ask in [&narrow, &wild] {
-        ask.comes_to_answer(200).await?;
+    for request in [&narrow, &wild] {
+        request.comes_to_answer(200).await?;
     }
     at(world, "narrow", &refused("/x", "refused"))?;
     let reply = narrow.comes_to("it is closed", |reply| reply.header("x-version") != "narrow").await?;
@@ -216,10 +216,10 @@ async fn plain_hosts(world: &World, flags: &[&str], body_is_empty: bool) -> Resu
     Ok(())
 }
 
-async fn plain_host_whose_route_is_replaced(world: World) -> Result<()> {
+async fn plain_host_with_a_replaced_route(world: World) -> Result<()> {
     plain_hosts(&world, &REPLACE, false).await
 }
 
-async fn plain_host_whose_route_is_left_out(world: World) -> Result<()> {
+async fn plain_host_with_a_left_out_route(world: World) -> Result<()> {
     plain_hosts(&world, &LEAVE_OUT, true).await
 }

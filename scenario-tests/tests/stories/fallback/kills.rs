@@ -15,13 +15,13 @@ use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, binary, stories, until};
 
-use super::{BACKFILL, ask, comes_to_serve, good, refused, serves, stored, unprobed};
+use super::{BACKFILL, comes_to_serve, good, refused, request, serves, stored, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "fallback::kills",
         true,
-        [at_twenty_moments, at_ten_moments_of_blame, a_store_of_yesterday_takes_nobody_back, with_a_full_disk]
+        [at_twenty_moments, at_ten_moments_of_blame, a_stale_store_rolls_no_envoy_back, with_a_full_disk]
     )
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn stories() -> Vec<Story> {
 async fn never_goes_back(port: u16, path: &'static str, stop: Arc<AtomicBool>) -> Result<u64> {
     let mut newest = 0;
     while !stop.load(Ordering::Relaxed) {
-        let version = ask(port, path).answers(200).await?.header("x-version");
+        let version = request(port, path).answers(200).await?.header("x-version");
         let version: u64 = version.parse().with_context(|| format!("{path} is served in version {version:?}"))?;
         ensure!(version >= newest, "{path} is served in version {version} after {newest}");
         newest = version;
@@ -47,7 +47,7 @@ async fn at_twenty_moments(world: World) -> Result<()> {
     world.route("cart", &refused("/cart", "2"))?;
     super::refused::refuses_something(&envoy).await?;
     stored(&world, port).await?;
-    let load = Hammer::start([ask(port, "/cart")]);
+    let load = Hammer::start([request(port, "/cart")]);
     let stop = Arc::new(AtomicBool::new(false));
     let watched = ["/other", "/third"].map(|path| tokio::spawn(never_goes_back(port, path, stop.clone())));
     let (options, version) = killed(&world, holdfast.kill()?, 20, |version| {
@@ -67,7 +67,7 @@ async fn at_twenty_moments(world: World) -> Result<()> {
     ensure!(envoy.refusals().await? == 1, "what was refused was sent again");
     load.stop_expecting(Shot::is_ok).await?;
     world.delete("route-cart.yaml")?;
-    ask(port, "/cart").comes_to_answer(404).await?;
+    request(port, "/cart").comes_to_answer(404).await?;
     Ok(())
 }
 
@@ -77,7 +77,7 @@ async fn at_ten_moments_of_blame(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, _envoy) = three_routes(&world).await?;
     stored(&world, port).await?;
-    let load = Hammer::start(["/cart", "/other", "/third"].map(|path| ask(port, path)));
+    let load = Hammer::start(["/cart", "/other", "/third"].map(|path| request(port, path)));
     let (options, version) = killed(&world, holdfast.kill()?, 10, |version| {
         world.route("other", &good("/other", &version.to_string()))?;
         if version % 3 == 0 {
@@ -127,10 +127,10 @@ async fn killed(
             write(version)?;
             tokio::time::sleep(Duration::from_millis(15)).await;
         }
-        let said = holdfast.said();
+        let output = holdfast.output();
         options = holdfast.kill()?;
         for word in ["cannot open the store", "cannot be read", "damage", "panicked"] {
-            ensure!(!said.contains(word), "start {round}: it says {word:?}:\n{said}");
+            ensure!(!output.contains(word), "start {round}: it says {word:?}:\n{output}");
         }
     }
     Ok((options, version))
@@ -138,7 +138,7 @@ async fn killed(
 
 /// The store is older than the configuration of Envoys, and manifests take long to read: until they are read, an Envoy
 /// with a configuration is sent nothing.
-async fn a_store_of_yesterday_takes_nobody_back(world: World) -> Result<()> {
+async fn a_stale_store_rolls_no_envoy_back(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, _envoy) = three_routes(&world).await?;
     stored(&world, port).await?;
@@ -165,8 +165,8 @@ async fn a_store_of_yesterday_takes_nobody_back(world: World) -> Result<()> {
         holdfast.comes_to_be_ready().await?;
         connected(&holdfast, 1).await?;
         comes_to_serve(port, "/other", "2").await?;
-        let said = holdfast.said();
-        if said.find("Envoy connected") < said.find("read all objects") {
+        let output = holdfast.output();
+        if output.find("Envoy connected") < output.find("read all objects") {
             break;
         }
         ensure!(lines < 1_000_000, "the Envoy never comes before manifests are read");
@@ -196,7 +196,7 @@ async fn with_a_full_disk(world: World) -> Result<()> {
     for path in ["/cart", "/other"] {
         comes_to_serve(port, path, "1").await?;
     }
-    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
     // Written until the store reaches the limit.
     let mut version = 1;
     until("the disk is full", || {
@@ -207,12 +207,12 @@ async fn with_a_full_disk(world: World) -> Result<()> {
         let written = (0..40).try_for_each(|number| {
             world.route(&format!("full-{number}"), &format!("{}{}", hosts(number), spec(&format!("/full-{number}"))))
         });
-        let said = holdfast.said();
+        let output = holdfast.output();
         async move {
             written?;
             tokio::time::sleep(Duration::from_millis(100)).await;
             ensure!(
-                said.contains("cannot store last valid versions") || said.contains("nothing can be stored"),
+                output.contains("cannot store last valid versions") || output.contains("nothing can be stored"),
                 "it has room"
             );
             Ok(())
@@ -254,7 +254,7 @@ impl Limited {
         Ok(Self { process: Process::start(&script, args, &[], &world.log("limited"))? })
     }
 
-    fn said(&self) -> String {
-        self.process.said()
+    fn output(&self) -> String {
+        self.process.output()
     }
 }

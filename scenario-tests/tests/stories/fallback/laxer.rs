@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
-use holdfast_scenario_tests::asked::auth::{Authorizer, REFUSED, WORD};
-use holdfast_scenario_tests::asked::tokens::TokenMaker;
 use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, http_route, service};
+use holdfast_scenario_tests::request::{HttpRequest, get};
+use holdfast_scenario_tests::services::auth::{Authorizer, CREDENTIALS, REFUSED};
+use holdfast_scenario_tests::services::tokens::TokenMaker;
 use holdfast_scenario_tests::{Hammer, Story, World, stories};
 
 use super::protected::policy_text;
@@ -21,10 +21,10 @@ pub(crate) fn stories() -> Vec<Story> {
         true,
         [
             one_that_let_requests_pass,
-            a_policy_that_asked_such_a_one,
+            a_policy_with_a_permissive_extension,
             keys_of_before,
-            one_that_asks_the_same_goes_back,
-            one_that_asks_the_same_beside_a_refused_rule,
+            an_extension_with_the_same_checks_goes_back,
+            an_extension_with_the_same_checks_beside_a_refused_rule,
         ]
     )
 }
@@ -33,15 +33,15 @@ pub(crate) fn stories() -> Vec<Story> {
 const AGAIN: usize = 20;
 
 /// Returns the extension `auth` over HTTP, with its server at this address.
-fn asks(address: SocketAddr, http: &str, more: &str) -> String {
+fn auth_extension(address: SocketAddr, http: &str, more: &str) -> String {
     let spec = format!("extAuth: {{httpService: {{backendRef: {{name: auth, port: 8080}}{http}}}{more}}}");
     documents(&[service("default", "auth", None, &[address]), extension("auth", &spec)])
 }
 
-async fn comes_to_be_closed(ask: &Ask) -> Result<()> {
-    ask.comes_to("it is closed", |reply| matches!(reply.status.as_u16(), 403 | 404 | 500)).await?;
+async fn comes_to_be_closed(request: &HttpRequest) -> Result<()> {
+    request.comes_to("it is closed", |reply| matches!(reply.status.as_u16(), 403 | 404 | 500)).await?;
     for _ in 0..AGAIN {
-        let reply = ask.send().await?;
+        let reply = request.send().await?;
         ensure!(matches!(reply.status.as_u16(), 403 | 404 | 500), "open again: {reply:?}");
     }
     Ok(())
@@ -57,20 +57,20 @@ async fn one_that_let_requests_pass(world: World) -> Result<()> {
     world.route("cart", &good("/cart", "1"))?;
     world.route("neighbour", &good("/neighbour", "1"))?;
     world.write("policy.yaml", policy_text("guard", "cart", "extAuth: {extensionRef: {name: auth}}"))?;
-    let lax = || world.write("auth.yaml", asks(nowhere, "", ", failOpen: true"));
+    let lax = || world.write("auth.yaml", auth_extension(nowhere, "", ", failOpen: true"));
     lax()?;
     let options = unprobed(&world, &BACKFILL)?;
     let holdfast = world.run_with(options.clone()).await?;
     let _envoy = FleetEnvoy::small("one").start(&world, &options).await?;
-    let ask = get(port, &format!("/cart/{SAMPLE}"));
+    let request = get(port, &format!("/cart/{SAMPLE}"));
     comes_to_serve(port, "/cart", "1").await?;
     comes_to_serve(port, "/neighbour", "1").await?;
     let neighbour = Hammer::start([get(port, &format!("/neighbour/{SAMPLE}"))]);
     let header = ", authorizationRequest: {headersToAdd: {x-from: '%NOSUCH%'}}";
     for (http, more) in [("", ", failOpen: false, statusOnError: 7"), (header, "")] {
-        world.write("auth.yaml", asks(nowhere, http, more))?;
+        world.write("auth.yaml", auth_extension(nowhere, http, more))?;
         comes_to_blame(&holdfast, "translation", ["auth"]).await?;
-        comes_to_be_closed(&ask).await?;
+        comes_to_be_closed(&request).await?;
         lax()?;
         comes_to_serve(port, "/cart", "1").await?;
     }
@@ -80,12 +80,12 @@ async fn one_that_let_requests_pass(world: World) -> Result<()> {
 
 /// The earlier version of the policy refers to an extension that allows requests; the current version refers to a
 /// stricter one, and has a mistake.
-async fn a_policy_that_asked_such_a_one(world: World) -> Result<()> {
+async fn a_policy_with_a_permissive_extension(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     let nowhere = SocketAddr::from(([127, 0, 0, 1], world.port()?));
     let strict = extension("strict", "extAuth: {httpService: {backendRef: {name: auth, port: 8080}}}");
-    world.write("auth.yaml", documents(&[asks(nowhere, "", ", failOpen: true"), strict]))?;
+    world.write("auth.yaml", documents(&[auth_extension(nowhere, "", ", failOpen: true"), strict]))?;
     let policy = |extension: &str, more: &str| {
         let spec = format!("extAuth: {{extensionRef: {{name: {extension}}}}}\n  {more}");
         world.write("policy.yaml", policy_text("guard", "cart", &spec))
@@ -96,12 +96,12 @@ async fn a_policy_that_asked_such_a_one(world: World) -> Result<()> {
     let holdfast = world.run_with(options.clone()).await?;
     let _envoy = FleetEnvoy::small("one").start(&world, &options).await?;
     comes_to_serve(port, "/cart", "1").await?;
-    let ask = get(port, &format!("/cart/{SAMPLE}"));
+    let request = get(port, &format!("/cart/{SAMPLE}"));
     let refused = format!("urlRewrite: {{pathRegex: {{pattern: '^/cart/{LARGE}', substitution: /served}}}}");
     for (mistake, found_by) in [("timeouts: {request: soon}", "translation"), (&*refused, "nack")] {
         policy("strict", mistake)?;
         comes_to_blame(&holdfast, found_by, ["guard"]).await?;
-        comes_to_be_closed(&ask).await?;
+        comes_to_be_closed(&request).await?;
         policy("auth", "")?;
         comes_to_serve(port, "/cart", "1").await?;
     }
@@ -124,68 +124,69 @@ async fn keys_of_before(world: World) -> Result<()> {
     let options = unprobed(&world, &BACKFILL)?;
     let holdfast = world.run_with(options.clone()).await?;
     let _envoy = FleetEnvoy::small("one").start(&world, &options).await?;
-    let ask = get(port, &format!("/cart/{SAMPLE}")).header("authorization", &maker.bearer("shop")?);
-    ask.comes_to_reach("echo").await?;
+    let request = get(port, &format!("/cart/{SAMPLE}")).header("authorization", &maker.bearer("shop")?);
+    request.comes_to_reach("echo").await?;
     let neighbour = Hammer::start([get(port, &format!("/neighbour/{SAMPLE}"))]);
     keys(SHORT_KEY)?;
     comes_to_blame(&holdfast, "nack", ["tokens"]).await?;
-    comes_to_be_closed(&ask).await?;
+    comes_to_be_closed(&request).await?;
     keys(&maker.keys()?)?;
-    ask.comes_to_reach("echo").await?;
+    request.comes_to_reach("echo").await?;
     neighbour.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }
 
 /// Only the timeout of the server was edited, with a mistake: the earlier version authorizes requests in the same way.
-async fn one_that_asks_the_same_goes_back(world: World) -> Result<()> {
+async fn an_extension_with_the_same_checks_goes_back(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     let server = Authorizer::http().await?;
     world.route("cart", &good("/cart", "1"))?;
     world.write("policy.yaml", policy_text("guard", "cart", "extAuth: {extensionRef: {name: auth}}"))?;
-    world.write("auth.yaml", asks(server.address(), ", requestTimeout: 10s", ""))?;
+    world.write("auth.yaml", auth_extension(server.address(), ", requestTimeout: 10s", ""))?;
     let options = unprobed(&world, &BACKFILL)?;
     let holdfast = world.run_with(options.clone()).await?;
     let _envoy = FleetEnvoy::small("one").start(&world, &options).await?;
     let silent = get(port, &format!("/cart/{SAMPLE}"));
-    let word = silent.clone().header("authorization", WORD);
-    word.comes_to_reach("echo").await?;
-    let (pass, fail) = (Hammer::start([word.clone()]), Hammer::start([silent.clone()]));
+    let authorized = silent.clone().header("authorization", CREDENTIALS);
+    authorized.comes_to_reach("echo").await?;
+    let (pass, fail) = (Hammer::start([authorized.clone()]), Hammer::start([silent.clone()]));
     for (http, more) in [(", requestTimeout: soon", ""), (", requestTimeout: 8s", ", statusOnError: 7")] {
-        world.write("auth.yaml", asks(server.address(), http, more))?;
+        world.write("auth.yaml", auth_extension(server.address(), http, more))?;
         comes_to_blame(&holdfast, "translation", ["auth"]).await?;
         let before = server.checks().len();
-        word.reaches("echo").await?;
+        authorized.reaches("echo").await?;
         silent.answers(REFUSED).await?;
         ensure!(server.checks().len() > before, "the server was not asked");
     }
-    world.write("auth.yaml", asks(server.address(), ", requestTimeout: 8s", ""))?;
+    world.write("auth.yaml", auth_extension(server.address(), ", requestTimeout: 8s", ""))?;
     comes_to_blame(&holdfast, "", []).await?;
-    word.reaches("echo").await?;
+    authorized.reaches("echo").await?;
     pass.stop_expecting(Shot::is_ok).await?;
     fail.stop_expecting(|shot| !shot.passed()).await?;
     Ok(())
 }
 
 /// Two causes in one edit: both objects are backfilled, and requests are still authorized.
-async fn one_that_asks_the_same_beside_a_refused_rule(world: World) -> Result<()> {
+async fn an_extension_with_the_same_checks_beside_a_refused_rule(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     let server = Authorizer::http().await?;
     let write = |route: &str, timeout: &str| {
-        let asks = asks(server.address(), &format!(", requestTimeout: {timeout}"), "");
+        let auth = auth_extension(server.address(), &format!(", requestTimeout: {timeout}"), "");
         let guard = policy_text("guard", "cart", "extAuth: {extensionRef: {name: auth}}");
-        world.write("batch.yaml", documents(&[asks, guard, http_route("cart", route)]))
+        world.write("batch.yaml", documents(&[auth, guard, http_route("cart", route)]))
     };
     write(&good("/cart", "1"), "10s")?;
     let options = unprobed(&world, &BACKFILL)?;
     let holdfast = world.run_with(options.clone()).await?;
     let _envoy = FleetEnvoy::small("one").start(&world, &options).await?;
     let silent = get(port, &format!("/cart/{SAMPLE}"));
-    let word = silent.clone().header("authorization", WORD);
-    let comes_to = async |version: &str| word.comes_to(version, |reply| reply.header("x-version") == version).await;
+    let authorized = silent.clone().header("authorization", CREDENTIALS);
+    let comes_to =
+        async |version: &str| authorized.comes_to(version, |reply| reply.header("x-version") == version).await;
     comes_to("1").await?;
-    let (pass, fail) = (Hammer::start([word.clone()]), Hammer::start([silent.clone()]));
+    let (pass, fail) = (Hammer::start([authorized.clone()]), Hammer::start([silent.clone()]));
     write(&refused("/cart", "2"), "soon")?;
     comes_to_find(&holdfast, &[("auth", "translation"), ("cart", "nack")]).await?;
     comes_to("1").await?;

@@ -5,7 +5,7 @@
 //! route.
 
 mod attached;
-mod back_ends;
+mod backends;
 mod beside;
 mod claims;
 mod estate;
@@ -16,6 +16,7 @@ mod held;
 mod hosts;
 mod kills;
 mod laxer;
+mod messages;
 mod overwritten;
 mod parts;
 mod pods;
@@ -25,19 +26,18 @@ mod refused;
 mod replicas;
 mod taken;
 mod trials;
-mod words;
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, until};
 use serde_json::Value;
 
 pub(crate) fn stories() -> Vec<Story> {
     [
         attached::stories(),
-        back_ends::stories(),
+        backends::stories(),
         beside::stories(),
         claims::stories(),
         fair::stories(),
@@ -47,6 +47,7 @@ pub(crate) fn stories() -> Vec<Story> {
         hosts::stories(),
         kills::stories(),
         laxer::stories(),
+        messages::stories(),
         overwritten::stories(),
         parts::stories(),
         pods::stories(),
@@ -56,7 +57,6 @@ pub(crate) fn stories() -> Vec<Story> {
         replicas::stories(),
         taken::stories(),
         trials::stories(),
-        words::stories(),
     ]
     .concat()
 }
@@ -93,13 +93,13 @@ fn refused(path: &str, version: &str) -> String {
 }
 
 /// Returns a request that both versions of the route at `path` answer.
-fn ask(port: u16, path: &str) -> Ask {
+fn request(port: u16, path: &str) -> HttpRequest {
     get(port, &format!("{path}/{SAMPLE}"))
 }
 
 /// Fails unless the path is served in this version.
 async fn serves(port: u16, path: &str, version: &str) -> Result<()> {
-    let reply = ask(port, path).answers(200).await?;
+    let reply = request(port, path).answers(200).await?;
     let served = reply.header("x-version");
     ensure!(served == version, "{path} is served in version {served} instead of {version}");
     Ok(())
@@ -147,8 +147,8 @@ async fn comes_to_find(holdfast: &Holdfast, found: &[(&str, &str)]) -> Result<()
     let wanted: BTreeMap<String, String> =
         found.iter().map(|(name, found_by)| ((*name).to_owned(), (*found_by).to_owned())).collect();
     until("the right ones are blamed", || async {
-        let told = broken(holdfast).await?;
-        ensure!(told == wanted, "{told:?} instead of {wanted:?}");
+        let blamed = broken(holdfast).await?;
+        ensure!(blamed == wanted, "{blamed:?} instead of {wanted:?}");
         Ok(())
     })
     .await

@@ -2,10 +2,10 @@
 //! earlier version is served that would pass it to backends.
 
 use anyhow::{Context, Result};
-use holdfast_scenario_tests::ask::{Ask, Reply, get};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, http_route};
+use holdfast_scenario_tests::request::{HttpRequest, Reply, get};
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories};
 
 use super::protected::policy_text;
@@ -20,14 +20,14 @@ const AGAIN: usize = 20;
 const SET: &str = "set: [{name: x-user, value: checked}]";
 
 /// Adds the header with which a client claims a user name.
-fn mallory(ask: Ask) -> Ask {
-    ask.header("x-user", "mallory")
+fn mallory(request: HttpRequest) -> HttpRequest {
+    request.header("x-user", "mallory")
 }
 
 /// Waits until backends receive this user name.
-async fn comes_to_see(ask: &Ask, user: &str) -> Result<()> {
+async fn comes_to_see(request: &HttpRequest, user: &str) -> Result<()> {
     let sees = |reply: &Reply| reply.echo().is_ok_and(|seen| seen.header("x-user") == [user]);
-    ask.comes_to(&format!("backends see {user}"), sees).await.map(drop)
+    request.comes_to(&format!("backends see {user}"), sees).await.map(drop)
 }
 
 /// Returns a route with one rule for its name, and further fields of that rule.
@@ -51,10 +51,10 @@ async fn served(world: &World, options: &HoldfastOptions) -> Result<(Holdfast, R
 }
 
 /// Waits until the route is closed, and checks that it stays closed.
-async fn comes_to_be_closed(ask: &Ask) -> Result<()> {
-    ask.comes_to_answer(404).await?;
+async fn comes_to_be_closed(request: &HttpRequest) -> Result<()> {
+    request.comes_to_answer(404).await?;
     for _ in 0..AGAIN {
-        ask.answers(404).await.context("open again")?;
+        request.answers(404).await.context("open again")?;
     }
     Ok(())
 }
@@ -121,19 +121,19 @@ async fn by_a_policy_beside_a_refused_rule(world: World) -> Result<()> {
     world.route("neighbour", &good("/neighbour", "1"))?;
     write(false, "")?;
     let (_holdfast, _envoy) = served(&world, &unprobed(&world, &BACKFILL)?).await?;
-    let ask = mallory(get(port, &path("cart")));
-    comes_to_see(&ask, "mallory").await?;
+    let request = mallory(get(port, &path("cart")));
+    comes_to_see(&request, "mallory").await?;
     comes_to_serve(port, "/neighbour", "1").await?;
     let neighbour = Hammer::start([get(port, &format!("/neighbour/{SAMPLE}"))]);
     let set = format!("headerModifiers: {{request: {{{SET}}}}}");
     write(true, &set)?;
-    comes_to_see(&ask, "checked").await?;
+    comes_to_see(&request, "checked").await?;
     write(true, "")?;
-    comes_to_see(&ask, "mallory").await?;
+    comes_to_see(&request, "mallory").await?;
     write(true, &format!("{set}\n  timeouts: {{request: soon}}"))?;
-    comes_to_be_closed(&ask).await?;
+    comes_to_be_closed(&request).await?;
     write(false, &set)?;
-    comes_to_see(&ask, "checked").await?;
+    comes_to_see(&request, "checked").await?;
     neighbour.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }
@@ -163,16 +163,16 @@ async fn by_a_proxy(world: World) -> Result<()> {
     let own = format!("    requestHeadersPolicy: {{{SET}}}\n");
     let of_service = format!(", requestHeadersPolicy: {{{SET}}}");
     for (name, service, route) in [("route", "", &*own), ("service", &*of_service, "")] {
-        let ask = mallory(get(http, &path("cart")).host(&format!("{name}.example")));
-        comes_to_see(&ask, "mallory").await?;
+        let request = mallory(get(http, &path("cart")).host(&format!("{name}.example")));
+        comes_to_see(&request, "mallory").await?;
         // Without the header the route is backfilled, so the refusal has been processed.
         set(name, true, "", "")?;
         comes_to_blame(&holdfast, "nack", [name]).await?;
-        ask.answers(200).await?;
+        request.answers(200).await?;
         set(name, true, service, route)?;
-        comes_to_be_closed(&ask).await?;
+        comes_to_be_closed(&request).await?;
         set(name, false, service, route)?;
-        comes_to_see(&ask, "checked").await?;
+        comes_to_see(&request, "checked").await?;
     }
     Ok(())
 }

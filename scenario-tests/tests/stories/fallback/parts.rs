@@ -3,10 +3,10 @@
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::Echo;
 use holdfast_engine::testing::mistakes::NAME;
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, https_listener};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 
@@ -18,7 +18,7 @@ pub(crate) fn stories() -> Vec<Story> {
         true,
         [
             a_refused_cluster_goes_back_also_after_a_crash,
-            a_refused_cluster_closes_only_who_uses_it,
+            a_refused_cluster_closes_only_its_users,
             a_refused_cluster_never_reaches_production,
             a_refused_listener_closes_only_itself,
             a_refused_listener_never_reaches_production,
@@ -44,7 +44,7 @@ fn speak(world: &World, echo: &Echo, protocol: Option<&str>) -> Result<()> {
     world.write(&format!("service-default-{NAME}.yaml"), service)
 }
 
-async fn nobody_refused(holdfast: &Holdfast) -> Result<()> {
+async fn no_refusals(holdfast: &Holdfast) -> Result<()> {
     let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;
     ensure!(nacks == 0.0, "{nacks} refusals by Envoys that serve");
     Ok(())
@@ -64,7 +64,7 @@ async fn a_refused_cluster_goes_back_also_after_a_crash(world: World) -> Result<
     for path in ["/cart", "/other"] {
         comes_to_serve(port, path, "1").await?;
     }
-    let load = Hammer::start([super::ask(port, "/other")]);
+    let load = Hammer::start([super::request(port, "/other")]);
     speak(&world, &mistake, H2C)?;
     comes_to_blame(&holdfast, "nack", [NAME]).await?;
     world.route("other", &good("/other", "2"))?;
@@ -89,7 +89,7 @@ async fn a_refused_cluster_goes_back_also_after_a_crash(world: World) -> Result<
     Ok(())
 }
 
-async fn a_refused_cluster_closes_only_who_uses_it(world: World) -> Result<()> {
+async fn a_refused_cluster_closes_only_its_users(world: World) -> Result<()> {
     let (port, _echo, mistake) = two_services(&world).await?;
     let options = unprobed(&world, &REPLACE)?;
     let holdfast = world.run_with(options.clone()).await?;
@@ -97,11 +97,11 @@ async fn a_refused_cluster_closes_only_who_uses_it(world: World) -> Result<()> {
     for path in ["/cart", "/other"] {
         comes_to_serve(port, path, "1").await?;
     }
-    let load = Hammer::start([super::ask(port, "/other")]);
+    let load = Hammer::start([super::request(port, "/other")]);
     speak(&world, &mistake, H2C)?;
     world.route("other", &good("/other", "2"))?;
     comes_to_blame(&holdfast, "nack", [NAME]).await?;
-    super::ask(port, "/cart").comes_to_answer(404).await?;
+    super::request(port, "/cart").comes_to_answer(404).await?;
     comes_to_serve(port, "/other", "2").await?;
     speak(&world, &mistake, None)?;
     comes_to_serve(port, "/cart", "1").await?;
@@ -115,18 +115,18 @@ async fn a_refused_cluster_never_reaches_production(world: World) -> Result<()> 
     for path in ["/cart", "/other"] {
         comes_to_serve(port, path, "1").await?;
     }
-    let load = Hammer::start(["/cart", "/other"].map(|path| super::ask(port, path)));
+    let load = Hammer::start(["/cart", "/other"].map(|path| super::request(port, path)));
     speak(&world, &mistake, H2C)?;
     world.route("other", &good("/other", "2"))?;
     comes_to_blame(&holdfast, "probe", [NAME]).await?;
     comes_to_serve(port, "/other", "2").await?;
     serves(port, "/cart", "1").await?;
-    nobody_refused(&holdfast).await?;
+    no_refusals(&holdfast).await?;
     speak(&world, &mistake, None)?;
     comes_to_blame(&holdfast, "probe", []).await?;
     world.route("cart", &to_mistake("2"))?;
     comes_to_serve(port, "/cart", "2").await?;
-    nobody_refused(&holdfast).await?;
+    no_refusals(&holdfast).await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }
@@ -155,20 +155,20 @@ impl Hosts {
         world.gateway_with(&format!("{one}{}", https_listener(second, self.port, HOSTS[1], &["two"])))
     }
 
-    fn ask(&self, index: usize) -> Ask {
+    fn request(&self, index: usize) -> HttpRequest {
         get(self.port, "/x").host(HOSTS[index]).tls(self.certificates[index].trust(HOSTS[index]))
     }
 
     async fn is_closed_beside_the_newest(&self, world: &World) -> Result<()> {
         until("the second host is closed", || async {
-            ensure!(self.ask(1).connect().await.is_err(), "it is served");
+            ensure!(self.request(1).connect().await.is_err(), "it is served");
             Ok(())
         })
         .await?;
         world.route("all", &good("/", "2"))?;
         let newest = "the newest route is served";
-        self.ask(0).comes_to(newest, |reply| reply.header("x-version") == "2").await?;
-        ensure!(self.ask(1).connect().await.is_err(), "the second host is served");
+        self.request(0).comes_to(newest, |reply| reply.header("x-version") == "2").await?;
+        ensure!(self.request(1).connect().await.is_err(), "the second host is served");
         Ok(())
     }
 }
@@ -181,14 +181,14 @@ async fn a_refused_listener_closes_only_itself(world: World) -> Result<()> {
     let holdfast = world.run_with(options.clone()).await?;
     let _envoy = FleetEnvoy::large("one").start(&world, &options).await?;
     for index in [0, 1] {
-        hosts.ask(index).comes_to_answer(200).await?;
+        hosts.request(index).comes_to_answer(200).await?;
     }
-    let load = Hammer::start([hosts.ask(0)]);
+    let load = Hammer::start([hosts.request(0)]);
     hosts.write(&world, NAME)?;
     comes_to_blame(&holdfast, "nack", ["public"]).await?;
     hosts.is_closed_beside_the_newest(&world).await?;
     hosts.write(&world, "three")?;
-    hosts.ask(1).comes_to("it is healed", |reply| reply.header("x-version") == "2").await?;
+    hosts.request(1).comes_to("it is healed", |reply| reply.header("x-version") == "2").await?;
     comes_to_blame(&holdfast, "nack", []).await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
@@ -200,16 +200,16 @@ async fn a_refused_listener_never_reaches_production(world: World) -> Result<()>
     world.route("all", &good("/", "1"))?;
     let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
     for index in [0, 1] {
-        hosts.ask(index).comes_to_answer(200).await?;
+        hosts.request(index).comes_to_answer(200).await?;
     }
-    let load = Hammer::start([hosts.ask(0)]);
+    let load = Hammer::start([hosts.request(0)]);
     hosts.write(&world, NAME)?;
     comes_to_blame(&holdfast, "probe", ["public"]).await?;
     hosts.is_closed_beside_the_newest(&world).await?;
-    nobody_refused(&holdfast).await?;
+    no_refusals(&holdfast).await?;
     hosts.write(&world, "three")?;
-    hosts.ask(1).comes_to("it is healed", |reply| reply.header("x-version") == "2").await?;
-    nobody_refused(&holdfast).await?;
+    hosts.request(1).comes_to("it is healed", |reply| reply.header("x-version") == "2").await?;
+    no_refusals(&holdfast).await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result, ensure};
 use holdfast_engine::run::echo::Echo;
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::manifests::service;
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Story, World, stories};
 
 use super::refused::{refuses_something, two_routes};
-use super::{BACKFILL, LEAVE_OUT, REPLACE, ask, comes_to_serve, good, refused, unprobed};
+use super::{BACKFILL, LEAVE_OUT, REPLACE, comes_to_serve, good, refused, request, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -23,31 +23,31 @@ fn pods(world: &World, addresses: &[std::net::SocketAddr]) -> Result<()> {
     world.write("service-default-echo.yaml", service("default", "echo", None, addresses))
 }
 
-/// Pods are replaced and go away while `/cart` is broken; `asks` are the requests that are still forwarded.
+/// Pods are replaced and go away while `/cart` is broken; `requests` are those that are still forwarded.
 ///
 /// Returns the last pod, so that it stays.
-async fn follow(world: &World, port: u16, asks: &[Ask], cart: u16) -> Result<Echo> {
+async fn follow(world: &World, port: u16, requests: &[HttpRequest], cart: u16) -> Result<Echo> {
     let mut last = None;
     for name in ["second", "third"] {
         let pod = world.pod("default", "echo", name).await?;
         pods(world, &[pod.address()])?;
-        for ask in asks {
-            ask.comes_to_reach(name).await?;
+        for request in requests {
+            request.comes_to_reach(name).await?;
         }
         for _ in 0..10 {
-            for ask in asks {
-                ask.reaches(name).await?;
+            for request in requests {
+                request.reaches(name).await?;
             }
-            ask(port, "/cart").answers(cart).await?;
+            request(port, "/cart").answers(cart).await?;
         }
         if name == "third" {
             pods(world, &[])?;
-            for ask in asks {
-                ask.comes_to_answer(503).await?;
+            for request in requests {
+                request.comes_to_answer(503).await?;
             }
             pods(world, &[pod.address()])?;
-            for ask in asks {
-                ask.comes_to_reach(name).await?;
+            for request in requests {
+                request.comes_to_reach(name).await?;
             }
         }
         last = Some(pod);
@@ -60,7 +60,7 @@ async fn follow_while_backfilled(world: World) -> Result<()> {
     let (port, _holdfast, envoy) = two_routes(&world, &BACKFILL).await?;
     world.route("cart", &refused("/cart", "2"))?;
     refuses_something(&envoy).await?;
-    let _pod = follow(&world, port, &[ask(port, "/cart"), ask(port, "/other")], 200).await?;
+    let _pod = follow(&world, port, &[request(port, "/cart"), request(port, "/other")], 200).await?;
     super::serves(port, "/cart", "1").await
 }
 
@@ -68,18 +68,18 @@ async fn follow_while_replaced(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, _holdfast, _envoy) = two_routes(&world, &REPLACE).await?;
     world.route("cart", &refused("/cart", "2"))?;
-    let reply = ask(port, "/cart").comes_to_answer(404).await?;
+    let reply = request(port, "/cart").comes_to_answer(404).await?;
     ensure!(!reply.body.is_empty(), "nothing stands in its place");
-    follow(&world, port, &[ask(port, "/other")], 404).await.map(drop)
+    follow(&world, port, &[request(port, "/other")], 404).await.map(drop)
 }
 
 async fn follow_while_left_out(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, _holdfast, _envoy) = two_routes(&world, &LEAVE_OUT).await?;
     world.route("cart", &refused("/cart", "2"))?;
-    let reply = ask(port, "/cart").comes_to_answer(404).await?;
+    let reply = request(port, "/cart").comes_to_answer(404).await?;
     ensure!(reply.body.is_empty(), "something stands in its place: {reply:?}");
-    follow(&world, port, &[ask(port, "/other")], 404).await.map(drop)
+    follow(&world, port, &[request(port, "/other")], 404).await.map(drop)
 }
 
 async fn follow_while_held(world: World) -> Result<()> {
@@ -87,7 +87,7 @@ async fn follow_while_held(world: World) -> Result<()> {
     let (port, _holdfast, envoy) = two_routes(&world, &[]).await?;
     world.route("cart", &refused("/cart", "2"))?;
     refuses_something(&envoy).await?;
-    let _pod = follow(&world, port, &[ask(port, "/cart"), ask(port, "/other")], 200).await?;
+    let _pod = follow(&world, port, &[request(port, "/cart"), request(port, "/other")], 200).await?;
     super::serves(port, "/cart", "1").await
 }
 

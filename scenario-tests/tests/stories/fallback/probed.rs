@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use holdfast_engine::testing::mistakes;
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::fleet::small_binary;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, https_listener};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, process, stories, until};
 
@@ -41,8 +41,8 @@ pub(super) fn probed(world: &World, flags: &[&str]) -> Result<HoldfastOptions> {
 async fn production_refused_nothing(holdfast: &Holdfast) -> Result<()> {
     let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;
     ensure!(nacks == 0.0, "{nacks} refusals by Envoys that serve");
-    let said = holdfast.said();
-    ensure!(!said.contains("refused by Envoy "), "an Envoy that serves has refused something:\n{said}");
+    let output = holdfast.output();
+    ensure!(!output.contains("refused by Envoy "), "an Envoy that serves has refused something:\n{output}");
     Ok(())
 }
 
@@ -62,7 +62,7 @@ async fn culprits_of_a_thousand(world: World, flags: &[&str], backfilled: bool) 
     let holdfast = world.run_with(probed(&world, flags)?).await?;
     until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
     // Innocent routes that share a host, and an owner, with a culprit of each round.
-    let load = Hammer::start([estate.ask(1), estate.ask(120)]);
+    let load = Hammer::start([estate.request(1), estate.request(120)]);
     let mut served: Vec<u32> = vec![1; ROUTES];
     for (round, count) in [1, 5, 20].into_iter().enumerate() {
         let version = u32::try_from(round + 2)?;
@@ -153,24 +153,24 @@ async fn certificate_with_another_key(world: World) -> Result<()> {
         secret(host, certificate, false)?;
     }
     let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
-    let ask = |index: usize, certificate: &Certificate| {
+    let request = |index: usize, certificate: &Certificate| {
         get(port, "/x").host(hosts[index]).tls(certificate.trust(hosts[index]))
     };
     for (index, certificate) in old.iter().enumerate() {
-        ask(index, certificate).comes_to_answer(200).await?;
+        request(index, certificate).comes_to_answer(200).await?;
     }
-    let load = Hammer::start([ask(0, &old[0])]);
+    let load = Hammer::start([request(0, &old[0])]);
     secret(hosts[0], &new[0], true)?;
     secret(hosts[1], &new[1], false)?;
-    ask(1, &new[1]).comes_to_answer(200).await?;
+    request(1, &new[1]).comes_to_answer(200).await?;
     comes_to_blame(&holdfast, "probe", ["one-example"]).await?;
     world.route("all", &good("/", "2"))?;
-    ask(1, &new[1]).comes_to("the newest route is served", |reply| reply.header("x-version") == "2").await?;
+    request(1, &new[1]).comes_to("the newest route is served", |reply| reply.header("x-version") == "2").await?;
     load.goes_on(30).await?;
     load.stop_expecting(Shot::is_ok).await?;
     production_refused_nothing(&holdfast).await?;
     secret(hosts[0], &new[0], false)?;
-    ask(0, &new[0]).comes_to_answer(200).await?;
+    request(0, &new[0]).comes_to_answer(200).await?;
     Ok(())
 }
 
@@ -182,7 +182,7 @@ async fn a_new_gateway_with_a_broken_route(world: World) -> Result<()> {
     world.route("other", &good("/other", "1"))?;
     let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
     comes_to_serve(port, "/other", "1").await?;
-    super::ask(port, "/cart").answers(404).await?;
+    super::request(port, "/cart").answers(404).await?;
     production_refused_nothing(&holdfast).await?;
     world.route("cart", &good("/cart", "2"))?;
     comes_to_serve(port, "/cart", "2").await?;
@@ -199,7 +199,7 @@ async fn edits_while_the_probe_is_at_work(world: World) -> Result<()> {
     for path in ["/cart", "/other"] {
         comes_to_serve(port, path, "1").await?;
     }
-    let load = Hammer::start([super::ask(port, "/cart"), super::ask(port, "/other")]);
+    let load = Hammer::start([super::request(port, "/cart"), super::request(port, "/other")]);
     for version in 2..60 {
         let text = version.to_string();
         let spec = if version % 2 == 0 { refused("/cart", &text) } else { good("/cart", &text) };
@@ -226,7 +226,7 @@ async fn edits_while_probes_are_killed(world: World) -> Result<()> {
     estate.write(1, &BTreeMap::new())?;
     let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
     until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
-    let load = Hammer::start([estate.ask(1), estate.ask(33)]);
+    let load = Hammer::start([estate.request(1), estate.request(33)]);
     for version in 2..10 {
         let flaws = BTreeMap::from([(33, Flaw::Large), (40 + usize::try_from(version)?, Flaw::Mistake("duration"))]);
         estate.write(version, &flaws)?;

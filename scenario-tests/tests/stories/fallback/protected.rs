@@ -2,7 +2,7 @@
 //! headers, and a backend keeps the acknowledged TLS.
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::secured::Secured;
 use holdfast_scenario_tests::tls::Authority;
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, manifests, stories};
@@ -58,20 +58,21 @@ async fn a_valid_policy_stays_on_a_route_that_goes_back(world: World) -> Result<
     };
     holds("one")?;
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&BACKFILL)).await?;
-    let ask = get(port, "/cart").header("x-user", "mallory");
-    let named = async |ask: &Ask, name: &str| {
-        ask.comes_to(&format!("the backend sees {name}"), |reply| {
-            reply.echo().is_ok_and(|echo| echo.header("x-user") == [name])
-        })
-        .await
+    let request = get(port, "/cart").header("x-user", "mallory");
+    let named = async |request: &HttpRequest, name: &str| {
+        request
+            .comes_to(&format!("the backend sees {name}"), |reply| {
+                reply.echo().is_ok_and(|echo| echo.header("x-user") == [name])
+            })
+            .await
     };
-    named(&ask, "one").await?;
-    let hammer = Hammer::start([ask.clone()]);
+    named(&request, "one").await?;
+    let hammer = Hammer::start([request.clone()]);
     world.route("cart", &format!("rules:\n{}{}", rule("/cart", ""), rule("/more[", "")))?;
     comes_to_blame(&holdfast, "translation", ["cart"]).await?;
     // An edit of the policy shows that the route is served, in its earlier version, with the current policy.
     holds("two")?;
-    named(&ask, "two").await?;
+    named(&request, "two").await?;
     hammer.stop_expecting(|shot| shot.is_ok()).await?;
     Ok(())
 }
@@ -100,10 +101,10 @@ async fn a_client_does_not_name_itself(world: World) -> Result<()> {
         policy(&world, name, name, &format!("timeouts: {{request: soon}}\n  {field}: {set}"))?;
     }
     for name in names {
-        let ask = get(port, &format!("/{name}")).header("x-user", "mallory");
-        ask.comes_to_answer(404).await.with_context(|| name.to_owned())?;
+        let request = get(port, &format!("/{name}")).header("x-user", "mallory");
+        request.comes_to_answer(404).await.with_context(|| name.to_owned())?;
         for _ in 0..AGAIN {
-            ask.answers(404).await.with_context(|| format!("{name} is open again"))?;
+            request.answers(404).await.with_context(|| format!("{name} is open again"))?;
         }
     }
     Ok(())
@@ -135,8 +136,8 @@ async fn unknown_cipher(world: World, flags: &[&str]) -> Result<()> {
     let port = world.gateway()?;
     world.route("r", "rules:\n- backendRefs: [{name: secured, port: 8080}]")?;
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(flags)).await?;
-    let ask = get(port, "/");
-    ask.comes_to_reach("secured").await?;
+    let request = get(port, "/");
+    request.comes_to_reach("secured").await?;
     config("sni: shop.test, parameters: {cipherSuites: [NO-SUCH-CIPHER]}")?;
     holdfast_scenario_tests::until("the policy is found at fault", || async {
         let status = holdfast.diagnostics("/debug/config/fallback").await?.to_string();
@@ -145,9 +146,9 @@ async fn unknown_cipher(world: World, flags: &[&str]) -> Result<()> {
     })
     .await?;
     for _ in 0..AGAIN {
-        ask.reaches("secured").await?;
+        request.reaches("secured").await?;
     }
     config("sni: other.test")?;
-    ask.comes_to_reach("secured").await?;
+    request.comes_to_reach("secured").await?;
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! One Envoy, no probe: a route that it refuses, under each setting of the gates.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
 use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
 
 use super::{
-    BACKFILL, LARGE, LEAVE_OUT, REPLACE, ask, comes_to_blame, comes_to_serve, good, refused, rule, serves, stored,
+    BACKFILL, LARGE, LEAVE_OUT, REPLACE, comes_to_blame, comes_to_serve, good, refused, request, rule, serves, stored,
     unprobed,
 };
 
@@ -46,7 +46,7 @@ pub(super) async fn two_routes(world: &World, flags: &[&str]) -> Result<(u16, Ho
 async fn last_valid_version_is_served_also_after_a_crash(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, envoy) = two_routes(&world, &BACKFILL).await?;
-    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
 
     world.route("cart", &refused("/cart", "2"))?;
     refuses(&envoy, 1).await?;
@@ -67,12 +67,12 @@ async fn last_valid_version_is_served_also_after_a_crash(world: World) -> Result
 
     // A deleted route is gone, whatever is stored of it; created again it is served.
     world.delete("route-cart.yaml")?;
-    ask(port, "/cart").comes_to_answer(404).await?;
+    request(port, "/cart").comes_to_answer(404).await?;
     let holdfast = world.run_with(holdfast.kill()?).await?;
     connected(&holdfast, 1).await?;
     world.route("other", &good("/other", "4"))?;
     comes_to_serve(port, "/other", "4").await?;
-    ask(port, "/cart").answers(404).await?;
+    request(port, "/cart").answers(404).await?;
     world.route("cart", &good("/cart", "5"))?;
     comes_to_serve(port, "/cart", "5").await?;
     refuses_no_more_than(&envoy, 1).await
@@ -83,13 +83,13 @@ async fn without_last_valid_versions_it_is_replaced(world: World) -> Result<()> 
     let (port, _holdfast, envoy) = two_routes(&world, &REPLACE).await?;
     world.route("broad", &good("/", "broad"))?;
     comes_to_serve(port, "/somewhere", "broad").await?;
-    let others = Hammer::start([ask(port, "/other"), ask(port, "/somewhere")]);
+    let others = Hammer::start([request(port, "/other"), request(port, "/somewhere")]);
     world.route("cart", &refused("/cart", "2"))?;
-    let reply = ask(port, "/cart").comes_to_answer(404).await?;
+    let reply = request(port, "/cart").comes_to_answer(404).await?;
     ensure!(reply.body.starts_with("Holdfast has invalid configuration"), "{reply:?}");
     let before = echo.count(|seen| seen.request.path.starts_with("/cart"));
     for _ in 0..20 {
-        ask(port, "/cart").answers(404).await?;
+        request(port, "/cart").answers(404).await?;
     }
     ensure!(echo.count(|seen| seen.request.path.starts_with("/cart")) == before, "the broader route answered");
     // The direct response that replaces it has the refused regular expression too; then the match is narrowed.
@@ -122,7 +122,7 @@ async fn without_the_gate_the_whole_gateway_is_held(world: World) -> Result<()> 
     let (port, _holdfast, envoy) = two_routes(&world, &[]).await?;
     world.route("goes", &good("/goes", "1"))?;
     comes_to_serve(port, "/goes", "1").await?;
-    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
     world.route("cart", &refused("/cart", "2"))?;
     refuses_something(&envoy).await?;
     world.route("other", &good("/other", "2"))?;
@@ -131,7 +131,7 @@ async fn without_the_gate_the_whole_gateway_is_held(world: World) -> Result<()> 
         serves(port, path, "1").await?;
     }
     world.delete("route-goes.yaml")?;
-    ask(port, "/goes").comes_to_answer(404).await?;
+    request(port, "/goes").comes_to_answer(404).await?;
     for path in ["/cart", "/other"] {
         serves(port, path, "1").await?;
     }
@@ -146,15 +146,15 @@ async fn what_is_replaced_stays_so_after_a_crash(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, holdfast, envoy) = two_routes(&world, &REPLACE).await?;
     world.route("cart", &refused("/cart", "2"))?;
-    ask(port, "/cart").comes_to_answer(404).await?;
+    request(port, "/cart").comes_to_answer(404).await?;
     stored(&world, port).await?;
     let before = envoy.refusals().await?;
-    let load = Hammer::start([ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/other")]);
     let holdfast = world.run_with(holdfast.kill()?).await?;
     connected(&holdfast, 1).await?;
     world.route("other", &good("/other", "2"))?;
     comes_to_serve(port, "/other", "2").await?;
-    ask(port, "/cart").answers(404).await?;
+    request(port, "/cart").answers(404).await?;
     refuses_no_more_than(&envoy, before).await?;
     load.stop_expecting(Shot::is_ok).await?;
     world.route("cart", &good("/cart", "3"))?;
@@ -165,7 +165,7 @@ async fn a_route_that_was_never_valid_is_replaced(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, _holdfast, envoy) = two_routes(&world, &BACKFILL).await?;
     world.route("new", &refused("/new", "1"))?;
-    let reply = ask(port, "/new").comes_to("it is replaced", |reply| !reply.body.is_empty()).await?;
+    let reply = request(port, "/new").comes_to("it is replaced", |reply| !reply.body.is_empty()).await?;
     ensure!(reply.status.as_u16() == 404 && reply.body.starts_with("Holdfast"), "{reply:?}");
     for path in ["/cart", "/other"] {
         serves(port, path, "1").await?;
@@ -186,7 +186,7 @@ async fn of_two_edited_rules_the_refused_one_alone_is_mended(world: World) -> Re
         comes_to_serve(port, "/second", "1").await?;
         stored(&world, port).await?;
         // While one rule is tried on the serving Envoy, clients of the other rule are served its last valid version.
-        let load = (flags != REPLACE).then(|| Hammer::start([ask(port, "/first"), ask(port, "/second")]));
+        let load = (flags != REPLACE).then(|| Hammer::start([request(port, "/first"), request(port, "/second")]));
         world.route("pair", &pair(rule("RegularExpression", &format!("/second/{LARGE}"), "2")))?;
         comes_to_blame(&holdfast, "nack", ["pair"]).await?;
         if let Some(load) = load {
@@ -197,7 +197,7 @@ async fn of_two_edited_rules_the_refused_one_alone_is_mended(world: World) -> Re
         get(port, "/first").host("holdfast trial").answers(400).await?;
         if flags == REPLACE {
             comes_to_serve(port, "/first", "2").await?;
-            ask(port, "/second").answers(404).await?;
+            request(port, "/second").answers(404).await?;
         } else {
             serves(port, "/first", "1").await?;
             serves(port, "/second", "1").await?;
@@ -219,7 +219,7 @@ async fn of_two_edited_rules_the_refused_one_alone_is_mended(world: World) -> Re
 async fn what_is_edited_again_and_again_recovers(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (port, _holdfast, envoy) = two_routes(&world, &BACKFILL).await?;
-    let load = Hammer::start([ask(port, "/cart"), ask(port, "/other")]);
+    let load = Hammer::start([request(port, "/cart"), request(port, "/other")]);
     for round in 1..=6 {
         let version = format!("good-{round}");
         world.route("cart", &good("/cart", &version))?;

@@ -41,7 +41,7 @@ fn replica(world: &World, name: &str) -> Result<HoldfastOptions> {
 }
 
 async fn comes_to_lead(holdfast: &Holdfast) -> Result<()> {
-    holdfast.comes_to_say(&["Leader"]).await
+    holdfast.comes_to_print(&["Leader"]).await
 }
 
 async fn one_is_killed_in_fallback(world: World) -> Result<()> {
@@ -71,8 +71,8 @@ async fn one_is_killed_in_fallback(world: World) -> Result<()> {
     world.route("other", &good("/other", "2"))?;
     everywhere(port, "/other", "2").await?;
     // An edit before the leader has the answer makes a different configuration, which is tried again.
-    let asked = second.refusals().await?;
-    ensure!((1..=2).contains(&asked), "the second Envoy refused {asked} times");
+    let refusals = second.refusals().await?;
+    ensure!((1..=2).contains(&refusals), "the second Envoy refused {refusals} times");
     until("both Envoys have the same", || async {
         let (one, other) = (routes(&first).await?, routes(&second).await?);
         ensure!(!one.is_empty() && one == other, "{one:?}\n{other:?}");
@@ -94,10 +94,10 @@ async fn one_is_killed_in_fallback(world: World) -> Result<()> {
     })
     .await?;
     serves(port, "/cart", "1").await?;
-    ensure!(second.refusals().await? == asked, "the second Envoy is sent again what it refused");
+    ensure!(second.refusals().await? == refusals, "the second Envoy is sent again what it refused");
     comes_to_blame(&two, "nack", ["cart"]).await?;
     world.route("cart", &good("/cart", "3"))?;
     everywhere(port, "/cart", "3").await?;
-    ensure!(second.refusals().await? == asked, "what is mended is refused");
+    ensure!(second.refusals().await? == refusals, "what is mended is refused");
     Ok(())
 }

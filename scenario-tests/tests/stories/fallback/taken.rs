@@ -28,7 +28,7 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// Envoy's message.
-const WORDS: &str = "Address already in use";
+const MESSAGE: &str = "Address already in use";
 
 /// Returns the condition `Programmed` of a listener of the Gateway.
 async fn programmed(holdfast: &Holdfast, listener: &str) -> Result<Value> {
@@ -47,15 +47,15 @@ async fn comes_to_report(holdfast: &Holdfast) -> Result<()> {
     until("the taken port is reported", || async {
         let condition = programmed(holdfast, "taken").await?;
         ensure!(condition["status"] == "False", "{condition}");
-        ensure!(condition["message"].as_str().is_some_and(|text| text.contains(WORDS)), "{condition}");
+        ensure!(condition["message"].as_str().is_some_and(|text| text.contains(MESSAGE)), "{condition}");
         let faults = holdfast.diagnostics("/debug/faults").await?;
         let refused = faults["refusals"].as_array().context("no refusals")?;
         ensure!(
-            refused.iter().any(|one| one["refusal"]["class"] == "host" && one.to_string().contains(WORDS)),
+            refused.iter().any(|one| one["refusal"]["class"] == "host" && one.to_string().contains(MESSAGE)),
             "{faults}"
         );
         let report = holdfast.diagnostics("/debug/config/fallback").await?;
-        ensure!(report["status"] == "triggered" && report.to_string().contains(WORDS), "{report}");
+        ensure!(report["status"] == "triggered" && report.to_string().contains(MESSAGE), "{report}");
         ensure!(report["excludedObjects"] == serde_json::json!([]), "the listener is left out: {report}");
         ensure!(holdfast.metric("holdfast_refusals_total", &["class=\"host\""]).await? > 0.0, "no metric");
         Ok(())

@@ -1,9 +1,9 @@
 //! Without a probe: the search for a culprit on serving Envoys always ends, and keeps every listener open.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, connected};
 use holdfast_scenario_tests::manifests::{documents, http_listener, http_route, https_listener, service};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Story, World, stories};
 
@@ -135,16 +135,16 @@ async fn a_refused_key_at_a_first_start_keeps_tls_hosts_open(world: World) -> Re
     let options = unprobed(&world, &REPLACE)?;
     let holdfast = world.run_with(options.clone()).await?;
     let _envoy = FleetEnvoy::small("one").start(&world, &options).await?;
-    let ask = |name: &str| -> Ask {
+    let request = |name: &str| -> HttpRequest {
         let host = format!("{name}.example");
         get(tls, "/x").host(&host).tls(certificate.trust(&host))
     };
-    ask("victim").comes_to_answer(200).await?;
+    request("victim").comes_to_answer(200).await?;
     get(plain, "/x").host("victim.example").comes_to_answer(200).await?;
-    ask("keyed").comes_to_answer(404).await?;
+    request("keyed").comes_to_answer(404).await?;
     comes_to_blame(&holdfast, "nack", ["tokens"]).await?;
     world.write("key.yaml", keyed(GOOD_KEY))?;
-    ask("keyed").comes_to_answer(401).await?;
-    ask("victim").answers(200).await?;
+    request("keyed").comes_to_answer(401).await?;
+    request("victim").answers(200).await?;
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Conditions in CEL: their evaluation in Envoy, and the treatment of evaluation errors.
 
 use anyhow::Result;
-use holdfast_scenario_tests::ask::{Ask, ask};
-use holdfast_scenario_tests::asked::tokens::TokenMaker;
 use holdfast_scenario_tests::hammer::{Hammer, Shot};
+use holdfast_scenario_tests::request::{HttpRequest, request};
+use holdfast_scenario_tests::services::tokens::TokenMaker;
 use holdfast_scenario_tests::{Story, World, stories};
 
 use super::enforced::{LEVELS, ROUTE, policy, set};
@@ -14,7 +14,7 @@ pub(crate) fn stories() -> Vec<Story> {
         true,
         [
             what_is_judged,
-            no_answer_lets_nobody_in,
+            an_unknown_result_denies_the_request,
             the_closest_counts,
             only_envoy_refuses_it,
             as_deep_as_may_be,
@@ -29,13 +29,13 @@ fn rbac(action: &str, conditions: &[&str]) -> String {
 }
 
 /// Sets conditions, after a policy with the opposite outcome, so that the change is visible.
-async fn comes_to(world: &World, asked: &Ask, spec: &str, passes: bool) -> Result<()> {
+async fn comes_to(world: &World, request: &HttpRequest, spec: &str, passes: bool) -> Result<()> {
     let other = if passes { "Deny" } else { "Allow" };
     set(world, LEVELS[0].0, &rbac(other, &["true"]))?;
-    asked.comes_to("the other outcome", |reply| reply.status == if passes { 403 } else { 200 }).await?;
-    let hammer = Hammer::start([asked.clone()]);
+    request.comes_to("the other outcome", |reply| reply.status == if passes { 403 } else { 200 }).await?;
+    let hammer = Hammer::start([request.clone()]);
     set(world, LEVELS[0].0, spec)?;
-    asked.comes_to(spec, |reply| reply.status == if passes { 200 } else { 403 }).await?;
+    request.comes_to(spec, |reply| reply.status == if passes { 200 } else { 403 }).await?;
     hammer.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 200 | 403, .. })).await.map(drop)
 }
 
@@ -45,7 +45,7 @@ async fn what_is_judged(world: World) -> Result<()> {
     world.route("r", ROUTE)?;
     set(&world, LEVELS[0].0, &rbac("Allow", &["false"]))?;
     let _holdfast = world.run().await?;
-    let asked = ask(port).path("/a/1?q=x").header("role", "admin");
+    let request = request(port).path("/a/1?q=x").header("role", "admin");
     let address = format!("destination.port == {port}");
     let rows = [
         ("request.headers['role'] == 'admin'", true),
@@ -64,22 +64,23 @@ async fn what_is_judged(world: World) -> Result<()> {
         ("type(request.headers['role']) == string && b'a' == bytes('a') && 0x10 == 16 && 2u == uint(2)", true),
     ];
     for (condition, passes) in rows {
-        comes_to(&world, &asked, &rbac("Allow", &[condition]), passes).await?;
+        comes_to(&world, &request, &rbac("Allow", &[condition]), passes).await?;
     }
-    comes_to(&world, &asked, &rbac("Allow", &["false", "request.path == ''", "true"]), true).await?;
-    comes_to(&world, &asked, &rbac("Deny", &["false", "request.headers['role'] == 'admin'"]), false).await?;
-    comes_to(&world, &asked, &rbac("Deny", &["false", "request.headers['role'] == 'guest'"]), true).await
+    comes_to(&world, &request, &rbac("Allow", &["false", "request.path == ''", "true"]), true).await?;
+    comes_to(&world, &request, &rbac("Deny", &["false", "request.headers['role'] == 'admin'"]), false).await?;
+    comes_to(&world, &request, &rbac("Deny", &["false", "request.headers['role'] == 'guest'"]), true).await
 }
 
 /// A missing header cannot be compared: the result of the condition is unknown.
-async fn no_answer_lets_nobody_in(world: World) -> Result<()> {
+async fn an_unknown_result_denies_the_request(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("r", ROUTE)?;
     let deny = rbac("Deny", &["request.headers['role'] == 'banned'"]);
     set(&world, LEVELS[0].0, &deny)?;
     let _holdfast = world.run().await?;
-    let (plain, guest, banned) = (ask(port), ask(port).header("role", "guest"), ask(port).header("role", "banned"));
+    let (plain, guest, banned) =
+        (request(port), request(port).header("role", "guest"), request(port).header("role", "banned"));
     guest.comes_to_reach("echo").await?;
     plain.answers(403).await?;
     banned.answers(403).await?;
@@ -115,13 +116,13 @@ async fn the_closest_counts(world: World) -> Result<()> {
     }
     let _holdfast = world.run().await?;
     for index in 0..LEVELS.len() {
-        ask(port).header("role", &format!("r{index}")).comes_to_reach("echo").await?;
+        request(port).header("role", &format!("r{index}")).comes_to_reach("echo").await?;
         for other in (0..LEVELS.len()).filter(|other| *other != index) {
-            ask(port).header("role", &format!("r{other}")).answers(403).await?;
+            request(port).header("role", &format!("r{other}")).answers(403).await?;
         }
         world.delete(&format!("policy-{index}.yaml"))?;
     }
-    ask(port).comes_to_reach("echo").await?;
+    request(port).comes_to_reach("echo").await?;
     Ok(())
 }
 
@@ -137,16 +138,16 @@ async fn only_envoy_refuses_it(world: World) -> Result<()> {
     let fine = rbac("Allow", &["request.headers['role'] == 'admin'"]);
     set(&world, LEVELS[0].0, &fine)?;
     let _holdfast = world.run().await?;
-    let admin = ask(port).path("/one").header("role", "admin");
+    let admin = request(port).path("/one").header("role", "admin");
     admin.comes_to_reach("echo").await?;
-    let hammer = Hammer::start([ask(port).path("/one")]);
+    let hammer = Hammer::start([request(port).path("/one")]);
     set(
         &world,
         LEVELS[0].0,
         &rbac("Allow", &["request.headers['role'] == 'admin' && !request.path.matches('.{20}')"]),
     )?;
     admin.comes_to("the rule is closed", |reply| reply.status != 200).await?;
-    ask(port).path("/two").reaches("echo").await?;
+    request(port).path("/two").reaches("echo").await?;
     set(&world, LEVELS[0].0, &fine)?;
     admin.comes_to_reach("echo").await?;
     hammer.stop_expecting(|shot| !shot.is_ok()).await?;
@@ -163,11 +164,11 @@ async fn as_deep_as_may_be(world: World) -> Result<()> {
     conditions.push("request.headers['role'] == 'admin'");
     set(&world, LEVELS[0].0, &rbac("Allow", &conditions))?;
     let _holdfast = world.run().await?;
-    ask(port).header("role", "admin").comes_to_reach("echo").await?;
-    ask(port).header("role", "guest").answers(403).await?;
+    request(port).header("role", "admin").comes_to_reach("echo").await?;
+    request(port).header("role", "guest").answers(403).await?;
     set(&world, LEVELS[0].0, &rbac("Deny", &conditions))?;
-    ask(port).header("role", "guest").comes_to_reach("echo").await?;
-    ask(port).header("role", "admin").answers(403).await?;
+    request(port).header("role", "guest").comes_to_reach("echo").await?;
+    request(port).header("role", "admin").answers(403).await?;
     Ok(())
 }
 
@@ -190,11 +191,12 @@ async fn claims_of_tokens(world: World) -> Result<()> {
     let tokens = "jwtAuth: {extensionRef: {name: tokens}}";
     set(&world, LEVELS[0].0, &format!("{tokens}\n  {}", rbac("Allow", &[claim])))?;
     let _holdfast = world.run().await?;
-    let bearing = |audience: &str| Ok::<_, anyhow::Error>(ask(port).header("authorization", &maker.bearer(audience)?));
+    let bearing =
+        |audience: &str| Ok::<_, anyhow::Error>(request(port).header("authorization", &maker.bearer(audience)?));
     let (shop, other) = (bearing("shop")?, bearing("other")?);
     shop.comes_to_reach("echo").await?;
     other.answers(403).await?;
-    ask(port).answers(401).await?;
+    request(port).answers(401).await?;
     set(&world, LEVELS[0].0, &format!("{tokens}\n  {}", rbac("Deny", &[claim])))?;
     other.comes_to_reach("echo").await?;
     shop.answers(403).await?;

@@ -3,10 +3,10 @@
 
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::Recorded;
-use holdfast_scenario_tests::ask::{Ask, ask};
-use holdfast_scenario_tests::asked::logs::{Line, LogServer};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{https_listener, listener, service};
+use holdfast_scenario_tests::request::{HttpRequest, request};
+use holdfast_scenario_tests::services::logs::{Line, LogServer};
 use holdfast_scenario_tests::tls::{Authority, Certificate};
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,11 +19,11 @@ pub(crate) fn stories() -> Vec<Story> {
         [
             clients_show_certificates,
             older_connections_are_guarded_too,
-            proxies_say_who_comes,
+            client_address_by_proxy_protocol,
             requests_are_written_down_and_traced,
-            requests_are_told_to_a_log_service,
+            requests_are_logged_to_a_service,
             answers_and_limits,
-            who_the_client_is,
+            client_address_by_forwarded_header,
             closed_by_what_translation_finds,
             closed_by_what_envoy_finds,
             what_only_observes_closes_nothing,
@@ -94,16 +94,16 @@ struct Door {
 }
 
 impl Door {
-    fn ask(&self, host: &str, shown: Option<&Certificate>) -> Ask {
+    fn request(&self, host: &str, shown: Option<&Certificate>) -> HttpRequest {
         let host = format!("{host}.example.com");
         let trust = self.certificate.trust(&host);
         let trust = if let Some(shown) = shown { trust.showing(shown) } else { trust };
-        ask(self.port).host(&host).tls(trust)
+        request(self.port).host(&host).tls(trust)
     }
 
     async fn comes_to_refuse(&self, host: &str, shown: Option<&Certificate>) -> Result<()> {
         until("connections are refused", || async {
-            let answer = self.ask(host, shown).send().await;
+            let answer = self.request(host, shown).send().await;
             ensure!(answer.is_err(), "it is answered: {answer:?}");
             Ok(())
         })
@@ -130,21 +130,21 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (door, plain) = doors(&world).await?;
     let (ours, others) = (Authority::new("ours")?, Authority::new("others")?);
-    let (known, stranger) = (ours.client("known", 1)?, others.client("stranger", 1)?);
+    let (known, untrusted) = (ours.client("known", 1)?, others.client("untrusted", 1)?);
     world.write("ours.yaml", authorities("Secret", "ours", &ours))?;
     world.write("others.yaml", authorities("ConfigMap", "others", &others))?;
     let required = validation("Require", "Secret", "ours");
     set(&world, "p", &at("strict"), &required)?;
     let _holdfast = world.run().await?;
-    door.ask("strict", Some(&known)).comes_to_reach("echo").await?;
-    door.ask("strict", Some(&known)).http2().reaches("echo").await?;
-    let neighbours = Hammer::start([door.ask("free", None), ask(plain)]);
-    let intruders = Hammer::start([door.ask("strict", None), door.ask("strict", Some(&stranger))]);
+    door.request("strict", Some(&known)).comes_to_reach("echo").await?;
+    door.request("strict", Some(&known)).http2().reaches("echo").await?;
+    let neighbours = Hammer::start([door.request("free", None), request(plain)]);
+    let intruders = Hammer::start([door.request("strict", None), door.request("strict", Some(&untrusted))]);
     door.comes_to_refuse("strict", None).await?;
-    door.comes_to_refuse("strict", Some(&stranger)).await?;
+    door.comes_to_refuse("strict", Some(&untrusted)).await?;
     // Nor over a connection to the host that requires no certificate.
-    let mut connection = door.ask("free", None).connect().await?;
-    let around = door.ask("strict", None).send_on(&mut connection).await?;
+    let mut connection = door.request("free", None).connect().await?;
+    let around = door.request("strict", None).send_on(&mut connection).await?;
     ensure!(around.status == 421, "{}", around.status);
     // Each unusable policy closes the host, and a correction opens it.
     let wrong = [
@@ -155,40 +155,41 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     ];
     for wrong in wrong {
         set(&world, "p", &at("strict"), &wrong)?;
-        door.ask("strict", Some(&known)).comes_to_answer(500).await?;
+        door.request("strict", Some(&known)).comes_to_answer(500).await?;
         set(&world, "p", &at("strict"), &required)?;
-        door.ask("strict", Some(&known)).comes_to_reach("echo").await?;
+        door.request("strict", Some(&known)).comes_to_reach("echo").await?;
     }
     // Unusable CA certificates.
     world.write("ours.yaml", authorities("Secret", "ours", &ours).replace("BEGIN", "BEGAN"))?;
-    door.ask("strict", Some(&known)).comes_to_answer(500).await?;
+    door.request("strict", Some(&known)).comes_to_answer(500).await?;
     world.write("ours.yaml", authorities("Secret", "ours", &ours))?;
-    door.ask("strict", Some(&known)).comes_to_reach("echo").await?;
+    door.request("strict", Some(&known)).comes_to_reach("echo").await?;
     intruders.goes_on(20).await?;
     intruders.stop_expecting(|shot| !shot.is_ok()).await?;
     neighbours.stop_expecting(Shot::is_ok).await?;
     // Now clients of another authority are allowed, and the earlier ones no longer.
     set(&world, "p", &at("strict"), &validation("Require", "ConfigMap", "others"))?;
-    door.ask("strict", Some(&stranger)).comes_to_reach("echo").await?;
+    door.request("strict", Some(&untrusted)).comes_to_reach("echo").await?;
     door.comes_to_refuse("strict", Some(&known)).await?;
     // A client without a certificate is allowed as well, but not a client with a wrong one; backends receive the
     // subject.
-    let told = "httpSettings: {forwardClientCertDetails: {details: {subject: true}}}";
-    set(&world, "p", &at("strict"), &format!("{}, {told}", validation("Optional", "ConfigMap", "others")))?;
-    door.ask("strict", None).comes_to_reach("echo").await?;
+    let details = "httpSettings: {forwardClientCertDetails: {details: {subject: true}}}";
+    set(&world, "p", &at("strict"), &format!("{}, {details}", validation("Optional", "ConfigMap", "others")))?;
+    door.request("strict", None).comes_to_reach("echo").await?;
     door.comes_to_refuse("strict", Some(&known)).await?;
     let header = "x-forwarded-client-cert";
-    let seen = door.ask("strict", Some(&stranger)).header(header, "forged").comes_to_reach("echo").await?.echo()?;
-    ensure!(seen.header(header).join(",").contains("CN=stranger"), "{:?}", seen.header(header));
+    let seen =
+        door.request("strict", Some(&untrusted)).header(header, "forged").comes_to_reach("echo").await?.echo()?;
+    ensure!(seen.header(header).join(",").contains("CN=untrusted"), "{:?}", seen.header(header));
     ensure!(!seen.header(header).join(",").contains("forged"), "{:?}", seen.header(header));
     // For the whole Gateway: listeners without TLS cannot require a certificate and are closed.
     set(&world, "p", GATEWAY, &validation("Require", "ConfigMap", "others"))?;
     door.comes_to_refuse("free", None).await?;
-    door.ask("free", Some(&stranger)).comes_to_reach("echo").await?;
-    ask(plain).comes_to_answer(500).await?;
+    door.request("free", Some(&untrusted)).comes_to_reach("echo").await?;
+    request(plain).comes_to_answer(500).await?;
     world.delete("policy-p.yaml")?;
-    ask(plain).comes_to_reach("echo").await?;
-    door.ask("strict", None).comes_to_reach("echo").await?;
+    request(plain).comes_to_reach("echo").await?;
+    door.request("strict", None).comes_to_reach("echo").await?;
     Ok(())
 }
 
@@ -200,27 +201,27 @@ async fn older_connections_are_guarded_too(world: World) -> Result<()> {
     let known = ours.client("known", 1)?;
     world.write("ours.yaml", authorities("Secret", "ours", &ours))?;
     let _holdfast = world.run().await?;
-    door.ask("strict", None).comes_to_reach("echo").await?;
-    let mut older = door.ask("strict", None).connect().await?;
-    let mut older_http2 = door.ask("strict", None).http2().connect().await?;
-    let mut free = door.ask("free", None).connect().await?;
-    door.ask("strict", None).send_on(&mut older).await?.from_pod("echo")?;
-    door.ask("strict", None).send_on(&mut older_http2).await?.from_pod("echo")?;
-    door.ask("free", None).send_on(&mut free).await?.from_pod("echo")?;
+    door.request("strict", None).comes_to_reach("echo").await?;
+    let mut older = door.request("strict", None).connect().await?;
+    let mut older_http2 = door.request("strict", None).http2().connect().await?;
+    let mut free = door.request("free", None).connect().await?;
+    door.request("strict", None).send_on(&mut older).await?.from_pod("echo")?;
+    door.request("strict", None).send_on(&mut older_http2).await?.from_pod("echo")?;
+    door.request("free", None).send_on(&mut free).await?.from_pod("echo")?;
     set(&world, "p", &at("strict"), &validation("Require", "Secret", "ours"))?;
     door.comes_to_refuse("strict", None).await?;
-    door.ask("strict", Some(&known)).comes_to_reach("echo").await?;
+    door.request("strict", Some(&known)).comes_to_reach("echo").await?;
     let before = echo.received();
     for connection in [&mut older, &mut older_http2] {
-        let answer = door.ask("strict", None).send_on(connection).await?;
+        let answer = door.request("strict", None).send_on(connection).await?;
         ensure!(answer.status == 403, "{answer:?}");
     }
-    ensure!(door.ask("strict", None).send_on(&mut older).await.is_err(), "the connection is still open");
+    ensure!(door.request("strict", None).send_on(&mut older).await.is_err(), "the connection is still open");
     ensure!(echo.received() == before, "the backend was reached");
     // The chain of the other host is not drained.
-    door.ask("free", None).send_on(&mut free).await?.from_pod("echo")?;
+    door.request("free", None).send_on(&mut free).await?.from_pod("echo")?;
     // Likewise for a policy that removes headers that clients must not set.
-    let forged = ask(plain).header("x-user", "admin");
+    let forged = request(plain).header("x-user", "admin");
     let mut older = forged.connect().await?;
     let seen = forged.send_on(&mut older).await?.echo()?;
     ensure!(seen.header("x-user") == ["admin"], "{:?}", seen.header("x-user"));
@@ -235,7 +236,7 @@ async fn older_connections_are_guarded_too(world: World) -> Result<()> {
     Ok(())
 }
 
-async fn proxies_say_who_comes(world: World) -> Result<()> {
+async fn client_address_by_proxy_protocol(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("r", ROUTE)?;
@@ -280,16 +281,16 @@ async fn requests_are_written_down_and_traced(world: World) -> Result<()> {
     // Envoy's output is passed on to the log.
     let options = HoldfastOptions::new(&world)?.args(&["--log-level", "info,envoy=debug"]);
     let holdfast = world.run_with(options).await?;
-    ask(port).path("/logged/a").comes_to_reach("echo").await?;
-    ask(port).path("/other").header("x-json", "yes").reaches("echo").await?;
-    holdfast.comes_to_say(&["written /logged/a 200 by text", "\"written\":\"/other\""]).await?;
-    ensure!(!holdfast.said().contains("written /other"), "a filter does not hold");
+    request(port).path("/logged/a").comes_to_reach("echo").await?;
+    request(port).path("/other").header("x-json", "yes").reaches("echo").await?;
+    holdfast.comes_to_print(&["written /logged/a 200 by text", "\"written\":\"/other\""]).await?;
+    ensure!(!holdfast.output().contains("written /other"), "a filter does not hold");
     for method in [
         "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
         "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
     ] {
         until(&format!("{method} is called"), || async {
-            ask(port).path("/logged/b").reaches("echo").await?;
+            request(port).path("/logged/b").reaches("echo").await?;
             let called = |recorded: &Recorded| recorded.grpc && recorded.request.path == method;
             ensure!(collector.count(called) > 0, "it was asked {} times", collector.received());
             Ok(())
@@ -297,7 +298,7 @@ async fn requests_are_written_down_and_traced(world: World) -> Result<()> {
         .await?;
     }
     // A collector that is gone does not affect requests.
-    let load = Hammer::start([ask(port).path("/logged/c")]);
+    let load = Hammer::start([request(port).path("/logged/c")]);
     world.delete("service-default-collector.yaml")?;
     until("the policy tells", || async {
         let faults = holdfast.diagnostics("/debug/faults").await?.to_string();
@@ -312,7 +313,7 @@ async fn requests_are_written_down_and_traced(world: World) -> Result<()> {
 
 /// Access logs over gRPC: only the requests that match the filter, with the requested headers; an edit takes effect,
 /// and an unavailable service does not affect requests.
-async fn requests_are_told_to_a_log_service(world: World) -> Result<()> {
+async fn requests_are_logged_to_a_service(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let logs = LogServer::start().await?;
     world.write("logs.yaml", service("default", "logs", Some("kubernetes.io/h2c"), &[logs.address()]))?;
@@ -326,9 +327,9 @@ async fn requests_are_told_to_a_log_service(world: World) -> Result<()> {
     };
     log("first")?;
     let _holdfast = world.run().await?;
-    let logged = |path: &str| ask(port).path(path).header("x-logged", "yes").header("x-team", "blue");
+    let logged = |path: &str| request(port).path(path).header("x-logged", "yes").header("x-team", "blue");
     logged("/a").comes_to_reach("echo").await?;
-    ask(port).path("/silent").reaches("echo").await?;
+    request(port).path("/silent").reaches("echo").await?;
     for name in ["first", "second"] {
         log(name)?;
         let wanted = Line {
@@ -358,13 +359,13 @@ async fn answers_and_limits(world: World) -> Result<()> {
     world.route("r", "rules:\n- matches: [{path: {value: /echo}}]\n  backendRefs: [{name: echo, port: 8080}]")?;
     http(&world, GATEWAY, "serverName: shop")?;
     let _holdfast = world.run().await?;
-    let echo = ask(port).path("/echo");
+    let echo = request(port).path("/echo");
     echo.comes_to("the server has a name", |reply| reply.header("server") == "shop").await?;
     http(&world, GATEWAY, "healthCheck: {path: /healthz}")?;
-    ask(port).path("/healthz").comes_to_answer(200).await?;
-    ask(port).path("/healthz/a").answers(404).await?;
+    request(port).path("/healthz").comes_to_answer(200).await?;
+    request(port).path("/healthz/a").answers(404).await?;
     http(&world, GATEWAY, "maxHeadersCount: 5")?;
-    let many = (0..8).fold(echo.clone(), |ask, number| ask.header(&format!("x-{number}"), "a"));
+    let many = (0..8).fold(echo.clone(), |request, number| request.header(&format!("x-{number}"), "a"));
     many.comes_to_answer(431).await?;
     echo.reaches("echo").await?;
     http(&world, GATEWAY, "maxRequestHeadersKb: 1")?;
@@ -373,7 +374,7 @@ async fn answers_and_limits(world: World) -> Result<()> {
                    bodyFormatOverride: {json: {gone: \"%REQ(:path)%\", code: \"%RESPONSE_CODE%\"}}, \
                    headers: {set: [{name: x-reply, value: mapped}]}}]}";
     http(&world, GATEWAY, replies)?;
-    let gone = ask(port).path("/nothing").comes_to_answer(410).await?;
+    let gone = request(port).path("/nothing").comes_to_answer(410).await?;
     ensure!(gone.header("x-reply") == "mapped", "{gone:?}");
     let body: serde_json::Value = serde_json::from_str(&gone.body)?;
     ensure!(body["gone"] == "/nothing", "{body}");
@@ -389,7 +390,7 @@ async fn answers_and_limits(world: World) -> Result<()> {
         let mut connection = echo.connect().await?;
         let first = echo.send_on(&mut connection).await?;
         let second = echo.send_on(&mut connection).await?;
-        let closing = |reply: &holdfast_scenario_tests::ask::Reply| reply.header("connection") == "close";
+        let closing = |reply: &holdfast_scenario_tests::request::Reply| reply.header("connection") == "close";
         ensure!(!closing(&first) && closing(&second), "{first:?} {second:?}");
         Ok(())
     })
@@ -403,7 +404,7 @@ async fn answers_and_limits(world: World) -> Result<()> {
     Ok(())
 }
 
-async fn who_the_client_is(world: World) -> Result<()> {
+async fn client_address_by_forwarded_header(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("r", ROUTE)?;
@@ -414,7 +415,7 @@ async fn who_the_client_is(world: World) -> Result<()> {
          acl: {defaultAction: deny, rules: [{cidrs: [192.0.2.7], action: allow}]}\n",
     )?;
     let _holdfast = world.run().await?;
-    let forwarded = |for_whom: &str| ask(port).header("x-forwarded-for", for_whom);
+    let forwarded = |client: &str| request(port).header("x-forwarded-for", client);
     forwarded("192.0.2.7").comes_to_answer(403).await?;
     http(&world, GATEWAY, "xffNumTrustedHops: 1")?;
     forwarded("192.0.2.8, 192.0.2.7").comes_to_reach("echo").await?;
@@ -442,22 +443,22 @@ async fn closed_by_what_translation_finds(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (one, two) = two_listeners(&world)?;
     let _holdfast = world.run().await?;
-    ask(one).comes_to_reach("echo").await?;
-    let neighbour = Hammer::start([ask(two)]);
+    request(one).comes_to_reach("echo").await?;
+    let neighbour = Hammer::start([request(two)]);
     let format = "localReplies: {defaultBodyFormat: {text: \"%BOGUS(%\"}}";
     for wrong in ["idleTimeout: soon", "nonsense: true", format] {
         http(&world, &at("one"), wrong)?;
-        ask(one).comes_to_answer(500).await?;
+        request(one).comes_to_answer(500).await?;
         http(&world, &at("one"), "serverName: fine")?;
-        ask(one).comes_to_reach("echo").await?;
+        request(one).comes_to_reach("echo").await?;
     }
     neighbour.stop_expecting(Shot::is_ok).await?;
     http(&world, GATEWAY, "idleTimeout: soon")?;
-    ask(one).comes_to_answer(500).await?;
-    ask(two).comes_to_answer(500).await?;
+    request(one).comes_to_answer(500).await?;
+    request(two).comes_to_answer(500).await?;
     http(&world, GATEWAY, "serverName: fine")?;
-    ask(one).comes_to_reach("echo").await?;
-    ask(two).comes_to_reach("echo").await?;
+    request(one).comes_to_reach("echo").await?;
+    request(two).comes_to_reach("echo").await?;
     Ok(())
 }
 
@@ -489,9 +490,9 @@ async fn what_only_observes_closes_nothing(world: World) -> Result<()> {
         for probe in ["off", "on"] {
             let options = HoldfastOptions::new(&world)?.args(&["--probe", probe]).args(flags);
             let holdfast = world.run_with(options).await?;
-            ask(one).comes_to_reach("echo").await?;
-            ask(two).comes_to_reach("echo").await?;
-            let all = Hammer::start([ask(one), ask(two)]);
+            request(one).comes_to_reach("echo").await?;
+            request(two).comes_to_reach("echo").await?;
+            let all = Hammer::start([request(one), request(two)]);
             let cases = LOGS_UNUSABLE.iter().map(|wrong| (wrong, false));
             for (index, (wrong, refused)) in cases.chain(LOGS_REFUSED.iter().map(|wrong| (wrong, true))).enumerate() {
                 // Without the gate, other changes of the policy wait until the hold ends.
@@ -503,11 +504,11 @@ async fn what_only_observes_closes_nothing(world: World) -> Result<()> {
                     comes_to_leave_out(&holdfast, true).await?;
                 }
                 if !refused || !flags.is_empty() {
-                    ask(one).comes_to("the rest holds", |reply| reply.header("server") == name).await?;
+                    request(one).comes_to("the rest holds", |reply| reply.header("server") == name).await?;
                 }
                 http(&world, GATEWAY, &format!("serverName: fine-{index}"))?;
                 let fine = format!("fine-{index}");
-                ask(two).comes_to("it is mended", |reply| reply.header("server") == fine).await?;
+                request(two).comes_to("it is mended", |reply| reply.header("server") == fine).await?;
                 comes_to_leave_out(&holdfast, false).await?;
             }
             all.stop_expecting(Shot::is_ok).await?;
@@ -546,15 +547,15 @@ async fn refused_by_envoy(world: World, flags: &[&str], detected_by: &str) -> Re
     let gate = ["--feature-gates", "FallbackConfiguration=true"];
     let options = HoldfastOptions::new(&world)?.args(&gate).args(flags);
     let holdfast = world.run_with(options).await?;
-    ask(one).comes_to_reach("echo").await?;
-    ask(two).comes_to_reach("echo").await?;
-    let neighbour = Hammer::start([ask(two)]);
+    request(one).comes_to_reach("echo").await?;
+    request(two).comes_to_reach("echo").await?;
+    let neighbour = Hammer::start([request(two)]);
     for refused in REFUSED {
         http(&world, &at("one"), refused)?;
         comes_to_blame(&holdfast, &[("p", detected_by)]).await?;
-        ask(one).comes_to_answer(500).await?;
+        request(one).comes_to_answer(500).await?;
         http(&world, &at("one"), "serverName: fine")?;
-        ask(one).comes_to("it is served again", |reply| reply.header("server") == "fine").await?;
+        request(one).comes_to("it is served again", |reply| reply.header("server") == "fine").await?;
         comes_to_blame(&holdfast, &[]).await?;
     }
     neighbour.goes_on(10).await?;
@@ -562,12 +563,12 @@ async fn refused_by_envoy(world: World, flags: &[&str], detected_by: &str) -> Re
     // At the Gateway all of its listeners are closed.
     http(&world, GATEWAY, REFUSED[0])?;
     for port in [one, two] {
-        ask(port).comes_to_answer(500).await?;
+        request(port).comes_to_answer(500).await?;
     }
     comes_to_blame(&holdfast, &[("p", detected_by)]).await?;
     http(&world, GATEWAY, "serverName: fine")?;
-    ask(one).comes_to("it is served again", |reply| reply.header("server") == "fine").await?;
-    ask(two).comes_to_reach("echo").await?;
+    request(one).comes_to("it is served again", |reply| reply.header("server") == "fine").await?;
+    request(two).comes_to_reach("echo").await?;
     if detected_by == "probe" {
         let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;
         ensure!(nacks == 0.0, "{nacks} refusals by Envoys that serve");
@@ -581,10 +582,10 @@ async fn comes_to_blame(holdfast: &Holdfast, wanted: &[(&str, &str)]) -> Result<
         let report = holdfast.diagnostics("/debug/config/fallback").await?;
         let broken = report["brokenObjects"].as_array().cloned().unwrap_or_default();
         let text = |object: &serde_json::Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
-        let told: Vec<_> = broken.iter().map(|object| (text(object, "name"), text(object, "detectedBy"))).collect();
-        let same =
-            told.len() == wanted.len() && told.iter().zip(wanted).all(|(told, wanted)| (&*told.0, &*told.1) == *wanted);
-        ensure!(same, "{told:?}");
+        let blamed: Vec<_> = broken.iter().map(|object| (text(object, "name"), text(object, "detectedBy"))).collect();
+        let same = blamed.len() == wanted.len()
+            && blamed.iter().zip(wanted).all(|(found, wanted)| (&*found.0, &*found.1) == *wanted);
+        ensure!(same, "{blamed:?}");
         Ok(())
     })
     .await

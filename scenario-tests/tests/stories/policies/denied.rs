@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, Reply, ask};
 use holdfast_scenario_tests::hammer::Hammer;
+use holdfast_scenario_tests::request::{HttpRequest, Reply, request};
 use holdfast_scenario_tests::{Story, World, stories};
 use hyper::Method;
 
@@ -16,10 +16,10 @@ pub(crate) fn stories() -> Vec<Story> {
         "policies::denied",
         true,
         [
-            told_at_every_level,
+            responses_at_every_level,
             named_by_the_narrowest_rule,
-            told_by_the_list_that_counts,
-            others_who_refuse_are_heard,
+            the_response_of_the_list_in_force,
+            other_denials_keep_their_response,
             answers_without_a_body
         ]
     )
@@ -34,15 +34,15 @@ fn list(response: &str) -> String {
     format!("acl: {{{RULES}, denyResponse: {{{response}}}}}")
 }
 
-fn told(reply: &Reply, status: u16, header: &str, value: &str) -> bool {
+fn replied_with(reply: &Reply, status: u16, header: &str, value: &str) -> bool {
     reply.status.as_u16() == status && reply.header(header) == value
 }
 
-async fn told_at_every_level(world: World) -> Result<()> {
+async fn responses_at_every_level(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("r", ROUTE)?;
-    let (welcome, kept_out) = (ask(port).coming_from(WELCOME), ask(port).coming_from(KEPT_OUT));
+    let (welcome, kept_out) = (request(port).coming_from(WELCOME), request(port).coming_from(KEPT_OUT));
     set(&world, LEVELS[0].0, &list("statusCode: 404"))?;
     let _holdfast = world.run().await?;
     welcome.comes_to_reach("echo").await?;
@@ -52,8 +52,8 @@ async fn told_at_every_level(world: World) -> Result<()> {
         let whole = "statusCode: 429, headers: [{name: x-why, value: \"100%\"}, {name: X-Why, value: b}, \
                      {name: Content-Type, value: text/html}], blockedByHeaderName: x-blocked-by";
         set(&world, target, &list(whole))?;
-        let reply =
-            kept_out.comes_to("it is told who keeps it out", |reply| told(reply, 429, "x-blocked-by", "default"));
+        let reply = kept_out
+            .comes_to("it is told who keeps it out", |reply| replied_with(reply, 429, "x-blocked-by", "default"));
         let reply = reply.await?;
         ensure!(reply.header_values("x-why") == ["100%", "b"], "{reply:?}");
         ensure!(reply.header_values("content-type") == ["text/html"], "{reply:?}");
@@ -92,7 +92,7 @@ async fn named_by_the_narrowest_rule(world: World) -> Result<()> {
                 {cidrs: [127.0.3.0/24], action: deny}]}";
     set(&world, LEVELS[0].0, spec)?;
     let _holdfast = world.run().await?;
-    let from = |address: [u8; 4]| ask(port).coming_from(Ipv4Addr::from(address));
+    let from = |address: [u8; 4]| request(port).coming_from(Ipv4Addr::from(address));
     from([127, 0, 0, 1]).comes_to_answer(403).await?;
     let rows: [([u8; 4], &str); 6] = [
         ([127, 0, 0, 1], "wide"),
@@ -112,31 +112,31 @@ async fn named_by_the_narrowest_rule(world: World) -> Result<()> {
 }
 
 /// The list of a route overrides that of the Gateway, its response included; two lists of a route are merged.
-async fn told_by_the_list_that_counts(world: World) -> Result<()> {
+async fn the_response_of_the_list_in_force(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("r", ROUTE)?;
     world.write("of-gateway.yaml", policy("of-gateway", LEVELS[3].0, &list("statusCode: 429")))?;
     let _holdfast = world.run().await?;
-    let kept_out = ask(port).coming_from(KEPT_OUT);
+    let kept_out = request(port).coming_from(KEPT_OUT);
     kept_out.comes_to_answer(429).await?;
     set(&world, LEVELS[1].0, &format!("acl: {{{RULES}}}"))?;
     kept_out.comes_to_answer(403).await?;
     let of_rule = policy("of-rule", LEVELS[0].0, "acl: {denyResponse: {statusCode: 418}, defaultAction: deny}");
     world.write("of-rule.yaml", of_rule)?;
     kept_out.comes_to_answer(418).await?;
-    ask(port).coming_from(WELCOME).reaches("echo").await?;
+    request(port).coming_from(WELCOME).reaches("echo").await?;
     Ok(())
 }
 
 /// Denials by other sources keep their response: by a condition, by a password, by a backend.
-async fn others_who_refuse_are_heard(world: World) -> Result<()> {
+async fn other_denials_keep_their_response(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("r", ROUTE)?;
-    let (welcome, kept_out) = (ask(port).coming_from(WELCOME), ask(port).coming_from(KEPT_OUT));
+    let (welcome, kept_out) = (request(port).coming_from(WELCOME), request(port).coming_from(KEPT_OUT));
     let answer = list("statusCode: 429, blockedByHeaderName: x-by");
-    let untouched = |wanted: u16| move |reply: &Reply| told(reply, wanted, "x-by", "");
+    let untouched = |wanted: u16| move |reply: &Reply| replied_with(reply, wanted, "x-by", "");
     let condition = "rbac: {policy: {matchExpressions: [\"request.headers['role'] == 'admin'\"]}}";
     set(&world, LEVELS[0].0, &format!("{answer}\n  {condition}"))?;
     let _holdfast = world.run().await?;
@@ -158,14 +158,15 @@ async fn answers_without_a_body(world: World) -> Result<()> {
     let _holdfast = world.run().await?;
     for status in [204, 205, 304] {
         set(&world, LEVELS[0].0, &list(&format!("statusCode: {status}")))?;
-        let kept_out = ask(port).coming_from(KEPT_OUT);
+        let kept_out = request(port).coming_from(KEPT_OUT);
         kept_out.comes_to_answer(status).await?;
-        let asks: [Ask; 3] = [kept_out.clone(), kept_out.clone().method(Method::HEAD), kept_out.clone().http2()];
-        for ask in asks {
+        let requests: [HttpRequest; 3] =
+            [kept_out.clone(), kept_out.clone().method(Method::HEAD), kept_out.clone().http2()];
+        for request in requests {
             // The next response on the connection begins where this one ends.
-            let mut connection = ask.connect().await?;
+            let mut connection = request.connect().await?;
             for _ in 0..2 {
-                let reply = ask.send_on(&mut connection).await?;
+                let reply = request.send_on(&mut connection).await?;
                 ensure!(reply.status.as_u16() == status && reply.body.is_empty(), "{reply:?}");
                 ensure!(status == 205 || reply.header("content-length").is_empty(), "{reply:?}");
             }

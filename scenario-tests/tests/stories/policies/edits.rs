@@ -2,9 +2,9 @@
 //! version. No authorized client is denied, whether a probe or one of several Envoys tries the edit.
 
 use anyhow::Result;
-use holdfast_scenario_tests::ask::ask;
 use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::request::request;
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories};
 
 use super::enforced::{LEVELS, ROUTE, set};
@@ -17,14 +17,14 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 async fn good_edits_with_a_probe(world: World) -> Result<()> {
-    told(world, "on").await
+    good_edits(world, "on").await
 }
 
 async fn good_edits_without_a_probe(world: World) -> Result<()> {
-    told(world, "off").await
+    good_edits(world, "off").await
 }
 
-async fn told(world: World, probe: &str) -> Result<()> {
+async fn good_edits(world: World, probe: &str) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("r", ROUTE)?;
@@ -42,9 +42,9 @@ async fn told(world: World, probe: &str) -> Result<()> {
     for node in ["one", "two"] {
         envoys.push(FleetEnvoy::large(node).start(&world, &options).await?);
     }
-    let alice = || ask(port).header("authorization", "Basic YWxpY2U6c2VzYW1l");
+    let alice = || request(port).header("authorization", "Basic YWxpY2U6c2VzYW1l");
     let passing = alice().header("role", "all");
-    let failing = [alice(), alice().header("role", "guest"), ask(port).header("role", "all")];
+    let failing = [alice(), alice().header("role", "guest"), request(port).header("role", "all")];
     passing.comes_to_reach("echo").await?;
     let pass = Hammer::start([passing.clone(), passing.clone()]);
     let kept = Hammer::start_kept([passing.clone()]);

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::get;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -124,12 +124,12 @@ async fn anywhere(world: World) -> Result<()> {
   backendRefs: [{group: gateway.kgateway.dev, kind: Backend, name: anywhere}]",
     )?;
     let _holdfast = world.run().await?;
-    let ask = |host: String| get(port, "/anywhere").host(&host);
-    ask(one.address().to_string()).comes_to_reach("one").await?;
-    ask(two.address().to_string()).reaches("two").await?;
-    ask(format!("localhost:{of_two}")).comes_to_reach("two").await?;
-    ask(format!("LOCALHOST:{of_two}")).comes_to_reach("two").await?;
-    ask("nobody.invalid".into()).answers(503).await?;
+    let request = |host: String| get(port, "/anywhere").host(&host);
+    request(one.address().to_string()).comes_to_reach("one").await?;
+    request(two.address().to_string()).reaches("two").await?;
+    request(format!("localhost:{of_two}")).comes_to_reach("two").await?;
+    request(format!("LOCALHOST:{of_two}")).comes_to_reach("two").await?;
+    request("nobody.invalid".into()).answers(503).await?;
     // The rewritten host has the default port, where nothing listens.
     get(port, "/rewritten").host(&one.address().to_string()).answers(503).await?;
     Ok(())
@@ -202,8 +202,8 @@ async fn anywhere_but_the_proxy_itself(world: World) -> Result<()> {
     get(port, "/anywhere").host(&format!("127.0.0.1:{pages}")).answers(503).await?;
     ensure!(inside.seen().is_empty(), "{:?}", inside.seen());
     if let Some(outside) = &outside {
-        let ask = get(port, "/anywhere").host(&outside.address.to_string());
-        ask.comes_to_answer(200).await?;
+        let request = get(port, "/anywhere").host(&outside.address.to_string());
+        request.comes_to_answer(200).await?;
         ensure!(outside.seen().len() == 1, "{:?}", outside.seen());
     }
     Ok(())
@@ -308,25 +308,25 @@ async fn groups(world: World) -> Result<()> {
     let port = world.gateway()?;
     route(&world, &["groups"])?;
     let _holdfast = world.run().await?;
-    let ask = get(port, "/groups");
-    ask.comes_to_reach("one").await?;
-    ask.comes_to_reach("two").await?;
+    let request = get(port, "/groups");
+    request.comes_to_reach("one").await?;
+    request.comes_to_reach("two").await?;
     drop(one);
     // One healthy host of two is sufficient: no request goes to the spare one.
-    let calm = Hammer::start([ask.clone()]);
+    let calm = Hammer::start([request.clone()]);
     calm.goes_on(50).await?;
     for (shot, _) in calm.stop().await {
         ensure!(!format!("{shot:?}").contains("spare"), "{shot:?}");
     }
     drop(two);
-    ask.comes_to_reach("spare").await?;
+    request.comes_to_reach("spare").await?;
     // A new host belongs to the first group.
     let again = world.pod("default", "again", "again").await?;
     backend(&world, "two", &at(again.address()))?;
-    ask.comes_to_reach("again").await?;
+    request.comes_to_reach("again").await?;
     drop(spare);
-    ask.comes_to_reach("again").await?;
+    request.comes_to_reach("again").await?;
     world.delete("backend-one.yaml")?;
-    ask.comes_to_answer(500).await?;
+    request.comes_to_answer(500).await?;
     Ok(())
 }

@@ -2,8 +2,8 @@
 //! unauthorized requests.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, ask};
 use holdfast_scenario_tests::hammer::{Hammer, Shot};
+use holdfast_scenario_tests::request::{HttpRequest, request};
 use holdfast_scenario_tests::{Story, World, stories};
 use hyper::Method;
 
@@ -53,7 +53,7 @@ pub(super) fn set(world: &World, target: &str, spec: &str) -> Result<()> {
 }
 
 /// Checks the guard at every level, with every way to break it.
-async fn holds(world: &World, guard: &Guard, base: impl Fn(u16) -> Ask) -> Result<()> {
+async fn holds(world: &World, guard: &Guard, base: impl Fn(u16) -> HttpRequest) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("r", ROUTE)?;
@@ -86,23 +86,23 @@ async fn holds(world: &World, guard: &Guard, base: impl Fn(u16) -> Ask) -> Resul
 }
 
 async fn basic_auth(world: World) -> Result<()> {
-    holds(&world, &guards::basic_auth(), ask).await
+    holds(&world, &guards::basic_auth(), request).await
 }
 
 async fn api_key(world: World) -> Result<()> {
-    holds(&world, &guards::api_key(), ask).await
+    holds(&world, &guards::api_key(), request).await
 }
 
 async fn rbac(world: World) -> Result<()> {
-    holds(&world, &guards::rbac(), ask).await
+    holds(&world, &guards::rbac(), request).await
 }
 
 async fn csrf(world: World) -> Result<()> {
-    holds(&world, &guards::csrf(), ask).await
+    holds(&world, &guards::csrf(), request).await
 }
 
 async fn buffer(world: World) -> Result<()> {
-    holds(&world, &guards::buffer(), ask).await
+    holds(&world, &guards::buffer(), request).await
 }
 
 /// All clients have a loopback address here: lists that allow it and lists that deny it.
@@ -113,24 +113,24 @@ async fn acl(world: World) -> Result<()> {
     let deny = "acl: {defaultAction: allow, rules: [{cidrs: [127.0.0.0/8, \"::1\"], action: deny}]}";
     set(&world, LEVELS[0].0, deny)?;
     let _holdfast = world.run().await?;
-    ask(port).comes_to_answer(403).await?;
-    let hammer = Hammer::start([ask(port)]);
+    request(port).comes_to_answer(403).await?;
+    let hammer = Hammer::start([request(port)]);
     for (target, closed) in LEVELS {
         set(&world, target, deny)?;
-        ask(port).comes_to_answer(403).await?;
+        request(port).comes_to_answer(403).await?;
         for broken in guards::acl().broken {
             set(&world, target, broken)?;
-            ask(port).comes_to_answer(closed).await?;
+            request(port).comes_to_answer(closed).await?;
             set(&world, target, deny)?;
-            ask(port).comes_to_answer(403).await?;
+            request(port).comes_to_answer(403).await?;
         }
     }
     hammer.stop_expecting(|shot| !shot.is_ok()).await?;
     for (target, _) in LEVELS {
         set(&world, target, "acl: {defaultAction: deny, rules: [{cidrs: [127.0.0.1], action: allow}]}")?;
-        ask(port).comes_to_reach("echo").await?;
+        request(port).comes_to_reach("echo").await?;
         set(&world, target, guards::acl().spec)?;
-        ask(port).comes_to_answer(403).await?;
+        request(port).comes_to_answer(403).await?;
     }
     Ok(())
 }
@@ -154,10 +154,10 @@ async fn acl_takes_the_narrowest_range(world: World) -> Result<()> {
         let other = if passes { "deny" } else { "allow" };
         set(&world, LEVELS[0].0, &format!("acl: {{defaultAction: {other}}}"))?;
         let (wanted, unwanted) = if passes { (200, 403) } else { (403, 200) };
-        ask(port).comes_to_answer(unwanted).await?;
-        let hammer = Hammer::start([ask(port)]);
+        request(port).comes_to_answer(unwanted).await?;
+        let hammer = Hammer::start([request(port)]);
         set(&world, LEVELS[0].0, &format!("acl: {{defaultAction: {default}, rules: {rules}}}"))?;
-        ask(port).comes_to_answer(wanted).await?;
+        request(port).comes_to_answer(wanted).await?;
         hammer.stop_expecting(|shot| matches!(shot, Shot::Answer { status: 200 | 403, .. })).await?;
     }
     Ok(())
@@ -172,8 +172,8 @@ async fn cors(world: World) -> Result<()> {
     set(&world, LEVELS[0].0, spec)?;
     let _holdfast = world.run().await?;
     let preflight = |origin: &str| {
-        let ask = ask(port).method(Method::OPTIONS).header("origin", origin);
-        ask.header("access-control-request-method", "GET")
+        let request = request(port).method(Method::OPTIONS).header("origin", origin);
+        request.header("access-control-request-method", "GET")
     };
     for (target, closed) in LEVELS {
         set(&world, target, spec)?;
@@ -199,9 +199,9 @@ async fn local_rate_limit(world: World) -> Result<()> {
     let _holdfast = world.run().await?;
     for (target, closed) in LEVELS {
         set(&world, target, spec)?;
-        ask(port).comes_to_answer(429).await?;
+        request(port).comes_to_answer(429).await?;
         set(&world, target, "rateLimit: {local: {tokenBucket: {maxTokens: 0, fillInterval: 1h}}}")?;
-        ask(port).comes_to_answer(closed).await?;
+        request(port).comes_to_answer(closed).await?;
     }
     Ok(())
 }
@@ -220,7 +220,7 @@ async fn others_at_the_port_go_on(world: World) -> Result<()> {
     world.route("r", ROUTE)?;
     world.route("other", "rules:\n- matches: [{path: {value: /other}}]\n  backendRefs: [{name: echo, port: 8080}]")?;
     let _holdfast = world.run().await?;
-    let (one, two) = (ask(port).host("one.example"), ask(port).host("two.example"));
+    let (one, two) = (request(port).host("one.example"), request(port).host("two.example"));
     one.comes_to_reach("echo").await?;
     two.comes_to_reach("echo").await?;
     let hammer = Hammer::start([two.clone()]);
@@ -247,7 +247,7 @@ async fn a_policy_may_be_deleted_and_made_again(world: World) -> Result<()> {
     world.route("r", ROUTE)?;
     set(&world, LEVELS[1].0, guard.spec)?;
     let _holdfast = world.run().await?;
-    let (passing, failing) = ((guard.passing)(ask(port)), (guard.failing)(ask(port)));
+    let (passing, failing) = ((guard.passing)(request(port)), (guard.failing)(request(port)));
     passing.comes_to_reach("echo").await?;
     let hammer = Hammer::start([failing.clone()]);
     for _ in 0..5 {
@@ -268,16 +268,16 @@ async fn compression(world: World) -> Result<()> {
     world.route("r", ROUTE)?;
     set(&world, LEVELS[0].0, "compression: {responseCompression: {libraries: [Gzip]}, requestDecompression: {}}")?;
     let _holdfast = world.run().await?;
-    let asked = ask(port).header("accept-encoding", "gzip");
+    let request = request(port).header("accept-encoding", "gzip");
     for (target, _) in LEVELS {
         set(&world, target, "compression: {responseCompression: {disable: {}}}")?;
-        asked
+        request
             .comes_to("it is not compressed", |reply| {
                 reply.status == 200 && reply.header("content-encoding").is_empty()
             })
             .await?;
         set(&world, target, "compression: {responseCompression: {libraries: [Gzip]}, requestDecompression: {}}")?;
-        asked.comes_to("it is compressed", |reply| reply.header("content-encoding") == "gzip").await?;
+        request.comes_to("it is compressed", |reply| reply.header("content-encoding") == "gzip").await?;
     }
     Ok(())
 }
@@ -306,12 +306,12 @@ async fn ways(world: World) -> Result<()> {
     set(&world, LEVELS[0].0, edits)?;
     world.write("gateway-policy.yaml", policy("q", LEVELS[3].0, "timeouts: {request: 300ms}"))?;
     let _holdfast = world.run().await?;
-    let asked = ask(port).path("/one/x").header("x-from", "a").header("x-gone", "b");
-    let reply = asked.comes_to_reach("echo").await?;
+    let edited = request(port).path("/one/x").header("x-from", "a").header("x-gone", "b");
+    let reply = edited.comes_to_reach("echo").await?;
     let seen = reply.echo()?;
     ensure!(seen.header("x-set") == ["a!"] && seen.header("x-gone").is_empty(), "{seen:?}");
     ensure!(reply.header("x-told") == "plain" && seen.path.starts_with("/two/x"), "{reply:?}");
-    let tea = ask(port).path("/tea").answers(418).await?;
+    let tea = request(port).path("/tea").answers(418).await?;
     ensure!(tea.body == "short and stout", "{tea:?}");
     Ok(())
 }

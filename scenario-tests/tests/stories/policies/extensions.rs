@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, ask};
-use holdfast_scenario_tests::asked::auth::{Authorizer, REFUSED, USER, WHY_HEADER, WORD};
-use holdfast_scenario_tests::asked::tokens::TokenMaker;
 use holdfast_scenario_tests::manifests::{documents, service};
+use holdfast_scenario_tests::request::{HttpRequest, request};
+use holdfast_scenario_tests::services::auth::{Authorizer, CREDENTIALS, REFUSED, USER, WHY_HEADER};
+use holdfast_scenario_tests::services::tokens::TokenMaker;
 use holdfast_scenario_tests::{Story, World, stories, until};
 use hyper::Method;
 
@@ -16,7 +16,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "policies::extensions",
         true,
-        [headers_of_answers, bodies, asked_again, keys_of_a_config_map, fetched_ahead]
+        [headers_of_answers, bodies, retries_of_authorization, keys_of_a_config_map, fetched_ahead]
     )
 }
 
@@ -36,8 +36,8 @@ fn route(world: &World) -> Result<()> {
     world.route("r", "rules:\n- name: one\n  backendRefs: [{name: echo, port: 8080}]")
 }
 
-fn word(ask: Ask) -> Ask {
-    ask.header("authorization", WORD)
+fn authorized(request: HttpRequest) -> HttpRequest {
+    request.header("authorization", CREDENTIALS)
 }
 
 /// Headers that are added to authorization requests, and headers of the response that are passed on to clients and
@@ -54,15 +54,15 @@ async fn headers_of_answers(world: World) -> Result<()> {
     world.write("auth.yaml", extension("auth", server.address(), spec))?;
     world.write("policy.yaml", policy("p", GATEWAY, "extAuth: {extensionRef: {name: auth}}"))?;
     let _holdfast = world.run().await?;
-    let asked = ask(port).header("x-client", "me").header("x-from", "somebody else");
-    let reply = word(asked.clone()).comes_to_reach("echo").await?;
+    let request = request(port).header("x-client", "me").header("x-from", "somebody else");
+    let reply = authorized(request.clone()).comes_to_reach("echo").await?;
     ensure!(reply.echo()?.header("x-user") == [USER], "{reply:?}");
     ensure!(reply.header(WHY_HEADER) == "said the word", "{reply:?}");
-    let denied = asked.answers(REFUSED).await?;
+    let denied = request.answers(REFUSED).await?;
     ensure!(denied.header(WHY_HEADER) == "did not say the word", "{denied:?}");
-    let told = server.checks();
-    let told = told.last().map(|check| check.headers.get("x-from").cloned().unwrap_or_default()).unwrap_or_default();
-    ensure!(told == "me of shop", "{told:?}");
+    let sent = server.checks();
+    let sent = sent.last().map(|check| check.headers.get("x-from").cloned().unwrap_or_default()).unwrap_or_default();
+    ensure!(sent == "me of shop", "{sent:?}");
     Ok(())
 }
 
@@ -75,19 +75,19 @@ async fn bodies(world: World) -> Result<()> {
     let spec =
         "extAuth: {grpcService: {backendRef: {name: auth, port: 8080}, requestTimeout: 5s, authority: auth.shop}}";
     world.write("auth.yaml", extension("auth", server.address(), spec))?;
-    let tells = |bytes: u32| {
+    let write_policy = |bytes: u32| {
         let body = format!("withRequestBody: {{maxRequestBytes: {bytes}, allowPartialMessage: true}}");
         world.write("policy.yaml", policy("p", GATEWAY, &format!("extAuth: {{extensionRef: {{name: auth}}, {body}}}")))
     };
-    tells(4)?;
+    write_policy(4)?;
     let _holdfast = world.run().await?;
-    let post = word(ask(port)).method(Method::POST).body("a long story");
-    for (bytes, told) in [(4, "a lo"), (6, "a long")] {
-        tells(bytes)?;
+    let post = authorized(request(port)).method(Method::POST).body("a long story");
+    for (bytes, body) in [(4, "a lo"), (6, "a long")] {
+        write_policy(bytes)?;
         until("the server is told so much", || async {
             post.comes_to_reach("echo").await?;
             let checks = server.checks();
-            ensure!(checks.last().is_some_and(|check| check.body == told), "{:?}", checks.last());
+            ensure!(checks.last().is_some_and(|check| check.body == body), "{:?}", checks.last());
             Ok(())
         })
         .await?;
@@ -96,7 +96,7 @@ async fn bodies(world: World) -> Result<()> {
 }
 
 /// Authorization requests are repeated where this is configured, otherwise a failure denies the request.
-async fn asked_again(world: World) -> Result<()> {
+async fn retries_of_authorization(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     route(&world)?;
@@ -110,12 +110,12 @@ async fn asked_again(world: World) -> Result<()> {
     with(", retry: {attempts: 5, backoff: {baseInterval: 1ms, maxInterval: 4s}}")?;
     world.write("policy.yaml", policy("p", GATEWAY, "extAuth: {extensionRef: {name: auth}}"))?;
     let _holdfast = world.run().await?;
-    word(ask(port)).comes_to_reach("echo").await?;
+    authorized(request(port)).comes_to_reach("echo").await?;
     for _ in 0..5 {
-        word(ask(port)).reaches("echo").await?;
+        authorized(request(port)).reaches("echo").await?;
     }
     with(", retry: {attempts: 0}")?;
-    word(ask(port)).comes_to_answer(403).await?;
+    authorized(request(port)).comes_to_answer(403).await?;
     Ok(())
 }
 
@@ -136,7 +136,9 @@ async fn keys_of_a_config_map(world: World) -> Result<()> {
     world.write("policy.yaml", policy("p", GATEWAY, "jwtAuth: {extensionRef: {name: tokens}}"))?;
     map("jwks", &maker.keys()?)?;
     let _holdfast = world.run().await?;
-    let with = |maker: &TokenMaker| -> Result<Ask> { Ok(ask(port).header("authorization", &maker.bearer("shop")?)) };
+    let with = |maker: &TokenMaker| -> Result<HttpRequest> {
+        Ok(request(port).header("authorization", &maker.bearer("shop")?))
+    };
     let (own, others) = (with(&maker)?, with(&other)?);
     own.comes_to_reach("echo").await?;
     others.answers(401).await?;
@@ -171,11 +173,11 @@ async fn fetched_ahead(world: World) -> Result<()> {
     world.write("policy.yaml", policy("p", GATEWAY, "jwtAuth: {extensionRef: {name: tokens}}"))?;
     let _holdfast = world.run().await?;
     until("the keys are fetched", || async {
-        ensure!(maker.asked() > 0, "nobody asked for them");
+        ensure!(maker.key_requests() > 0, "nobody asked for them");
         Ok(())
     })
     .await?;
-    ask(port).header("authorization", &maker.bearer("shop")?).comes_to_reach("echo").await?;
-    ask(port).answers(401).await?;
+    request(port).header("authorization", &maker.bearer("shop")?).comes_to_reach("echo").await?;
+    request(port).answers(401).await?;
     Ok(())
 }

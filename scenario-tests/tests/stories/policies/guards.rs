@@ -1,6 +1,6 @@
 //! Guards, each with an allowed and a denied request, and with ways to break it.
 
-use holdfast_scenario_tests::ask::Ask;
+use holdfast_scenario_tests::request::HttpRequest;
 use hyper::Method;
 
 /// A policy that protects.
@@ -10,9 +10,9 @@ pub(crate) struct Guard {
     /// Further objects.
     pub(crate) besides: &'static str,
     /// Makes a request that is allowed.
-    pub(crate) passing: fn(Ask) -> Ask,
+    pub(crate) passing: fn(HttpRequest) -> HttpRequest,
     /// Makes a request that is denied.
-    pub(crate) failing: fn(Ask) -> Ask,
+    pub(crate) failing: fn(HttpRequest) -> HttpRequest,
     /// The status of the denied request.
     pub(crate) status: u16,
     /// Specs that cannot be enforced, each in a different way.
@@ -28,8 +28,8 @@ pub(crate) fn basic_auth() -> Guard {
     Guard {
         spec: "basicAuth: {users: [\"alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=\"]}",
         besides: "",
-        passing: |ask| ask.header("authorization", "Basic YWxpY2U6c2VzYW1l"),
-        failing: |ask| ask.header("authorization", "Basic YWxpY2U6d3Jvbmc="),
+        passing: |request| request.header("authorization", "Basic YWxpY2U6c2VzYW1l"),
+        failing: |request| request.header("authorization", "Basic YWxpY2U6d3Jvbmc="),
         status: 401,
         broken: &["basicAuth: {users: [\"alice:sesame\"]}", "basicAuth: {secretRef: {name: nobody}}", UNREADABLE],
     }
@@ -40,8 +40,8 @@ pub(crate) fn api_key() -> Guard {
         spec: "apiKeyAuth: {secretRef: {name: keys}, clientIdHeader: x-client}",
         besides: "{apiVersion: v1, kind: Secret, metadata: {name: keys, namespace: default}, \
                   stringData: {alice: k-123, bob: k-456}}",
-        passing: |ask| ask.header("api-key", "k-123"),
-        failing: |ask| ask.header("api-key", "k-124"),
+        passing: |request| request.header("api-key", "k-123"),
+        failing: |request| request.header("api-key", "k-124"),
         status: 401,
         broken: &[MISSING, "apiKeyAuth: {secretRef: {name: keys}, keySources: [{}]}", UNREADABLE],
     }
@@ -53,8 +53,8 @@ pub(crate) fn acl() -> Guard {
                {cidrs: [10.1.0.0/16], action: deny}, {cidrs: [10.1.2.0/24], action: allow}, \
                {cidrs: [\"fd00::/8\"], action: allow}]}",
         besides: "",
-        passing: |ask| ask,
-        failing: |ask| ask,
+        passing: |request| request,
+        failing: |request| request,
         status: 403,
         broken: &["acl: {rules: [{cidrs: [10.0.0.1/8], action: allow}]}", MISSING, UNREADABLE],
     }
@@ -65,8 +65,8 @@ pub(crate) fn rbac() -> Guard {
         spec: "rbac: {policy: {matchExpressions: [\"request.headers['role'] in ['admin', 'root']\", \
                \"request.headers['x-friend'] == 'yes' && request.url_path.startsWith('/friends/')\"]}}",
         besides: "",
-        passing: |ask| ask.header("role", "root"),
-        failing: |ask| ask.header("role", "guest").header("x-friend", "yes"),
+        passing: |request| request.header("role", "root"),
+        failing: |request| request.header("role", "guest").header("x-friend", "yes"),
         status: 403,
         broken: &[
             "rbac: {policy: {matchExpressions: [\"request.headers['role'] ==\"]}}",
@@ -80,8 +80,8 @@ pub(crate) fn csrf() -> Guard {
     Guard {
         spec: "csrf: {percentageEnabled: 100, additionalOrigins: [{suffix: .friend.example}]}",
         besides: "",
-        passing: |ask| ask.method(Method::POST).header("origin", "http://a.friend.example"),
-        failing: |ask| ask.method(Method::POST).header("origin", "http://evil.example"),
+        passing: |request| request.method(Method::POST).header("origin", "http://a.friend.example"),
+        failing: |request| request.method(Method::POST).header("origin", "http://evil.example"),
         status: 403,
         broken: &["csrf: {additionalOrigins: [{safeRegex: \"(\"}]}", MISSING, UNREADABLE],
     }
@@ -91,8 +91,8 @@ pub(crate) fn buffer() -> Guard {
     Guard {
         spec: "buffer: {maxRequestSize: 1Ki}",
         besides: "",
-        passing: |ask| ask.method(Method::POST).body(vec![b'x'; 512]),
-        failing: |ask| ask.method(Method::POST).body(vec![b'x'; 2048]),
+        passing: |request| request.method(Method::POST).body(vec![b'x'; 512]),
+        failing: |request| request.method(Method::POST).body(vec![b'x'; 2048]),
         status: 413,
         broken: &["buffer: {maxRequestSize: 0}", MISSING, UNREADABLE],
     }

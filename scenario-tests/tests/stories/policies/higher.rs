@@ -2,8 +2,8 @@
 //! requests over HTTP and HTTPS.
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::manifests::{self, NAMESPACE, class, documents, gateway, https_listener, listener};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
 
@@ -67,21 +67,21 @@ impl Estate {
         Ok(Self { plain, tls, other, certificate })
     }
 
-    fn plain(&self, host: &str) -> Ask {
+    fn plain(&self, host: &str) -> HttpRequest {
         get(self.plain, "/").host(&format!("{host}.example"))
     }
 
-    fn tls(&self, host: &str) -> Ask {
+    fn tls(&self, host: &str) -> HttpRequest {
         let host = format!("{host}.example");
         get(self.tls, "/").host(&host).tls(self.certificate.trust(&host))
     }
 
-    fn other(&self) -> Ask {
+    fn other(&self) -> HttpRequest {
         get(self.other, "/")
     }
 
     /// Requests to every host on both ports.
-    fn all(&self) -> Vec<Ask> {
+    fn all(&self) -> Vec<HttpRequest> {
         HOSTS.iter().flat_map(|host| [self.plain(host), self.tls(host)]).collect()
     }
 }
@@ -92,32 +92,32 @@ fn target(section: &str) -> String {
 }
 
 /// Requests to both routes of a host.
-fn both(ask: &Ask) -> [Ask; 2] {
-    [ask.clone(), ask.clone().path("/more/x")]
+fn both(request: &HttpRequest) -> [HttpRequest; 2] {
+    [request.clone(), request.clone().path("/more/x")]
 }
 
-async fn are_served(asks: &[Ask]) -> Result<()> {
-    for ask in asks.iter().flat_map(both) {
-        ask.comes_to_reach("echo").await?;
+async fn are_served(requests: &[HttpRequest]) -> Result<()> {
+    for request in requests.iter().flat_map(both) {
+        request.comes_to_reach("echo").await?;
     }
     Ok(())
 }
 
-async fn are_closed(asks: &[Ask]) -> Result<()> {
-    for ask in asks.iter().flat_map(both) {
-        ask.comes_to_answer(500).await?;
+async fn are_closed(requests: &[HttpRequest]) -> Result<()> {
+    for request in requests.iter().flat_map(both) {
+        request.comes_to_answer(500).await?;
     }
     Ok(())
 }
 
 /// Waits until the status of an object contains all of these texts.
-async fn is_told(holdfast: &Holdfast, kind: &str, name: &str, words: &[&str]) -> Result<()> {
+async fn status_contains(holdfast: &Holdfast, kind: &str, name: &str, words: &[&str]) -> Result<()> {
     until(&format!("the status of {kind} {name} says {words:?}"), || async {
         let statuses = holdfast.diagnostics("/debug/statuses").await?;
         let all = statuses["objects"].as_array().context("no objects")?;
         let is_it = |status: &&serde_json::Value| status["object"]["kind"] == kind && status["object"]["name"] == name;
-        let told = all.iter().find(is_it).context("it has none")?.to_string();
-        ensure!(words.iter().all(|word| told.contains(word)), "{told}");
+        let status = all.iter().find(is_it).context("it has none")?.to_string();
+        ensure!(words.iter().all(|word| status.contains(word)), "{status}");
         Ok(())
     })
     .await
@@ -134,18 +134,18 @@ async fn of_a_gateway(world: World) -> Result<()> {
     let others = Hammer::start([estate.other()]);
     let valid = policy("wide", &target(""), guard.spec);
     world.write("wide.yaml", &valid)?;
-    for ask in estate.all() {
-        ask.comes_to_answer(guard.status).await?;
-        (guard.passing)(ask).reaches("echo").await?;
+    for request in estate.all() {
+        request.comes_to_answer(guard.status).await?;
+        (guard.passing)(request).reaches("echo").await?;
     }
     let unknown = [Hammer::start(estate.all().into_iter().take(2)), Hammer::start_kept_in_turn(estate.all())];
     for broken in guard.broken {
         world.write("wide.yaml", policy("wide", &target(""), broken))?;
         are_closed(&estate.all().into_iter().map(guard.passing).collect::<Vec<_>>()).await?;
-        is_told(&holdfast, "TrafficPolicy", "wide", &["Accepted", "False", "Invalid"]).await?;
-        is_told(&holdfast, "Gateway", "public", &["GatewayReplaced", "default/wide"]).await?;
+        status_contains(&holdfast, "TrafficPolicy", "wide", &["Accepted", "False", "Invalid"]).await?;
+        status_contains(&holdfast, "Gateway", "public", &["GatewayReplaced", "default/wide"]).await?;
         for route in ["all", "more"] {
-            is_told(&holdfast, "HTTPRoute", route, &["holdfast.dev/Fallback", "default/wide"]).await?;
+            status_contains(&holdfast, "HTTPRoute", route, &["holdfast.dev/Fallback", "default/wide"]).await?;
         }
         let closed = holdfast.metric("holdfast_route_replacements", &["scope=\"routeConfiguration\""]).await?;
         ensure!(closed > 0.0, "nothing is counted");
@@ -169,14 +169,14 @@ async fn of_listeners_on_one_port(world: World) -> Result<()> {
     are_served(&estate.all()).await?;
     for broken in guards::basic_auth().broken {
         for name in HOSTS {
-            let others: Vec<Ask> =
+            let others: Vec<HttpRequest> =
                 HOSTS.into_iter().filter(|other| *other != name).map(|host| estate.plain(host)).collect();
-            let others: Vec<Ask> = others.into_iter().chain(HOSTS.map(|host| estate.tls(host))).collect();
+            let others: Vec<HttpRequest> = others.into_iter().chain(HOSTS.map(|host| estate.tls(host))).collect();
             let hammer = Hammer::start_kept_in_turn(others.clone());
             world.write("narrow.yaml", policy("narrow", &target(name), broken))?;
             are_closed(&[estate.plain(name)]).await?;
             are_served(&others).await?;
-            is_told(&holdfast, "Gateway", "public", &["ListenerReplaced", "default/narrow"]).await?;
+            status_contains(&holdfast, "Gateway", "public", &["ListenerReplaced", "default/narrow"]).await?;
             world.delete("narrow.yaml")?;
             are_served(&[estate.plain(name)]).await?;
             hammer.stop_expecting(|shot| shot.is_ok()).await?;
@@ -194,13 +194,14 @@ async fn of_listeners_with_tls(world: World) -> Result<()> {
     let guard = guards::basic_auth();
     for name in HOSTS {
         let section = target(&format!("{name}-tls"));
-        let others: Vec<Ask> = HOSTS.into_iter().filter(|other| *other != name).map(|host| estate.tls(host)).collect();
-        let others: Vec<Ask> = others.into_iter().chain(HOSTS.map(|host| estate.plain(host))).collect();
+        let others: Vec<HttpRequest> =
+            HOSTS.into_iter().filter(|other| *other != name).map(|host| estate.tls(host)).collect();
+        let others: Vec<HttpRequest> = others.into_iter().chain(HOSTS.map(|host| estate.plain(host))).collect();
         let hammer = Hammer::start_kept_in_turn(others.clone());
         world.write("narrow.yaml", policy("narrow", &section, guard.spec))?;
-        for ask in [estate.tls(name), estate.tls(name).http2()] {
-            ask.comes_to_answer(guard.status).await?;
-            (guard.passing)(ask).reaches("echo").await?;
+        for request in [estate.tls(name), estate.tls(name).http2()] {
+            request.comes_to_answer(guard.status).await?;
+            (guard.passing)(request).reaches("echo").await?;
         }
         let unknown = [estate.tls(name), estate.tls(name).http2()];
         let unknown = [Hammer::start(unknown.clone()), Hammer::start_kept(unknown)];
@@ -209,7 +210,7 @@ async fn of_listeners_with_tls(world: World) -> Result<()> {
             are_closed(&[(guard.passing)(estate.tls(name))]).await?;
             are_served(&others).await?;
         }
-        is_told(&holdfast, "Gateway", "public", &["ListenerReplaced", "default/narrow"]).await?;
+        status_contains(&holdfast, "Gateway", "public", &["ListenerReplaced", "default/narrow"]).await?;
         world.write("narrow.yaml", policy("narrow", &section, guard.spec))?;
         are_served(&[(guard.passing)(estate.tls(name))]).await?;
         for hammer in unknown {
@@ -237,22 +238,22 @@ async fn several_targets(world: World) -> Result<()> {
     let guarded =
         [estate.plain("one"), estate.tls("two"), estate.plain("any").path("/more"), estate.other().path("/more")];
     let free = [estate.tls("one"), estate.plain("two"), estate.plain("any"), estate.tls("any"), estate.other()];
-    for ask in &guarded {
-        ask.comes_to_answer(guard.status).await?;
-        (guard.passing)(ask.clone()).reaches("echo").await?;
+    for request in &guarded {
+        request.comes_to_answer(guard.status).await?;
+        (guard.passing)(request.clone()).reaches("echo").await?;
     }
-    is_told(&holdfast, "TrafficPolicy", "several", &["TargetNotFound", "nobody"]).await?;
+    status_contains(&holdfast, "TrafficPolicy", "several", &["TargetNotFound", "nobody"]).await?;
     let hammers = [Hammer::start(guarded.clone()), Hammer::start_kept(guarded.clone())];
     let open = Hammer::start_kept_in_turn(free);
     for broken in guard.broken {
         world.write("several.yaml", policy("several", &targets, broken))?;
         // At the listeners everything is closed; at the route only its own rules are replaced.
-        for (ask, closed) in guarded.iter().zip([500, 500, 404, 404]) {
-            (guard.passing)(ask.clone()).comes_to_answer(closed).await?;
+        for (request, closed) in guarded.iter().zip([500, 500, 404, 404]) {
+            (guard.passing)(request.clone()).comes_to_answer(closed).await?;
         }
         world.write("several.yaml", &valid)?;
-        for ask in &guarded {
-            (guard.passing)(ask.clone()).comes_to_reach("echo").await?;
+        for request in &guarded {
+            (guard.passing)(request.clone()).comes_to_reach("echo").await?;
         }
     }
     for hammer in hammers {
@@ -270,13 +271,13 @@ async fn what_is_not_there_yet(world: World) -> Result<()> {
     are_served(&estate.all()).await?;
     let guard = guards::api_key();
     for section in ["", "one", "one-tls"] {
-        let ask = if section == "one-tls" { estate.tls("one") } else { estate.plain("one") };
+        let request = if section == "one-tls" { estate.tls("one") } else { estate.plain("one") };
         world.write("early.yaml", policy("early", &target(section), guard.spec))?;
-        are_closed(&[(guard.passing)(ask.clone())]).await?;
-        let unknown = Hammer::start([ask.clone()]);
+        are_closed(&[(guard.passing)(request.clone())]).await?;
+        let unknown = Hammer::start([request.clone()]);
         world.write("late.yaml", guard.besides)?;
-        (guard.passing)(ask.clone()).comes_to_reach("echo").await?;
-        ask.comes_to_answer(guard.status).await?;
+        (guard.passing)(request.clone()).comes_to_reach("echo").await?;
+        request.comes_to_answer(guard.status).await?;
         until("nothing is told any more", || async {
             let report = holdfast.diagnostics("/debug/config/fallback").await?;
             ensure!(report["status"] == "not-triggered", "{report}");
@@ -288,7 +289,7 @@ async fn what_is_not_there_yet(world: World) -> Result<()> {
         unknown.stop_expecting(|shot| !shot.passed()).await?;
         world.delete("early.yaml")?;
         world.delete("late.yaml")?;
-        ask.comes_to_reach("echo").await?;
+        request.comes_to_reach("echo").await?;
     }
     Ok(())
 }

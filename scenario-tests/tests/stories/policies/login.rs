@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::{Reply, ask};
-use holdfast_scenario_tests::asked::login::{CLIENT, CODE, LoginServer, decoded};
 use holdfast_scenario_tests::manifests::{documents, service};
-use holdfast_scenario_tests::{Ask, Hammer, Story, World, stories};
+use holdfast_scenario_tests::request::{Reply, request};
+use holdfast_scenario_tests::services::login::{CLIENT, CODE, LoginServer, decoded};
+use holdfast_scenario_tests::{Hammer, HttpRequest, Story, World, stories};
 
 use super::enforced::{LEVELS, ROUTE, policy};
 
@@ -61,13 +61,13 @@ impl Browser {
         }
     }
 
-    fn with_cookies(&self, ask: Ask) -> Ask {
+    fn with_cookies(&self, request: HttpRequest) -> HttpRequest {
         let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        if cookies.is_empty() { ask } else { ask.header("cookie", &cookies.join("; ")) }
+        if cookies.is_empty() { request } else { request.header("cookie", &cookies.join("; ")) }
     }
 
     /// Requests a page, follows the redirect for the login, and returns with a code.
-    pub(super) async fn logs_in(&mut self, place: Ask, code: &str) -> Result<Reply> {
+    pub(super) async fn logs_in(&mut self, place: HttpRequest, code: &str) -> Result<Reply> {
         let sent = place.comes_to_answer(302).await?;
         self.take(&sent);
         let location = sent.header("location");
@@ -95,12 +95,12 @@ async fn logged_in_and_out(world: World) -> Result<()> {
     let (server, port) = begun(&world, GOOD).await?;
     let _holdfast = world.run().await?;
     let mut user = Browser::default();
-    let place = ask(port).path("/cart?item=1");
+    let place = request(port).path("/cart?item=1");
     let sent = place.comes_to_answer(302).await?;
     let location = sent.header("location");
-    let asked =
+    let expected =
         ["https://login.example.com/authorize?", "client_id=shop", "scope=openid%20email", "response_type=code"];
-    for part in asked {
+    for part in expected {
         ensure!(location.contains(part), "{part} is not in {location}");
     }
     let back = user.logs_in(place.clone(), CODE).await?;
@@ -112,7 +112,7 @@ async fn logged_in_and_out(world: World) -> Result<()> {
     user.with_cookies(place.clone()).reaches("echo").await?;
     // Requests of scripts receive a status instead of a redirect.
     place.clone().header("x-requested-with", "XMLHttpRequest").answers(401).await?;
-    let out = user.with_cookies(ask(port).path("/logout")).answers(302).await?;
+    let out = user.with_cookies(request(port).path("/logout")).answers(302).await?;
     let end = decoded(&out.header("location"));
     ensure!(end.starts_with("https://login.example.com/end?"), "{end}");
     user.take(&out);
@@ -124,7 +124,7 @@ async fn forged_cookies(world: World) -> Result<()> {
     let (server, port) = begun(&world, GOOD).await?;
     let _holdfast = world.run().await?;
     let mut user = Browser::default();
-    let place = ask(port).path("/cart");
+    let place = request(port).path("/cart");
     let hammer = Hammer::start([place.clone()]);
     ensure!(user.logs_in(place.clone(), "another-code").await?.status == 401, "a code that is none was taken");
     ensure!(!user.cookies.contains_key("OauthHMAC"), "cookies for a code that is none: {:?}", user.cookies.keys());
@@ -145,7 +145,7 @@ async fn forged_cookies(world: World) -> Result<()> {
     // A state that was issued for another browser is not accepted.
     let sent = place.answers(302).await?.header("location");
     let state = sent.split("state=").nth(1).unwrap_or_default().to_owned();
-    ask(port).path(&format!("/oauth2/redirect?code={CODE}&state={state}")).answers(401).await?;
+    request(port).path(&format!("/oauth2/redirect?code={CODE}&state={state}")).answers(401).await?;
     hammer.stop_expecting(|shot| !shot.is_ok()).await.map(drop)
 }
 
@@ -157,7 +157,7 @@ async fn tokens_are_verified(world: World) -> Result<()> {
     let (server, port) = begun(&world, &fine).await?;
     let _holdfast = world.run().await?;
     let mut user = Browser::default();
-    let place = ask(port).path("/cart");
+    let place = request(port).path("/cart");
     user.logs_in(place.clone(), CODE).await?;
     let reply = user.with_cookies(place.clone()).reaches("echo").await?;
     ensure!(reply.echo()?.header("x-sub") == ["alice"], "the claim is not told: {reply:?}");
@@ -178,7 +178,7 @@ async fn closed_and_healed(world: World) -> Result<()> {
     let (server, port) = begun(&world, GOOD).await?;
     let holdfast = world.run().await?;
     let mut user = Browser::default();
-    let place = ask(port).path("/cart");
+    let place = request(port).path("/cart");
     user.logs_in(place.clone(), CODE).await?;
     let passing = user.with_cookies(place.clone());
     passing.reaches("echo").await?;
@@ -216,7 +216,7 @@ async fn a_new_secret_ends_sessions(world: World) -> Result<()> {
     let (server, port) = begun(&world, GOOD).await?;
     let _holdfast = world.run().await?;
     let mut user = Browser::default();
-    let place = ask(port).path("/cart");
+    let place = request(port).path("/cart");
     user.logs_in(place.clone(), CODE).await?;
     user.with_cookies(place.clone()).reaches("echo").await?;
     server.also_knows("another one");

@@ -4,8 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::names::{Answers, NameServer};
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::secured::Secured;
 use holdfast_scenario_tests::surroundings::{self, AUTHORITIES, NAME_SERVERS};
 use holdfast_scenario_tests::tls::Authority;
@@ -20,8 +20,8 @@ pub(crate) fn stories() -> Vec<Story> {
         [
             names_with_several_addresses,
             hosts_by_names_that_lead_inside,
-            anywhere_by_tls_to_who_proves_the_name,
-            functions_by_tls_to_who_proves_the_name
+            anywhere_by_tls_to_hosts_that_prove_their_name,
+            functions_by_tls_to_hosts_that_prove_their_name
         ]
     )
 }
@@ -69,11 +69,11 @@ async fn names_with_several_addresses(world: World) -> Result<()> {
     get(listener, "/ready").comes_to_answer(302).await?;
     for name in &names {
         for _ in 0..TIMES {
-            let ask = |at: &Plain| get(listener, "/anywhere").host(&format!("{name}:{}", at.address.port()));
-            let reply = ask(&inside).send().await?;
+            let request = |at: &Plain| get(listener, "/anywhere").host(&format!("{name}:{}", at.address.port()));
+            let reply = request(&inside).send().await?;
             let expected = if name.starts_with("refused") { 503 } else { 200 };
             ensure!(reply.status == expected, "{name}: {reply:?}");
-            let reply = ask(&behind_silence).send().await?;
+            let reply = request(&behind_silence).send().await?;
             ensure!(reply.status == 503, "{name}, silent: {reply:?}");
         }
     }
@@ -83,8 +83,8 @@ async fn names_with_several_addresses(world: World) -> Result<()> {
     if let Some(outside) = outside {
         ensure!(outside.seen().len() == 2 * TIMES, "{:?}", outside.seen());
     }
-    let asked = server.asked();
-    names.iter().try_for_each(|name| asked.get(name).map(drop).with_context(|| format!("{name} was not asked for")))
+    let queried = server.queried();
+    names.iter().try_for_each(|name| queried.get(name).map(drop).with_context(|| format!("{name} was not asked for")))
 }
 
 /// Static hosts by names that resolve to the proxy's own host or to the metadata service: no request reaches these, not
@@ -147,32 +147,32 @@ fn authorities(world: &World) -> Result<Authorities> {
 
 /// With `enableTls`, requests reach only servers with a certificate for the requested name from an authority of the
 /// system: neither a certificate of another authority nor one for another name is accepted.
-async fn anywhere_by_tls_to_who_proves_the_name(world: World) -> Result<()> {
+async fn anywhere_by_tls_to_hosts_that_prove_their_name(world: World) -> Result<()> {
     let echo = world.pod("default", "echo", "echo").await?;
     let Authorities { trusted, other, envoy } = authorities(&world)?;
     let proves = Secured::start(&trusted.server(&["localhost"])?, None, echo.address()).await?;
-    let stranger = Secured::start(&other.server(&["localhost"])?, None, echo.address()).await?;
+    let untrusted = Secured::start(&other.server(&["localhost"])?, None, echo.address()).await?;
     let misnamed = Secured::start(&trusted.server(&["elsewhere.test"])?, None, echo.address()).await?;
     backend(&world, "secure", "dynamicForwardProxy: {enableTls: true}")?;
     let port = world.gateway()?;
     route(&world, &["secure"])?;
     let _holdfast = world.run_with(HoldfastOptions::new(&world)?.env("ENVOY_BIN", &envoy)).await?;
-    let ask = |at: &Secured| get(port, "/secure").host(&format!("localhost:{}", at.address.port()));
-    ask(&proves).comes_to_reach("echo").await?;
+    let request = |at: &Secured| get(port, "/secure").host(&format!("localhost:{}", at.address.port()));
+    request(&proves).comes_to_reach("echo").await?;
     ensure!(proves.names().contains("localhost"), "{:?}", proves.names());
     let before = echo.count(|_| true);
-    for wrong in [&stranger, &misnamed] {
+    for wrong in [&untrusted, &misnamed] {
         for _ in 0..3 {
-            let reply = ask(wrong).send().await?;
+            let reply = request(wrong).send().await?;
             ensure!(reply.status == 503, "{reply:?}");
         }
     }
-    for wrong in [&stranger, &misnamed] {
+    for wrong in [&untrusted, &misnamed] {
         was_looked_at(wrong).await?;
     }
     ensure!(echo.count(|_| true) == before, "a request went to somebody who proved nothing");
-    ask(&proves).reaches("echo").await?;
-    ensure!(proves.plain() + stranger.plain() + misnamed.plain() == 0, "connections came without TLS");
+    request(&proves).reaches("echo").await?;
+    ensure!(proves.plain() + untrusted.plain() + misnamed.plain() == 0, "connections came without TLS");
     Ok(())
 }
 
@@ -186,16 +186,16 @@ async fn was_looked_at(wrong: &Secured) -> Result<()> {
 }
 
 /// Functions: a signed call is sent only to a server with a valid certificate for the name.
-async fn functions_by_tls_to_who_proves_the_name(world: World) -> Result<()> {
+async fn functions_by_tls_to_hosts_that_prove_their_name(world: World) -> Result<()> {
     let aws = Plain::start(IpAddr::from(LOCAL), r#"{"statusCode": 201, "body": "made"}"#).await?;
     let Authorities { trusted, other, envoy } = authorities(&world)?;
     let proves = Secured::start(&trusted.server(&["localhost"])?, None, aws.address).await?;
-    let stranger = Secured::start(&other.server(&["localhost"])?, None, aws.address).await?;
+    let untrusted = Secured::start(&other.server(&["localhost"])?, None, aws.address).await?;
     let misnamed = Secured::start(&trusted.server(&["elsewhere.test"])?, None, aws.address).await?;
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: aws, namespace: default}\n\
                   stringData: {accessKey: AKIDONE, secretKey: canary-of-the-key}\n";
     world.write("aws.yaml", secret)?;
-    for (name, at) in [("proves", &proves), ("stranger", &stranger), ("misnamed", &misnamed)] {
+    for (name, at) in [("proves", &proves), ("untrusted", &untrusted), ("misnamed", &misnamed)] {
         let spec = format!(
             "aws: {{region: eu-west-1, accountId: '123456789012', auth: {{type: Secret, secretRef: {{name: aws}}}}, \
              lambda: {{functionName: f, endpointURL: 'https://localhost:{}'}}}}",
@@ -204,21 +204,21 @@ async fn functions_by_tls_to_who_proves_the_name(world: World) -> Result<()> {
         backend(&world, name, &spec)?;
     }
     let port = world.gateway()?;
-    route(&world, &["proves", "stranger", "misnamed"])?;
+    route(&world, &["proves", "untrusted", "misnamed"])?;
     let _holdfast = world.run_with(HoldfastOptions::new(&world)?.env("ENVOY_BIN", &envoy)).await?;
     get(port, "/proves").comes_to_answer(201).await?;
     let before = aws.seen().len();
-    for wrong in ["/stranger", "/misnamed"] {
+    for wrong in ["/untrusted", "/misnamed"] {
         for _ in 0..3 {
             let reply = get(port, wrong).send().await?;
             ensure!(reply.status == 503, "{wrong}: {reply:?}");
         }
     }
-    for wrong in [&stranger, &misnamed] {
+    for wrong in [&untrusted, &misnamed] {
         was_looked_at(wrong).await?;
     }
     ensure!(aws.seen().len() == before, "called at a place that proved nothing");
     get(port, "/proves").answers(201).await?;
-    ensure!(proves.plain() + stranger.plain() + misnamed.plain() == 0, "connections came without TLS");
+    ensure!(proves.plain() + untrusted.plain() + misnamed.plain() == 0, "connections came without TLS");
     Ok(())
 }

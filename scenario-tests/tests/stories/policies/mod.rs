@@ -1,8 +1,8 @@
 //! Policies of kgateway: protection is enforced at every level, and a target is closed where it cannot be protected.
 
-mod asked_by_name;
-mod asking;
-mod back_ends;
+mod backends;
+mod called_by_name;
+mod called_services;
 mod conditions;
 mod connections;
 mod denied;
@@ -24,9 +24,9 @@ use holdfast_scenario_tests::Story;
 pub(crate) fn stories() -> Vec<Story> {
     let of_fields =
         [conditions::stories(), denied::stories(), values::stories(), processing::stories(), login::stories()].concat();
-    let of_names = [looked_up::stories(), asked_by_name::stories()].concat();
-    let of_back_ends = [back_ends::stories(), elsewhere::stories(), of_names].concat();
-    let of_others = [asking::stories(), of_back_ends, connections::stories(), extensions::stories()].concat();
+    let of_names = [looked_up::stories(), called_by_name::stories()].concat();
+    let of_backends = [backends::stories(), elsewhere::stories(), of_names].concat();
+    let of_others = [called_services::stories(), of_backends, connections::stories(), extensions::stories()].concat();
     let of_levels = [enforced::stories(), higher::stories(), replaced::stories(), never::stories(), edits::stories()];
     let of_levels = of_levels.concat();
     [of_levels, of_fields, of_others].concat()

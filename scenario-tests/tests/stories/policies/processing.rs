@@ -3,10 +3,10 @@
 
 use anyhow::{Result, ensure};
 use holdfast_engine::run::echo::Echo;
-use holdfast_scenario_tests::ask::ask;
-use holdfast_scenario_tests::asked::processing::{ELSEWHERE, MARK, ProcessingServer, REFUSAL, WORD};
 use holdfast_scenario_tests::manifests::{documents, service};
-use holdfast_scenario_tests::{Ask, Hammer, HoldfastOptions, Story, World, stories};
+use holdfast_scenario_tests::request::request;
+use holdfast_scenario_tests::services::processing::{ELSEWHERE, MARK, PASS, ProcessingServer, REFUSAL};
+use holdfast_scenario_tests::{Hammer, HoldfastOptions, HttpRequest, Story, World, stories};
 
 use super::enforced::{LEVELS, ROUTE, policy};
 
@@ -43,17 +43,17 @@ async fn begin(world: &World, level: usize, rules: &str) -> Result<(Echo, Proces
     Ok((echo, server, port))
 }
 
-fn with_word(ask: Ask) -> Ask {
-    ask.header("x-word", WORD)
+fn with_pass(request: HttpRequest) -> HttpRequest {
+    request.header("x-word", PASS)
 }
 
 async fn shown_and_refused(world: World) -> Result<()> {
     let (_echo, server, port) = begin(&world, 1, ROUTE).await?;
     let _holdfast = world.run().await?;
-    let reply = with_word(ask(port)).path("/a").comes_to_reach("echo").await?;
+    let reply = with_pass(request(port)).path("/a").comes_to_reach("echo").await?;
     ensure!(reply.echo()?.header(MARK) == ["yes"], "the backend does not see what it did: {reply:?}");
     ensure!(reply.header(MARK) == "yes", "the client does not see what it did: {reply:?}");
-    ensure!(ask(port).answers(403).await?.body == REFUSAL, "its refusal is not passed on");
+    ensure!(request(port).answers(403).await?.body == REFUSAL, "its refusal is not passed on");
     ensure!(server.seen().contains(&"request headers /a".to_owned()), "{:?}", server.seen());
     ensure!(!server.seen().iter().any(|seen| seen.starts_with("request body")), "it was shown a body");
 
@@ -61,7 +61,7 @@ async fn shown_and_refused(world: World) -> Result<()> {
     let modes =
         "extProc: {extensionRef: {name: seen}, processingMode: {requestBodyMode: BUFFERED, responseHeaderMode: SKIP}}";
     world.write("policy.yaml", policy("p", LEVELS[1].0, modes))?;
-    let posted = with_word(ask(port)).method(hyper::Method::POST).body("one two");
+    let posted = with_pass(request(port)).method(hyper::Method::POST).body("one two");
     let reply = posted.comes_to("responses are not shown", |reply| reply.header(MARK).is_empty()).await?;
     reply.from_pod("echo")?;
     ensure!(server.seen().contains(&"request body one two".to_owned()), "{:?}", server.seen());
@@ -69,32 +69,32 @@ async fn shown_and_refused(world: World) -> Result<()> {
     // A rule disables it, although the route has it.
     let none = policy("none", LEVELS[0].0, "extProc: {disable: {}}");
     world.write("none.yaml", none)?;
-    ask(port).comes_to_reach("echo").await?;
+    request(port).comes_to_reach("echo").await?;
     world.delete("none.yaml")?;
-    ask(port).comes_to_answer(403).await.map(drop)
+    request(port).comes_to_answer(403).await.map(drop)
 }
 
 async fn away(world: World) -> Result<()> {
     let (_echo, server, port) = begin(&world, 1, ROUTE).await?;
     let _holdfast = world.run().await?;
-    with_word(ask(port)).comes_to_reach("echo").await?;
-    let hammer = Hammer::start([ask(port)]);
+    with_pass(request(port)).comes_to_reach("echo").await?;
+    let hammer = Hammer::start([request(port)]);
     let address = server.address();
     drop(server);
-    let refused = with_word(ask(port)).comes_to("nobody passes", |reply| reply.status.is_server_error()).await?;
+    let refused = with_pass(request(port)).comes_to("nobody passes", |reply| reply.status.is_server_error()).await?;
     ensure!(refused.pod().is_err(), "it passed: {refused:?}");
     hammer.goes_on(20).await?;
     hammer.stop_expecting(|shot| !shot.is_ok()).await?;
     // With `failOpen`, requests pass without processing.
     let gone = documents(&[service("default", "seen", None, &[address]), extension("failOpen: true")]);
     world.write("seen.yaml", gone)?;
-    let reply = ask(port).comes_to_reach("echo").await?;
+    let reply = request(port).comes_to_reach("echo").await?;
     ensure!(reply.echo()?.header(MARK).is_empty(), "somebody saw it: {reply:?}");
     // The service is available again, and required.
     let server = ProcessingServer::start().await?;
     write(&world, &server, "failOpen: false")?;
-    with_word(ask(port)).comes_to("it is seen again", |reply| reply.header(MARK) == "yes").await?;
-    ask(port).comes_to_answer(403).await.map(drop)
+    with_pass(request(port)).comes_to("it is seen again", |reply| reply.header(MARK) == "yes").await?;
+    request(port).comes_to_answer(403).await.map(drop)
 }
 
 /// Specs that cannot be served, that cannot be parsed, and with an unknown value.
@@ -107,28 +107,28 @@ const BROKEN: [&str; 3] = [
 async fn closed_and_healed(world: World) -> Result<()> {
     let (_echo, server, port) = begin(&world, 0, ROUTE).await?;
     let holdfast = world.run().await?;
-    with_word(ask(port)).comes_to_reach("echo").await?;
-    let hammers = [Hammer::start([ask(port)]), Hammer::start_kept([ask(port)])];
+    with_pass(request(port)).comes_to_reach("echo").await?;
+    let hammers = [Hammer::start([request(port)]), Hammer::start_kept([request(port)])];
     for (target, _) in LEVELS {
         world.write("policy.yaml", policy("p", target, POLICY))?;
-        with_word(ask(port)).comes_to_reach("echo").await?;
-        ask(port).comes_to_answer(403).await?;
+        with_pass(request(port)).comes_to_reach("echo").await?;
+        request(port).comes_to_answer(403).await?;
         for broken in BROKEN {
             write(&world, &server, broken)?;
-            with_word(ask(port)).comes_to("nobody passes", |reply| reply.pod().is_err()).await?;
+            with_pass(request(port)).comes_to("nobody passes", |reply| reply.pod().is_err()).await?;
             write(&world, &server, "failOpen: false")?;
-            with_word(ask(port)).comes_to_reach("echo").await?;
+            with_pass(request(port)).comes_to_reach("echo").await?;
         }
         world.delete("seen.yaml")?;
-        with_word(ask(port)).comes_to("nobody passes", |reply| reply.pod().is_err()).await?;
+        with_pass(request(port)).comes_to("nobody passes", |reply| reply.pod().is_err()).await?;
         write(&world, &server, "failOpen: false")?;
-        with_word(ask(port)).comes_to_reach("echo").await?;
+        with_pass(request(port)).comes_to_reach("echo").await?;
     }
     // No denied request passes after a kill and a restart.
     let options = holdfast.kill()?;
     let _holdfast = world.run_with(options).await?;
-    ask(port).comes_to_answer(403).await?;
-    with_word(ask(port)).comes_to_reach("echo").await?;
+    request(port).comes_to_answer(403).await?;
+    with_pass(request(port)).comes_to_reach("echo").await?;
     for hammer in hammers {
         hammer.stop_expecting(|shot| !shot.is_ok()).await?;
     }
@@ -143,14 +143,14 @@ async fn only_envoy_refuses(world: World) -> Result<()> {
     let (_echo, server, port) = begin(&world, 0, &rules).await?;
     let options = HoldfastOptions::new(&world)?.args(&["--feature-gates", "FallbackConfiguration=true"]);
     let _holdfast = world.run_with(options).await?;
-    with_word(ask(port)).comes_to_reach("echo").await?;
-    let hammer = Hammer::start([ask(port)]);
+    with_pass(request(port)).comes_to_reach("echo").await?;
+    let hammer = Hammer::start([request(port)]);
     for _ in 0..3 {
         write(&world, &server, "failOpen: false, requestAttributes: [\"request.(\"]")?;
-        with_word(ask(port)).comes_to("nobody passes", |reply| reply.pod().is_err()).await?;
-        ask(port).path("/two").comes_to_reach("echo").await?;
+        with_pass(request(port)).comes_to("nobody passes", |reply| reply.pod().is_err()).await?;
+        request(port).path("/two").comes_to_reach("echo").await?;
         write(&world, &server, "failOpen: false, requestAttributes: [\"request.path\"]")?;
-        with_word(ask(port)).comes_to_reach("echo").await?;
+        with_pass(request(port)).comes_to_reach("echo").await?;
     }
     hammer.stop_expecting(|shot| !shot.is_ok()).await.map(drop)
 }
@@ -173,8 +173,8 @@ async fn the_route_stays(world: World) -> Result<()> {
     let guarded = "{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r, sectionName: guarded}";
     world.write("policy.yaml", documents(&[policy("p", LEVELS[0].0, POLICY), policy("g", guarded, users)]))?;
     let _holdfast = world.run().await?;
-    ask(port).header("x-guarded", "yes").comes_to_answer(401).await?;
-    let sent = with_word(ask(port)).header(ELSEWHERE, "x-guarded").comes_to_reach("echo").await?;
+    request(port).header("x-guarded", "yes").comes_to_answer(401).await?;
+    let sent = with_pass(request(port)).header(ELSEWHERE, "x-guarded").comes_to_reach("echo").await?;
     ensure!(sent.echo()?.header("x-guarded") == ["yes"], "it was not asked to go elsewhere: {sent:?}");
     Ok(())
 }

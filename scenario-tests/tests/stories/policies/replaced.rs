@@ -2,8 +2,8 @@
 //! invalid, is answered with a direct response, and recovers. Sibling rules and broader routes are not affected.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::hammer::Shot;
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 
 use super::enforced::policy;
@@ -44,8 +44,8 @@ fn set(world: &World, spec: &str) -> Result<()> {
     world.write("policy.yaml", policy("p", TARGET, spec))
 }
 
-async fn is_replaced(ask: &Ask, status: u16, body: &str) -> Result<()> {
-    ask.comes_to("it is replaced", |reply| reply.status.as_u16() == status && reply.body == body).await.map(drop)
+async fn is_replaced(request: &HttpRequest, status: u16, body: &str) -> Result<()> {
+    request.comes_to("it is replaced", |reply| reply.status.as_u16() == status && reply.body == body).await.map(drop)
 }
 
 /// Load on routes beside the guarded one, which must not be affected.
@@ -85,28 +85,28 @@ async fn invalid_policies(world: World, flags: &[&str]) -> Result<()> {
         if !guard.besides.is_empty() {
             world.write("besides.yaml", guard.besides)?;
         }
-        let asks = [passing(get(port, "/shop/guarded")), failing(get(port, "/shop/guarded/more"))];
+        let requests = [passing(get(port, "/shop/guarded")), failing(get(port, "/shop/guarded/more"))];
         // During edits, no unauthorized request reaches a backend.
         set(&world, spec)?;
-        asks[0].comes_to_reach("shop").await?;
-        asks[1].comes_to_answer(*status).await?;
-        let hammer = Hammer::start([asks[1].clone()]);
+        requests[0].comes_to_reach("shop").await?;
+        requests[1].comes_to_answer(*status).await?;
+        let hammer = Hammer::start([requests[1].clone()]);
         for broken in *broken {
             set(&world, broken)?;
-            for ask in &asks {
-                is_replaced(ask, 404, BODY).await?;
+            for request in &requests {
+                is_replaced(request, 404, BODY).await?;
             }
             replacements(&holdfast, 1.0).await?;
             set(&world, spec)?;
-            asks[0].comes_to_reach("shop").await?;
-            asks[1].comes_to_answer(*status).await?;
+            requests[0].comes_to_reach("shop").await?;
+            requests[1].comes_to_answer(*status).await?;
             replacements(&holdfast, 0.0).await?;
         }
         hammer.stop_expecting(|shot| !shot.passed()).await?;
     }
     undisturbed(besides).await?;
-    let strays = broad.count(|seen| seen.request.path.starts_with("/shop/guarded"));
-    ensure!(strays == 0, "{strays} requests reached the backend of the broader route");
+    let misrouted = broad.count(|seen| seen.request.path.starts_with("/shop/guarded"));
+    ensure!(misrouted == 0, "{misrouted} requests reached the backend of the broader route");
     Ok(())
 }
 
@@ -127,11 +127,11 @@ async fn a_destination_that_becomes_invalid(world: World) -> Result<()> {
     let port = world.gateway()?;
     routes(&world, DESTINATION)?;
     let _holdfast = world.run().await?;
-    let ask = get(port, "/shop/guarded");
-    ask.comes_to_reach("shop").await?;
+    let request = get(port, "/shop/guarded");
+    request.comes_to_reach("shop").await?;
     get(port, "/").comes_to_reach("broad").await?;
     let besides = beside(port);
-    let hammer = Hammer::start([ask.clone(), get(port, "/shop/guarded/more")]);
+    let hammer = Hammer::start([request.clone(), get(port, "/shop/guarded/more")]);
     let invalid = [
         "name: nobody, port: 8080",
         "name: shop, port: 9",
@@ -141,15 +141,15 @@ async fn a_destination_that_becomes_invalid(world: World) -> Result<()> {
     ];
     for destination in invalid {
         routes(&world, destination)?;
-        ask.comes_to_answer(500).await?;
+        request.comes_to_answer(500).await?;
         routes(&world, DESTINATION)?;
-        ask.comes_to_reach("shop").await?;
+        request.comes_to_reach("shop").await?;
     }
     // A destination that is created later.
     routes(&world, "name: late, port: 8080")?;
-    ask.comes_to_answer(500).await?;
+    request.comes_to_answer(500).await?;
     let _late = world.backend("late").await?;
-    ask.comes_to_reach("late").await?;
+    request.comes_to_reach("late").await?;
     undisturbed(besides).await?;
     hammer
         .stop_expecting(|shot| match shot {

@@ -1,8 +1,8 @@
 //! Values from other sources: headers from Secrets, which are never exposed, and bodies that Envoy generates.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Reply, ask, get};
 use holdfast_scenario_tests::holdfast::Holdfast;
+use holdfast_scenario_tests::request::{Reply, get, request};
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories};
 
 use crate::seeing::for_each_file;
@@ -29,28 +29,28 @@ async fn headers_from_secrets(world: World) -> Result<()> {
     world.write("secret.yaml", secret("cuckoo-1 100%"))?;
     let options = HoldfastOptions::new(&world)?.args(&["--log-level", "debug"]);
     let holdfast = world.run_with(options).await?;
-    let asked = ask(port).header("x-key", "forged");
+    let request = request(port).header("x-key", "forged");
     let comes = async |value: &str| {
         let has = |reply: &Reply| reply.echo().is_ok_and(|seen| seen.header("x-key") == [value]);
-        asked.comes_to("the value is there", has).await
+        request.comes_to("the value is there", has).await
     };
     for (target, closed) in LEVELS {
         set(&world, target, spec)?;
         comes("cuckoo-1 100%").await?;
         world.delete("secret.yaml")?;
-        asked.comes_to_answer(closed).await?;
+        request.comes_to_answer(closed).await?;
         world.write("secret.yaml", secret("cuckoo-broken\\n"))?;
-        asked.answers(closed).await?;
+        request.answers(closed).await?;
         world.write("secret.yaml", secret("cuckoo-2"))?;
         comes("cuckoo-2").await?;
         world.write("secret.yaml", secret("cuckoo-1 100%"))?;
         comes("cuckoo-1 100%").await?;
     }
-    nobody_is_told(&world, holdfast).await
+    appears_nowhere(&world, holdfast).await
 }
 
 /// The values reach Envoy and nothing else: no page, no metric, no log, no file.
-async fn nobody_is_told(world: &World, holdfast: Holdfast) -> Result<()> {
+async fn appears_nowhere(world: &World, holdfast: Holdfast) -> Result<()> {
     let clean = |what: &str, text: &str| {
         ensure!(!text.contains("cuckoo"), "{what} holds a value");
         Ok(())
@@ -63,9 +63,9 @@ async fn nobody_is_told(world: &World, holdfast: Holdfast) -> Result<()> {
     clean("metrics", &holdfast.metrics().await?)?;
     let folder = world.manifests().display().to_string();
     for command in ["check", "translate"] {
-        let said = world.command(&[command, &folder]).await?.said();
-        ensure!(command == "check" || said.contains("x-key"), "nothing is shown");
-        clean(command, &said)?;
+        let output = world.command(&[command, &folder]).await?.output();
+        ensure!(command == "check" || output.contains("x-key"), "nothing is shown");
+        clean(command, &output)?;
     }
     let options = holdfast.kill()?;
     for_each_file(&options.data, &mut |path, text| clean(&path.display().to_string(), text))?;
@@ -87,16 +87,16 @@ async fn bodies_made_of_formats(world: World) -> Result<()> {
     };
     answer("bodyFormat: {text: \"<b>%REQ(x-a)%</b> 100%%\", contentType: text/html}")?;
     let _holdfast = world.run().await?;
-    let asked = ask(port).header("x-a", "it \"is\"");
-    let reply = asked.comes_to("the text", |reply| reply.body == "<b>it \"is\"</b> 100%").await?;
+    let request = request(port).header("x-a", "it \"is\"");
+    let reply = request.comes_to("the text", |reply| reply.body == "<b>it \"is\"</b> 100%").await?;
     ensure!(reply.status == 418 && reply.header("content-type") == "text/html", "{reply:?}");
     answer("bodyFormat: {json: {z: [1, true, null], a: {who: \"%REQ(x-a)%\"}}}")?;
-    let reply = asked.comes_to("the object", |reply| reply.header("content-type") == "application/json").await?;
+    let reply = request.comes_to("the object", |reply| reply.header("content-type") == "application/json").await?;
     ensure!(reply.body.trim() == r#"{"a":{"who":"it \"is\""},"z":[1,true,null]}"#, "{reply:?}");
     answer("bodyFormat: {text: \"%NOBODY%\"}")?;
-    asked.comes_to_answer(404).await?;
+    request.comes_to_answer(404).await?;
     answer("body: plain")?;
-    asked.comes_to("the plain body", |reply| reply.status == 418 && reply.body == "plain").await?;
+    request.comes_to("the plain body", |reply| reply.status == 418 && reply.body == "plain").await?;
     Ok(())
 }
 
@@ -124,7 +124,7 @@ async fn metadata_of_requests_and_responses(world: World) -> Result<()> {
     );
     set(&world, LEVELS[0].0, &spec)?;
     let _holdfast = world.run().await?;
-    let reply = ask(port).header("x-b", "two").comes_to_reach("echo").await?;
+    let reply = request(port).header("x-b", "two").comes_to_reach("echo").await?;
     ensure!(reply.header("x-told") == "100% two", "{reply:?}");
     Ok(())
 }

@@ -4,11 +4,11 @@
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::asked::auth::{Authorizer, REFUSED, USER, USER_HEADER, WORD};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, service};
+use holdfast_scenario_tests::services::auth::{Authorizer, CREDENTIALS, REFUSED, USER, USER_HEADER};
 use holdfast_scenario_tests::tls::Certificate;
-use holdfast_scenario_tests::{Ask, Story, World, stories, until};
+use holdfast_scenario_tests::{HttpRequest, Story, World, stories, until};
 use hyper::Method;
 
 use super::edited::{self, Edited};
@@ -19,10 +19,10 @@ pub(crate) fn stories() -> Vec<Story> {
         "proxies::auth",
         true,
         [
-            asked_over_grpc,
-            asked_over_http,
-            nobody_passes_while_it_is_edited,
-            open_where_nobody_can_be_asked,
+            authorization_over_grpc,
+            authorization_over_http,
+            no_unauthorized_request_passes_during_edits,
+            fail_open_while_the_server_is_unavailable,
             switched_on_by_a_route_only,
             several_services_with_shares,
             preflights_are_answered_before,
@@ -63,18 +63,18 @@ pub(super) fn certificate(world: &World) -> Result<Certificate> {
 }
 
 /// Returns a request to that host with TLS.
-pub(super) fn ask(served: &Served, certificate: &Certificate, path: &str) -> Ask {
-    let ask = holdfast_scenario_tests::ask::get(served.https, path);
-    ask.host("shop.example.com").tls(certificate.trust("shop.example.com"))
+pub(super) fn request(served: &Served, certificate: &Certificate, path: &str) -> HttpRequest {
+    let request = holdfast_scenario_tests::request::get(served.https, path);
+    request.host("shop.example.com").tls(certificate.trust("shop.example.com"))
 }
 
 /// Marks a refused connection instead of a status: if a host cannot be parsed, it is not known whether it uses TLS.
 pub(super) const REFUSED_CONNECTION: u16 = 0;
 
 /// Repeats the request until its connection is refused.
-pub(super) async fn comes_to_be_refused(ask: &Ask) -> Result<()> {
+pub(super) async fn comes_to_be_refused(request: &HttpRequest) -> Result<()> {
     until("the connection is refused", || async {
-        ensure!(ask.send().await.is_err(), "it is served");
+        ensure!(request.send().await.is_err(), "it is served");
         Ok(())
     })
     .await
@@ -101,25 +101,28 @@ const GRPC: &str = "authorization:
   authPolicy: {context: {host: shop, team: a}}
   withRequestBody: {maxRequestBytes: 4, allowPartialMessage: true}";
 
-async fn asked_over_grpc(world: World) -> Result<()> {
+async fn authorization_over_grpc(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
     world.write("auth.yaml", extension("infra", "auth", "h2c", server.address()))?;
     world.write("proxy.yaml", secure(GRPC, ROUTES))?;
     let served = serve(&world).await?;
-    let ask = |path: &str| ask(&served, &certificate, path);
-    let reply = ask("/").header("authorization", WORD).body("123456").comes_to_reach("echo").await?;
+    let request = |path: &str| request(&served, &certificate, path);
+    let reply = request("/").header("authorization", CREDENTIALS).body("123456").comes_to_reach("echo").await?;
     ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the backend is not told who it is");
-    ensure!(ask("/").answers(REFUSED).await?.body == "asked over gRPC", "its answer is not passed on");
-    ask("/open").reaches("echo").await?;
-    ask("/more").answers(REFUSED).await?;
+    ensure!(request("/").answers(REFUSED).await?.body == "asked over gRPC", "its answer is not passed on");
+    request("/open").reaches("echo").await?;
+    request("/more").answers(REFUSED).await?;
     let checks = server.checks();
-    let told = |path: &str| checks.iter().rev().find(|check| check.path == path).cloned().unwrap_or_default();
+    let check_of = |path: &str| checks.iter().rev().find(|check| check.path == path).cloned().unwrap_or_default();
     ensure!(checks.iter().any(|check| check.body == "1234"), "the body is not told: {checks:?}");
-    ensure!(told("/").context == [("host".into(), "shop".into()), ("team".into(), "a".into())].into(), "{checks:?}");
+    ensure!(
+        check_of("/").context == [("host".into(), "shop".into()), ("team".into(), "a".into())].into(),
+        "{checks:?}"
+    );
     let merged = [("host", "other"), ("route", "more"), ("team", "a")];
     let merged = merged.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    ensure!(told("/more").context == merged.into(), "{checks:?}");
+    ensure!(check_of("/more").context == merged.into(), "{checks:?}");
     ensure!(!checks.iter().any(|check| check.path == "/open"), "it was asked about what is open");
     // Without TLS the server is not called, and no route is open.
     for path in ["/", "/open", "/plain"] {
@@ -128,7 +131,7 @@ async fn asked_over_grpc(world: World) -> Result<()> {
     served.comes_to_be("shop", "shop", "valid").await
 }
 
-async fn asked_over_http(world: World) -> Result<()> {
+async fn authorization_over_http(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let (server, certificate) = (Authorizer::http().await?, certificate(&world)?);
     world.write("auth.yaml", extension("shop", "auth", "http/1.1", server.address()))?;
@@ -142,42 +145,44 @@ async fn asked_over_http(world: World) -> Result<()> {
     let routes = "- services: [{name: echo, port: 8080}]";
     world.write("proxy.yaml", secure(guard, routes))?;
     let served = serve(&world).await?;
-    let ask = |path: &str| ask(&served, &certificate, path);
-    let passing = ask("/a?b=c").header("authorization", WORD).header("x-token", "1").header("x-client-id", "2");
+    let request = |path: &str| request(&served, &certificate, path);
+    let passing =
+        request("/a?b=c").header("authorization", CREDENTIALS).header("x-token", "1").header("x-client-id", "2");
     let reply = passing.header("x-other", "3").comes_to_reach("echo").await?;
     ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the backend is not told who it is");
     let checks = server.checks();
     let check = checks.last().cloned().unwrap_or_default();
     ensure!(check.path == "/check/a?b=c", "{check:?}");
-    let told = |name: &str| check.headers.get(name).map(String::as_str);
-    ensure!(told("x-token") == Some("1") && told("x-client-id") == Some("2"), "{check:?}");
-    ensure!(told("x-other").is_none(), "{check:?}");
-    ensure!(ask("/").answers(REFUSED).await?.body == "asked over HTTP", "its answer is not passed on");
+    let header = |name: &str| check.headers.get(name).map(String::as_str);
+    ensure!(header("x-token") == Some("1") && header("x-client-id") == Some("2"), "{check:?}");
+    ensure!(header("x-other").is_none(), "{check:?}");
+    ensure!(request("/").answers(REFUSED).await?.body == "asked over HTTP", "its answer is not passed on");
     // A client cannot set a header of the authorization response.
-    let reply = ask("/").header("authorization", WORD).header(USER_HEADER, "mallory").reaches("echo").await?;
+    let reply =
+        request("/").header("authorization", CREDENTIALS).header(USER_HEADER, "mallory").reaches("echo").await?;
     ensure!(reply.echo()?.header(USER_HEADER) == [USER], "{:?}", reply.echo()?.header(USER_HEADER));
     // Over HTTP there is no context: a route with a context is closed.
     let routes = format!(
         "{routes}\n  authPolicy: {{context: {{a: b}}}}\n- conditions: [{{prefix: /fine}}]\n  services: [{{name: echo, port: 8080}}]"
     );
     world.write("proxy.yaml", secure(guard, &routes))?;
-    ask("/").header("authorization", WORD).comes_to_answer(404).await?;
-    ask("/fine").header("authorization", WORD).comes_to_reach("echo").await?;
-    ask("/fine").answers(REFUSED).await.map(drop)
+    request("/").header("authorization", CREDENTIALS).comes_to_answer(404).await?;
+    request("/fine").header("authorization", CREDENTIALS).comes_to_reach("echo").await?;
+    request("/fine").answers(REFUSED).await.map(drop)
 }
 
 const SERVER: &str = "authorization:\n  extensionRef: {name: auth, namespace: infra}";
 
-async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
+async fn no_unauthorized_request_passes_during_edits(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
     let working = || extension("infra", "auth", "h2c", server.address());
     world.write("auth.yaml", working())?;
     let guard = |rest: &str| format!("{SERVER}\n{rest}");
     let (served, whole) = edited::served(&world, &guard("")).await?;
-    let ask = |path: &str| ask(&served, &certificate, path);
-    let known = |path: &str| ask(path).header("authorization", WORD);
-    let host = Edited::start(&world, (&served, whole), known, ask).await?;
+    let request = |path: &str| request(&served, &certificate, path);
+    let known = |path: &str| request(path).header("authorization", CREDENTIALS);
+    let host = Edited::start(&world, (&served, whole), known, request).await?;
     // The ExtensionService is deleted, refers to nothing, cannot be parsed; the server does not answer.
     let broken = [
         (None, 500),
@@ -226,7 +231,7 @@ async fn nowhere() -> Result<SocketAddr> {
 
 /// `failOpen`: denied requests stay denied, and all requests pass while the server is unavailable, as long as it is
 /// set.
-async fn open_where_nobody_can_be_asked(world: World) -> Result<()> {
+async fn fail_open_while_the_server_is_unavailable(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
     let working = extension("infra", "auth", "h2c", server.address());
@@ -234,23 +239,23 @@ async fn open_where_nobody_can_be_asked(world: World) -> Result<()> {
     world.write("auth.yaml", &working)?;
     let open = format!("{SERVER}\n  failOpen: true\n  responseTimeout: 60s");
     let (served, _) = edited::served(&world, &open).await?;
-    let ask = |path: &str| ask(&served, &certificate, path);
-    ask("/").header("authorization", WORD).comes_to_reach("echo").await?;
+    let request = |path: &str| request(&served, &certificate, path);
+    request("/").header("authorization", CREDENTIALS).comes_to_reach("echo").await?;
     for _ in 0..3 {
-        ask("/").comes_to_answer(REFUSED).await?;
+        request("/").comes_to_answer(REFUSED).await?;
         world.write("auth.yaml", &away)?;
-        ask("/").comes_to_reach("echo").await?;
+        request("/").comes_to_reach("echo").await?;
         // The field is removed.
         world.write("proxy.yaml", secure(SERVER, edited::ROUTES))?;
-        ask("/").comes_to_answer(403).await?;
+        request("/").comes_to_answer(403).await?;
         world.write("proxy.yaml", secure(&open, edited::ROUTES))?;
-        ask("/").comes_to_reach("echo").await?;
+        request("/").comes_to_reach("echo").await?;
         world.write("auth.yaml", &working)?;
     }
-    ask("/").comes_to_answer(REFUSED).await?;
+    request("/").comes_to_answer(REFUSED).await?;
     // A missing object is not covered by `failOpen`.
     world.delete("auth.yaml")?;
-    ask("/").comes_to_answer(500).await.map(drop)
+    request("/").comes_to_answer(500).await.map(drop)
 }
 
 async fn switched_on_by_a_route_only(world: World) -> Result<()> {
@@ -263,14 +268,14 @@ async fn switched_on_by_a_route_only(world: World) -> Result<()> {
   services: [{name: echo, port: 8080}]";
     world.write("proxy.yaml", secure(guard, routes))?;
     let served = serve(&world).await?;
-    let ask = |path: &str| ask(&served, &certificate, path);
+    let request = |path: &str| request(&served, &certificate, path);
     // Without a server only that route is closed.
-    ask("/").comes_to_reach("echo").await?;
-    ask("/asked").header("authorization", WORD).answers(404).await?;
+    request("/").comes_to_reach("echo").await?;
+    request("/asked").header("authorization", CREDENTIALS).answers(404).await?;
     world.write("auth.yaml", extension("shop", "auth", "h2c", server.address()))?;
-    ask("/asked").header("authorization", WORD).comes_to_reach("echo").await?;
-    ask("/asked").answers(REFUSED).await?;
-    ask("/").reaches("echo").await.map(drop)
+    request("/asked").header("authorization", CREDENTIALS).comes_to_reach("echo").await?;
+    request("/asked").answers(REFUSED).await?;
+    request("/").reaches("echo").await.map(drop)
 }
 
 async fn several_services_with_shares(world: World) -> Result<()> {
@@ -292,14 +297,14 @@ async fn several_services_with_shares(world: World) -> Result<()> {
         secure("authorization:\n  extensionRef: {name: auth}", "- services: [{name: echo, port: 8080}]"),
     )?;
     let served = serve(&world).await?;
-    let known = ask(&served, &certificate, "/").header("authorization", WORD);
+    let known = request(&served, &certificate, "/").header("authorization", CREDENTIALS);
     known.comes_to_reach("echo").await?;
     until("two of them are asked, one more often", || async {
         for _ in 0..20 {
             known.reaches("echo").await?;
         }
-        let asked: Vec<usize> = servers.iter().map(|server| server.checks().len()).collect();
-        ensure!(matches!(asked[..], [a, b, 0] if b > 0 && a > b), "{asked:?}");
+        let counts: Vec<usize> = servers.iter().map(|server| server.checks().len()).collect();
+        ensure!(matches!(counts[..], [a, b, 0] if b > 0 && a > b), "{counts:?}");
         Ok(())
     })
     .await?;
@@ -322,27 +327,27 @@ async fn preflights_are_answered_before(world: World) -> Result<()> {
     let guard = "authorization:\n  extensionRef: {name: auth}\ncorsPolicy: {allowOrigin: ['https://app.example.com'], allowMethods: [GET]}";
     world.write("proxy.yaml", secure(guard, "- services: [{name: echo, port: 8080}]"))?;
     let served = serve(&world).await?;
-    let ask = ask(&served, &certificate, "/");
-    ask.clone().header("authorization", WORD).comes_to_reach("echo").await?;
-    let asked = server.checks().len();
+    let request = request(&served, &certificate, "/");
+    request.clone().header("authorization", CREDENTIALS).comes_to_reach("echo").await?;
+    let before = server.checks().len();
     // A browser sends no credentials with a preflight.
     let preflight = |origin: &str| {
-        let ask = ask.clone().method(Method::OPTIONS).header("origin", origin);
-        ask.header("access-control-request-method", "GET")
+        let request = request.clone().method(Method::OPTIONS).header("origin", origin);
+        request.header("access-control-request-method", "GET")
     };
     let reply = preflight("https://app.example.com").answers(200).await?;
     ensure!(reply.header("access-control-allow-origin") == "https://app.example.com", "{:?}", reply.headers);
-    ensure!(server.checks().len() == asked, "a preflight was asked about");
+    ensure!(server.checks().len() == before, "a preflight was asked about");
     // A preflight from another origin, and an OPTIONS request that is not a preflight, do not reach the backend.
     let other = preflight("https://evil.example.com").send().await?;
     ensure!(other.pod().is_err(), "a preflight reached the backend: {other:?}");
-    ask.clone().method(Method::OPTIONS).answers(REFUSED).await?;
-    ask.header("origin", "https://app.example.com").answers(REFUSED).await.map(drop)
+    request.clone().method(Method::OPTIONS).answers(REFUSED).await?;
+    request.header("origin", "https://app.example.com").answers(REFUSED).await.map(drop)
 }
 
 /// A header that the server adds would match another route, which does not have the access list of the first one.
 async fn its_answer_chooses_no_route(world: World) -> Result<()> {
-    let _back_ends = (world.backend_in("shop", "echo", None).await?, world.backend_in("shop", "other", None).await?);
+    let _backends = (world.backend_in("shop", "echo", None).await?, world.backend_in("shop", "other", None).await?);
     let (server, certificate) = (Authorizer::grpc().await?, certificate(&world)?);
     world.write("auth.yaml", extension("infra", "auth", "h2c", server.address()))?;
     let other = format!(
@@ -355,11 +360,11 @@ async fn its_answer_chooses_no_route(world: World) -> Result<()> {
                   services: [{name: other, port: 8080}]\n";
     world.write("proxy.yaml", secure(GRPC, &format!("{ROUTES}\n{closed}{around}{other}")))?;
     let served = serve(&world).await?;
-    let ask = |path: &str| ask(&served, &certificate, path).header("authorization", WORD);
-    let reply = ask("/").comes_to_reach("echo").await?;
+    let request = |path: &str| request(&served, &certificate, path).header("authorization", CREDENTIALS);
+    let reply = request("/").comes_to_reach("echo").await?;
     ensure!(reply.echo()?.header(USER_HEADER) == [USER], "the backend is not told who it is");
-    ask("/closed").answers(403).await?;
+    request("/closed").answers(403).await?;
     // The route match uses the header of the client, not that of the server.
-    ask("/").header(USER_HEADER, USER).reaches("other").await?;
+    request("/").header(USER_HEADER, USER).reaches("other").await?;
     Ok(())
 }

@@ -2,9 +2,9 @@
 //! impossible.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::connect::Trust;
 use holdfast_scenario_tests::manifests::documents;
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::{Authority, Certificate};
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
@@ -14,7 +14,7 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!(
         "proxies::clients",
         true,
-        [clients_show_certificates, back_ends_are_told_who_comes, what_cannot_be_checked_closes_one_host]
+        [clients_show_certificates, backends_receive_certificate_details, what_cannot_be_checked_closes_one_host]
     )
 }
 
@@ -52,16 +52,16 @@ impl Door {
         self.certificate.trust(&format!("{name}.example.com"))
     }
 
-    fn ask(&self, name: &str, shown: Option<&Certificate>) -> Ask {
+    fn request(&self, name: &str, shown: Option<&Certificate>) -> HttpRequest {
         let trust = self.trust(name);
         let trust = if let Some(shown) = shown { trust.showing(shown) } else { trust };
         get(self.port, "/").host(&format!("{name}.example.com")).tls(trust)
     }
 
     async fn refuses(&self, name: &str, shown: Option<&Certificate>) -> Result<()> {
-        let ask = self.ask(name, shown);
-        let answer = ask.send().await;
-        ensure!(answer.is_err(), "{} is answered: {answer:?}", ask.line());
+        let request = self.request(name, shown);
+        let answer = request.send().await;
+        ensure!(answer.is_err(), "{} is answered: {answer:?}", request.line());
         Ok(())
     }
 
@@ -74,7 +74,7 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = Certificate::of(&["*.example.com"])?;
     let (ours, others) = (Authority::new("ours")?, Authority::new("others")?);
-    let (known, lost, stranger) = (ours.client("known", 1)?, ours.client("lost", 2)?, others.client("stranger", 1)?);
+    let (known, lost, untrusted) = (ours.client("known", 1)?, ours.client("lost", 2)?, others.client("untrusted", 1)?);
     let secrets = [
         certificate.secret("shop", "certificate"),
         secret("authorities", "ca.crt", &ours.pem),
@@ -89,55 +89,55 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     host(&world, "unchecked", "skipClientCertValidation: true")?;
     let served = serve(&world).await?;
     let door = Door::new(certificate, &served);
-    door.ask("open", None).comes_to_reach("echo").await?;
-    let neighbours = Hammer::start([door.ask("open", None), door.ask("leaf", Some(&known))]);
+    door.request("open", None).comes_to_reach("echo").await?;
+    let neighbours = Hammer::start([door.request("open", None), door.request("leaf", Some(&known))]);
     for name in ["strict", "optional", "listed", "leaf", "unchecked"] {
-        door.ask(name, Some(&known)).comes_to_reach("echo").await?;
+        door.request(name, Some(&known)).comes_to_reach("echo").await?;
     }
-    door.ask("strict", Some(&known)).http2().reaches("echo").await?;
+    door.request("strict", Some(&known)).http2().reaches("echo").await?;
     door.refuses("strict", None).await?;
-    door.refuses("strict", Some(&stranger)).await?;
-    door.ask("strict", Some(&lost)).reaches("echo").await?;
-    door.ask("optional", None).reaches("echo").await?;
-    door.refuses("optional", Some(&stranger)).await?;
+    door.refuses("strict", Some(&untrusted)).await?;
+    door.request("strict", Some(&lost)).reaches("echo").await?;
+    door.request("optional", None).reaches("echo").await?;
+    door.refuses("optional", Some(&untrusted)).await?;
     for name in ["listed", "leaf"] {
         door.refuses(name, Some(&lost)).await?;
         door.refuses(name, None).await?;
     }
     // There a certificate is requested, but not required.
-    door.ask("unchecked", None).reaches("echo").await?;
-    door.ask("unchecked", Some(&stranger)).reaches("echo").await?;
+    door.request("unchecked", None).reaches("echo").await?;
+    door.request("unchecked", Some(&untrusted)).reaches("echo").await?;
     // A connection to a host without validation cannot be used for another host.
-    let mut connection = door.ask("open", None).connect().await?;
+    let mut connection = door.request("open", None).connect().await?;
     let other = get(served.https, "/").host("strict.example.com").send_on(&mut connection).await?;
     ensure!(other.status.as_u16() == 421, "{}", other.status);
     // Now clients of another authority are allowed, and the earlier ones no longer.
     world.write("authorities.yaml", secret("newer", "ca.crt", &others.pem))?;
     host(&world, "strict", "caSecret: newer")?;
-    door.ask("strict", Some(&stranger)).comes_to_reach("echo").await?;
+    door.request("strict", Some(&untrusted)).comes_to_reach("echo").await?;
     door.comes_to_refuse("strict", Some(&known)).await?;
     neighbours.goes_on(20).await?;
     neighbours.stop_expecting(|shot| shot.is_ok()).await?;
     Ok(())
 }
 
-async fn back_ends_are_told_who_comes(world: World) -> Result<()> {
+async fn backends_receive_certificate_details(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = Certificate::of(&["*.example.com"])?;
     let ours = Authority::new("ours")?;
     let known = ours.client("known", 1)?;
     let secrets = [certificate.secret("shop", "certificate"), secret("authorities", "ca.crt", &ours.pem)];
     world.write("secrets.yaml", documents(&secrets))?;
-    let told = "caSecret: authorities, optionalClientCertificate: true, forwardClientCertificate:";
-    host(&world, "names", &format!("{told} {{subject: true, dns: true, uri: true}}"))?;
-    host(&world, "whole", &format!("{told} {{cert: true, chain: true}}"))?;
+    let forwarding = "caSecret: authorities, optionalClientCertificate: true, forwardClientCertificate:";
+    host(&world, "names", &format!("{forwarding} {{subject: true, dns: true, uri: true}}"))?;
+    host(&world, "whole", &format!("{forwarding} {{cert: true, chain: true}}"))?;
     host(&world, "silent", "caSecret: authorities")?;
     let served = serve(&world).await?;
     let door = Door::new(certificate, &served);
     let header = "x-forwarded-client-cert";
     let seen = |name: &'static str, shown: Option<&Certificate>| {
-        let ask = door.ask(name, shown).header(header, "Subject=\"CN=admin\"");
-        async move { Ok::<_, anyhow::Error>(ask.comes_to_reach("echo").await?.echo()?.header(header).join(",")) }
+        let request = door.request(name, shown).header(header, "Subject=\"CN=admin\"");
+        async move { Ok::<_, anyhow::Error>(request.comes_to_reach("echo").await?.echo()?.header(header).join(",")) }
     };
     let names = seen("names", Some(&known)).await?;
     for part in ["CN=known", "DNS=known.clients.example.com", "URI=spiffe://example.com/known"] {
@@ -170,11 +170,11 @@ async fn what_cannot_be_checked_closes_one_host(world: World) -> Result<()> {
     let served = serve(&world).await?;
     let door = Door::new(certificate, &served);
     for name in ["strict", "neighbour", "any"] {
-        door.ask(name, Some(&known)).comes_to_reach("echo").await?;
+        door.request(name, Some(&known)).comes_to_reach("echo").await?;
     }
     let neighbours = Hammer::start([
-        door.ask("neighbour", Some(&known)),
-        door.ask("any", None),
+        door.request("neighbour", Some(&known)),
+        door.request("any", None),
         served.get("neighbour.example.com", "/"),
         served.get("any.example.com", "/"),
     ]);
@@ -193,7 +193,7 @@ async fn what_cannot_be_checked_closes_one_host(world: World) -> Result<()> {
         }
         served.comes_to_be("shop", "strict", "invalid").await?;
         world.write(file, good)?;
-        door.ask("strict", Some(&known)).comes_to_reach("echo").await?;
+        door.request("strict", Some(&known)).comes_to_reach("echo").await?;
     }
     world.delete("revoked.yaml")?;
     served.get("strict.example.com", "/").comes_to_answer(500).await?;

@@ -46,8 +46,9 @@ async fn includes_in_every_depth(world: World) -> Result<()> {
         ("/one/three/five", &[("x-two", "2"), ("x-four", "four")], 212),
     ];
     for (path, headers, status) in rows {
-        let ask = headers.iter().fold(served.get("example.com", path), |ask, (name, value)| ask.header(name, value));
-        ask.answers(status).await?;
+        let request =
+            headers.iter().fold(served.get("example.com", path), |request, (name, value)| request.header(name, value));
+        request.answers(status).await?;
     }
     served.comes_to_be("shop", "d0", "valid").await
 }
@@ -87,12 +88,12 @@ async fn duplicates_of_every_kind(world: World) -> Result<()> {
     served.get("example.com", "/exact").answers(201).await?;
     served.get("example.com", "/regex12").answers(201).await?;
     for (index, (condition, query, header)) in rows.iter().enumerate() {
-        let ask = served.get("example.com", &format!("/k{index}{query}"));
-        let ask = match header.split_once(": ") {
-            Some((name, value)) => ask.header(name, value),
-            None => ask,
+        let request = served.get("example.com", &format!("/k{index}{query}"));
+        let request = match header.split_once(": ") {
+            Some((name, value)) => request.header(name, value),
+            None => request,
         };
-        ensure!(ask.send().await?.status.as_u16() == 201, "{condition}: the first of two routes does not answer");
+        ensure!(request.send().await?.status.as_u16() == 201, "{condition}: the first of two routes does not answer");
     }
     served.comes_to_be("shop", "proxy", "invalid").await?;
     let status = served.status("shop", "proxy").await?;

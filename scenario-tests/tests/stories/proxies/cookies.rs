@@ -42,8 +42,8 @@ routes:
         ("/", "session=1; Path=/; Secure", "session=1; Path=/; Secure"),
     ];
     for (path, set, seen) in rows {
-        let ask = served.get("example.com", path).header("x-echo-set-header", &format!("set-cookie:{set}"));
-        let cookie = ask.reaches("echo").await?.header("set-cookie");
+        let request = served.get("example.com", path).header("x-echo-set-header", &format!("set-cookie:{set}"));
+        let cookie = request.reaches("echo").await?.header("set-cookie");
         ensure!(cookie == seen, "{path}: {set} becomes {cookie}, not {seen}");
     }
     // Several cookies, in their order, including some without a rule.

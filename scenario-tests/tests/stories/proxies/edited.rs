@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use holdfast_scenario_tests::hammer::Shot;
-use holdfast_scenario_tests::{Ask, Hammer, World};
+use holdfast_scenario_tests::{Hammer, HttpRequest, World};
 
 use super::auth::{REFUSED_CONNECTION, comes_to_be_refused, did_not_pass, secure};
 use super::{Served, proxy, serve};
@@ -16,7 +16,7 @@ pub(super) struct Edited<A> {
     whole: String,
     /// Makes an authorized request to a path.
     known: A,
-    strangers: [Hammer; 2],
+    unauthorized: [Hammer; 2],
     others: Hammer,
 }
 
@@ -29,20 +29,20 @@ pub(super) async fn served(world: &World, guard: &str) -> Result<(Served, String
     Ok((serve(world).await?, whole))
 }
 
-impl<A: Fn(&str) -> Ask> Edited<A> {
+impl<A: Fn(&str) -> HttpRequest> Edited<A> {
     /// Starts the load once authorized requests pass; `unknown` makes an unauthorized request.
     pub(super) async fn start(
         world: &World,
         (served, whole): (&Served, String),
         known: A,
-        unknown: impl Fn(&str) -> Ask,
+        unknown: impl Fn(&str) -> HttpRequest,
     ) -> Result<Self> {
         known("/").comes_to_reach("echo").await?;
         let other = served.get("other.example.com", "/");
         other.comes_to_reach("echo").await?;
         let unknown = [unknown("/"), unknown("/new"), unknown("/").http2()];
-        let strangers = [Hammer::start(unknown.clone()), Hammer::start_kept(unknown)];
-        Ok(Self { world: world.clone(), whole, known, strangers, others: Hammer::start([other]) })
+        let unauthorized = [Hammer::start(unknown.clone()), Hammer::start_kept(unknown)];
+        Ok(Self { world: world.clone(), whole, known, unauthorized, others: Hammer::start([other]) })
     }
 
     /// Edits the guard, and a route with it; waits until authorized requests have this status; then reverts the edit.
@@ -60,7 +60,7 @@ impl<A: Fn(&str) -> Ask> Edited<A> {
 
     /// Checks that no unauthorized request passed, and that the other host was served all the time.
     pub(super) async fn end(self) -> Result<()> {
-        for hammer in self.strangers {
+        for hammer in self.unauthorized {
             hammer.goes_on(20).await?;
             hammer.stop_expecting(did_not_pass).await?;
         }

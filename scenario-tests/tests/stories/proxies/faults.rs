@@ -5,11 +5,11 @@
 //! translation accepts.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, connected, small_binary};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::holdfast::HoldfastOptions;
 use holdfast_scenario_tests::manifests::documents;
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
@@ -85,18 +85,21 @@ async fn serve(world: &World, flags: &[&str]) -> Result<Served> {
     Ok(Served { http, https, holdfast: world.run_with(options.env("ENVOY_BIN", &binary)).await? })
 }
 
-fn ask(port: u16, host: &str, path: &str) -> Ask {
+fn request(port: u16, host: &str, path: &str) -> HttpRequest {
     get(port, path).host(&format!("{host}.example.com"))
 }
 
-async fn comes_to_serve(ask: Ask, version: u32) -> Result<()> {
+async fn comes_to_serve(request: HttpRequest, version: u32) -> Result<()> {
     let version = version.to_string();
-    ask.comes_to(&format!("served in version {version}"), |reply| reply.header("x-version") == version).await.map(drop)
+    request
+        .comes_to(&format!("served in version {version}"), |reply| reply.header("x-version") == version)
+        .await
+        .map(drop)
 }
 
-async fn serves(ask: Ask, version: u32) -> Result<()> {
-    let served = ask.answers(200).await?.header("x-version");
-    ensure!(served == version.to_string(), "{} is served in version {served} instead of {version}", ask.line());
+async fn serves(request: HttpRequest, version: u32) -> Result<()> {
+    let served = request.answers(200).await?.header("x-version");
+    ensure!(served == version.to_string(), "{} is served in version {served} instead of {version}", request.line());
     Ok(())
 }
 
@@ -113,9 +116,9 @@ async fn one_bad_route_also_after_a_crash(world: World) -> Result<()> {
     let envoy = envoy.start(&world, &options).await?;
     let paths = [("root", "/"), ("root", "/cart/a/a-b"), ("root", "/cart/b"), ("root", "/stock"), ("other", "/")];
     for (host, path) in paths {
-        comes_to_serve(ask(http, host, path), 1).await?;
+        comes_to_serve(request(http, host, path), 1).await?;
     }
-    let load = Hammer::start(paths.map(|(host, path)| ask(http, host, path)));
+    let load = Hammer::start(paths.map(|(host, path)| request(http, host, path)));
 
     child(&world, "cart", &[refused("/a", 2), good("/b", 1)])?;
     until("the Envoy refuses", || async {
@@ -128,10 +131,10 @@ async fn one_bad_route_also_after_a_crash(world: World) -> Result<()> {
     root(&world, "root", &[("cart", "/cart"), ("stock", "/stock")], 2)?;
     root(&world, "other", &[], 2)?;
     for (host, path) in [("root", "/"), ("root", "/stock"), ("other", "/")] {
-        comes_to_serve(ask(http, host, path), 2).await?;
+        comes_to_serve(request(http, host, path), 2).await?;
     }
-    serves(ask(http, "root", "/cart/a/a-b"), 1).await?;
-    serves(ask(http, "root", "/cart/b"), 1).await?;
+    serves(request(http, "root", "/cart/a/a-b"), 1).await?;
+    serves(request(http, "root", "/cart/b"), 1).await?;
     let before = envoy.refusals().await?;
     let report = holdfast.diagnostics("/debug/config/fallback").await?;
     ensure!(report["brokenObjects"][0]["field"] == "spec.routes[0]", "{report}");
@@ -139,26 +142,27 @@ async fn one_bad_route_also_after_a_crash(world: World) -> Result<()> {
     for version in [3, 4, 5] {
         // Writes to the disk are ordered: after a later acknowledged version, the earlier edits are on the disk.
         root(&world, "other", &[], version)?;
-        comes_to_serve(ask(http, "other", "/"), version).await?;
+        comes_to_serve(request(http, "other", "/"), version).await?;
     }
 
     // After a crash the content is not sent to the Envoy again.
     let holdfast = world.run_with(holdfast.kill()?).await?;
     connected(&holdfast, 1).await?;
     child(&world, "stock", &[good("/", 3)])?;
-    comes_to_serve(ask(http, "root", "/stock"), 3).await?;
-    serves(ask(http, "root", "/cart/a/a-b"), 1).await?;
+    comes_to_serve(request(http, "root", "/stock"), 3).await?;
+    serves(request(http, "root", "/cart/a/a-b"), 1).await?;
     load.stop_expecting(Shot::is_ok).await?;
     ensure!(envoy.refusals().await? == before, "it was asked again");
 
     // Deleted while it is broken, the proxy is gone; created again, it is served.
-    let load =
-        Hammer::start([("root", "/"), ("root", "/stock"), ("other", "/")].map(|(host, path)| ask(http, host, path)));
+    let load = Hammer::start(
+        [("root", "/"), ("root", "/stock"), ("other", "/")].map(|(host, path)| request(http, host, path)),
+    );
     world.delete("cart.yaml")?;
-    ask(http, "root", "/cart/b").comes_to_answer(502).await?;
-    ask(http, "root", "/cart/a/a-b").answers(502).await?;
+    request(http, "root", "/cart/b").comes_to_answer(502).await?;
+    request(http, "root", "/cart/a/a-b").answers(502).await?;
     child(&world, "cart", &[good("/a", 6), good("/b", 6)])?;
-    comes_to_serve(ask(http, "root", "/cart/a/a-b"), 6).await?;
+    comes_to_serve(request(http, "root", "/cart/a/a-b"), 6).await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }
@@ -171,12 +175,12 @@ async fn one_bad_route_is_replaced(world: World) -> Result<()> {
     let http = served.http;
     let paths = ["/", "/cart/b"];
     for path in paths {
-        comes_to_serve(ask(http, "root", path), 1).await?;
+        comes_to_serve(request(http, "root", path), 1).await?;
     }
-    let load = Hammer::start(paths.map(|path| ask(http, "root", path)));
+    let load = Hammer::start(paths.map(|path| request(http, "root", path)));
     child(&world, "cart", &[refused("/a", 2), good("/b", 1)])?;
-    ask(http, "root", "/cart/a/a-b").comes_to_answer(404).await?;
-    serves(ask(http, "root", "/cart/b"), 1).await?;
+    request(http, "root", "/cart/a/a-b").comes_to_answer(404).await?;
+    serves(request(http, "root", "/cart/b"), 1).await?;
     until("the status says so", || async {
         let status = served.status("shop", "cart").await?;
         ensure!(status["currentStatus"] == "invalid" && status.to_string().contains("RefusedByEnvoy"), "{status}");
@@ -187,7 +191,7 @@ async fn one_bad_route_is_replaced(world: World) -> Result<()> {
     })
     .await?;
     child(&world, "cart", &[good("/a", 3), good("/b", 3)])?;
-    comes_to_serve(ask(http, "root", "/cart/a/a-b"), 3).await?;
+    comes_to_serve(request(http, "root", "/cart/a/a-b"), 3).await?;
     load.stop_expecting(Shot::is_ok).await?;
     served.comes_to_be("shop", "cart", "valid").await
 }
@@ -201,12 +205,12 @@ async fn one_bad_route_with_a_probe(world: World) -> Result<()> {
     let http = served.http;
     let paths = ["/", "/cart/a/a-b", "/cart/b", "/stock"];
     for path in paths {
-        comes_to_serve(ask(http, "root", path), 1).await?;
+        comes_to_serve(request(http, "root", path), 1).await?;
     }
-    let load = Hammer::start(paths.map(|path| ask(http, "root", path)));
+    let load = Hammer::start(paths.map(|path| request(http, "root", path)));
     child(&world, "cart", &[refused("/a", 2), good("/b", 2)])?;
     child(&world, "stock", &[good("/", 2)])?;
-    comes_to_serve(ask(http, "root", "/stock"), 2).await?;
+    comes_to_serve(request(http, "root", "/stock"), 2).await?;
     until("the probe has told", || async {
         let report = served.holdfast.diagnostics("/debug/config/fallback").await?;
         let broken = &report["brokenObjects"][0];
@@ -214,11 +218,11 @@ async fn one_bad_route_with_a_probe(world: World) -> Result<()> {
         Ok(())
     })
     .await?;
-    serves(ask(http, "root", "/cart/b"), 1).await?;
+    serves(request(http, "root", "/cart/b"), 1).await?;
     let nacks = served.holdfast.metric("holdfast_nacks_total", &[]).await?;
     ensure!(nacks == 0.0, "{nacks} refusals by Envoys that serve");
     child(&world, "cart", &[good("/a", 3), good("/b", 3)])?;
-    comes_to_serve(ask(http, "root", "/cart/b"), 3).await?;
+    comes_to_serve(request(http, "root", "/cart/b"), 3).await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }
@@ -232,23 +236,23 @@ async fn one_leaf_of_two_roots(world: World) -> Result<()> {
     let http = served.http;
     let paths = [("one", "/"), ("two", "/"), ("one", "/leaf/a/a-b"), ("two", "/deep/a/a-b")];
     for (host, path) in paths {
-        comes_to_serve(ask(http, host, path), 1).await?;
+        comes_to_serve(request(http, host, path), 1).await?;
     }
-    let load = Hammer::start(paths.map(|(host, path)| ask(http, host, path)));
+    let load = Hammer::start(paths.map(|(host, path)| request(http, host, path)));
     child(&world, "leaf", &[refused("/a", 2)])?;
     root(&world, "one", &[("leaf", "/leaf")], 2)?;
-    comes_to_serve(ask(http, "one", "/"), 2).await?;
+    comes_to_serve(request(http, "one", "/"), 2).await?;
     until("the leaf is blamed", || async {
         let report = served.holdfast.diagnostics("/debug/config/fallback").await?;
         ensure!(report["backfilledObjects"][0]["name"] == "leaf", "{report}");
         Ok(())
     })
     .await?;
-    serves(ask(http, "one", "/leaf/a/a-b"), 1).await?;
-    serves(ask(http, "two", "/deep/a/a-b"), 1).await?;
+    serves(request(http, "one", "/leaf/a/a-b"), 1).await?;
+    serves(request(http, "two", "/deep/a/a-b"), 1).await?;
     child(&world, "leaf", &[good("/a", 3)])?;
     for (host, path) in [("one", "/leaf/a/a-b"), ("two", "/deep/a/a-b")] {
-        comes_to_serve(ask(http, host, path), 3).await?;
+        comes_to_serve(request(http, host, path), 3).await?;
     }
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
@@ -273,21 +277,21 @@ async fn one_bad_include(world: World) -> Result<()> {
     let http = served.http;
     let neighbours = ["/", "/team-a/own", "/team-b"];
     for path in [&neighbours[..], &["/team-a/team-b/x"]].concat() {
-        comes_to_serve(ask(http, "root", path), 1).await?;
+        comes_to_serve(request(http, "root", path), 1).await?;
     }
-    let load = Hammer::start(neighbours.map(|path| ask(http, "root", path)));
+    let load = Hammer::start(neighbours.map(|path| request(http, "root", path)));
     team("nobody", 2)?;
-    ask(http, "root", "/team-a/team-b/x").comes_to_answer(502).await?;
-    ask(http, "root", "/team-a/team-b").answers(502).await?;
+    request(http, "root", "/team-a/team-b/x").comes_to_answer(502).await?;
+    request(http, "root", "/team-a/team-b").answers(502).await?;
     // The other routes of its proxy are served in their current version.
-    comes_to_serve(ask(http, "root", "/team-a/own"), 2).await?;
-    serves(ask(http, "root", "/team-b"), 1).await?;
+    comes_to_serve(request(http, "root", "/team-a/own"), 2).await?;
+    serves(request(http, "root", "/team-b"), 1).await?;
     let exact = format!("includes:\n- {{name: deep, conditions: [{{exact: /team-b}}]}}\nroutes:\n{}", good("/own", 3));
     world.write("team.yaml", proxy("shop", "team", &exact))?;
-    comes_to_serve(ask(http, "root", "/team-a/own"), 3).await?;
-    ask(http, "root", "/team-a/team-b/x").answers(502).await?;
+    comes_to_serve(request(http, "root", "/team-a/own"), 3).await?;
+    request(http, "root", "/team-a/team-b/x").answers(502).await?;
     team("deep", 4)?;
-    comes_to_serve(ask(http, "root", "/team-a/team-b/x"), 1).await?;
+    comes_to_serve(request(http, "root", "/team-a/team-b/x"), 1).await?;
     load.stop_expecting(Shot::is_ok).await?;
     Ok(())
 }
@@ -332,8 +336,8 @@ async fn one_bad_certificate(world: World) -> Result<()> {
     served.get("one.example.com", "/").comes_to_answer(500).await?;
     until("connections are refused", || async {
         for certificate in [&one, &wild] {
-            let ask = secure("one.example.com", certificate);
-            ensure!(ask.send().await.is_err(), "{} is answered", ask.line());
+            let request = secure("one.example.com", certificate);
+            ensure!(request.send().await.is_err(), "{} is answered", request.line());
         }
         Ok(())
     })
@@ -355,10 +359,10 @@ async fn one_bad_policy(world: World) -> Result<()> {
     child(&world, "cart", &[open(1), admin(1, shut)])?;
     let served = serve(&world, &BACKFILL).await?;
     let http = served.http;
-    comes_to_serve(ask(http, "root", "/cart/open"), 1).await?;
-    ask(http, "root", "/cart/admin").answers(403).await?;
-    let load = Hammer::start(["/", "/cart/open"].map(|path| ask(http, "root", path)));
-    let barred = Hammer::start([ask(http, "root", "/cart/admin/a-b")]);
+    comes_to_serve(request(http, "root", "/cart/open"), 1).await?;
+    request(http, "root", "/cart/admin").answers(403).await?;
+    let load = Hammer::start(["/", "/cart/open"].map(|path| request(http, "root", path)));
+    let barred = Hammer::start([request(http, "root", "/cart/admin/a-b")]);
     // The other route does not change: a route that changes together with a refused one is a suspect too, for a while.
     let steps = [
         // An invalid address beside a valid one.
@@ -378,11 +382,11 @@ async fn one_bad_policy(world: World) -> Result<()> {
         // The version of the root shows that the earlier writes have been processed.
         let version = u32::try_from(step)? + 2;
         root(&world, "root", &[("cart", "/cart")], version)?;
-        comes_to_serve(ask(http, "root", "/"), version).await?;
+        comes_to_serve(request(http, "root", "/"), version).await?;
         barred.goes_on(20).await?;
     }
-    serves(ask(http, "root", "/cart/open"), 1).await?;
-    ask(http, "root", "/cart/admin").comes_to_answer(403).await?;
+    serves(request(http, "root", "/cart/open"), 1).await?;
+    request(http, "root", "/cart/admin").comes_to_answer(403).await?;
     load.stop_expecting(Shot::is_ok).await?;
     let is_barred = |shot: &Shot| matches!(shot, Shot::Answer { status: 403 | 404 | 429, pod, .. } if pod.is_empty());
     barred.stop_expecting(is_barred).await?;
@@ -395,16 +399,16 @@ async fn the_last_root_is_deleted(world: World) -> Result<()> {
     let echo = world.backend_in("shop", "echo", None).await?;
     root(&world, "root", &[], 1)?;
     let served = serve(&world, &BACKFILL).await?;
-    comes_to_serve(ask(served.http, "root", "/"), 1).await?;
+    comes_to_serve(request(served.http, "root", "/"), 1).await?;
     world.delete("root.yaml")?;
     until("nothing is served any more", || async {
         let before = echo.received();
-        let answer = ask(served.http, "root", "/").send().await;
+        let answer = request(served.http, "root", "/").send().await;
         ensure!(!answer.is_ok_and(|reply| reply.status.as_u16() == 200), "it is served still");
         ensure!(echo.received() == before, "it came through");
         Ok(())
     })
     .await?;
     root(&world, "root", &[], 2)?;
-    comes_to_serve(ask(served.http, "root", "/"), 2).await
+    comes_to_serve(request(served.http, "root", "/"), 2).await
 }

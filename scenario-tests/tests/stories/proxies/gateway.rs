@@ -1,9 +1,9 @@
 //! HTTPProxies at the listeners of a Gateway, beside its routes.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::holdfast::HoldfastOptions;
 use holdfast_scenario_tests::manifests::{documents, http_listener, https_listener, route};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
@@ -60,8 +60,8 @@ async fn beside_the_routes_of_a_gateway(world: World) -> Result<()> {
     // Without its certificate the host refuses connections, and the wildcard does not answer for it.
     world.write("secrets.yaml", wild.secret("default", "wild"))?;
     served.get("own.example.com", "/a").comes_to_answer(500).await?;
-    let refused = |ask: Ask| async move {
-        ensure!(ask.send().await.is_err(), "{} is answered", ask.line());
+    let refused = |request: HttpRequest| async move {
+        ensure!(request.send().await.is_err(), "{} is answered", request.line());
         Ok(())
     };
     until("connections are refused", || refused(secure("own.example.com", &wild))).await?;

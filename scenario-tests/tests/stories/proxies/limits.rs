@@ -1,7 +1,7 @@
 //! Rate limits of HTTPProxies: local ones of a host, and global ones of a rate limit service.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::asked::limits::Limiter;
+use holdfast_scenario_tests::services::limits::Limiter;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
 use super::auth::{did_not_pass, extension};

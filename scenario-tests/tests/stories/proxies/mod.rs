@@ -19,8 +19,8 @@ mod tls;
 mod tokens;
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::holdfast::{Holdfast, HoldfastOptions};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Story, World, until};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -73,7 +73,7 @@ fn proxy(namespace: &str, name: &str, spec: &str) -> String {
 }
 
 impl Served {
-    fn get(&self, host: &str, path: &str) -> Ask {
+    fn get(&self, host: &str, path: &str) -> HttpRequest {
         get(self.http, path).host(host)
     }
 

@@ -1,8 +1,8 @@
 //! Clients without server name indication: they receive the operator's certificate.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::get;
 use holdfast_scenario_tests::manifests::documents;
+use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
@@ -19,9 +19,9 @@ async fn clients_that_name_no_host(world: World) -> Result<()> {
     world.write("secrets.yaml", documents(&[own.secret("shop", "own"), fallback.secret("vault", "fallback")]))?;
     let delegation = "apiVersion: projectcontour.io/v1\nkind: TLSCertificateDelegation\nmetadata: {name: d, namespace: vault}\nspec: {delegations: [{secretName: fallback, targetNamespaces: [shop]}]}\n";
     world.write("delegation.yaml", delegation)?;
-    for (name, asks) in [("one", "true"), ("two", "false")] {
+    for (name, enabled) in [("one", "true"), ("two", "false")] {
         let spec = format!(
-            "virtualhost: {{fqdn: {name}.example.com, tls: {{secretName: own, enableFallbackCertificate: {asks}}}}}\n\
+            "virtualhost: {{fqdn: {name}.example.com, tls: {{secretName: own, enableFallbackCertificate: {enabled}}}}}\n\
              routes:\n- services: [{{name: {name}, port: 8080}}]"
         );
         world.write(&format!("{name}.yaml"), proxy("shop", name, &spec))?;

@@ -6,7 +6,7 @@ use holdfast_scenario_tests::{Story, World, stories, until};
 use super::{proxy, serve};
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("proxies::policies", true, [policies_of_routes, addresses_that_may_not_come_in, requests_over_the_limit])
+    stories!("proxies::policies", true, [policies_of_routes, denied_addresses, requests_over_the_limit])
 }
 
 async fn policies_of_routes(world: World) -> Result<()> {
@@ -48,7 +48,7 @@ routes:
     Ok(())
 }
 
-async fn addresses_that_may_not_come_in(world: World) -> Result<()> {
+async fn denied_addresses(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let spec = |cidr: &str| {
         format!(

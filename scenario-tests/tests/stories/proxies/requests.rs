@@ -13,7 +13,7 @@ use super::{proxy, serve};
 const REQUESTS: u32 = 400;
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("proxies::requests", true, [weights_of_services, web_sockets, health_is_asked_at_another_port])
+    stories!("proxies::requests", true, [weights_of_services, web_sockets, health_is_checked_at_another_port])
 }
 
 async fn weights_of_services(world: World) -> Result<()> {
@@ -34,13 +34,13 @@ routes:
         Ok(())
     };
     for (path, few_least, few_most) in [("/weighted", 35, 135), ("/even", 140, 260), ("/copied", 0, 0)] {
-        let ask = served.get("example.com", path);
-        ask.comes_to_answer(200).await?;
+        let request = served.get("example.com", path);
+        request.comes_to_answer(200).await?;
         [&most, &few, &copies].iter().for_each(|echo| echo.forget());
         let before = (most.received(), few.received(), copies.received());
-        let mut connection = ask.connect().await?;
+        let mut connection = request.connect().await?;
         for _ in 0..REQUESTS {
-            ensure!(ask.send_on(&mut connection).await?.status.is_success(), "a request to {path} failed");
+            ensure!(request.send_on(&mut connection).await?.status.is_success(), "a request to {path} failed");
         }
         let share = few.received() - before.1;
         between(path, share, few_least, few_most)?;
@@ -98,7 +98,7 @@ routes:
     let served = serve(&world).await?;
     served.get("example.com", "/ready").comes_to_answer(200).await?;
     let port = served.http;
-    let ask = |path: &'static str| async move {
+    let handshake = |path: &'static str| async move {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
         let request = format!(
             "GET {path} HTTP/1.1\r\nhost: example.com\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
@@ -108,7 +108,7 @@ routes:
         let head = head(&mut stream).await?;
         anyhow::Ok((head, stream))
     };
-    let (answer, mut stream) = ask("/socket/a").await?;
+    let (answer, mut stream) = handshake("/socket/a").await?;
     ensure!(answer.starts_with("HTTP/1.1 101"), "{answer}");
     for words in ["there", "and back"] {
         stream.write_all(words.as_bytes()).await?;
@@ -117,12 +117,12 @@ routes:
         ensure!(back == words.as_bytes(), "{back:?}");
     }
     // Without a configured upgrade, the request stays HTTP.
-    let (answer, _) = ask("/other").await?;
+    let (answer, _) = handshake("/other").await?;
     ensure!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     Ok(())
 }
 
-async fn health_is_asked_at_another_port(world: World) -> Result<()> {
+async fn health_is_checked_at_another_port(world: World) -> Result<()> {
     let (front, health) = (world.pod("shop", "app", "front").await?, world.pod("shop", "app", "health").await?);
     let service = format!(
         r#"apiVersion: v1

@@ -57,9 +57,9 @@ routes:
         ("/query?q=1", "", "a", "/bar?q=1"),
     ];
     for (path, header, pod, seen) in rows {
-        let ask = served.get("example.com", path);
-        let ask = if header.is_empty() { ask } else { ask.header(header, "1") };
-        let echo = ask.reaches(pod).await?.echo()?;
+        let request = served.get("example.com", path);
+        let request = if header.is_empty() { request } else { request.header(header, "1") };
+        let echo = request.reaches(pod).await?.echo()?;
         ensure!(echo.path == seen, "{path} is {} to the backend instead of {seen}", echo.path);
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! tcpproxy: connections that are forwarded as they are, with TLS terminated or passed through.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::manifests::service;
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
@@ -12,8 +12,8 @@ pub(crate) fn stories() -> Vec<Story> {
     stories!("proxies::streams", true, [connections_are_passed_on, a_delegation_that_leads_nowhere])
 }
 
-async fn refuses(ask: &Ask) -> Result<()> {
-    ensure!(ask.send().await.is_err(), "{} is answered", ask.line());
+async fn refuses(request: &HttpRequest) -> Result<()> {
+    ensure!(request.send().await.is_err(), "{} is answered", request.line());
     Ok(())
 }
 
@@ -45,23 +45,23 @@ routes:
     host("strange", "secretName: here", ", ipDenyPolicy: [{source: Peer, cidr: 127.0.0.0/8}]", echoed)?;
     host("gone", "secretName: here", "", "tcpproxy: {services: [{name: nobody, port: 8080}]}")?;
     let served = serve(&world).await?;
-    let ask = |name: &str| {
+    let request = |name: &str| {
         let host = format!("{name}.example.com");
         let certificate = if name == "there" { &there } else { &here };
         get(served.https, "/any/path").host(&host).tls(certificate.trust(&host))
     };
     for pod in ["echo", "other"] {
         // Each connection is forwarded to one of them.
-        ask("here").comes_to_reach(pod).await?;
+        request("here").comes_to_reach(pod).await?;
     }
-    let seen = ask("there").comes_to_reach("echo").await?.echo()?;
+    let seen = request("there").comes_to_reach("echo").await?.echo()?;
     // Nothing is inserted into the stream.
     ensure!(seen.header("x-request-id").is_empty(), "{:?}", seen.headers);
     for name in ["again", "local"] {
-        ask(name).comes_to_reach("echo").await?;
+        request(name).comes_to_reach("echo").await?;
     }
     for name in ["strange", "gone"] {
-        refuses(&ask(name)).await?;
+        refuses(&request(name)).await?;
     }
     // Without TLS, the routes apply.
     served.get("here.example.com", "/open").comes_to_reach("other").await?;
@@ -84,11 +84,11 @@ async fn a_delegation_that_leads_nowhere(world: World) -> Result<()> {
     let end = proxy("data", "end", "tcpproxy: {services: [{name: end, port: 8080}]}");
     world.write("end.yaml", &end)?;
     let served = serve(&world).await?;
-    let ask = |name: &str| get(served.https, "/").host(name).tls(here.trust(name));
-    ask("data.example.com").comes_to_reach("end").await?;
-    ask("any.example.com").comes_to_reach("echo").await?;
+    let request = |name: &str| get(served.https, "/").host(name).tls(here.trust(name));
+    request("data.example.com").comes_to_reach("end").await?;
+    request("any.example.com").comes_to_reach("echo").await?;
     let neighbours = Hammer::start([
-        ask("any.example.com"),
+        request("any.example.com"),
         served.get("any.example.com", "/"),
         served.get("data.example.com", "/"),
     ]);
@@ -98,11 +98,11 @@ async fn a_delegation_that_leads_nowhere(world: World) -> Result<()> {
             Some(text) => world.write("end.yaml", text)?,
             None => world.delete("end.yaml")?,
         }
-        until("connections are refused", || async { refuses(&ask("data.example.com")).await }).await?;
+        until("connections are refused", || async { refuses(&request("data.example.com")).await }).await?;
         served.comes_to_be("data", "middle", current).await?;
         served.comes_to_be("shop", "root", "valid").await?;
         world.write("end.yaml", &end)?;
-        ask("data.example.com").comes_to_reach("end").await?;
+        request("data.example.com").comes_to_reach("end").await?;
         served.comes_to_be("data", "end", "valid").await?;
     }
     neighbours.goes_on(20).await?;

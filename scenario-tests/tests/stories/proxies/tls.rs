@@ -1,8 +1,8 @@
 //! Hosts with TLS.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::manifests::documents;
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Story, World, stories, until};
 
@@ -29,8 +29,8 @@ async fn hosts_with_tls(world: World) -> Result<()> {
     let secure = |name: &str, certificate: &Certificate| get(served.https, "/").host(name).tls(certificate.trust(name));
     secure("any.example.com", &wild).comes_to_reach("echo").await?;
     // Without a delegation of the certificate, the wildcard does not answer.
-    let refused = |ask: Ask| async move {
-        ensure!(ask.send().await.is_err(), "{} is answered", ask.line());
+    let refused = |request: HttpRequest| async move {
+        ensure!(request.send().await.is_err(), "{} is answered", request.line());
         Ok(())
     };
     refused(secure("own.example.com", &wild)).await?;

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::asked::tokens::TokenMaker;
 use holdfast_scenario_tests::names::{Answers, NameServer};
+use holdfast_scenario_tests::services::tokens::TokenMaker;
 use holdfast_scenario_tests::surroundings::{self, NAME_SERVERS};
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories, until};
 
-use super::auth::{REFUSED_CONNECTION, ask, certificate, comes_to_be_refused, secure};
+use super::auth::{REFUSED_CONNECTION, certificate, comes_to_be_refused, request, secure};
 use super::edited::{self, Edited};
 use super::{Served, proxy, serve, serve_with};
 use crate::policies::elsewhere::{Plain, own_address};
@@ -21,7 +21,7 @@ pub(crate) fn stories() -> Vec<Story> {
             keys_that_are_fetched,
             keys_in_a_secret,
             keys_that_only_envoy_refuses,
-            nobody_passes_while_it_is_edited,
+            no_unauthorized_request_passes_during_edits,
             a_provider_that_is_not_defined,
             keys_at_names_that_lead_inside,
         ]
@@ -53,22 +53,22 @@ async fn keys_that_are_fetched(world: World) -> Result<()> {
     );
     world.write("proxy.yaml", secure(&guard, ROUTES))?;
     let served = serve(&world).await?;
-    let ask = |path: &str| ask(&served, &certificate, path);
+    let request = |path: &str| request(&served, &certificate, path);
     let (one, two) = (first.bearer("shop")?, second.bearer("anything")?);
-    let reply = ask("/").header("authorization", &one).comes_to_reach("echo").await?;
+    let reply = request("/").header("authorization", &one).comes_to_reach("echo").await?;
     ensure!(reply.echo()?.header("authorization") == [one.clone()], "the token is not passed on");
-    let reply = ask("/second").header("authorization", &two).comes_to_reach("echo").await?;
+    let reply = request("/second").header("authorization", &two).comes_to_reach("echo").await?;
     ensure!(reply.echo()?.header("authorization").is_empty(), "the token is passed on");
-    ensure!(first.asked() > 0 && second.asked() > 0, "the keys were not fetched");
-    ask("/open").reaches("echo").await?;
+    ensure!(first.key_requests() > 0 && second.key_requests() > 0, "the keys were not fetched");
+    request("/open").reaches("echo").await?;
     for path in ["/", "/second", "/plain"] {
-        ask(path).answers(401).await?;
-        ask(path).header("authorization", "Bearer nonsense").answers(401).await?;
+        request(path).answers(401).await?;
+        request(path).header("authorization", "Bearer nonsense").answers(401).await?;
     }
-    ask("/").header("authorization", &two).answers(401).await?;
-    ask("/second").header("authorization", &one).answers(401).await?;
+    request("/").header("authorization", &two).answers(401).await?;
+    request("/second").header("authorization", &one).answers(401).await?;
     // A valid token for another audience: 403.
-    ask("/").header("authorization", &first.bearer("other")?).answers(403).await?;
+    request("/").header("authorization", &first.bearer("other")?).answers(403).await?;
     for path in ["/", "/open", "/plain"] {
         served.get("shop.example.com", path).answers(301).await?;
     }
@@ -92,7 +92,7 @@ async fn keys_in_a_secret(world: World) -> Result<()> {
     world.write("proxy.yaml", secure(LOCAL, "- services: [{name: echo, port: 8080}]"))?;
     let served = serve(&world).await?;
     let with = |maker: &TokenMaker| {
-        Ok::<_, anyhow::Error>(ask(&served, &certificate, "/").header("authorization", &maker.bearer("x")?))
+        Ok::<_, anyhow::Error>(request(&served, &certificate, "/").header("authorization", &maker.bearer("x")?))
     };
     with(&old)?.comes_to_reach("echo").await?;
     with(&new)?.answers(401).await?;
@@ -147,18 +147,18 @@ async fn keys_that_only_envoy_refuses(world: World) -> Result<()> {
         served.get("free.example.com", "/").reaches("echo").await?;
         if is_deleted {
             world.delete("proxy.yaml")?;
-            comes_to_be_refused(&ask(&served, &certificate, "/")).await?;
+            comes_to_be_refused(&request(&served, &certificate, "/")).await?;
         }
         world.write("proxy.yaml", secure("", routes))?;
-        ask(&served, &certificate, "/").comes_to_reach("echo").await?;
+        request(&served, &certificate, "/").comes_to_reach("echo").await?;
     }
     // A closed route is answered on the host's own chain.
     world.write("proxy.yaml", secure(LOCAL, routes))?;
-    ask(&served, &certificate, "/").comes_to_answer(404).await?;
+    request(&served, &certificate, "/").comes_to_answer(404).await?;
     Ok(())
 }
 
-async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
+async fn no_unauthorized_request_passes_during_edits(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = certificate(&world)?;
     let maker = TokenMaker::start("maker").await?;
@@ -170,9 +170,9 @@ async fn nobody_passes_while_it_is_edited(world: World) -> Result<()> {
     };
     let (served, whole) = edited::served(&world, &provider("")).await?;
     let bearer = maker.bearer("x")?;
-    let ask = |path: &str| ask(&served, &certificate, path);
-    let known = |path: &str| ask(path).header("authorization", &bearer);
-    let host = Edited::start(&world, (&served, whole), known, ask).await?;
+    let request = |path: &str| request(&served, &certificate, path);
+    let known = |path: &str| request(path).header("authorization", &bearer);
+    let host = Edited::start(&world, (&served, whole), known, request).await?;
     let edits = [
         (provider(", cacheDuration: soon"), 500),
         (provider(", dnsLookupFamily: v5"), 500),
@@ -208,10 +208,10 @@ async fn a_provider_that_is_not_defined(world: World) -> Result<()> {
     for guard in [own.as_str(), ""] {
         world.write("proxy.yaml", secure(guard, routes))?;
         let served = serve(&world).await?;
-        let ask = |path: &str| ask(&served, &certificate, path).header("authorization", "Bearer x");
-        ask("/").comes_to_reach("echo").await?;
-        ask("/guarded").answers(404).await?;
-        ask("/both").answers(404).await?;
+        let request = |path: &str| request(&served, &certificate, path).header("authorization", "Bearer x");
+        request("/").comes_to_reach("echo").await?;
+        request("/guarded").answers(404).await?;
+        request("/both").answers(404).await?;
         served.comes_to_be("shop", "shop", "invalid").await?;
         let status = served.status("shop", "shop").await?.to_string();
         for reason in ["JWTProviderNotDefined", "InvalidJWTVerificationPolicy"] {
@@ -252,24 +252,24 @@ async fn keys_at_names_that_lead_inside(world: World) -> Result<()> {
     let options = HoldfastOptions::new(&world)?.args(&ports).env("ENVOY_BIN", &envoy);
     let refusing = options.clone().args(&["--allow-loopback-backends=false"]);
     let served = Served { http, https, holdfast: world.run_with(refusing).await? };
-    let asks = |served: &Served, path: &str| ask(served, &certificate, path).header("authorization", &token);
-    let is_asked = async |served: &Served, path: &str, server: &Plain| {
+    let with_token = |served: &Served, path: &str| request(served, &certificate, path).header("authorization", &token);
+    let fetches_keys = async |served: &Served, path: &str, server: &Plain| {
         until(&format!("{path} fetches keys"), || async {
-            asks(served, path).answers(401).await?;
+            with_token(served, path).answers(401).await?;
             ensure!(server.seen().iter().any(|request| request.contains("GET /keys")), "{:?}", server.seen());
             Ok(())
         })
         .await
     };
     if !own.is_loopback() {
-        is_asked(&served, "/second", &outside).await?;
+        fetches_keys(&served, "/second", &outside).await?;
     }
-    asks(&served, "/").comes_to_answer(401).await?;
+    with_token(&served, "/").comes_to_answer(401).await?;
     for _ in 0..5 {
-        asks(&served, "/").answers(401).await?;
+        with_token(&served, "/").answers(401).await?;
     }
     ensure!(inside.seen().is_empty(), "{:?}", inside.seen());
     served.holdfast.terminate().await?;
     let allowing = Served { http, https, holdfast: world.run_with(options).await? };
-    is_asked(&allowing, "/", &inside).await
+    fetches_keys(&allowing, "/", &inside).await
 }

@@ -21,17 +21,17 @@ fn metrics(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_metric_that_is_asked_for_exists() {
+fn every_queried_metric_exists() {
     let reference = fs::read_to_string(docs("reference/metrics.md")).unwrap();
     let known: BTreeSet<String> =
         reference.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next().map(str::to_owned)).collect();
     for file in ["files/alerts.yaml", "files/dashboard.json"] {
-        let asked = metrics(&text(file));
-        assert!(asked.len() > 5, "{file} asks for {asked:?}");
-        let strangers: Vec<&String> = asked.iter().filter(|name| !known.contains(*name)).collect();
+        let queried = metrics(&text(file));
+        assert!(queried.len() > 5, "{file} asks for {queried:?}");
+        let undocumented: Vec<&String> = queried.iter().filter(|name| !known.contains(*name)).collect();
         assert!(
-            strangers.is_empty(),
-            "{file} asks for metrics that docs/reference/metrics.md does not have: {strangers:?}"
+            undocumented.is_empty(),
+            "{file} asks for metrics that docs/reference/metrics.md does not have: {undocumented:?}"
         );
     }
 }
@@ -45,9 +45,9 @@ fn every_alert_leads_to_its_page() {
         let name = alert["alert"].as_str().unwrap();
         let url = alert["annotations"]["runbook_url"].as_str().unwrap();
         let page = url.strip_prefix("RUNBOOKS/").unwrap();
-        let said =
+        let content =
             fs::read_to_string(docs("operating/runbook").join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
-        assert!(said.starts_with(&format!("# {name}\n")), "{page} does not begin with # {name}");
+        assert!(content.starts_with(&format!("# {name}\n")), "{page} does not begin with # {name}");
         let severity = alert["labels"]["severity"].as_str().unwrap();
         assert!(index.contains(&format!("| `{name}` | {severity} |")), "the runbook's table lacks {name} ({severity})");
         pages.insert(page.to_owned());

@@ -28,8 +28,8 @@ fn lines(schema: &Value) -> Vec<Line> {
     for line in text("values.yaml").lines() {
         let indent = line.len() - line.trim_start().len();
         let line = line.trim_start();
-        if let Some(said) = line.strip_prefix("# ") {
-            comment = said.to_owned();
+        if let Some(rest) = line.strip_prefix("# ") {
+            comment = rest.to_owned();
             continue;
         }
         let Some((key, _)) = line.split_once(':') else { continue };

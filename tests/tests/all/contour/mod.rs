@@ -46,9 +46,9 @@ fn every_field_of_the_schemas_is_known() {
         match decode(document, None) {
             Decoded::Object(_, faults) => {
                 let known = |reason: &str| reason == "NotServed";
-                let told: Vec<String> =
+                let unexpected: Vec<String> =
                     faults.iter().filter(|fault| !known(fault.reason)).map(ToString::to_string).collect();
-                assert_eq!(told, Vec::<String>::new(), "{kind}");
+                assert_eq!(unexpected, Vec::<String>::new(), "{kind}");
             }
             other => panic!("{kind}: {other:?}"),
         }

@@ -56,7 +56,7 @@ fn changed(engine: &mut Engine, edit: Value) -> Vec<String> {
 }
 
 #[test]
-fn an_edit_changes_the_statuses_of_those_whom_it_concerns() {
+fn an_edit_changes_only_the_statuses_of_affected_objects() {
     let mut engine = Engine::new(Settings::standalone());
     engine.handle(world().into_iter().filter_map(testing::event).collect());
     assert_eq!(statuses(&engine).len(), 4 * TREES);

@@ -5,7 +5,7 @@
 //! - `# include: include/class.yaml`: files of `golden/` that are applied first
 //! - `# settings: replacement=off, mode=cluster`: settings, see [`setting`]
 //! - `# show: LDS, edges`: the parts of the result that are shown in full, see [`Case::show`]
-//! - `# ask: GET shop.example.com/cart x-a=1`: a request that is traced through the result, see [`Ask`]
+//! - `# ask: GET shop.example.com/cart x-a=1`: a request that is traced through the result, see [`TracedRequest`]
 //! - `# acknowledge`: Envoy acknowledges everything
 //! - `# step: a sentence`: the beginning of a step; its events happen after those of the step before
 //! - `# delete: Service shop/cart`: an object that is deleted in the step
@@ -21,7 +21,7 @@ use holdfast_engine::settings::{RateLimits, Replacement, Settings};
 use holdfast_engine::testing;
 use holdfast_graph::ObjectKey;
 
-use super::ask::Ask;
+use super::trace::TracedRequest;
 
 /// The content of a file.
 pub(super) struct Case {
@@ -35,7 +35,7 @@ pub(super) struct Case {
     /// Whether Envoy acknowledges everything that it receives.
     pub(super) acknowledge: bool,
     /// Requests to trace.
-    pub(super) asks: Vec<Ask>,
+    pub(super) requests: Vec<TracedRequest>,
     /// The steps in order; never empty.
     pub(super) steps: Vec<Step>,
 }
@@ -58,7 +58,7 @@ impl Case {
             settings: Settings::standalone(),
             show: BTreeSet::new(),
             acknowledge: false,
-            asks: Vec::new(),
+            requests: Vec::new(),
             steps: Vec::new(),
         };
         if !text.starts_with("# ") {
@@ -81,7 +81,7 @@ impl Case {
                 }
                 "settings" => list(rest).try_for_each(|entry| setting(&mut case.settings, entry))?,
                 "show" => case.show.extend(list(rest).map(str::to_owned)),
-                "ask" => case.asks.push(Ask::read(rest)?),
+                "ask" => case.requests.push(TracedRequest::read(rest)?),
                 "acknowledge" => case.acknowledge = true,
                 "delete" => step.events.push(Event::Deleted(key(rest)?)),
                 "step" => {
@@ -163,7 +163,7 @@ fn limits(name: &str) -> Result<RateLimits, String> {
         domain: "golden".into(),
         timeout: Duration::from_millis(100),
         fail_open: false,
-        tell_clients: true,
+        quota_headers: true,
         resource_exhausted: false,
     })
 }

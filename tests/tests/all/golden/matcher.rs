@@ -8,7 +8,7 @@
 use regex::Regex;
 use serde_json::Value;
 
-use super::ask::Request;
+use super::trace::Request;
 
 /// Returns the filter chain for a server name: the exact name, else the longest suffix, else a chain without names.
 pub(super) fn chain<'a>(listener: &'a Value, sni: &str) -> Result<&'a Value, String> {

@@ -7,12 +7,12 @@
 //! Each case is translated in three ways, which must agree: the objects of each step at once; one object at a time, in
 //! reverse order; and all objects again after every object was deleted.
 
-mod ask;
 mod case;
 mod diff;
 mod matcher;
 mod planes;
 mod report;
+mod trace;
 mod yaml;
 
 use std::fs;

@@ -37,7 +37,7 @@ pub(super) fn of(case: &Case) -> Result<Value, String> {
         }
         reports.push(report(case, step, &engine, &actions));
     }
-    let unexpected: Vec<String> = case.asks.iter().filter_map(|ask| ask.check(&engine).err()).collect();
+    let unexpected: Vec<String> = case.requests.iter().filter_map(|traced| traced.check(&engine).err()).collect();
     if !unexpected.is_empty() {
         return Err(unexpected.join("\n"));
     }
@@ -77,9 +77,9 @@ fn without_repeats(earlier: &Value, later: &mut Value) {
 /// Checks that every deviation from the written objects has a fault, and that the result depends only on the objects:
 /// not on the order of events, nor on earlier objects.
 fn agree(case: &Case, engine: &Engine, world: &BTreeMap<ObjectKey, Event>) -> Result<(), String> {
-    let untold = testing::untold(engine);
-    if !untold.is_empty() {
-        return Err(format!("no fault tells that {}", untold.join("; ")));
+    let unreported = testing::unreported(engine);
+    if !unreported.is_empty() {
+        return Err(format!("no fault tells that {}", unreported.join("; ")));
     }
     let expected = state(case, engine);
     let mut backwards = Engine::new(case.settings.clone());
@@ -175,7 +175,7 @@ fn state(case: &Case, engine: &Engine) -> Value {
             fields.insert(name.into(), Value::Array(values));
         }
     };
-    put("answers", case.asks.iter().map(|ask| ask.trace(engine)).collect());
+    put("answers", case.requests.iter().map(|traced| traced.trace(engine)).collect());
     put("faults", engine.faults().iter().map(fault).collect());
     put("replacements", engine.replacements().iter().map(replacement).collect());
     if case.show.contains("edges") {
@@ -184,20 +184,20 @@ fn state(case: &Case, engine: &Engine) -> Value {
     if case.settings.provision {
         fields.insert("dataPlanes".into(), super::planes::of(case, engine));
     }
-    let (fine, told): (Vec<_>, Vec<_>) =
+    let (fine, not_fine): (Vec<_>, Vec<_>) =
         engine.statuses().into_iter().partition(|status| !case.show.contains("statuses") && is_fine(&status.status));
     if !fine.is_empty() {
         fields.insert("fine".into(), fine.iter().map(|status| short(&status.object)).collect());
     }
-    if !told.is_empty() {
-        let told = told.into_iter().map(|status| {
+    if !not_fine.is_empty() {
+        let not_fine = not_fine.into_iter().map(|status| {
             let mut value = status.status;
             if !case.show.contains("statuses") {
-                only_told(&mut value);
+                strip_fine_conditions(&mut value);
             }
             (short(&status.object), compact(value))
         });
-        fields.insert("statuses".into(), Value::Object(told.collect()));
+        fields.insert("statuses".into(), Value::Object(not_fine.collect()));
     }
     Value::Object(fields)
 }
@@ -320,16 +320,16 @@ fn is_fine(status: &Value) -> bool {
 }
 
 /// Removes conditions that report no problem, and defaults of references.
-fn only_told(status: &mut Value) {
+fn strip_fine_conditions(status: &mut Value) {
     let defaults = [("controllerName", CONTROLLER_NAME), ("group", "gateway.networking.k8s.io"), ("kind", "Gateway")];
     match status {
         Value::Object(fields) => {
             fields.retain(|name, value| !defaults.iter().any(|(known, default)| name == known && value == default));
-            fields.values_mut().for_each(only_told);
+            fields.values_mut().for_each(strip_fine_conditions);
         }
         Value::Array(values) => {
             values.retain(|value| value.get("reason").is_none() || !is_fine(value));
-            values.iter_mut().for_each(only_told);
+            values.iter_mut().for_each(strip_fine_conditions);
         }
         _ => {}
     }

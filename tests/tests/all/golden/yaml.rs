@@ -94,9 +94,9 @@ fn flow(value: &Value) -> String {
 fn scalar(text: &str) -> String {
     let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@+()=;^$ ".contains(c);
-    let is_word = begins_well && text.chars().all(plain) && !text.ends_with(' ');
+    let is_plain = begins_well && text.chars().all(plain) && !text.ends_with(' ');
     let means_something = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
         .iter()
         .any(|word| text.eq_ignore_ascii_case(word));
-    if is_word && !means_something { text.to_owned() } else { Value::String(text.to_owned()).to_string() }
+    if is_plain && !means_something { text.to_owned() } else { Value::String(text.to_owned()).to_string() }
 }

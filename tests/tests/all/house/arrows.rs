@@ -32,7 +32,7 @@ fn crates_use_only_what_the_arrows_allow() {
 }
 
 #[test]
-fn versions_stand_at_the_root_only() {
+fn dependency_versions_are_declared_at_the_root_only() {
     let mut offences = Vec::new();
     for member in ["graph", "store", "xds", "engine", "tests", "scenario-tests"] {
         let manifest = manifest(member);

@@ -32,7 +32,7 @@ const TOP: [&str; 19] = [
 ];
 
 #[test]
-fn every_source_file_says_what_it_is_for() {
+fn every_source_file_has_module_docs() {
     let sources = ROOMS.into_iter().flat_map(|room| files(room, &[".rs"]));
     let silent = sources.filter(|path| !fs::read_to_string(path).unwrap().starts_with("//! "));
     none("a source file begins with //!", silent.map(|path| shown(&path)).collect());
@@ -51,8 +51,8 @@ fn source_files_are_small() {
 #[test]
 fn the_top_level_is_as_it_was_agreed() {
     let names = fs::read_dir(top()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let strangers = names.filter(|name| !name.starts_with('.') && !TOP.contains(&name.as_str()));
-    none("the top level", strangers.collect());
+    let unexpected = names.filter(|name| !name.starts_with('.') && !TOP.contains(&name.as_str()));
+    none("the top level", unexpected.collect());
 }
 
 #[test]

@@ -11,7 +11,7 @@ const ALLOWED: [(&str, &str); 11] = [
     ("xds/src/ads.rs", "the RPCs of the aggregated stream"),
     ("xds/src/csds.rs", "the RPCs of the client status service"),
     ("xds/src/stream.rs", "one stream's task"),
-    ("xds/src/teller.rs", "a channel that may be full"),
+    ("xds/src/event_sender.rs", "a channel that may be full"),
     ("xds/src/listen.rs", "sockets"),
     ("xds/src/lost.rs", "a socket whose file is removed"),
     ("xds/src/door.rs", "connections and their handshakes"),

@@ -34,8 +34,9 @@ fn every_field_of_the_schemas_is_known() {
                         || fault.message.contains("only one of")
                         || fault.message.contains("exactly one of")
                 };
-                let told: Vec<String> = faults.iter().filter(|fault| !known(fault)).map(ToString::to_string).collect();
-                assert_eq!(told, Vec::<String>::new(), "{kind}");
+                let unexpected: Vec<String> =
+                    faults.iter().filter(|fault| !known(fault)).map(ToString::to_string).collect();
+                assert_eq!(unexpected, Vec::<String>::new(), "{kind}");
             }
             other => panic!("{kind}: {other:?}"),
         }

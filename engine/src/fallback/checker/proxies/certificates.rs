@@ -39,7 +39,7 @@ pub(in super::super) fn wrong(
 }
 
 /// Checks whether a current root requires client certificates for its host.
-pub(in super::super) fn asks_clients(host: &str, world: &World<'_>, today: &Today<'_>) -> bool {
+pub(in super::super) fn verifies_clients(host: &str, world: &World<'_>, today: &Today<'_>) -> bool {
     let mut roots = world.translator.roots_of_host(host);
     roots.any(|root| tls(root, today).is_some_and(|tls| tls.client_validation.is_some()))
 }

@@ -112,7 +112,7 @@ impl Guarded {
 /// The access list by address.
 #[derive(PartialEq)]
 enum Addresses {
-    Everybody,
+    Any,
     Some(IpFilter),
     /// The list cannot be read.
     Unknown,
@@ -122,7 +122,7 @@ fn addresses(allow: &Option<Vec<IpFilterPolicy>>, deny: &Option<Vec<IpFilterPoli
     let entries = |list: &Option<Vec<IpFilterPolicy>>| list.clone().unwrap_or_default();
     let (allow, deny) = (entries(allow), entries(deny));
     let list = match (allow.is_empty(), deny.is_empty()) {
-        (true, true) => return Addresses::Everybody,
+        (true, true) => return Addresses::Any,
         (false, false) => return Addresses::Unknown,
         (false, true) => &allow,
         (true, false) => &deny,
@@ -151,7 +151,7 @@ impl Demand<'_> {
     fn is_empty(&self) -> bool {
         matches!(self.written, Entry::None)
             && self.wanted.guards.is_empty()
-            && self.host.addresses == Addresses::Everybody
+            && self.host.addresses == Addresses::Any
             && !self.host.tls
     }
 
@@ -194,9 +194,9 @@ impl Demand<'_> {
             return Some("the refusal of WebSocket upgrades".into());
         }
         let own = addresses(ip_allow_policy, ip_deny_policy);
-        let expected = if own == Addresses::Everybody { &self.host.addresses } else { &own };
+        let expected = if own == Addresses::Any { &self.host.addresses } else { &own };
         let filtered = match expected {
-            Addresses::Everybody => true,
+            Addresses::Any => true,
             Addresses::Some(filter) => route.ip_filter.as_ref() == Some(filter),
             Addresses::Unknown => false,
         };
@@ -226,11 +226,11 @@ impl Demand<'_> {
         if token(wanted) != token(then) {
             return Some("the verification of tokens".into());
         }
-        let asked = |route: &Written| {
+        let authorization = |route: &Written| {
             let policy = route.auth_policy.clone().unwrap_or_default();
             (policy.disabled.unwrap_or_default(), policy.context.unwrap_or_default())
         };
-        if asked(wanted) != asked(then) {
+        if authorization(wanted) != authorization(then) {
             return Some("the authorization".into());
         }
         let kept = |edits: &HeaderEdits, policy: &Option<HeadersPolicy>, is_client: bool| {

@@ -8,7 +8,7 @@ mod certificates;
 mod guards;
 mod includes;
 
-pub(super) use certificates::{asks_clients, wrong as certificate};
+pub(super) use certificates::{verifies_clients, wrong as certificate};
 
 use std::collections::BTreeSet;
 
@@ -21,11 +21,11 @@ use crate::apis::Body;
 use crate::apis::contour::http_proxy::HttpProxy;
 use crate::check::re2;
 use crate::fallback::world::World;
+use crate::model::table::TableName;
 use crate::model::{Action, PathMatch, Route};
 use crate::translate::overlay::Overlay;
 use crate::translate::proxy::is_proxy;
 use crate::translate::route::RoutePlan;
-use crate::translate::table::TableName;
 use includes::Included;
 
 /// Returns the roots with routes that the overlay affects.
@@ -87,12 +87,12 @@ pub(super) fn compare(
             Some(_) => {}
         }
         for target in backends::of(route) {
-            let stranger = target.key().namespace != route.key.namespace;
-            let why = match stranger {
+            let is_foreign = target.key().namespace != route.key.namespace;
+            let why = match is_foreign {
                 true => Some(format!("Service {} is in another namespace", target.key().namespaced_name())),
                 false => backends::wrong(&route.key, target, overlay, today),
             };
-            found.extend(why.map(|why| Objection::new(section(), About::BackEnd, why)));
+            found.extend(why.map(|why| Objection::new(section(), About::Backend, why)));
         }
     }
     if let Some(desired) = world.translator.root(root) {
@@ -121,9 +121,9 @@ fn host(root: &ObjectKey, proxy: &HttpProxy, plan: &RoutePlan, world: &World<'_>
     }
     let Some(host) = &proxy.virtual_host else { return Some("it has no host today".into()) };
     let tls = host.written.as_ref().and_then(|written| written.tls.as_ref());
-    for (gateway, table, stands_for) in &plan.places {
-        if gateway != world.gateway || stands_for.domain() != &*host.fqdn {
-            return Some(format!("it would serve host {:?}, which it does not claim today", stands_for.domain()));
+    for (gateway, table, place_host) in &plan.places {
+        if gateway != world.gateway || place_host.domain() != &*host.fqdn {
+            return Some(format!("it would serve host {:?}, which it does not claim today", place_host.domain()));
         }
         if matches!(table, TableName::Listener(_)) && tls.is_none() {
             return Some("it would be served with TLS, which it does not request today".into());

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::{listener_policies, traffic, upstream};
 use crate::apis::Body;
-use crate::engine::Event;
+use crate::event::Event;
 use crate::fallback::protection::{Context, lost, trusts_earlier_lists};
 use crate::object::Object;
 

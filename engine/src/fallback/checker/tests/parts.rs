@@ -10,7 +10,7 @@ use crate::fallback::checker::today::Today;
 use crate::fallback::checker::{About, Objection, listeners, route};
 use crate::testing::plans::Plans;
 use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::Standing;
+use crate::translate::listener::ListenerState;
 use crate::translate::overlay::Overlay;
 use crate::translate::route::RoutePlan;
 
@@ -33,7 +33,7 @@ fn against_today(plans: &Plans, plan: &Arc<RoutePlan>) -> Vec<Objection> {
 #[test]
 fn a_route_of_yesterday() {
     type Edit<'a> = ((&'a str, &'a str, &'a str), &'a str, Value, &'a [About]);
-    let (reach, back_end): (&[About], &[About]) = (&[About::Reach], &[About::BackEnd]);
+    let (reach, backend): (&[About], &[About]) = (&[About::Reach], &[About::Backend]);
     let grant = ("ReferenceGrant", "stock", "stock");
     let rows: [Edit<'_>; 17] = [
         (CART, "/metadata/annotations", json!({"note": "nothing changed"}), &[]),
@@ -47,12 +47,12 @@ fn a_route_of_yesterday() {
         (GATEWAY, "/spec/listeners/3/allowedRoutes", json!({"kinds": [{"kind": "GRPCRoute"}]}), reach),
         (GATEWAY, "/spec/listeners/3/allowedRoutes", json!({}), reach),
         (GATEWAY, "/spec/listeners/1/hostname", json!("*.example.org"), reach),
-        (grant, "/spec/from/0/namespace", json!("elsewhere"), back_end),
-        (grant, "/spec/from/0/kind", json!("GRPCRoute"), back_end),
-        (grant, "/spec/to/0/name", json!("another"), back_end),
+        (grant, "/spec/from/0/namespace", json!("elsewhere"), backend),
+        (grant, "/spec/from/0/kind", json!("GRPCRoute"), backend),
+        (grant, "/spec/to/0/name", json!("another"), backend),
         (grant, "/spec/to/0/name", json!(""), &[]),
-        (("Service", "stock", "stock"), "/spec/ports/0/port", json!(8080), back_end),
-        (("Service", "stock", "stock"), "/spec/type", json!("ExternalName"), back_end),
+        (("Service", "stock", "stock"), "/spec/ports/0/port", json!(8080), backend),
+        (("Service", "stock", "stock"), "/spec/type", json!("ExternalName"), backend),
     ];
     let mut wrong = Vec::new();
     for (object, path, value, expected) in rows {
@@ -69,7 +69,7 @@ fn a_route_of_yesterday() {
 }
 
 #[test]
-fn a_host_that_is_lent_and_gives_way_to_nobody() {
+fn a_lent_host_that_yields_to_no_claim() {
     let mut plans = good();
     plans.edit(CART, "/spec/hostnames", json!(["bad..host"]));
     let overlay = plans.planned().0.overlay;
@@ -86,14 +86,14 @@ fn a_host_that_is_lent_and_gives_way_to_nobody() {
 }
 
 #[test]
-fn a_route_whose_back_end_is_gone() {
+fn a_route_with_a_deleted_backend() {
     let mut plans = good();
     let yesterday = plans.translator.route(&cart()).unwrap().clone();
     plans.remove(&crate::apis::scheme::service_key("stock", "stock"));
     let found = against_today(&plans, &yesterday);
-    let told: Vec<String> = found.iter().map(ToString::to_string).collect();
-    assert_eq!(about(found), [About::BackEnd], "{told:?}");
-    assert!(told[0].contains("rules[2] (backend): Service stock/stock is not there"), "{told:?}");
+    let messages: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(about(found), [About::Backend], "{messages:?}");
+    assert!(messages[0].contains("rules[2] (backend): Service stock/stock is not there"), "{messages:?}");
 }
 
 #[test]
@@ -124,13 +124,13 @@ fn listeners_that_are_not_as_desired() {
             "a TLS listener loses its certificate and refuses",
             |plan| {
                 plan.listeners[2].certificates.clear();
-                plan.listeners[2].standing = Standing::Closed;
+                plan.listeners[2].state = ListenerState::Closed;
             },
             &[],
         ),
-        ("a TLS listener gives up its host", |plan| plan.listeners[3].standing = Standing::Out, wrong),
+        ("a TLS listener gives up its host", |plan| plan.listeners[3].state = ListenerState::Out, wrong),
         ("a TLS listener serves without a certificate", |plan| plan.listeners[2].certificates.clear(), wrong),
-        ("a plain listener is closed", |plan| plan.listeners[0].standing = Standing::Closed, wrong),
+        ("a plain listener is closed", |plan| plan.listeners[0].state = ListenerState::Closed, wrong),
         ("another host", |plan| plan.listeners[3].hostname = Some("other.example.com".into()), wrong),
         ("another port", |plan| plan.listeners[3].port = 8444, wrong),
         ("no TLS", |plan| plan.listeners[3].https = false, wrong),

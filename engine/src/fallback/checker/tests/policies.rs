@@ -18,7 +18,7 @@ use crate::policies::settings::Settings;
 use crate::testing::plans::{Fallback, Plans};
 use crate::translate::overlay::Overlay;
 use crate::translate::policy::PolicyPlan;
-use crate::translate::policy::said::Sayings;
+use crate::translate::policy::setting::PolicySettings;
 use crate::translate::route::RoutePlan;
 
 fn good() -> Plans {
@@ -41,7 +41,7 @@ fn broken() -> Plans {
 }
 
 /// Changes the settings of a policy.
-fn says(plans: &Plans, key: &ObjectKey, change: impl FnOnce(PolicyPlan) -> PolicyPlan) -> Fallback {
+fn with_policy_plan(plans: &Plans, key: &ObjectKey, change: impl FnOnce(PolicyPlan) -> PolicyPlan) -> Fallback {
     let mut fallback = plans.planned();
     let plan = change((**plans.translator.policy(key).unwrap()).clone());
     fallback.0.overlay.policies.insert(key.clone(), Arc::new(plan));
@@ -49,12 +49,12 @@ fn says(plans: &Plans, key: &ObjectKey, change: impl FnOnce(PolicyPlan) -> Polic
 }
 
 #[test]
-fn a_policy_that_would_say_nothing() {
+fn a_policy_without_settings() {
     for (namespace, name) in [("shop", "cart"), ("shop", "images"), ("infra", "all"), ("infra", "wild")] {
         let mut plans = good();
         let key = policy(namespace, name);
-        let nothing = Arc::new(Sayings::new(key.clone(), Settings::new()));
-        let mut fallback = says(&plans, &key, |plan| PolicyPlan { settings: nothing, ..plan });
+        let nothing = Arc::new(PolicySettings::new(key.clone(), Settings::new()));
+        let mut fallback = with_policy_plan(&plans, &key, |plan| PolicyPlan { settings: nothing, ..plan });
         objected(&plans, &mut fallback, &key, About::Security);
         assert!(fallback.0.overlay.policies.get(&key).unwrap().unenforceable.is_some(), "{key}");
         assert!(sent(&mut plans, fallback, ResourceType::Route).contains("directResponse"));
@@ -66,7 +66,7 @@ fn a_policy_that_cannot_be_enforced_and_would_be_passed_over() {
     let mut plans = good();
     plans.edit(("TrafficPolicy", "infra", "all"), "/spec/basicAuth", json!({"secretRef": {"name": "nobody"}}));
     let key = policy("infra", "all");
-    let mut fallback = says(&plans, &key, |plan| PolicyPlan { unenforceable: None, ..plan });
+    let mut fallback = with_policy_plan(&plans, &key, |plan| PolicyPlan { unenforceable: None, ..plan });
     objected(&plans, &mut fallback, &key, About::Security);
     assert!(!sent(&mut plans, fallback, ResourceType::Route).contains("service/shop/cart"));
 }
@@ -148,14 +148,14 @@ fn a_route_that_lost_its_policies() {
     assert_eq!(check(served), []);
     let lost = RoutePlan { merged: Default::default(), ..(**served).clone() };
     assert_eq!(check(&lost).len(), served.routes.len());
-    let mut unsaid = (**served).clone();
-    unsaid.merged.values_mut().for_each(|(_, origins)| drop(origins.remove("acl")));
-    let found = check(&unsaid);
+    let mut incomplete = (**served).clone();
+    incomplete.merged.values_mut().for_each(|(_, origins)| drop(origins.remove("acl")));
+    let found = check(&incomplete);
     assert!(found.iter().all(|objection| objection.why.contains("acl")) && !found.is_empty(), "{found:?}");
 }
 
 #[test]
-fn headers_taken_away_before_back_ends() {
+fn headers_taken_away_before_backends() {
     let filters = json!([{"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["x-user"]}}]);
     let backend = json!([{"name": "cart", "port": 80, "filters": filters}]);
     let mut plans = super::broken();

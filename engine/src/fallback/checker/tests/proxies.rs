@@ -80,7 +80,7 @@ fn claims_of_then() {
 }
 
 #[test]
-fn a_version_that_nobody_has_acknowledged() {
+fn an_unacknowledged_version() {
     let plans = broken(CART);
     let mut unproven = (*last_valid(&plans, CART, true)).clone();
     let Body::HttpProxy(proxy) = &mut unproven.body else { panic!("no proxy") };
@@ -191,8 +191,11 @@ fn a_certificate_that_is_not_delegated_today() {
     let today = crate::fallback::checker::today::Today::new(&world);
     let found = crate::fallback::checker::listeners::check(&desired, &yesterday.unwrap(), &overlay, &world, &today);
     assert!(is_about(&found, &plans.gateway, About::Listener), "{found:?}");
-    let told: Vec<String> = found.iter().map(ToString::to_string).collect();
-    assert!(told.iter().any(|told| told.contains("no TLSCertificateDelegation of today allows")), "{told:?}");
+    let messages: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert!(
+        messages.iter().any(|message| message.contains("no TLSCertificateDelegation of today allows")),
+        "{messages:?}"
+    );
 }
 
 #[test]
@@ -214,7 +217,7 @@ fn proxies_of_yesterday() {
         (ROOT, "/spec/includes/0/conditions", json!([{"prefix": "/elsewhere"}]), Some(About::Reach)),
         (ROOT, "/spec/virtualhost/fqdn", json!("new.example.com"), Some(About::Reach)),
         (ROOT, "/spec/virtualhost/fqdn", json!("other.example.com"), Some(About::Reach)),
-        (("Service", "shop", "cart"), "/spec/ports", json!([{"port": 8080}]), Some(About::BackEnd)),
+        (("Service", "shop", "cart"), "/spec/ports", json!([{"port": 8080}]), Some(About::Backend)),
         (ROOT, "/metadata/annotations", json!({"note": "nothing changed"}), None),
     ];
     for (which, path, value, expected) in rows {

@@ -99,7 +99,7 @@ fn hostnames_of_then() {
 }
 
 #[test]
-fn hostnames_that_nobody_claimed() {
+fn unclaimed_hostnames() {
     let mut plans = broken();
     plans.edit(CART, "/spec/hostnames", json!(["bad..host"]));
     let lent = plans.planned().0.overlay.objects.get(&cart()).unwrap().clone();
@@ -137,7 +137,7 @@ fn labels_and_age_of_then() {
 }
 
 #[test]
-fn an_object_that_asks_not_to_be_backfilled() {
+fn an_object_that_opts_out_of_backfill() {
     let mut plans = broken();
     plans.edit(CART, "/metadata/annotations", json!({"holdfast.dev/fallback": "never"}));
     let last = last_valid(&plans);
@@ -145,7 +145,7 @@ fn an_object_that_asks_not_to_be_backfilled() {
 }
 
 #[test]
-fn a_version_that_stands_in_for_too_long() {
+fn a_stand_in_version_beyond_its_maximum_age() {
     let mut plans = broken();
     plans.settings.fallback.max_backfill_age = Some(100);
     plans.since.insert(cart(), plans.now - 101);
@@ -155,7 +155,7 @@ fn a_version_that_stands_in_for_too_long() {
 }
 
 #[test]
-fn a_version_that_nobody_has_acknowledged() {
+fn an_unacknowledged_version() {
     let plans = broken();
     let mut unproven = (*last_valid(&plans)).clone();
     let Body::HttpRoute(route) = &mut unproven.body else { panic!("no route") };

@@ -1,17 +1,17 @@
 //! Events for policies, and for the objects that these close.
 
-use super::{Teller, check, exact, last_valid, route};
-use crate::fallback::survey::tests::BASE;
+use super::{EventScene, check, exact, last_valid, route};
+use crate::report::survey::tests::BASE;
 use crate::settings::Fallback;
 
-fn policy(namespace: &str, kind: &str, name: &str, says: &str, generation: i64) -> String {
+fn policy(namespace: &str, kind: &str, name: &str, settings: &str, generation: i64) -> String {
     format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1
 kind: TrafficPolicy
 metadata: {{name: guard, namespace: {namespace}, uid: policy-1, generation: {generation}}}
 spec:
   targetRefs: [{{group: gateway.networking.k8s.io, kind: {kind}, name: {name}}}]
-  {says}
+  {settings}
 "
     )
 }
@@ -28,12 +28,12 @@ stringData: {.htpasswd: \"alice:{SHA}d95o2uzYI7q7tY7bHI4U1xBug7s=\"}
 
 #[test]
 fn a_gateway_that_a_policy_closes_for_want_of_a_secret() {
-    let mut teller = Teller::new(last_valid());
+    let mut driver = EventScene::new(last_valid());
     let why = "spec.basicAuth.secretRef: Secret infra/users does not exist";
     let because = format!("because of gateway.kgateway.dev/TrafficPolicy:infra/guard: {why}");
-    let told = teller.apply(&policy("infra", "Gateway", "public", "basicAuth: {secretRef: {name: users}}", 1));
+    let lines = driver.apply(&policy("infra", "Gateway", "public", "basicAuth: {secretRef: {name: users}}", 1));
     check(
-        &told,
+        &lines,
         &[
             &format!("Warning ConfigurationTranslationFailed TrafficPolicy/guard: {why}"),
             &format!("Warning Replaced Gateway/public: listeners[http] answers 500; {because}"),
@@ -42,9 +42,9 @@ fn a_gateway_that_a_policy_closes_for_want_of_a_secret() {
              infra/public: 1 broken, 0 backfilled, 2 replaced, 0 excluded",
         ],
     );
-    assert_eq!(teller.told(), Vec::<String>::new(), "nothing is told twice");
+    assert_eq!(driver.new_events(), Vec::<String>::new(), "nothing is told twice");
     check(
-        &teller.apply(USERS),
+        &driver.apply(USERS),
         &[
             "Normal Recovered TrafficPolicy/guard: the object is served as desired again",
             "Normal Recovered Gateway/public: the object is served as desired again",
@@ -55,49 +55,49 @@ fn a_gateway_that_a_policy_closes_for_want_of_a_secret() {
 }
 
 #[test]
-fn a_policy_that_envoy_refuses_is_told_and_not_the_route_below() {
-    let mut teller = Teller::new(Fallback { isolate: true, ..Fallback::default() });
-    teller.apply(&policy("shop", "HTTPRoute", "cart", &header("fine"), 1));
-    let told = teller.apply(&policy("shop", "HTTPRoute", "cart", &header("/refused"), 2));
-    let refused: Vec<&String> = told.iter().filter(|line| line.contains("ApplyFailed TrafficPolicy/guard")).collect();
-    assert!(refused.len() == 1 && refused[0].contains("spec.headerModifiers: missing ]: ["), "{told:#?}");
-    assert!(told.iter().any(|line| line.starts_with("Warning Replaced HTTPRoute/cart: rules[0] answers 404")));
-    assert!(!told.iter().any(|line| line.contains("ApplyFailed HTTPRoute")), "{told:#?}");
-    let told = teller.apply(&policy("shop", "HTTPRoute", "cart", &header("better"), 3));
+fn a_refused_policy_is_reported_and_not_the_route_below() {
+    let mut driver = EventScene::new(Fallback { isolate: true, ..Fallback::default() });
+    driver.apply(&policy("shop", "HTTPRoute", "cart", &header("fine"), 1));
+    let lines = driver.apply(&policy("shop", "HTTPRoute", "cart", &header("/refused"), 2));
+    let refused: Vec<&String> = lines.iter().filter(|line| line.contains("ApplyFailed TrafficPolicy/guard")).collect();
+    assert!(refused.len() == 1 && refused[0].contains("spec.headerModifiers: missing ]: ["), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("Warning Replaced HTTPRoute/cart: rules[0] answers 404")));
+    assert!(!lines.iter().any(|line| line.contains("ApplyFailed HTTPRoute")), "{lines:#?}");
+    let lines = driver.apply(&policy("shop", "HTTPRoute", "cart", &header("better"), 3));
     check(
-        &told,
+        &lines,
         &[
             "Normal Recovered TrafficPolicy/guard: the object is served as desired again",
             "Normal Recovered HTTPRoute/cart: the object is served as desired again",
             "Normal ConfigurationSucceeded controller, Gateway/public: successfully applied configuration to infra/public",
         ],
     );
-    assert_eq!(teller.scene.report()["status"], "not-triggered");
-    assert_eq!(teller.told(), Vec::<String>::new(), "nothing is told twice");
+    assert_eq!(driver.scene.report()["status"], "not-triggered");
+    assert_eq!(driver.new_events(), Vec::<String>::new(), "nothing is told twice");
 }
 
 #[test]
 fn a_policy_of_which_the_last_valid_version_holds() {
-    let mut teller = Teller::new(last_valid());
-    teller.apply(&policy("shop", "HTTPRoute", "cart", &header("fine"), 1));
-    let told = teller.apply(&policy("shop", "HTTPRoute", "cart", &header("/refused"), 2));
+    let mut driver = EventScene::new(last_valid());
+    driver.apply(&policy("shop", "HTTPRoute", "cart", &header("fine"), 1));
+    let lines = driver.apply(&policy("shop", "HTTPRoute", "cart", &header("/refused"), 2));
     let backfilled = "Warning Backfilled TrafficPolicy/guard: serving generation 1 (last valid, since ";
-    assert!(told.iter().any(|line| line.starts_with(backfilled)), "{told:#?}");
-    assert!(!told.iter().any(|line| line.contains("HTTPRoute")), "{told:#?}");
+    assert!(lines.iter().any(|line| line.starts_with(backfilled)), "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains("HTTPRoute")), "{lines:#?}");
 }
 
 #[test]
 fn a_route_that_is_still_closed_at_one_listener_has_not_recovered() {
-    let mut teller = Teller::new(last_valid());
+    let mut driver = EventScene::new(last_valid());
     let more = "- {name: more, port: 8081, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}\n  - {name: http,";
-    teller.apply(&BASE.replace("- {name: http,", more));
+    driver.apply(&BASE.replace("- {name: http,", more));
     let secret = "basicAuth: {secretRef: {name: users}}";
-    teller.apply(&policy("infra", "Gateway", "public, sectionName: more", secret, 1));
-    teller.apply(&route(5, "{type: RegularExpression, value: '/a['}"));
-    let recovered = |told: &[String]| told.iter().any(|line| line.contains("Recovered HTTPRoute/cart"));
-    let told = teller.apply(&route(6, &exact("/fine")));
-    assert!(!recovered(&told), "{told:#?}");
-    let told = teller.apply(USERS);
-    assert!(recovered(&told), "{told:#?}");
-    assert_eq!(teller.told(), Vec::<String>::new(), "nothing is told twice");
+    driver.apply(&policy("infra", "Gateway", "public, sectionName: more", secret, 1));
+    driver.apply(&route(5, "{type: RegularExpression, value: '/a['}"));
+    let recovered = |lines: &[String]| lines.iter().any(|line| line.contains("Recovered HTTPRoute/cart"));
+    let lines = driver.apply(&route(6, &exact("/fine")));
+    assert!(!recovered(&lines), "{lines:#?}");
+    let lines = driver.apply(USERS);
+    assert!(recovered(&lines), "{lines:#?}");
+    assert_eq!(driver.new_events(), Vec::<String>::new(), "nothing is told twice");
 }

@@ -57,11 +57,11 @@ impl DataPlanes {
         leadership: Leadership,
     ) -> anyhow::Result<(Self, mpsc::Receiver<Vec<Event>>)> {
         let (wanted, receiver) = watch::channel(None);
-        let (news, told) = mpsc::channel(NEWS_MAX);
+        let (news, events) = mpsc::channel(NEWS_MAX);
         let owned = Owned::watch(client, namespaces);
         let plan = Plan::new(args)?;
         tokio::spawn(Writer::new(client.clone(), plan, owned, leadership, news).run(receiver));
-        Ok((Self(wanted), told))
+        Ok((Self(wanted), events))
     }
 
     /// Sets the desired state.
@@ -95,7 +95,7 @@ impl Plan {
 
     /// Reads the authorities again: new authorities reach Envoys before they sign anything. An unreadable file changes
     /// nothing.
-    fn look_again(&mut self) {
+    fn mark_dirty(&mut self) {
         let Some(path) = &self.args.provision_xds_authorities else { return };
         match read(path) {
             Ok(authorities) if self.operator.authorities.as_ref() != Some(&authorities) => {

@@ -34,7 +34,7 @@ pub(super) struct Writer {
     owned: Owned,
     leadership: Leadership,
     news: mpsc::Sender<Vec<Event>>,
-    told: BTreeMap<ObjectKey, Provisioned>,
+    reported: BTreeMap<ObjectKey, Provisioned>,
 }
 
 impl Writer {
@@ -45,7 +45,7 @@ impl Writer {
         leadership: Leadership,
         news: mpsc::Sender<Vec<Event>>,
     ) -> Self {
-        Self { client, plan, owned, leadership, news, told: BTreeMap::new() }
+        Self { client, plan, owned, leadership, news, reported: BTreeMap::new() }
     }
 
     /// Runs until the sender of the desired state is gone.
@@ -72,24 +72,24 @@ impl Writer {
 
     /// Applies the desired state; returns true if everything matches it.
     async fn bring_all(&mut self, wanted: &Wanted) -> bool {
-        self.plan.look_again();
+        self.plan.mark_dirty();
         let leads = self.leadership.leads();
         let (mut events, mut well) = (Vec::new(), true);
         for plane in &wanted.planes {
-            let standing = self.bring(plane, leads).await;
-            well &= standing.trouble.is_none();
-            if self.told.get(&plane.gateway) != Some(&standing) {
-                if let Some(trouble) = &standing.trouble {
-                    tracing::warn!(gateway = %plane.gateway.namespaced_name(), trouble, "cannot apply the objects of a Gateway's Envoys; Holdfast tries again");
+            let provisioned = self.bring(plane, leads).await;
+            well &= provisioned.problem.is_none();
+            if self.reported.get(&plane.gateway) != Some(&provisioned) {
+                if let Some(problem) = &provisioned.problem {
+                    tracing::warn!(gateway = %plane.gateway.namespaced_name(), trouble = problem, "cannot apply the objects of a Gateway's Envoys; Holdfast tries again");
                 }
-                self.told.insert(plane.gateway.clone(), standing.clone());
-                events.push(Event::Provisioned(plane.gateway.clone(), Some(standing)));
+                self.reported.insert(plane.gateway.clone(), provisioned.clone());
+                events.push(Event::Provisioned(plane.gateway.clone(), Some(provisioned)));
             }
         }
         let is_wanted = |key: &ObjectKey| wanted.planes.iter().any(|plane| plane.gateway == *key);
-        let gone: Vec<ObjectKey> = self.told.keys().filter(|key| !is_wanted(key)).cloned().collect();
+        let gone: Vec<ObjectKey> = self.reported.keys().filter(|key| !is_wanted(key)).cloned().collect();
         for key in gone {
-            self.told.remove(&key);
+            self.reported.remove(&key);
             events.push(Event::Provisioned(key, None));
         }
         if leads {
@@ -109,11 +109,11 @@ impl Writer {
     }
 
     async fn bring(&mut self, plane: &DataPlane, leads: bool) -> Provisioned {
-        let trouble = if leads { self.apply_all(plane).await.err() } else { None };
+        let problem = if leads { self.apply_all(plane).await.err() } else { None };
         let name = names::name(&plane.gateway);
         let service = self.owned.get(&("Service", plane.gateway.namespace.to_string(), name));
         let service = service.filter(|service| compare::is_ours(service, &plane.uid));
-        Provisioned { addresses: service.as_ref().map(addresses::of_service).unwrap_or_default(), trouble }
+        Provisioned { addresses: service.as_ref().map(addresses::of_service).unwrap_or_default(), problem }
     }
 
     /// Applies the objects of a data plane. Nothing is written before all of them are known to be ours.
@@ -121,7 +121,7 @@ impl Writer {
         let mut wanted = Vec::new();
         for object in self.plan.desired(plane) {
             let Some(key) = key(&object) else { continue };
-            let found = self.find(&key).await.map_err(|error| told(&key, "cannot be read", &error))?;
+            let found = self.find(&key).await.map_err(|error| describe(&key, "cannot be read", &error))?;
             if let Some(found) = found.as_ref().filter(|found| !compare::is_ours(found, &plane.uid)) {
                 return Err(foreign(&key, found));
             }
@@ -135,7 +135,7 @@ impl Writer {
             && !self
                 .lives(plane)
                 .await
-                .map_err(|error| told(key, "is missing, and its Gateway cannot be read", &error))?
+                .map_err(|error| describe(key, "is missing, and its Gateway cannot be read", &error))?
         {
             wanted.retain(|(_, _, found)| found.is_some());
         }
@@ -143,7 +143,7 @@ impl Writer {
             if !found.as_ref().is_some_and(|found| compare::has(found, object)) {
                 self.apply(key, object, found.as_ref())
                     .await
-                    .map_err(|error| told(key, "cannot be applied", &error))?;
+                    .map_err(|error| describe(key, "cannot be applied", &error))?;
             }
         }
         // Objects that parameters requested earlier and no longer request.
@@ -243,20 +243,20 @@ fn key(object: &Value) -> Option<Key> {
 
 fn foreign((kind, namespace, name): &Key, found: &Value) -> String {
     // An object of an earlier Gateway with this name is garbage-collected.
-    let whose = if compare::has_label(found) && compare::owner(found).is_some() {
+    let reason = if compare::has_label(found) && compare::owner(found).is_some() {
         "belongs to another Gateway, or to a deleted Gateway of the same name and is being deleted"
     } else {
         "exists, but Holdfast did not create it for this Gateway, and does not change it: delete it, or rename the \
          Gateway"
     };
-    format!("{kind} {namespace}/{name} {whose}")
+    format!("{kind} {namespace}/{name} {reason}")
 }
 
-fn told((kind, namespace, name): &Key, what: &str, error: &Error) -> String {
-    let said = match error {
+fn describe((kind, namespace, name): &Key, what: &str, error: &Error) -> String {
+    let message = match error {
         Error::Api(status) => status.message.clone(),
         error => error.to_string(),
     };
-    let said: String = said.chars().take(ERROR_CHARS_MAX).collect();
-    format!("{kind} {namespace}/{name} {what}: {said}")
+    let message: String = message.chars().take(ERROR_CHARS_MAX).collect();
+    format!("{kind} {namespace}/{name} {what}: {message}")
 }

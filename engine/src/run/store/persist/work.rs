@@ -9,13 +9,13 @@ use holdfast_store::{Batch, LastValidStore, StoreError};
 use super::{Pace, Shared, merge};
 
 /// Maximum age of the reported statistics while the store is written.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Commits waiting changes until the thread has to end.
 pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, committed: impl Fn(Duration)) {
     // Signals the end even if this thread panics, so that no caller waits for it.
     let _ended = Ended(shared);
-    let (mut next, mut told) = (Instant::now(), None);
+    let (mut next, mut reported_at) = (Instant::now(), None);
     let mut again_after = pace.again_after;
     loop {
         let (batch, came, ending) = take(shared, next);
@@ -34,7 +34,7 @@ pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, 
             Ok(()) => {
                 shared.commits.fetch_add(1, Ordering::Relaxed);
                 committed(took);
-                if shared.told().1.take().is_some() {
+                if shared.reported().1.take().is_some() {
                     tracing::info!("last valid versions are stored again");
                 }
                 again_after = pace.again_after;
@@ -45,7 +45,7 @@ pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, 
             Err((error, batch)) => {
                 shared.errors.fetch_add(1, Ordering::Relaxed);
                 let error = error.to_string();
-                if shared.told().1.replace(error.clone()).is_none() {
+                if shared.reported().1.replace(error.clone()).is_none() {
                     tracing::warn!("cannot store last valid versions; Holdfast tries again: {error}");
                 }
                 if ending {
@@ -59,9 +59,11 @@ pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, 
                 again_after = (again_after * 2).min(pace.again_after_max);
             }
         }
-        if told.is_none_or(|told: Instant| told.elapsed() >= TOLD_EVERY) || shared.queue().waiting.is_empty() {
-            shared.told().0 = store.statistics();
-            told = Some(Instant::now());
+        if reported_at.is_none_or(|reported_at: Instant| reported_at.elapsed() >= REPORT_EVERY)
+            || shared.queue().waiting.is_empty()
+        {
+            shared.reported().0 = store.statistics();
+            reported_at = Some(Instant::now());
         }
     }
 }

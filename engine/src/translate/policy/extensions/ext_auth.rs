@@ -9,7 +9,7 @@ use super::{Used, extension, name};
 use crate::apis::kgateway::extension::{ExtAuthProvider, HttpService};
 use crate::apis::kgateway::traffic_policy::{ExtensionRef, RequestBody, TrafficSpec};
 use crate::check;
-use crate::features::asking::Asking;
+use crate::features::call_options::CallOptions;
 use crate::features::ext_auth::{AuthServer, Body, ExtAuth, OverHttp, Spoken, TIMEOUT_DEFAULT, stat_prefix_fault};
 use crate::features::remote::Remote;
 use crate::model::{Like, Part};
@@ -69,11 +69,11 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
     if written.status_on_error.is_some() && status_on_error.is_none() {
         used.wrong("extAuth.statusOnError", "must be between 100 and 511");
     }
-    let (remote, asking, spoken, timeout) = match (grpc_service, http_service) {
+    let (remote, call_options, spoken, timeout) = match (grpc_service, http_service) {
         (Some(service), None) => {
             let timeout = used.duration("extAuth.grpcService.requestTimeout", service.request_timeout.as_deref());
-            let (remote, asking) = used.grpc("extAuth.grpcService", service)?;
-            (remote, asking, Spoken::Grpc, timeout.unwrap_or(TIMEOUT_DEFAULT))
+            let (remote, call_options) = used.grpc("extAuth.grpcService", service)?;
+            (remote, call_options, Spoken::Grpc, timeout.unwrap_or(TIMEOUT_DEFAULT))
         }
         (None, Some(service)) => over_http(service, &mut used)?,
         _ => {
@@ -87,7 +87,7 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
         name: name("ext_auth", &key, fail_open),
         owners: vec![key.clone()],
         remote,
-        asking,
+        call_options,
         spoken,
         timeout,
         fail_open,
@@ -103,7 +103,7 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
     flaws.is_empty().then(|| Arc::new(server))
 }
 
-fn over_http(service: &HttpService, used: &mut Used<'_, '_, '_>) -> Option<(Remote, Asking, Spoken, Duration)> {
+fn over_http(service: &HttpService, used: &mut Used<'_, '_, '_>) -> Option<(Remote, CallOptions, Spoken, Duration)> {
     let answer = service.authorization_response.clone().unwrap_or_default();
     let timeout = used.duration("extAuth.httpService.requestTimeout", service.request_timeout.as_deref());
     let again = used.again("extAuth.httpService.retry", service.retry.as_ref())?;
@@ -116,8 +116,8 @@ fn over_http(service: &HttpService, used: &mut Used<'_, '_, '_>) -> Option<(Remo
         to_client: exactly(answer.headers_to_client.as_deref()),
         to_client_on_success: exactly(answer.headers_to_client_on_success.as_deref()),
     };
-    let asking = Asking { authority: None, again };
-    Some((remote, asking, Spoken::Http(http), timeout.unwrap_or(HTTP_TIMEOUT)))
+    let call_options = CallOptions { authority: None, again };
+    Some((remote, call_options, Spoken::Http(http), timeout.unwrap_or(HTTP_TIMEOUT)))
 }
 
 /// Reads additional headers for the authorization service; Envoy substitutes commands in their values.

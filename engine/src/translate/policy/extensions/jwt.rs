@@ -90,9 +90,9 @@ fn provider(field: &str, written: &JwtProvider, used: &mut Used<'_, '_, '_>) -> 
                 return None;
             }
             let below = format!("{field}.jwks.remote.backendRef");
-            let asked = used.remote(&below, remote.backend_ref.as_ref(), false)?;
+            let service = used.remote(&below, remote.backend_ref.as_ref(), false)?;
             let fetching = fetching(&format!("{field}.jwks.remote"), remote, used)?;
-            Keys::Remote { uri: remote.url.clone(), remote: asked, timeout: KEYS_TIMEOUT, kept, fetching }
+            Keys::Remote { uri: remote.url.clone(), remote: service, timeout: KEYS_TIMEOUT, kept, fetching }
         }
         _ => {
             used.wrong(&format!("{field}.jwks"), "exactly one of local and remote must be set");

@@ -54,7 +54,7 @@ fn limit(written: &GlobalRateLimit, reading: &mut Reading<'_, '_>) -> Option<Glo
         );
         return None;
     };
-    let tell_clients = match extension.rate_limit.as_ref().and_then(|limit| limit.x_rate_limit_headers.as_deref()) {
+    let quota_headers = match extension.rate_limit.as_ref().and_then(|limit| limit.x_rate_limit_headers.as_deref()) {
         None | Some("Off") => false,
         Some("DraftVersion03") => true,
         Some(other) => {
@@ -66,16 +66,16 @@ fn limit(written: &GlobalRateLimit, reading: &mut Reading<'_, '_>) -> Option<Glo
     let timeout = used.duration("rateLimit.timeout", timeout.as_deref()).unwrap_or(LIMIT_TIMEOUT);
     // Both fields limit the response time: the shorter one applies.
     let request = used.duration("rateLimit.grpcService.requestTimeout", service.request_timeout.as_deref());
-    let (remote, asking) = used.grpc("rateLimit.grpcService", service)?;
+    let (remote, call_options) = used.grpc("rateLimit.grpcService", service)?;
     let service = RateLimitService {
         name: name("ratelimit", &key, fail_open),
         owners: vec![key.clone()],
         remote,
-        asking,
+        call_options,
         domain: domain.clone(),
         timeout: request.map_or(timeout, |request| request.min(timeout)),
         fail_open,
-        tell_clients,
+        quota_headers,
         resource_exhausted: false,
     };
     let limit = GlobalLimit { service: Arc::new(service), descriptors };

@@ -10,7 +10,7 @@ use super::super::reading::Reading;
 use crate::apis::gateway::references::BackendRef;
 use crate::apis::kgateway::extension::{Backoff, GrpcService, RetryPolicy};
 use crate::check;
-use crate::features::asking::{ATTEMPTS_MAX, Again, Asking};
+use crate::features::call_options::{ATTEMPTS_MAX, Again, CallOptions};
 use crate::features::remote::Remote;
 
 /// A GatewayExtension that a field uses, while it is read.
@@ -95,7 +95,7 @@ impl Used<'_, '_, '_> {
     }
 
     /// Returns the gRPC service that the extension calls, and the settings of the calls.
-    pub(in super::super) fn grpc(&mut self, below: &str, service: &GrpcService) -> Option<(Remote, Asking)> {
+    pub(in super::super) fn grpc(&mut self, below: &str, service: &GrpcService) -> Option<(Remote, CallOptions)> {
         let authority = match &service.authority {
             Some(authority) if authority.is_empty() || check::header::value(authority).is_err() => {
                 self.wrong(&format!("{below}.authority"), "this is not a valid Host header");
@@ -105,7 +105,7 @@ impl Used<'_, '_, '_> {
         };
         let again = self.again(&format!("{below}.retry"), service.retry.as_ref())?;
         let remote = self.remote(&format!("{below}.backendRef"), service.backend_ref.as_ref(), true)?;
-        Some((remote, Asking { authority, again }))
+        Some((remote, CallOptions { authority, again }))
     }
 
     /// Returns the retry settings of calls; `None` if they are invalid.

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use super::super::reading::Reading;
 use super::super::traffic::number;
-use super::Said;
+use super::PortSettings;
 use crate::apis::kgateway::http_settings::{ForwardClientCertDetails, HttpSettings};
-use crate::features::client_certificate::Told;
+use crate::features::client_certificate::ForwardedDetails;
 use crate::features::connection::Part;
 use crate::features::connection::client_address::{ClientAddress, HOPS_MAX, TRUSTED_MAX};
 use crate::features::connection::forwarded_certificate::{ForwardedCertificate, Mode};
@@ -14,11 +14,11 @@ use crate::features::connection::forwarded_certificate::{ForwardedCertificate, M
 /// Field name of all settings of the client address: they are merged as one field.
 const ADDRESS: &str = "httpSettings.useRemoteAddress";
 
-pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
+pub(super) fn read(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading: &mut Reading<'_, '_>) {
     if let Some(details) = &written.forward_client_cert_details {
         let field = "httpSettings.forwardClientCertDetails";
-        if let Some(forwarded) = forwarded(&said.below(field), details, reading) {
-            said.part(field, Part::ForwardedCertificate(forwarded));
+        if let Some(forwarded) = forwarded(&port_settings.below(field), details, reading) {
+            port_settings.part(field, Part::ForwardedCertificate(forwarded));
         }
     }
     let HttpSettings { use_remote_address, xff_num_trusted_hops, xff_trusted_cidrs, skip_xff_append, .. } = written;
@@ -26,7 +26,7 @@ pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Re
         return;
     }
     let remote = use_remote_address.unwrap_or(true);
-    let below = |field: &str| said.below(&format!("httpSettings.{field}"));
+    let below = |field: &str| port_settings.below(&format!("httpSettings.{field}"));
     let hops = xff_num_trusted_hops.map(|hops| {
         let field = below("xffNumTrustedHops");
         let hops = number(&field, hops, 0, reading);
@@ -55,7 +55,7 @@ pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Re
         }
     }
     let address = ClientAddress { remote, hops: hops.unwrap_or(0), trusted, skip_append: *skip_xff_append };
-    said.part(ADDRESS, Part::ClientAddress(address));
+    port_settings.part(ADDRESS, Part::ClientAddress(address));
 }
 
 fn range(text: &str) -> Option<(IpAddr, u8)> {
@@ -70,7 +70,7 @@ fn forwarded(
     written: &ForwardClientCertDetails,
     reading: &mut Reading<'_, '_>,
 ) -> Option<ForwardedCertificate> {
-    let told = written.details.as_ref().map(|details| Told {
+    let details = written.details.as_ref().map(|details| ForwardedDetails {
         subject: details.subject.unwrap_or(false),
         cert: details.cert.unwrap_or(false),
         chain: details.chain.unwrap_or(false),
@@ -79,7 +79,7 @@ fn forwarded(
     });
     let mode = match &written.mode {
         // Details without a mode imply a mode that forwards them.
-        None => told.map(|_| Mode::SanitizeSet)?,
+        None => details.map(|_| Mode::SanitizeSet)?,
         Some(name) => match Mode::read(name) {
             Some(mode) => mode,
             None => {
@@ -89,8 +89,8 @@ fn forwarded(
             }
         },
     };
-    if told.is_some() && !mode.writes() {
+    if details.is_some() && !mode.writes() {
         reading.invalid(format!("spec.{field}.details"), "needs mode AppendForward or SanitizeSet");
     }
-    Some(ForwardedCertificate { mode, told })
+    Some(ForwardedCertificate { mode, details })
 }

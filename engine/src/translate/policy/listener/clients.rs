@@ -58,7 +58,7 @@ pub(super) fn read(
         leaf_only: false,
         unverified: false,
     };
-    Some(Arc::new(ClientCertificates { required, trust, told: None }))
+    Some(Arc::new(ClientCertificates { required, trust, forwarded_details: None }))
 }
 
 /// Reads the certificate authorities of an object.

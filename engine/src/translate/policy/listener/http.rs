@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::reading::Reading;
 use super::super::traffic::{duration, number};
-use super::{Said, client, logs, replies, tracer};
+use super::{PortSettings, client, logs, replies, tracer};
 use crate::apis::kgateway::headers::{Header, HeaderFilter};
 use crate::apis::kgateway::http_settings::{Http2ProtocolOptions, HttpSettings};
 use crate::apis::kgateway::policy::Quantity;
@@ -23,44 +23,44 @@ use crate::features::connection::time_limit::TimeLimit;
 use crate::features::connection::upgrades::UPGRADES_MAX;
 use crate::features::headers::HeaderEdits;
 
-pub(super) fn read(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
+pub(super) fn read(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading: &mut Reading<'_, '_>) {
     if let Some(logs) = &written.access_log {
-        let logs = logs::read(&said.below("httpSettings.accessLog"), logs, reading);
-        said.part("httpSettings.accessLog", Part::AccessLogs(logs));
+        let logs = logs::read(&port_settings.below("httpSettings.accessLog"), logs, reading);
+        port_settings.part("httpSettings.accessLog", Part::AccessLogs(logs));
     }
     if let Some(tracing) = &written.tracing
         && let Some(tracer) =
-            reading.observing(|reading| tracer::read(&said.below("httpSettings.tracing"), tracing, reading))
+            reading.observing(|reading| tracer::read(&port_settings.below("httpSettings.tracing"), tracing, reading))
     {
-        said.part("httpSettings.tracing", Part::Tracer(tracer));
+        port_settings.part("httpSettings.tracing", Part::Tracer(tracer));
     }
     if let Some(replies) = &written.local_replies {
-        let replies = replies::read(&said.below("httpSettings.localReplies"), replies, reading);
-        said.part("httpSettings.localReplies", Part::LocalReplies(replies));
+        let replies = replies::read(&port_settings.below("httpSettings.localReplies"), replies, reading);
+        port_settings.part("httpSettings.localReplies", Part::LocalReplies(replies));
     }
     if let Some(modifier) = &written.early_request_header_modifier {
         let field = "httpSettings.earlyRequestHeaderModifier";
-        let edits = early(&said.below(field), modifier, reading);
-        said.part(field, Part::EarlyHeaders(EarlyHeaders(edits)));
+        let edits = early(&port_settings.below(field), modifier, reading);
+        port_settings.part(field, Part::EarlyHeaders(EarlyHeaders(edits)));
     }
-    client::read(written, said, reading);
-    limits(written, said, reading);
-    protocols(written, said, reading);
-    answers(written, said, reading);
+    client::read(written, port_settings, reading);
+    limits(written, port_settings, reading);
+    protocols(written, port_settings, reading);
+    answers(written, port_settings, reading);
     if let Some(config) = &written.upgrade_config {
         let field = "httpSettings.upgradeConfig";
         let names = &config.enabled_upgrades;
         if names.is_empty() || names.len() > UPGRADES_MAX {
             let message = format!("must have from 1 to {UPGRADES_MAX} entries");
-            reading.invalid(format!("spec.{}.enabledUpgrades", said.below(field)), message);
+            reading.invalid(format!("spec.{}.enabledUpgrades", port_settings.below(field)), message);
         }
         for (index, name) in names.iter().enumerate().take(UPGRADES_MAX) {
             if check::header::name(name).is_err() {
-                let field = format!("spec.{}.enabledUpgrades[{index}]", said.below(field));
+                let field = format!("spec.{}.enabledUpgrades[{index}]", port_settings.below(field));
                 reading.invalid(field, format!("{name:?} is no name of a protocol"));
             }
         }
-        said.part(field, Part::Upgrades(names.clone()));
+        port_settings.part(field, Part::Upgrades(names.clone()));
     }
 }
 
@@ -88,7 +88,7 @@ fn early(field: &str, written: &HeaderFilter, reading: &mut Reading<'_, '_>) -> 
     edits
 }
 
-fn limits(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
+fn limits(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading: &mut Reading<'_, '_>) {
     type Row = (&'static str, Option<i64>, u32, fn(u32) -> Limit);
     let all: [Row; 3] = [
         ("httpSettings.maxRequestsPerConnection", written.max_requests_per_connection, 0, Limit::RequestsPerConnection),
@@ -97,68 +97,69 @@ fn limits(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_,
     ];
     for (field, value, least, limit) in all {
         let Some(value) = value else { continue };
-        let value = number(&said.below(field), value, least, reading);
+        let value = number(&port_settings.below(field), value, least, reading);
         let limit = limit(value);
         if matches!(limit, Limit::HeadersKb(value) if value > HEADERS_KB_MAX) {
-            reading.invalid(format!("spec.{}", said.below(field)), format!("must be at most {HEADERS_KB_MAX}"));
+            reading
+                .invalid(format!("spec.{}", port_settings.below(field)), format!("must be at most {HEADERS_KB_MAX}"));
         }
-        said.part(field, Part::Limit(limit));
+        port_settings.part(field, Part::Limit(limit));
     }
     let field = "httpSettings.idleTimeout";
-    if let Some(limit) = duration(&said.below(field), written.idle_timeout.as_deref(), reading) {
-        said.part(field, Part::Time(TimeLimit::Connection(limit)));
+    if let Some(limit) = duration(&port_settings.below(field), written.idle_timeout.as_deref(), reading) {
+        port_settings.part(field, Part::Time(TimeLimit::Connection(limit)));
     }
     let field = "httpSettings.streamIdleTimeout";
-    if let Some(limit) = duration(&said.below(field), written.stream_idle_timeout.as_deref(), reading) {
-        said.part(field, Part::Time(TimeLimit::Stream(limit)));
+    if let Some(limit) = duration(&port_settings.below(field), written.stream_idle_timeout.as_deref(), reading) {
+        port_settings.part(field, Part::Time(TimeLimit::Stream(limit)));
     }
 }
 
-fn protocols(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
+fn protocols(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading: &mut Reading<'_, '_>) {
     if let Some(taken) = written.accept_http10 {
-        said.part("httpSettings.acceptHttp10", Part::Http1(Http1::Version10(taken)));
+        port_settings.part("httpSettings.acceptHttp10", Part::Http1(Http1::Version10(taken)));
     }
     if let Some(host) = &written.default_host_for_http10 {
         let field = "httpSettings.defaultHostForHttp10";
         if host.is_empty() || check::header::value(host).is_err() {
-            reading.invalid(format!("spec.{}", said.below(field)), "must be a host");
+            reading.invalid(format!("spec.{}", port_settings.below(field)), "must be a host");
         }
-        said.part(field, Part::Http1(Http1::DefaultHost(host.clone())));
+        port_settings.part(field, Part::Http1(Http1::DefaultHost(host.clone())));
     }
     if let Some(keep) = written.preserve_http1_header_case {
-        said.part("httpSettings.preserveHttp1HeaderCase", Part::Http1(Http1::KeepCase(keep)));
+        port_settings.part("httpSettings.preserveHttp1HeaderCase", Part::Http1(Http1::KeepCase(keep)));
     }
     if let Some(options) = &written.http2_protocol_options {
         let field = "httpSettings.http2ProtocolOptions";
-        let http2 = self::http2(&said.below(field), options, reading);
-        said.part(field, Part::Http2(http2));
+        let http2 = self::http2(&port_settings.below(field), options, reading);
+        port_settings.part(field, Part::Http2(http2));
     }
     if let Some(value) = written.generate_request_id {
-        said.part("httpSettings.generateRequestId", Part::RequestId(RequestId::Generate(value)));
+        port_settings.part("httpSettings.generateRequestId", Part::RequestId(RequestId::Generate(value)));
     }
     if let Some(value) = written.preserve_external_request_id {
-        said.part("httpSettings.preserveExternalRequestId", Part::RequestId(RequestId::Preserve(value)));
+        port_settings.part("httpSettings.preserveExternalRequestId", Part::RequestId(RequestId::Preserve(value)));
     }
     if let Some(config) = &written.uuid_request_id_config {
         let uuid = RequestId::Uuid {
             pack_reason: config.pack_trace_reason.unwrap_or(true),
             sampling: config.use_request_id_for_trace_sampling.unwrap_or(true),
         };
-        said.part("httpSettings.uuidRequestIdConfig", Part::RequestId(uuid));
+        port_settings.part("httpSettings.uuidRequestIdConfig", Part::RequestId(uuid));
     }
     if let Some(passed_on) = written.proxy_100_continue {
-        said.part("httpSettings.proxy100Continue", Part::Expect(passed_on));
+        port_settings.part("httpSettings.proxy100Continue", Part::Expect(passed_on));
     }
     if let Some(mode) = &written.strip_host_port_mode {
         let field = "httpSettings.stripHostPortMode";
         match &**mode {
-            "MatchingPort" => said.part(field, Part::Host(HostForm::MatchingPort)),
-            "AnyPort" => said.part(field, Part::Host(HostForm::AnyPort)),
-            _ => reading.invalid(format!("spec.{}", said.below(field)), "must be MatchingPort or AnyPort"),
+            "MatchingPort" => port_settings.part(field, Part::Host(HostForm::MatchingPort)),
+            "AnyPort" => port_settings.part(field, Part::Host(HostForm::AnyPort)),
+            _ => reading.invalid(format!("spec.{}", port_settings.below(field)), "must be MatchingPort or AnyPort"),
         }
     }
     if let Some(left_out) = written.strip_trailing_host_dot {
-        said.part("httpSettings.stripTrailingHostDot", Part::Host(HostForm::TrailingDot(left_out)));
+        port_settings.part("httpSettings.stripTrailingHostDot", Part::Host(HostForm::TrailingDot(left_out)));
     }
 }
 
@@ -192,7 +193,7 @@ fn http2(field: &str, written: &Http2ProtocolOptions, reading: &mut Reading<'_, 
     Http2 { streams, stream_window, connection_window, allow_connect: written.allow_connect }
 }
 
-fn answers(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_, '_>) {
+fn answers(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading: &mut Reading<'_, '_>) {
     if let Some(transformation) = &written.server_header_transformation {
         let field = "httpSettings.serverHeaderTransformation";
         let server = match &**transformation {
@@ -202,21 +203,21 @@ fn answers(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_
             _ => None,
         };
         match server {
-            Some(server) => said.part(field, Part::Server(server)),
+            Some(server) => port_settings.part(field, Part::Server(server)),
             None => {
                 let message = "must be Overwrite, AppendIfAbsent or PassThrough";
-                reading.invalid(format!("spec.{}", said.below(field)), message);
+                reading.invalid(format!("spec.{}", port_settings.below(field)), message);
             }
         }
     }
     if let Some(name) = &written.server_name {
         let field = "httpSettings.serverName";
         if name.is_empty() {
-            reading.invalid(format!("spec.{}", said.below(field)), "must not be empty");
+            reading.invalid(format!("spec.{}", port_settings.below(field)), "must not be empty");
         } else if let Err(fault) = check::header::value(name) {
-            reading.invalid(format!("spec.{}", said.below(field)), fault);
+            reading.invalid(format!("spec.{}", port_settings.below(field)), fault);
         }
-        said.part(field, Part::Server(ServerHeader::Name(name.clone())));
+        port_settings.part(field, Part::Server(ServerHeader::Name(name.clone())));
     }
     if let Some(check) = &written.health_check {
         let field = "httpSettings.healthCheck";
@@ -225,8 +226,8 @@ fn answers(written: &HttpSettings, said: &mut Said<'_>, reading: &mut Reading<'_
         let rest = path.strip_prefix('/').filter(|rest| !rest.is_empty() && rest.chars().all(usable));
         if rest.is_none() || path.len() > PATH_BYTES_MAX {
             let message = format!("must be a path of at most {PATH_BYTES_MAX} bytes, as in /healthz");
-            reading.invalid(format!("spec.{}.path", said.below(field)), message);
+            reading.invalid(format!("spec.{}.path", port_settings.below(field)), message);
         }
-        said.part(field, Part::Health(HealthCheck { path }));
+        port_settings.part(field, Part::Health(HealthCheck { path }));
     }
 }

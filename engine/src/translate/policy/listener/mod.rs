@@ -26,13 +26,13 @@ use crate::policies::settings::{Field, Piece, Settings as Pieces};
 pub(crate) const PORTS_MAX: usize = 64;
 
 /// Settings of one port, or of all ports.
-struct Said<'s> {
+struct PortSettings<'s> {
     /// Path below `spec`.
     at: &'s str,
     pieces: Pieces,
 }
 
-impl Said<'_> {
+impl PortSettings<'_> {
     fn part(&mut self, field: Field, part: Part) {
         self.pieces.insert(field, Piece::Connection(part));
     }
@@ -76,28 +76,28 @@ pub(super) fn read(spec: &ListenerSpec, reading: &mut Reading<'_, '_>) -> BTreeM
 }
 
 fn listener(at: &str, written: &ListenerConfig, reading: &mut Reading<'_, '_>) -> Pieces {
-    let mut said = Said { at, pieces: Pieces::new() };
+    let mut port_settings = PortSettings { at, pieces: Pieces::new() };
     if let Some(proxy) = &written.proxy_protocol {
         let optional = proxy.allow_requests_without_proxy_protocol.unwrap_or(false);
-        said.part("proxyProtocol", Part::Socket(Socket::Proxy { optional }));
+        port_settings.part("proxyProtocol", Part::Socket(Socket::Proxy { optional }));
     }
     if let Some(keepalive) = &written.tcp_keepalive {
-        let keepalive = self::keepalive(&said.below("tcpKeepalive"), keepalive, reading);
-        said.part("tcpKeepalive", Part::Socket(Socket::Keepalive(keepalive)));
+        let keepalive = self::keepalive(&port_settings.below("tcpKeepalive"), keepalive, reading);
+        port_settings.part("tcpKeepalive", Part::Socket(Socket::Keepalive(keepalive)));
     }
     if let Some(bytes) = written.per_connection_buffer_limit_bytes {
-        let bytes = number(&said.below("perConnectionBufferLimitBytes"), bytes, 0, reading);
-        said.part("perConnectionBufferLimitBytes", Part::Socket(Socket::Buffer(bytes)));
+        let bytes = number(&port_settings.below("perConnectionBufferLimitBytes"), bytes, 0, reading);
+        port_settings.part("perConnectionBufferLimitBytes", Part::Socket(Socket::Buffer(bytes)));
     }
     let field = "transportSocketConnectTimeout";
     let limit = written.transport_socket_connect_timeout.as_deref();
-    if let Some(limit) = positive(&said.below(field), limit, reading) {
-        said.part(field, Part::Socket(Socket::Handshake(limit)));
+    if let Some(limit) = positive(&port_settings.below(field), limit, reading) {
+        port_settings.part(field, Part::Socket(Socket::Handshake(limit)));
     }
     if let Some(settings) = &written.http_settings {
-        http::read(settings, &mut said, reading);
+        http::read(settings, &mut port_settings, reading);
     }
-    said.pieces
+    port_settings.pieces
 }
 
 fn keepalive(field: &str, written: &TcpKeepalive, reading: &mut Reading<'_, '_>) -> Keepalive {

@@ -8,13 +8,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Result, bail};
 use holdfast_scenario_tests::World;
-use holdfast_scenario_tests::ask::Ask;
-use holdfast_scenario_tests::asked::auth::{Authorizer, REFUSED, WORD};
-use holdfast_scenario_tests::asked::limits::Limiter;
-use holdfast_scenario_tests::asked::login::{CLIENT, LoginServer};
-use holdfast_scenario_tests::asked::processing::{self, ProcessingServer};
-use holdfast_scenario_tests::asked::tokens::TokenMaker;
 use holdfast_scenario_tests::manifests::{NAMESPACE, documents, service};
+use holdfast_scenario_tests::request::HttpRequest;
+use holdfast_scenario_tests::services::auth::{Authorizer, CREDENTIALS, REFUSED};
+use holdfast_scenario_tests::services::limits::Limiter;
+use holdfast_scenario_tests::services::login::{CLIENT, LoginServer};
+use holdfast_scenario_tests::services::processing::{self, ProcessingServer};
+use holdfast_scenario_tests::services::tokens::TokenMaker;
 use hyper::Method;
 
 use super::level::Level;
@@ -44,7 +44,7 @@ pub(super) const REFUSED_CONNECTION: u16 = 0;
 /// A regular expression that translation accepts, and an Envoy with its default limit refuses.
 pub(super) const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
 
-type Change = Box<dyn Fn(Ask) -> Ask + Send + Sync>;
+type Change = Box<dyn Fn(HttpRequest) -> HttpRequest + Send + Sync>;
 
 /// A protecting field in use.
 pub(super) struct Guard {
@@ -55,7 +55,7 @@ pub(super) struct Guard {
     /// The objects that it refers to; empty where there are none.
     pub(super) besides: String,
     /// Objects that exist during the whole story; empty where none are needed.
-    pub(super) standing: String,
+    pub(super) fixtures: String,
     /// Makes a request that is allowed; unset where no request is allowed permanently.
     pub(super) passing: Option<Change>,
     /// Makes a request that is denied.
@@ -71,14 +71,18 @@ pub(super) struct Guard {
     /// A spec that only Envoy refuses.
     pub(super) refused: String,
     /// The server that Envoy calls; it runs until the guard is dropped.
-    _asked: Option<Box<dyn Any + Send + Sync>>,
+    _server: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Guard {
-    pub(super) fn new(spec: &str, status: u16, failing: impl Fn(Ask) -> Ask + Send + Sync + 'static) -> Self {
+    pub(super) fn new(
+        spec: &str,
+        status: u16,
+        failing: impl Fn(HttpRequest) -> HttpRequest + Send + Sync + 'static,
+    ) -> Self {
         Self {
             kind: Kind::default(),
-            standing: String::new(),
+            fixtures: String::new(),
             spec: spec.to_owned(),
             besides: String::new(),
             passing: None,
@@ -89,11 +93,11 @@ impl Guard {
             bad: String::new(),
             // A mistake in another field of the same policy: fields are enforced together, or not at all.
             refused: format!("{spec}\ncsrf: {{additionalOrigins: [{{safeRegex: '{LARGE}'}}]}}"),
-            _asked: None,
+            _server: None,
         }
     }
 
-    pub(super) fn passing(self, change: impl Fn(Ask) -> Ask + Send + Sync + 'static) -> Self {
+    pub(super) fn passing(self, change: impl Fn(HttpRequest) -> HttpRequest + Send + Sync + 'static) -> Self {
         Self { passing: Some(Box::new(change)), ..self }
     }
 
@@ -109,14 +113,14 @@ impl Guard {
         Self { besides: objects, ..self }
     }
 
-    pub(super) fn asking(self, asked: impl Any + Send + Sync) -> Self {
-        Self { _asked: Some(Box::new(asked)), ..self }
+    pub(super) fn calling(self, server: impl Any + Send + Sync) -> Self {
+        Self { _server: Some(Box::new(server)), ..self }
     }
 
     /// Uses another kind of policy, with objects that exist during the whole story; `refused` is the spec that only
     /// Envoy refuses.
-    pub(super) fn of(self, kind: Kind, refused: String, standing: String) -> Self {
-        Self { kind, refused, standing, ..self }
+    pub(super) fn of(self, kind: Kind, refused: String, fixtures: String) -> Self {
+        Self { kind, refused, fixtures, ..self }
     }
 
     /// Returns a spec that refers to a missing object.
@@ -132,7 +136,7 @@ pub(super) fn levels(field: &str) -> &'static [Level] {
     match field {
         // Client certificates require TLS.
         "clientCertificateValidation" => &[Level::Secure, Level::Doors],
-        "BackendConfigPolicy.tls" | "BackendTLSPolicy" => &[Level::BackEnd],
+        "BackendConfigPolicy.tls" | "BackendTLSPolicy" => &[Level::Backend],
         _ => &Level::OF_TRAFFIC,
     }
 }
@@ -154,17 +158,17 @@ pub(super) async fn guard(field: &str, level: Level, world: &World) -> Result<Gu
         "extProc" => ext_proc(place).await?,
         "oauth2" => oauth2(place).await?,
         "clientCertificateValidation" => tls::clients(level)?,
-        "BackendConfigPolicy.tls" => tls::back_end(Kind::BackEnd, world, place).await?,
-        "BackendTLSPolicy" => tls::back_end(Kind::BackEndTls, world, place).await?,
+        "BackendConfigPolicy.tls" => tls::backend(Kind::Backend, world, place).await?,
+        "BackendTLSPolicy" => tls::backend(Kind::BackendTls, world, place).await?,
         other => bail!("there is no guard for {other}"),
     })
 }
 
 fn basic_auth() -> Guard {
-    Guard::new("basicAuth: {users: ['alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=']}", 401, |ask| {
-        ask.header("authorization", "Basic YWxpY2U6d3Jvbmc=")
+    Guard::new("basicAuth: {users: ['alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=']}", 401, |request| {
+        request.header("authorization", "Basic YWxpY2U6d3Jvbmc=")
     })
-    .passing(|ask| ask.header("authorization", "Basic YWxpY2U6c2VzYW1l"))
+    .passing(|request| request.header("authorization", "Basic YWxpY2U6c2VzYW1l"))
     .missing("basicAuth: {secretRef: {name: nobody}}")
     .bad("basicAuth: {users: ['alice:sesame']}")
 }
@@ -175,8 +179,8 @@ fn api_key(place: &str) -> Guard {
         "{{apiVersion: v1, kind: Secret, metadata: {{name: keys-{place}, namespace: {NAMESPACE}}}, \
          stringData: {{alice: k-123}}}}"
     );
-    Guard::new(&spec, 401, |ask| ask.header("api-key", "k-124"))
-        .passing(|ask| ask.header("api-key", "k-123"))
+    Guard::new(&spec, 401, |request| request.header("api-key", "k-124"))
+        .passing(|request| request.header("api-key", "k-123"))
         .besides(secret)
         .bad(&format!("apiKeyAuth: {{secretRef: {{name: keys-{place}}}, keySources: [{{}}]}}"))
 }
@@ -186,16 +190,18 @@ const WELCOME: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 fn acl() -> Guard {
     let list = |range: &str| format!("acl: {{defaultAction: deny, rules: [{{cidrs: [{range}], action: allow}}]}}");
-    Guard::new(&list("127.0.0.2"), 403, |ask| ask).passing(|ask| ask.coming_from(WELCOME)).bad(&list("127.0.0.2/8"))
+    Guard::new(&list("127.0.0.2"), 403, |request| request)
+        .passing(|request| request.coming_from(WELCOME))
+        .bad(&list("127.0.0.2/8"))
 }
 
 fn rbac() -> Guard {
     let of =
         |more: &str| format!("rbac: {{policy: {{matchExpressions: [\"request.headers['role'] == 'admin'{more}\"]}}}}");
-    let guard = Guard::new(&of(""), 403, |ask| ask.header("role", "guest"));
+    let guard = Guard::new(&of(""), 403, |request| request.header("role", "guest"));
     // The regular expression is a larger program in Envoy, which compiles it as UTF-8, than its text suggests.
     Guard { refused: of(" && request.path.matches('.{20}')"), ..guard }
-        .passing(|ask| ask.header("role", "admin"))
+        .passing(|request| request.header("role", "admin"))
         .bad(&of(" && nobody()"))
 }
 
@@ -203,29 +209,29 @@ fn csrf() -> Guard {
     let origins = |more: &str| {
         format!("csrf: {{percentageEnabled: 100, additionalOrigins: [{{suffix: .friend.example}}{more}]}}")
     };
-    let from = |ask: Ask, origin: &str| ask.method(Method::POST).header("origin", origin);
-    let guard = Guard::new(&origins(""), 403, move |ask| from(ask, "http://evil.example"));
+    let from = |request: HttpRequest, origin: &str| request.method(Method::POST).header("origin", origin);
+    let guard = Guard::new(&origins(""), 403, move |request| from(request, "http://evil.example"));
     Guard { refused: origins(&format!(", {{safeRegex: '{LARGE}'}}")), ..guard }
-        .passing(move |ask| from(ask, "http://a.friend.example"))
+        .passing(move |request| from(request, "http://a.friend.example"))
         .bad(&origins(", {safeRegex: '('}"))
 }
 
 fn buffer() -> Guard {
-    let of = |ask: Ask, bytes: usize| ask.method(Method::POST).body(vec![b'x'; bytes]);
-    Guard::new("buffer: {maxRequestSize: 1Ki}", 413, move |ask| of(ask, 2048))
-        .passing(move |ask| of(ask, 512))
+    let of = |request: HttpRequest, bytes: usize| request.method(Method::POST).body(vec![b'x'; bytes]);
+    Guard::new("buffer: {maxRequestSize: 1Ki}", 413, move |request| of(request, 2048))
+        .passing(move |request| of(request, 512))
         .bad("buffer: {maxRequestSize: 0}")
 }
 
 /// Each edit refills the token bucket, and so does any edit of other objects in the same route configuration.
-const EDITS_HEARD_MAX: u64 = 20;
+const EDITS_MAX: u64 = 20;
 
 fn local_limit() -> Guard {
     let bucket = |most: u32| {
         format!("rateLimit: {{local: {{tokenBucket: {{maxTokens: {most}, tokensPerFill: 1, fillInterval: 1h}}}}}}")
     };
-    let guard = Guard::new(&bucket(1), 429, |ask| ask).bad(&bucket(0));
-    Guard { slack: EDITS_HEARD_MAX, ..guard }
+    let guard = Guard::new(&bucket(1), 429, |request| request).bad(&bucket(0));
+    Guard { slack: EDITS_MAX, ..guard }
 }
 
 /// Returns a GatewayExtension and its Service.
@@ -244,11 +250,11 @@ async fn ext_auth(place: &str) -> Result<Guard> {
     let name = format!("auth-{place}");
     let spec = format!("extAuth: {{grpcService: {{backendRef: {{name: {name}, port: 8080}}, requestTimeout: 5s}}}}");
     let used = |by: &str| format!("{by}: {{extensionRef: {{name: {name}}}}}");
-    Ok(Guard::new(&used("extAuth"), REFUSED, |ask| ask)
-        .passing(|ask| ask.header("authorization", WORD))
+    Ok(Guard::new(&used("extAuth"), REFUSED, |request| request)
+        .passing(|request| request.header("authorization", CREDENTIALS))
         .besides(extension(&name, &spec, server.address()))
         .bad(&used("jwtAuth"))
-        .asking(server))
+        .calling(server))
 }
 
 async fn jwt(place: &str) -> Result<Guard> {
@@ -257,11 +263,11 @@ async fn jwt(place: &str) -> Result<Guard> {
     let spec =
         format!("jwt: {{providers: [{{name: own, issuer: maker, jwks: {{local: {{inline: '{}'}}}}}}]}}", maker.keys()?);
     let used = |by: &str| format!("{by}: {{extensionRef: {{name: {name}}}}}");
-    Ok(Guard::new(&used("jwtAuth"), 401, |ask| ask.header("authorization", "Bearer nonsense"))
-        .passing(move |ask| ask.header("authorization", &bearer))
+    Ok(Guard::new(&used("jwtAuth"), 401, |request| request.header("authorization", "Bearer nonsense"))
+        .passing(move |request| request.header("authorization", &bearer))
         .besides(extension(&name, &spec, maker.address()))
         .bad(&used("extAuth"))
-        .asking(maker))
+        .calling(maker))
 }
 
 async fn global_limit(place: &str) -> Result<Guard> {
@@ -276,11 +282,11 @@ async fn global_limit(place: &str) -> Result<Guard> {
             "rateLimit: {{global: {{extensionRef: {{name: {name}}}, descriptors: [{{entries: [{{type: Header, header: {header}}}]}}]}}}}"
         )
     };
-    Ok(Guard::new(&used("x-counted"), 429, |ask| ask.header("x-counted", "yes"))
-        .passing(|ask| ask)
+    Ok(Guard::new(&used("x-counted"), 429, |request| request.header("x-counted", "yes"))
+        .passing(|request| request)
         .besides(extension(&name, &spec, limiter.address()))
         .bad(&used("'no header'"))
-        .asking(limiter))
+        .calling(limiter))
 }
 
 async fn ext_proc(place: &str) -> Result<Guard> {
@@ -290,11 +296,11 @@ async fn ext_proc(place: &str) -> Result<Guard> {
         "extProc: {{failOpen: false, messageTimeout: 5s, grpcService: {{backendRef: {{name: {name}, port: 8080}}}}}}"
     );
     let used = |more: &str| format!("extProc: {{extensionRef: {{name: {name}}}{more}}}");
-    Ok(Guard::new(&used(""), 403, |ask| ask)
-        .passing(|ask| ask.header("x-word", processing::WORD))
+    Ok(Guard::new(&used(""), 403, |request| request)
+        .passing(|request| request.header("x-word", processing::PASS))
         .besides(extension(&name, &spec, server.address()))
         .bad(&used(", processingMode: {requestBodyMode: SOMETIMES}"))
-        .asking(server))
+        .calling(server))
 }
 
 async fn oauth2(place: &str) -> Result<Guard> {
@@ -311,10 +317,10 @@ async fn oauth2(place: &str) -> Result<Guard> {
     );
     let used = |by: &str| format!("{by}: {{extensionRef: {{name: {name}}}}}");
     // No login here: other stories cover it.
-    Ok(Guard::new(&used("oauth2"), 302, |ask| {
-        ask.header("cookie", "BearerToken=a; OauthHMAC=b; OauthExpires=4102444800")
+    Ok(Guard::new(&used("oauth2"), 302, |request| {
+        request.header("cookie", "BearerToken=a; OauthHMAC=b; OauthExpires=4102444800")
     })
     .besides(documents(&[extension(&name, &spec, server.address()), secret]))
     .bad(&used("jwtAuth"))
-    .asking(server))
+    .calling(server))
 }

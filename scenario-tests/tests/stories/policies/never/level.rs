@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use holdfast_scenario_tests::World;
-use holdfast_scenario_tests::ask::{Ask, get};
 use holdfast_scenario_tests::manifests::{self, NAMESPACE, class, documents, gateway, https_listener, listener};
+use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 
 use super::tls::Kind;
@@ -26,7 +26,7 @@ pub(super) enum Level {
     /// A Gateway with TLS listeners.
     Doors,
     /// Services with a backend policy.
-    BackEnd,
+    Backend,
 }
 
 /// Services of the backend level: the trusted one and the untrusted one.
@@ -36,7 +36,7 @@ pub(super) const IMPOSTOR: &str = "impostor";
 impl Level {
     /// All levels; the first is broken until its policy exists.
     pub(super) const ALL: [Self; 8] =
-        [Self::Named, Self::Rule, Self::Route, Self::Plain, Self::Secure, Self::Gateway, Self::Doors, Self::BackEnd];
+        [Self::Named, Self::Rule, Self::Route, Self::Plain, Self::Secure, Self::Gateway, Self::Doors, Self::Backend];
     /// Levels of TrafficPolicies.
     pub(super) const OF_TRAFFIC: [Self; 6] =
         [Self::Named, Self::Rule, Self::Route, Self::Plain, Self::Secure, Self::Gateway];
@@ -53,7 +53,7 @@ impl Level {
             Self::Secure => "secure",
             Self::Gateway => "whole",
             Self::Doors => "doors",
-            Self::BackEnd => "back",
+            Self::Backend => "back",
         }
     }
 
@@ -85,7 +85,7 @@ impl Level {
             Self::Secure => target("Gateway", "public", "secure"),
             Self::Gateway => target("Gateway", "whole", ""),
             Self::Doors => target("Gateway", "doors", ""),
-            Self::BackEnd => {
+            Self::Backend => {
                 let service = |name: &str| format!("{{group: '', kind: Service, name: {name}}}");
                 Some(format!("{}, {}", service(TRUSTED), service(IMPOSTOR)))
             }
@@ -153,9 +153,9 @@ impl Estate {
                 String::new()
             };
             let hosts = format!("[{}]", level.host());
-            let to = if level == Level::BackEnd { TRUSTED } else { "echo" };
+            let to = if level == Level::Backend { TRUSTED } else { "echo" };
             let mut text = route(level.name(), parent, &hosts, "/guarded", &filters, to);
-            if level == Level::BackEnd {
+            if level == Level::Backend {
                 text = documents(&[text, route(IMPOSTOR, parent, &hosts, "/impostor", "", IMPOSTOR)]);
             }
             world.write(&format!("route-{}.yaml", level.name()), text)?;
@@ -163,12 +163,12 @@ impl Estate {
         let estate = Self { world: world.clone(), plain, tls, whole, doors, certificate };
         // Their endpoints are written with a guard.
         let services = [TRUSTED, IMPOSTOR].map(|name| manifests::service(NAMESPACE, name, None, &[]));
-        estate.standing(Level::BackEnd, &documents(&services))?;
+        estate.write_fixtures(Level::Backend, &documents(&services))?;
         Ok(estate)
     }
 
     /// Returns a request to the route of a level.
-    pub(super) fn ask(&self, level: Level) -> Ask {
+    pub(super) fn request(&self, level: Level) -> HttpRequest {
         let port = match level {
             Level::Secure => self.tls,
             Level::Gateway => self.whole,
@@ -176,8 +176,8 @@ impl Estate {
             _ => self.plain,
         };
         let host = level.host();
-        let ask = get(port, "/guarded").host(&host);
-        if matches!(level, Level::Secure | Level::Doors) { ask.tls(self.certificate.trust(&host)) } else { ask }
+        let request = get(port, "/guarded").host(&host);
+        if matches!(level, Level::Secure | Level::Doors) { request.tls(self.certificate.trust(&host)) } else { request }
     }
 
     /// Writes the TrafficPolicy of a level.
@@ -206,8 +206,8 @@ impl Estate {
     }
 
     /// Writes the objects that exist during the whole story.
-    pub(super) fn standing(&self, level: Level, objects: &str) -> Result<()> {
-        self.world.write(&format!("standing-{}.yaml", level.name()), objects)
+    pub(super) fn write_fixtures(&self, level: Level, objects: &str) -> Result<()> {
+        self.world.write(&format!("fixtures-{}.yaml", level.name()), objects)
     }
 
     /// Writes the objects that the guard of a level refers to.

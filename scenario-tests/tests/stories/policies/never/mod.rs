@@ -111,13 +111,13 @@ async fn through_unresolved_alone_without_replacement(world: World) -> Result<()
 }
 
 async fn revoked_while_held(world: World) -> Result<()> {
-    revoked::told(world, gates::ALL[0]).await
+    revoked::run(world, gates::ALL[0]).await
 }
 
 async fn revoked_while_isolated(world: World) -> Result<()> {
-    revoked::told(world, gates::ALL[3]).await
+    revoked::run(world, gates::ALL[3]).await
 }
 
 async fn revoked_with_last_valid_versions(world: World) -> Result<()> {
-    revoked::told(world, gates::ALL[4]).await
+    revoked::run(world, gates::ALL[4]).await
 }

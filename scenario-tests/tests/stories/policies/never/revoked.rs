@@ -2,9 +2,9 @@
 //! then on, at every level and on every connection.
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::Ask;
 use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::manifests::{NAMESPACE, route};
+use holdfast_scenario_tests::request::HttpRequest;
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, World, until};
 
 use super::gates::Gates;
@@ -15,18 +15,18 @@ const ALICE: (&str, &str) = ("alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=", "Basic Y
 /// Another user with the same password.
 const BOB: (&str, &str) = ("bob:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=", "Basic Ym9iOnNlc2FtZQ==");
 
-pub(super) async fn told(world: World, gates: Gates) -> Result<()> {
+pub(super) async fn run(world: World, gates: Gates) -> Result<()> {
     let _backends = (world.backend("echo").await?, world.backend("broad").await?);
     let estate = Estate::write(&world)?;
-    let let_in = |(user, _): (&str, &str)| {
+    let write_user = |(user, _): (&str, &str)| {
         Level::OF_TRAFFIC
             .into_iter()
             .try_for_each(|level| estate.policy(level, &format!("basicAuth: {{users: ['{user}']}}")))
     };
-    let of = |(_, word): (&str, &str)| -> Vec<Ask> {
-        Level::OF_TRAFFIC.into_iter().map(|level| estate.ask(level).header("authorization", word)).collect()
+    let of = |(_, credentials): (&str, &str)| -> Vec<HttpRequest> {
+        Level::OF_TRAFFIC.into_iter().map(|level| estate.request(level).header("authorization", credentials)).collect()
     };
-    let_in(ALICE)?;
+    write_user(ALICE)?;
     let flags = gates.flags();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let options = HoldfastOptions::new(&world)?.without_envoy().args(&flags);
@@ -36,8 +36,8 @@ pub(super) async fn told(world: World, gates: Gates) -> Result<()> {
         let envoy = FleetEnvoy { gateway, ..FleetEnvoy::secretly_small(&gateway.replace('/', "-")) };
         envoys.push(envoy.start(&world, &options).await?);
     }
-    for ask in of(ALICE) {
-        ask.comes_to_reach("echo").await?;
+    for request in of(ALICE) {
+        request.comes_to_reach("echo").await?;
     }
     let refused = |name: &str| {
         let path = format!("{{type: RegularExpression, value: '/refused/{LARGE}'}}");
@@ -60,18 +60,18 @@ pub(super) async fn told(world: World, gates: Gates) -> Result<()> {
     .await?;
     // Connections of the user from before the revocation.
     let mut old = Vec::new();
-    for ask in of(ALICE) {
-        let mut connection = ask.connect().await?;
-        ask.send_on(&mut connection).await?.from_pod("echo")?;
-        old.push((ask, connection));
+    for request in of(ALICE) {
+        let mut connection = request.connect().await?;
+        request.send_on(&mut connection).await?.from_pod("echo")?;
+        old.push((request, connection));
     }
-    let_in(BOB)?;
-    for ask in of(ALICE) {
-        ask.comes_to("no backend answers", |reply| reply.pod().is_err()).await?;
+    write_user(BOB)?;
+    for request in of(ALICE) {
+        request.comes_to("no backend answers", |reply| reply.pod().is_err()).await?;
     }
-    for (ask, mut connection) in old {
-        if let Ok(reply) = ask.send_on(&mut connection).await {
-            ensure!(reply.pod().is_err(), "on an old connection {} passes: {reply:?}", ask.line());
+    for (request, mut connection) in old {
+        if let Ok(reply) = request.send_on(&mut connection).await {
+            ensure!(reply.pod().is_err(), "on an old connection {} passes: {reply:?}", request.line());
         }
     }
     let hammers = [Hammer::start(of(ALICE).into_iter().take(2)), Hammer::start_kept_in_turn(of(ALICE))];
@@ -81,11 +81,11 @@ pub(super) async fn told(world: World, gates: Gates) -> Result<()> {
     for name in names {
         world.delete(&format!("refused-{name}.yaml"))?;
     }
-    for ask in of(BOB) {
-        ask.comes_to_reach("echo").await?;
+    for request in of(BOB) {
+        request.comes_to_reach("echo").await?;
     }
-    for ask in of(ALICE) {
-        ask.answers(401).await?;
+    for request in of(ALICE) {
+        request.answers(401).await?;
     }
     for hammer in hammers {
         hammer.stop_expecting(|shot| !shot.passed()).await?;

@@ -2,8 +2,8 @@
 //! requests on new and existing connections.
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::ask::Ask;
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected, small_binary};
+use holdfast_scenario_tests::request::HttpRequest;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, World, until};
 
 use super::gates::Gates;
@@ -37,8 +37,8 @@ pub(super) enum Way {
 struct Cell {
     level: Level,
     guard: Guard,
-    passing: Option<Ask>,
-    failing: Ask,
+    passing: Option<HttpRequest>,
+    failing: HttpRequest,
 }
 
 /// The running processes and the state of a story.
@@ -103,11 +103,12 @@ impl Works {
     /// Adds a policy where there was none: existing connections are guarded as well.
     async fn attach(&mut self, level: Level, field: &str) -> Result<Cell> {
         let guard = guard(field, level, &self.world).await?;
-        if !guard.standing.is_empty() {
-            self.estate.standing(level, &guard.standing)?;
+        if !guard.fixtures.is_empty() {
+            self.estate.write_fixtures(level, &guard.fixtures)?;
         }
-        let ask = self.estate.ask(level);
-        let (passing, failing) = (guard.passing.as_ref().map(|change| change(ask.clone())), (guard.failing)(ask));
+        let request = self.estate.request(level);
+        let (passing, failing) =
+            (guard.passing.as_ref().map(|change| change(request.clone())), (guard.failing)(request));
         let cell = Cell { level, guard, passing, failing };
         let mut old = None;
         if level == Level::Named {
@@ -182,12 +183,12 @@ impl Works {
 
     fn write_broken(&mut self, cell: &Cell, way: Way) -> Result<()> {
         self.edits += 1;
-        let says = |spec: &str| self.estate.policy_of(cell.guard.kind, cell.level, spec);
+        let write_policy = |spec: &str| self.estate.policy_of(cell.guard.kind, cell.level, spec);
         match way {
             Way::Missing if !cell.guard.besides.is_empty() => self.estate.without_besides(cell.level),
-            Way::Missing => says(&cell.guard.missing_spec()),
-            Way::Bad => says(&cell.guard.bad),
-            Way::Refused => says(&cell.guard.refused),
+            Way::Missing => write_policy(&cell.guard.missing_spec()),
+            Way::Bad => write_policy(&cell.guard.bad),
+            Way::Refused => write_policy(&cell.guard.refused),
         }
     }
 
@@ -198,10 +199,10 @@ impl Works {
 
     /// Checks that the fault is reported, and that no unauthorized request passes.
     async fn is_broken(&self, cell: &Cell, way: Way) -> Result<()> {
-        self.comes_to_tell(true).await?;
+        self.comes_to_report(true).await?;
         if way != Way::Refused && self.gates.closes() {
-            for ask in cell.passing.iter().chain([&cell.failing]) {
-                ask.comes_to_answer(cell.level.closed()).await?;
+            for request in cell.passing.iter().chain([&cell.failing]) {
+                request.comes_to_answer(cell.level.closed()).await?;
             }
         } else if cell.guard.slack == 0 {
             let reply = cell.failing.send().await;
@@ -232,32 +233,33 @@ impl Works {
         } else {
             cell.failing.comes_to_answer(cell.guard.status).await?;
         }
-        self.comes_to_tell(false).await
+        self.comes_to_report(false).await
     }
 
     /// Waits until the fallback report is final and shows whether anything is broken.
-    async fn comes_to_tell(&self, broken: bool) -> Result<()> {
+    async fn comes_to_report(&self, broken: bool) -> Result<()> {
         let holdfast = self.holdfast.as_ref().context("it does not run")?;
-        let told = until(if broken { "it says what is broken" } else { "it says that all is well" }, || async {
+        let outcome = until(if broken { "it says what is broken" } else { "it says that all is well" }, || async {
             let report = holdfast.diagnostics("/debug/config/fallback").await?;
             let gateways = report["gateways"].as_array().context("no Gateways")?;
             let is = |wanted: &str| gateways.iter().any(|gateway| gateway["state"] == wanted);
-            let mut told = report["status"] == "triggered" || is("held");
-            if !told {
+            let mut reported = report["status"] == "triggered" || is("held");
+            if !reported {
                 // A missing object does not cause a fallback, but is listed as a fault.
                 let faults = holdfast.diagnostics("/debug/faults").await?;
                 let faults = faults["faults"].as_array().context("no faults")?;
                 let kinds = Kind::ALL.map(Kind::name);
-                told = faults.iter().any(|found| kinds.iter().any(|kind| found["fault"]["object"]["kind"] == *kind));
+                reported =
+                    faults.iter().any(|found| kinds.iter().any(|kind| found["fault"]["object"]["kind"] == *kind));
             }
-            ensure!(told == broken && !is("trying") && !is("probing"), "{report}");
+            ensure!(reported == broken && !is("trying") && !is("probing"), "{report}");
             Ok(())
         })
         .await;
-        if told.is_err() {
+        if outcome.is_err() {
             let envoys = holdfast.diagnostics("/debug/envoys").await?;
-            return told.with_context(|| format!("{envoys}"));
+            return outcome.with_context(|| format!("{envoys}"));
         }
-        told
+        outcome
     }
 }

@@ -17,24 +17,24 @@ pub(super) enum Kind {
     #[default]
     Traffic,
     Listener,
-    BackEnd,
-    BackEndTls,
+    Backend,
+    BackendTls,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 4] = [Self::Traffic, Self::Listener, Self::BackEnd, Self::BackEndTls];
+    pub(super) const ALL: [Self; 4] = [Self::Traffic, Self::Listener, Self::Backend, Self::BackendTls];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Traffic => "TrafficPolicy",
             Self::Listener => "ListenerPolicy",
-            Self::BackEnd => "BackendConfigPolicy",
-            Self::BackEndTls => "BackendTLSPolicy",
+            Self::Backend => "BackendConfigPolicy",
+            Self::BackendTls => "BackendTLSPolicy",
         }
     }
 
     pub(super) fn version(self) -> &'static str {
-        if self == Self::BackEndTls { "gateway.networking.k8s.io/v1" } else { "gateway.kgateway.dev/v1alpha1" }
+        if self == Self::BackendTls { "gateway.networking.k8s.io/v1" } else { "gateway.kgateway.dev/v1alpha1" }
     }
 }
 
@@ -72,9 +72,9 @@ fn three(authority: &Authority, place: &str) -> Result<(String, String)> {
 /// authority.
 pub(super) fn clients(level: Level) -> Result<Guard> {
     let (ours, others) = (Authority::new("ours")?, Authority::new("others")?);
-    let (known, stranger) = (ours.client("known", 1)?, others.client("stranger", 1)?);
+    let (known, untrusted) = (ours.client("known", 1)?, others.client("untrusted", 1)?);
     let place = level.name();
-    let (besides, standing) = three(&ours, place)?;
+    let (besides, fixtures) = three(&ours, place)?;
     let spec = |name: &str| {
         format!(
             "default: {{clientCertificateValidation: {{mode: Require, \
@@ -83,20 +83,24 @@ pub(super) fn clients(level: Level) -> Result<Guard> {
     };
     let strange = level == Level::Doors;
     let guard =
-        Guard::new(&spec("ca"), REFUSED_CONNECTION, move |ask| if strange { ask.showing(&stranger) } else { ask });
+        Guard::new(
+            &spec("ca"),
+            REFUSED_CONNECTION,
+            move |request| if strange { request.showing(&untrusted) } else { request },
+        );
     Ok(guard
-        .of(Kind::Listener, spec("odd"), standing)
-        .passing(move |ask| ask.showing(&known))
+        .of(Kind::Listener, spec("odd"), fixtures)
+        .passing(move |request| request.showing(&known))
         .besides(besides)
         .bad(&spec("bad")))
 }
 
 /// TLS to a backend. The denied request would reach a server with a certificate of an untrusted authority, which also
 /// answers without TLS.
-pub(super) async fn back_end(kind: Kind, world: &World, place: &str) -> Result<Guard> {
-    let (authority, stranger) = (Authority::new("backends")?, Authority::new("strangers")?);
-    let (own, others) = (authority.client("shop", 1)?, stranger.client("shop", 1)?);
-    let (besides, standing) = three(&authority, place)?;
+pub(super) async fn backend(kind: Kind, world: &World, place: &str) -> Result<Guard> {
+    let (authority, untrusted) = (Authority::new("backends")?, Authority::new("untrusted")?);
+    let (own, others) = (authority.client("shop", 1)?, untrusted.client("shop", 1)?);
+    let (besides, fixtures) = three(&authority, place)?;
     let echo = world.pod(NAMESPACE, TRUSTED, "echo").await?;
     let trusted = Secured::start(&own, None, echo.address()).await?;
     let impostor = Secured::careless(&others, echo.address()).await?;
@@ -104,15 +108,15 @@ pub(super) async fn back_end(kind: Kind, world: &World, place: &str) -> Result<G
         service(NAMESPACE, TRUSTED, None, &[trusted.address]),
         service(NAMESPACE, IMPOSTOR, None, &[impostor.address]),
     ];
-    let standing = documents(&[&services[..], &[standing]].concat());
-    let guard = if kind == Kind::BackEndTls {
+    let fixtures = documents(&[&services[..], &[fixtures]].concat());
+    let guard = if kind == Kind::BackendTls {
         let spec = |name: &str| {
             format!(
                 "validation: {{hostname: {NAME}, caCertificateRefs: [{{group: '', kind: ConfigMap, name: {name}-{place}}}]}}"
             )
         };
-        let guard = Guard::new(&spec("ca"), 503, |ask| ask.path("/impostor"));
-        guard.of(kind, spec("odd"), standing).besides(besides).bad(&spec("bad"))
+        let guard = Guard::new(&spec("ca"), 503, |request| request.path("/impostor"));
+        guard.of(kind, spec("odd"), fixtures).besides(besides).bad(&spec("bad"))
     } else {
         let text = indent(&authority.pem, 4);
         let secret = format!(
@@ -121,11 +125,11 @@ pub(super) async fn back_end(kind: Kind, world: &World, place: &str) -> Result<G
         let spec = |name: &str, more: &str| {
             format!("tls: {{secretRef: {{name: {name}-{place}}}, sni: {NAME}, verifySubjectAltNames: [{NAME}]{more}}}")
         };
-        let guard = Guard::new(&spec("ca", ""), 503, |ask| ask.path("/impostor"));
+        let guard = Guard::new(&spec("ca", ""), 503, |request| request.path("/impostor"));
         guard
-            .of(kind, spec("ca", ", parameters: {cipherSuites: [NO-SUCH-CIPHER]}"), standing)
+            .of(kind, spec("ca", ", parameters: {cipherSuites: [NO-SUCH-CIPHER]}"), fixtures)
             .besides(secret)
             .bad(&spec("ca", ", strange: 1"))
     };
-    Ok(guard.passing(|ask| ask).asking((echo, trusted, impostor)))
+    Ok(guard.passing(|request| request).calling((echo, trusted, impostor)))
 }

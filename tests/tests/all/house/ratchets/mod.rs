@@ -91,7 +91,13 @@ fn figures_only_fall() {
         vocabulary::literals(code(path).parse().unwrap_or_default(), &mut literals);
         private(literals.iter().map(String::as_str))
     });
+    let names = by_file(sources(&SOURCES), |path| {
+        let mut names = Vec::new();
+        vocabulary::names(read(path).parse().unwrap(), &mut names);
+        names.iter().filter(|name| vocabulary::is_private_name(name)).count()
+    });
     sections.insert("privateWordsInComments".to_owned(), comments);
+    sections.insert("privateWordsInNames".to_owned(), names);
     sections.insert("privateWordsInDocuments".to_owned(), documents);
     sections.insert("privateWordsInTexts".to_owned(), texts);
     let paths = sources(&PRODUCT);

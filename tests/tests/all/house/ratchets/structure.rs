@@ -16,11 +16,11 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// The layers of the engine with their modules, in order of dependency: each layer may use the layers before it.
 const ORDER: [(&str, &[&str]); 7] = [
     ("check", &["check", "time"]),
-    ("api", &["apis", "object", "fault", "snapshot", "settings", "status"]),
-    ("envoy", &["model", "encode", "features", "hold"]),
-    ("translate", &["translate", "proxies", "policies"]),
-    ("fallback", &["fallback", "trial", "refusal"]),
-    ("engine", &["engine", "report", "health", "watching", "provision", "leadership", "identity", "testing"]),
+    ("api", &["apis", "object", "fault", "snapshot", "settings", "status", "ledger", "watch_problem"]),
+    ("envoy", &["model", "encode", "features", "hold", "refusal"]),
+    ("translate", &["translate", "proxies", "policies", "provision"]),
+    ("fallback", &["fallback", "trial", "event"]),
+    ("engine", &["engine", "report", "health", "watching", "leadership", "identity", "testing"]),
     ("cli", &["run", "main"]),
 ];
 /// Modules of the engine that may use the types of Envoy.

@@ -85,6 +85,38 @@ pub(super) fn literals(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
+/// Identifiers of Rust code, inside macros as well.
+pub(super) fn names(tokens: TokenStream, found: &mut Vec<String>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => names(group.stream(), found),
+            TokenTree::Ident(name) => found.push(name.to_string()),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a part of an identifier is a private word: `TellAll` and `tell_all` are read as `tell all`.
+pub(super) fn is_private_name(name: &str) -> bool {
+    static PART: LazyLock<Regex> = LazyLock::new(|| Regex::new("[A-Z]+(?:[a-z]+)?|[a-z]+").unwrap());
+    let parts: Vec<String> = PART.find_iter(name).map(|part| part.as_str().to_lowercase()).collect();
+    let prose = parts.join(" ").replace("stand ins", "").replace("stand in", "");
+    WORDS.is_match(&prose)
+}
+
+#[test]
+fn private_words_are_found_in_names() {
+    for private in ["tell_all", "TellAll", "TOLD_MAX", "is_nobodys_or_nobody", "back_end", "stand_in_told"] {
+        assert!(is_private_name(private), "{private}");
+    }
+    for plain in ["stand_in", "without_stand_ins", "standalone", "task", "DataPlane", "essay"] {
+        assert!(!is_private_name(plain), "{plain}");
+    }
+    let mut found = Vec::new();
+    names("fn f() { say!(told, [Teller]); }".parse().unwrap(), &mut found);
+    assert_eq!(found, ["fn", "f", "say", "told", "Teller"]);
+}
+
 #[test]
 fn private_words_are_found_in_prose_only() {
     for private in ["the status is told", "Whose route it is", "asks for it", "a stand-in stands there"] {

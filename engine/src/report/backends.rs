@@ -1,0 +1,139 @@
+//! Statuses of policies of backends, and of Backends.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::policies::{ANCESTORS_MAX, reference};
+use crate::apis::Body;
+use crate::engine::Engine;
+use crate::object::Object;
+use crate::status::{Condition, FALLBACK_CONDITION};
+use crate::translate::cluster_policy::effect::PolicyEffect;
+use crate::translate::cluster_policy::plan::BackendPlan;
+
+/// Effect of backends that are closed.
+const CLOSED: &str = "requests to the target backends of the policy are answered with status 500";
+
+impl Engine {
+    /// Returns the status of a policy of backends.
+    pub(super) fn backend_policy_status(&self, object: &Object) -> Option<Value> {
+        let plan = self.translator.backend(&object.key)?;
+        let effects = self.translator.policy_effects(&object.key, self.objects());
+        let mut ancestors: Vec<(Value, Vec<Condition>)> = effects
+            .into_iter()
+            .map(|(gateway, effect)| (reference(&gateway, None), conditions(object, plan, effect)))
+            .collect();
+        // A target without an effective ancestor is the ancestor itself.
+        for target in &plan.targets {
+            let Some(why) = &target.missing else { continue };
+            let conditions = match &object.body {
+                Body::BackendTlsPolicy(_) => {
+                    vec![Condition::new("Accepted", false, "TargetNotFound", &**why), resolved(plan)]
+                }
+                _ => vec![accepted(plan), Condition::new("Attached", false, "TargetNotFound", &**why)],
+            };
+            ancestors.push((reference(&target.key, target.section.as_deref()), conditions));
+        }
+        let generation = object.metadata.generation;
+        let ancestors = ancestors.into_iter().take(ANCESTORS_MAX).map(|(ancestor, conditions)| {
+            let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
+            json!({
+                "ancestorRef": ancestor,
+                "controllerName": self.settings().controller_name,
+                "conditions": conditions.collect::<Vec<_>>(),
+            })
+        });
+        Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
+    }
+
+    /// Returns the status of a Backend.
+    pub(super) fn backend_status(&self, object: &Object) -> Option<Value> {
+        let plan = self.translator.backend(&object.key)?;
+        let accepted = match &plan.unenforceable {
+            None => Condition::new("Accepted", true, "Accepted", "the Backend can be used"),
+            Some(why) => {
+                let message = format!("requests to the Backend are answered with status 500: {why}");
+                Condition::new("Accepted", false, "Invalid", message)
+            }
+        };
+        Some(json!({ "conditions": [accepted.of_generation(object.metadata.generation)] }))
+    }
+
+    /// Returns the policies that configure each backend.
+    pub(super) fn backend_origins(&self) -> Value {
+        let mut origins: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for plan in self.translator.routes().into_values() {
+            for backend in &plan.backends {
+                let configured = backend.tuned.iter().filter_map(|tuned| tuned.upstream.configured.as_ref());
+                let policies: Vec<String> =
+                    configured.flat_map(|configured| &configured.origins).map(ToString::to_string).collect();
+                if !policies.is_empty() {
+                    origins.insert(crate::encode::names::cluster(backend), policies);
+                }
+            }
+        }
+        json!(origins)
+    }
+}
+
+fn conditions(object: &Object, plan: &BackendPlan, effect: PolicyEffect) -> Vec<Condition> {
+    let mut conditions = match &object.body {
+        Body::BackendTlsPolicy(_) => {
+            let accepted = match (&plan.unenforceable, &plan.conflicted) {
+                (None, Some(other)) => Condition::new("Accepted", false, "Conflicted", &**other),
+                _ => accepted_as_upstream(plan),
+            };
+            vec![accepted, resolved(plan)]
+        }
+        _ => vec![accepted(plan), attached(plan, effect)],
+    };
+    if effect.tls_overridden {
+        let message = "a BackendTLSPolicy for the same backend overrides spec.tls";
+        conditions.push(Condition::new("Overridden", true, "ConflictedWithBackendTLSPolicy", message));
+    }
+    if plan.unenforceable.is_some() && plan.conflicted.is_none() {
+        conditions.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", CLOSED));
+    }
+    conditions
+}
+
+fn accepted(plan: &BackendPlan) -> Condition {
+    match &plan.unenforceable {
+        None => Condition::new("Accepted", true, "Valid", "the policy is enforced"),
+        Some(why) => Condition::new("Accepted", false, "Invalid", format!("{CLOSED}: {why}")),
+    }
+}
+
+fn attached(plan: &BackendPlan, effect: PolicyEffect) -> Condition {
+    if plan.unenforceable.is_some() {
+        return Condition::new("Attached", false, "Pending", "the policy cannot be enforced");
+    }
+    match effect {
+        PolicyEffect { overridden: true, .. } => {
+            Condition::new("Attached", false, "Overridden", "other policies override every field of the policy")
+        }
+        PolicyEffect { merged: true, .. } => {
+            Condition::new("Attached", true, "Merged", "other policies override some fields of the policy")
+        }
+        _ => Condition::new("Attached", true, "Attached", "the policy is attached"),
+    }
+}
+
+/// Returns `Accepted` with the reasons of Gateway API.
+fn accepted_as_upstream(plan: &BackendPlan) -> Condition {
+    match &plan.unenforceable {
+        None => Condition::new("Accepted", true, "Accepted", "the policy is enforced"),
+        Some(why) => {
+            let reason = if plan.lacks_authorities { "NoValidCACertificate" } else { "Invalid" };
+            Condition::new("Accepted", false, reason, format!("{CLOSED}: {why}"))
+        }
+    }
+}
+
+fn resolved(plan: &BackendPlan) -> Condition {
+    match &plan.unresolved {
+        None => Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
+        Some((reason, why)) => Condition::new("ResolvedRefs", false, *reason, why.to_string()),
+    }
+}

@@ -1,0 +1,158 @@
+//! Conditions of an object at one Gateway that the fallback adds: `holdfast.dev/Fallback`, and `PartiallyInvalid` if
+//! the last valid version is served.
+//!
+//! Translation reports the faults of the desired version; this module reports what is served instead.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::{Detected, Node, ObjectKey, Step};
+
+use super::survey::{field, speaking};
+use crate::engine::Engine;
+use crate::fallback::derive::Broken;
+use crate::fallback::events::{left_out, serving, why};
+use crate::fallback::view::{FallbackReport, Identity};
+use crate::fault::without_field;
+use crate::status::{Condition, FALLBACK_CONDITION};
+use crate::time::Moment;
+use crate::translate::route::RoutePlan;
+
+/// The condition of a route that is served in part; the specification prescribes the beginning of its message.
+const PARTIALLY_INVALID: &str = "PartiallyInvalid";
+
+/// The conditions of a route at one parent.
+pub(crate) struct ParentConditions {
+    /// `Accepted`.
+    pub(crate) accepted: Condition,
+    /// All other conditions.
+    pub(crate) others: Vec<Condition>,
+}
+
+impl Engine {
+    /// Returns the conditions of a route at its parent with this index, as the route is served there.
+    pub(crate) fn conditions_at_parent(
+        &self,
+        report: &FallbackReport,
+        key: &ObjectKey,
+        plan: &Arc<RoutePlan>,
+        parent: usize,
+    ) -> Option<ParentConditions> {
+        let desired = plan.parents.get(parent)?;
+        let as_desired = ParentConditions { accepted: desired.accepted.clone(), others: plan.conditions.clone() };
+        let name = desired.gateway.namespaced_name();
+        let Some(condition) = condition(report, key, &name) else { return Some(as_desired) };
+        if condition.reason == "Backfilled" {
+            return Some(self.backfilled(key, plan, &name, as_desired, condition));
+        }
+        let line = speaking(self.lines.of(&name)).find(|line| line.derived.plan.of(key).next().is_some());
+        let served = line
+            .filter(|line| !line.derived.overlay.hidden.contains(key))
+            .and_then(|line| self.translator.served_route(&line.fleet, key));
+        let Some(served) = served else {
+            let mut conditions = as_desired;
+            conditions.others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
+            conditions.others.push(condition);
+            return Some(conditions);
+        };
+        let accepted = served.parents.get(parent).map_or(as_desired.accepted, |parent| parent.accepted.clone());
+        let mut others = served.conditions.clone();
+        match others.iter_mut().find(|known| known.kind == FALLBACK_CONDITION) {
+            // The condition describes each rule; the time is added.
+            Some(known) => {
+                let since = line.and_then(|line| line.since.get(key)).copied().filter(|since| *since > 0);
+                let since = since.map(|since| format!("; since {}", Moment(since))).unwrap_or_default();
+                *known = Condition::new(FALLBACK_CONDITION, true, &*known.reason, format!("{}{since}", known.message));
+            }
+            None => others.push(condition),
+        }
+        Some(ParentConditions { accepted, others })
+    }
+
+    /// Returns the conditions of a route with its last valid version served. The faults of the desired version stay
+    /// reported.
+    fn backfilled(
+        &self,
+        key: &ObjectKey,
+        plan: &RoutePlan,
+        gateway: &str,
+        desired: ParentConditions,
+        condition: Condition,
+    ) -> ParentConditions {
+        let ParentConditions { mut accepted, mut others } = desired;
+        others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
+        let lines = speaking(self.lines.of(gateway));
+        // A suspicion is not a verdict.
+        let own = |(node, broken): &(&Node, &Broken)| node.key == *key && broken.detected != Detected::Suspected;
+        let broken: Vec<(&Node, &Broken)> = lines.flat_map(|line| &line.derived.broken).filter(own).collect();
+        let reasons: BTreeSet<String> = broken
+            .iter()
+            .map(|(node, broken)| {
+                let field = field(node, broken);
+                format!("({}): {field}: {}", node.section, without_field(&broken.message, &field))
+            })
+            .collect();
+        let reasons = reasons.into_iter().collect::<Vec<_>>().join("; ");
+        let sections: BTreeSet<&str> = broken.iter().map(|(node, _)| &*node.section).collect();
+        let all = rules(plan);
+        if sections.contains("") || (!sections.is_empty() && all.iter().all(|rule| sections.contains(rule.as_str()))) {
+            if accepted.status == "True" {
+                accepted = Condition::new("Accepted", false, "UnsupportedValue", reasons);
+            }
+        } else if !sections.is_empty() && accepted.status == "True" {
+            let message = format!("Fall Back {reasons}; {}", condition.message);
+            others.push(Condition::new(PARTIALLY_INVALID, true, "UnsupportedValue", message));
+        }
+        others.push(condition);
+        ParentConditions { accepted, others }
+    }
+}
+
+/// Returns the condition `holdfast.dev/Fallback` of an object at a Gateway; `None` if the object is current there.
+pub(crate) fn condition(report: &FallbackReport, key: &ObjectKey, gateway: &str) -> Option<Condition> {
+    let steps = &report.gateway(gateway)?.deviations.steps;
+    let own = steps.range(Node::whole(key.clone())..).take_while(|(node, _)| node.key == *key);
+    let own: Vec<_> = own.map(|(node, (step, served))| (node, *step, *served)).collect();
+    let step = own.iter().map(|(_, step, _)| *step).max()?;
+    let mut object = None::<&Identity>;
+    let mut forms = BTreeSet::new();
+    for (node, _, served) in own.iter().filter(|(_, of, _)| *of == step) {
+        match step {
+            Step::Backfilled => {
+                let known = report.backfilled_objects.iter().filter(|known| known.object.is(key));
+                let Some(known) = known.into_iter().find(|known| known.served_generation == *served) else { continue };
+                object = Some(&known.object);
+                forms.insert(serving(known));
+            }
+            Step::Replaced => {
+                object = report.replaced_objects.iter().map(|known| &known.object).find(|known| known.is(key));
+                forms.insert(format!(
+                    "{} answers {served}",
+                    if node.section.is_empty() { "it" } else { &*node.section }
+                ));
+            }
+            Step::Excluded | Step::Current => {
+                object = report.excluded_objects.iter().map(|known| &known.object).find(|known| known.is(key));
+                forms.insert(left_out(&node.section));
+            }
+        }
+    }
+    let reason = match step {
+        Step::Backfilled => "Backfilled",
+        Step::Replaced => "Replaced",
+        Step::Excluded | Step::Current => "Excluded",
+    };
+    let forms = forms.into_iter().collect::<Vec<_>>().join("; ");
+    let why = object.map(|object| why(report, object)).unwrap_or_default();
+    Some(Condition::new(FALLBACK_CONDITION, true, reason, format!("{forms}; {why}")))
+}
+
+/// Returns the rules of a route: `rules[0]` and so on.
+fn rules(plan: &RoutePlan) -> BTreeSet<String> {
+    let served = plan.routes.iter().map(|route| route.node().section.to_string());
+    served.chain(plan.replaced.iter().map(|replaced| replaced.section.clone())).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+mod tests;
