@@ -127,7 +127,7 @@ impl Upstream {
             // Other policies make another cluster, even where their settings are equal.
             configured.origins.iter().for_each(|key| bytes.extend(key.to_string().bytes().chain([0])));
             // `apply` does not write the DNS lookup settings: they depend on the cluster's type.
-            bytes.extend(format!("{:?}", configured.lookups).bytes());
+            bytes.extend(configured.lookups.as_ref().map_or_else(|| "None".into(), Lookups::identity).bytes());
         }
         let label: String = Version::of(&bytes).to_string().chars().take(16).collect();
         Some(Arc::new(Tuned { upstream: self, label: label.into() }))

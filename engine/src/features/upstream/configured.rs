@@ -69,6 +69,15 @@ pub struct Lookups {
     pub respect_ttl: bool,
 }
 
+impl Lookups {
+    /// Returns a text that identifies the settings. Names of clusters contain a hash of it, so that it must stay as it
+    /// is: a changed name replaces the cluster, and its connections, at every upgrade.
+    pub(super) fn identity(&self) -> String {
+        let Self { interval, jitter, respect_ttl } = self;
+        format!("Some(Lookups {{ interval: {interval:?}, jitter: {jitter:?}, as_told: {respect_ttl} }})")
+    }
+}
+
 /// Versions of the PROXY protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProxyProtocol {
