@@ -4,7 +4,7 @@
 //! Content is untried while its namespace or its object waits, and while it is suspected because other content was
 //! refused together with it. The gate decides only about objects that are known to be broken.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -14,18 +14,21 @@ use super::derive::Broken;
 use super::forms::Form;
 use super::world::World;
 use crate::translate::overlay::Overlay;
+use crate::translate::policy::PolicyPlan;
 use crate::translate::proxy::is_proxy;
 
 /// The acknowledged routes of a scope.
 pub(crate) struct AcknowledgedRoutes<'a> {
     forms: &'a BTreeMap<Arc<str>, Form>,
     contents: OnceCell<HashSet<Content>>,
+    /// Results of [`is_served`]: a plan is derived several times, and each result costs a translation.
+    known: RefCell<BTreeMap<ObjectKey, bool>>,
 }
 
 impl<'a> AcknowledgedRoutes<'a> {
     /// Creates the view of the acknowledged forms.
     pub(crate) fn new(forms: &'a BTreeMap<Arc<str>, Form>) -> Self {
-        Self { forms, contents: OnceCell::new() }
+        Self { forms, contents: OnceCell::new(), known: RefCell::default() }
     }
 
     fn contains(&self, content: &Content) -> bool {
@@ -50,7 +53,16 @@ pub(super) fn stay(
     let known: BTreeSet<&ObjectKey> =
         known.into_iter().map(|(node, _)| node).chain(users).map(|node| &node.key).collect();
     let untried: BTreeSet<&ObjectKey> = untried.into_iter().map(|(node, _)| &node.key).collect();
-    untried.into_iter().filter(|key| !known.contains(key) && is_served(key, world)).cloned().collect()
+    untried.into_iter().filter(|key| !known.contains(key) && is_known_served(key, world)).cloned().collect()
+}
+
+fn is_known_served(key: &ObjectKey, world: &World<'_>) -> bool {
+    if let Some(known) = world.acknowledged.known.borrow().get(key) {
+        return *known;
+    }
+    let found = is_served(key, world);
+    world.acknowledged.known.borrow_mut().insert(key.clone(), found);
+    found
 }
 
 /// Checks whether Envoys have an object in its last valid version.
@@ -59,9 +71,7 @@ fn is_served(key: &ObjectKey, world: &World<'_>) -> bool {
     if world.translator.policy(key).is_some() {
         let is_refused = world.quarantine.of(key).any(|(_, verdict)| verdict.detected != Detected::Suspected);
         let plan = world.translator.try_policy(&version.object, world.objects);
-        let is_proven = |plan: &crate::translate::policy::PolicyPlan| {
-            plan.contents().all(|(_, content)| world.proof.is_known_good(&content))
-        };
+        let is_proven = |plan: &PolicyPlan| plan.contents().all(|(_, content)| world.proof.is_known_good(&content));
         return !is_refused && plan.as_ref().is_some_and(is_proven);
     }
     let over = Overlay { objects: BTreeMap::from([(key.clone(), version.object)]), ..Overlay::default() };
