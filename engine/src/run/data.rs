@@ -1,9 +1,10 @@
 //! Data folder, locked by one process at a time.
 
 use std::env;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
@@ -60,11 +61,11 @@ impl DataDir {
         &self.path
     }
 
-    /// The folder with the identities of its lock and of `file`, which this process keeps open: the operating system
-    /// does not reuse the inode of an open file.
+    /// The folder with its lock and `file`, which stay open: the operating system does not reuse the inode of an open
+    /// file, but does so when the store closes its files after an error and creates new ones.
     pub fn opened(&self, file: &Path) -> OpenedFolder {
         let files = [Path::new(LOCK), file].map(|name| self.path.join(name));
-        let files = files.into_iter().filter_map(|file| identity(&file).map(|identity| (file, identity)));
+        let files = files.into_iter().filter_map(|file| File::open(&file).ok().map(|open| (file, Arc::new(open))));
         OpenedFolder { path: self.path.clone(), files: files.collect() }
     }
 
@@ -84,14 +85,17 @@ impl DataDir {
 #[derive(Clone, Debug)]
 pub struct OpenedFolder {
     path: PathBuf,
-    /// The open files with device and inode; empty on systems without these numbers.
-    files: Vec<(PathBuf, (u64, u64))>,
+    /// The open files.
+    files: Vec<(PathBuf, Arc<File>)>,
 }
 
 impl OpenedFolder {
     /// The reason why a later run will not find the stored data; `None` if it will.
     pub fn problem(&self) -> Option<String> {
-        let gone = self.files.iter().find(|(file, then)| identity(file) != Some(*then))?;
+        let is_there = |(path, file): &&(PathBuf, Arc<File>)| {
+            fs::metadata(path).is_ok_and(|now| file.metadata().is_ok_and(|opened| identity(&now) == identity(&opened)))
+        };
+        let gone = self.files.iter().find(|file| !is_there(file))?;
         let within = gone.0.strip_prefix(&self.path).ok().and_then(|file| file.iter().next());
         let what = match within {
             Some(name) if name != LOCK => format!("{} in the data folder {}", name.display(), self.path.display()),
@@ -101,13 +105,13 @@ impl OpenedFolder {
     }
 }
 
-/// Device and inode of a file.
-fn identity(path: &Path) -> Option<(u64, u64)> {
+/// Device and inode of a file; `None` on systems without these numbers.
+fn identity(file: &Metadata) -> Option<(u64, u64)> {
     #[cfg(unix)]
-    return fs::metadata(path).ok().map(|file| {
+    return {
         use std::os::unix::fs::MetadataExt;
-        (file.dev(), file.ino())
-    });
+        Some((file.dev(), file.ino()))
+    };
     #[cfg(not(unix))]
     return None;
 }
@@ -158,6 +162,21 @@ pub(super) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> 
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_replaces_a_closed_one_is_another_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(folder.path()).unwrap();
+        let file = data.path().join("db");
+        fs::write(&file, "one").unwrap();
+        let opened = data.opened(Path::new("db"));
+        assert_eq!(opened.problem(), None);
+        for _ in 0..100 {
+            fs::remove_file(&file).unwrap();
+            fs::write(&file, "two").unwrap();
+            assert!(opened.problem().is_some_and(|problem| problem.contains("db in the data folder")));
+        }
+    }
 
     #[test]
     fn only_one_process_uses_the_folder() {

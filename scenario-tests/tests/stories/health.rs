@@ -201,8 +201,18 @@ async fn the_data_folder_is_removed(world: World) -> Result<()> {
     is_served().await?;
     status_comes_to_print(&world, &holdfast, 0, &[]).await?;
     remove(&holdfast.options.data.join("store")).await?;
-    status_comes_to_print(&world, &holdfast, 1, &["1 input", "store in the data folder", "was removed or replaced"])
-        .await?;
+    let words = ["1 input", "store in the data folder", "was removed or replaced"];
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
+
+    // The next commit fails, and the one after it creates a store without the earlier versions.
+    world.route("cart", &to("echo").replace("cart.example.com", "cart.example.org"))?;
+    until("the store is created again", || async {
+        ensure!(holdfast.options.data.join("store/db").exists());
+        Ok(())
+    })
+    .await?;
+    get(port, "/").host("cart.example.org").comes_to_reach("echo").await?;
+    status_comes_to_print(&world, &holdfast, 1, &words).await?;
     remove(&holdfast.options.data).await?;
 
     let envoys = holdfast.envoys();
@@ -211,7 +221,7 @@ async fn the_data_folder_is_removed(world: World) -> Result<()> {
     status_comes_to_print(&world, &holdfast, 1, &["outage", &format!("process {envoy} ")]).await?;
     process::signal(envoy, "TERM");
     status_comes_to_print(&world, &holdfast, 0, &[]).await?;
-    is_served().await?;
+    get(port, "/").host("cart.example.org").comes_to_reach("echo").await?;
     Ok(())
 }
 

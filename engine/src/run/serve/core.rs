@@ -455,7 +455,8 @@ impl Core {
             connected: self.outputs.connected(),
             not_answering: self.not_answering.clone(),
             ledger: self.watched.ledger.clone(),
-            store: self.outputs.store_failing().or_else(|| self.watched.not_stored()),
+            // The removal of the folder is also the reason why commits fail.
+            store: self.watched.not_stored().or_else(|| self.outputs.store_failing()),
             unreachable: self.watched.reachable.failure(),
             managed: self.outputs.managed(),
             leads: self.watched.leads(),
