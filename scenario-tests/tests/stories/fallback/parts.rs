@@ -10,6 +10,7 @@ use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 
+use super::probed::probe_is_ready;
 use super::{BACKFILL, REPLACE, comes_to_blame, comes_to_serve, good, serves, stored, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -112,6 +113,7 @@ async fn a_refused_cluster_closes_only_its_users(world: World) -> Result<()> {
 async fn a_refused_cluster_never_reaches_production(world: World) -> Result<()> {
     let (port, _echo, mistake) = two_services(&world).await?;
     let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
+    probe_is_ready(&holdfast).await?;
     for path in ["/cart", "/other"] {
         comes_to_serve(port, path, "1").await?;
     }
@@ -199,6 +201,7 @@ async fn a_refused_listener_never_reaches_production(world: World) -> Result<()>
     let hosts = Hosts::new(&world)?;
     world.route("all", &good("/", "1"))?;
     let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
+    probe_is_ready(&holdfast).await?;
     for index in [0, 1] {
         hosts.request(index).comes_to_answer(200).await?;
     }

@@ -37,6 +37,22 @@ pub(super) fn probed(world: &World, flags: &[&str]) -> Result<HoldfastOptions> {
     Ok(HoldfastOptions::new(world)?.args(&["--probe", "on"]).args(flags).env("ENVOY_BIN", &binary))
 }
 
+/// Waits until the probe is ready: until then, the Envoy that serves tries changed configuration.
+pub(super) async fn probe_is_ready(holdfast: &Holdfast) -> Result<()> {
+    until("the probe is ready", || async {
+        ensure!(holdfast.output().contains("a probe is ready"), "{}", holdfast.output());
+        Ok(())
+    })
+    .await
+}
+
+/// Runs Holdfast until its probe is ready.
+async fn run_probed(world: &World, flags: &[&str]) -> Result<Holdfast> {
+    let holdfast = world.run_with(probed(world, flags)?).await?;
+    probe_is_ready(&holdfast).await?;
+    Ok(holdfast)
+}
+
 /// Checks that no serving Envoy has refused anything.
 async fn production_refused_nothing(holdfast: &Holdfast) -> Result<()> {
     let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;
@@ -59,7 +75,7 @@ async fn culprits_of_a_thousand(world: World, flags: &[&str], backfilled: bool) 
     let port = world.gateway()?;
     let estate = Estate::new(&world, port, ROUTES);
     estate.write(1, &BTreeMap::new())?;
-    let holdfast = world.run_with(probed(&world, flags)?).await?;
+    let holdfast = run_probed(&world, flags).await?;
     until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
     // Innocent routes that share a host, and an owner, with a culprit of each round.
     let load = Hammer::start([estate.request(1), estate.request(120)]);
@@ -103,7 +119,7 @@ async fn two_that_do_not_go_together(world: World) -> Result<()> {
     let port = world.gateway()?;
     let estate = Estate::new(&world, port, 200);
     estate.write(1, &BTreeMap::new())?;
-    let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
+    let holdfast = run_probed(&world, &BACKFILL).await?;
     until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
     let pair = Flaw::Mistake(mistakes::PAIR);
     // The first of them without the second is not a mistake.
@@ -152,7 +168,7 @@ async fn certificate_with_another_key(world: World) -> Result<()> {
     for (host, certificate) in hosts.iter().zip(&old) {
         secret(host, certificate, false)?;
     }
-    let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
+    let holdfast = run_probed(&world, &BACKFILL).await?;
     let request = |index: usize, certificate: &Certificate| {
         get(port, "/x").host(hosts[index]).tls(certificate.trust(hosts[index]))
     };
@@ -180,7 +196,7 @@ async fn a_new_gateway_with_a_broken_route(world: World) -> Result<()> {
     let port = world.gateway()?;
     world.route("cart", &refused("/cart", "1"))?;
     world.route("other", &good("/other", "1"))?;
-    let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
+    let holdfast = run_probed(&world, &BACKFILL).await?;
     comes_to_serve(port, "/other", "1").await?;
     super::request(port, "/cart").answers(404).await?;
     production_refused_nothing(&holdfast).await?;
@@ -195,7 +211,7 @@ async fn edits_while_the_probe_is_at_work(world: World) -> Result<()> {
     let port = world.gateway()?;
     world.route("cart", &good("/cart", "1"))?;
     world.route("other", &good("/other", "1"))?;
-    let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
+    let holdfast = run_probed(&world, &BACKFILL).await?;
     for path in ["/cart", "/other"] {
         comes_to_serve(port, path, "1").await?;
     }
@@ -224,7 +240,7 @@ async fn edits_while_probes_are_killed(world: World) -> Result<()> {
     let port = world.gateway()?;
     let estate = Estate::new(&world, port, 60);
     estate.write(1, &BTreeMap::new())?;
-    let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
+    let holdfast = run_probed(&world, &BACKFILL).await?;
     until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
     let load = Hammer::start([estate.request(1), estate.request(33)]);
     for version in 2..10 {
