@@ -193,10 +193,10 @@ async fn certificate_with_another_key(world: World) -> Result<()> {
 /// Nothing is acknowledged yet when the first configuration is broken.
 async fn a_new_gateway_with_a_broken_route(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let port = world.gateway()?;
     world.route("cart", &refused("/cart", "1"))?;
     world.route("other", &good("/other", "1"))?;
     let holdfast = run_probed(&world, &BACKFILL).await?;
+    let port = world.gateway()?;
     comes_to_serve(port, "/other", "1").await?;
     super::request(port, "/cart").answers(404).await?;
     production_refused_nothing(&holdfast).await?;
