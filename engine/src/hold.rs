@@ -339,13 +339,13 @@ impl Hold {
         is_there
     }
 
-    /// Records that an Envoy refused a version; returns whether this is new.
+    /// Records that an Envoy refused a version; returns whether this is new, and the resource is desired. Refusals of
+    /// clusters that are no longer desired are recorded as well: the xDS server never sends them to this Envoy again.
     pub(crate) fn refuse(&mut self, answer: &Answer, name: &Arc<str>, version: Version, message: &str) -> bool {
         let slot: Slot = (answer.kind, name.clone());
-        if self.desired.get(slot.0, &slot.1).is_none() {
-            return false;
-        }
-        self.refuse_by(&answer.node, &answer.build, &slot, version, message)
+        let is_desired = self.desired.get(slot.0, &slot.1).is_some();
+        let is_recorded = is_desired || slot.0 == ResourceType::Cluster;
+        is_recorded && self.refuse_by(&answer.node, &answer.build, &slot, version, message) && is_desired
     }
 
     /// Removes the refusal of a version that another Envoy accepts.

@@ -14,7 +14,7 @@ use holdfast_xds::Version;
 use super::line::Line;
 use super::readmission::Subject;
 use super::step_inputs::StepInputs;
-use super::suspects::{Suspect, Suspects, without_stand_ins};
+use super::suspects::{StandIns, Suspect, Suspects, only_stand_ins, without_stand_ins};
 use super::trials;
 use crate::features::redirect::ListenerContext;
 use crate::translate::overlay::Overlay;
@@ -79,14 +79,18 @@ impl Line {
 
     /// Returns the suspects in the groups that are served or closed together. Stand-in versions are omitted as long as
     /// other suspects remain.
-    pub(super) fn accused_subjects(&self, name: &str, version: &Version, by_object: bool) -> Vec<Subject> {
+    pub(super) fn accused_subjects(
+        &self,
+        name: &str,
+        version: &Version,
+        by_object: bool,
+        inputs: &StepInputs<'_>,
+    ) -> Vec<Subject> {
         let Some(Accused { policies, parts, .. }) = self.accused(name, version, false) else { return Vec::new() };
-        let is_stand_in = |key: &ObjectKey| self.derived.overlay.objects.contains_key(key);
-        let (lent, policies): (Vec<_>, Vec<_>) = policies.into_iter().partition(|policy| is_stand_in(&policy.node.key));
-        let parts = without_stand_ins(parts, is_stand_in);
-        let plain = |suspect: &Suspect| suspect.rendered.route.is_plain_answer();
-        let only_stand_ins = parts.iter().all(|(node, parts)| is_stand_in(&node.key) || parts.values().all(&plain));
-        let mut subjects = match only_stand_ins && !policies.is_empty() {
+        let (lent, policies): (Vec<_>, Vec<_>) = policies.into_iter().partition(|policy| self.is_stand_in(policy));
+        let backfilled = self.stand_ins(parts.keys().map(|node| &node.key), inputs);
+        let parts = without_stand_ins(parts, &backfilled);
+        let mut subjects = match only_stand_ins(&parts, &backfilled) && !policies.is_empty() {
             true => Vec::new(),
             false => super::blame::subjects(parts, by_object),
         };
@@ -95,6 +99,28 @@ impl Line {
         }
         subjects.extend(policies);
         subjects
+    }
+
+    /// Returns the contents of those objects that are backfilled.
+    fn stand_ins<'a>(&self, keys: impl Iterator<Item = &'a ObjectKey>, inputs: &StepInputs<'_>) -> StandIns {
+        let overlay = &self.derived.overlay;
+        let backfilled: BTreeSet<&ObjectKey> = keys.filter(|key| overlay.objects.contains_key(*key)).collect();
+        let contents = |key: &ObjectKey| {
+            let made = inputs.translator.contents_under(&self.gateway, key, overlay, inputs.objects);
+            made.into_iter().map(|(content, _)| content).collect()
+        };
+        backfilled.into_iter().map(|key| (key.clone(), contents(key))).collect()
+    }
+
+    /// Checks whether a policy is backfilled in a version with all settings for which it is suspected.
+    fn is_stand_in(&self, policy: &Subject) -> bool {
+        let Overlay { objects, policies, .. } = &self.derived.overlay;
+        let key = &policy.node.key;
+        let is_set = |plan: &Arc<PolicyPlan>| {
+            let settings: HashSet<Content> = plan.contents().map(|(_, content)| content).collect();
+            policy.contents.keys().all(|content| settings.contains(content))
+        };
+        objects.contains_key(key) && policies.get(key).is_some_and(is_set)
     }
 
     /// Returns the contents in a version of a route configuration that no Envoy has accepted: parts of routes, and

@@ -45,7 +45,7 @@ impl Line {
         match kind {
             ResourceType::Route => {
                 let by_object = inputs.settings.fallback.use_last_valid;
-                let subjects = self.accused_subjects(name, &version, by_object);
+                let subjects = self.accused_subjects(name, &version, by_object, inputs);
                 // If one object with several units is the only suspect, the search is among its units.
                 if let [only] = &subjects[..] { only.units() } else { subjects }
             }

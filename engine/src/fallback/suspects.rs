@@ -2,7 +2,7 @@
 //!
 //! Names in Envoy's message are not used: users can write text that looks like a name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdfast_graph::{Content, Node, ObjectKey};
@@ -21,6 +21,10 @@ pub(crate) struct Suspect {
     /// The hosts of the part.
     pub(crate) hosts: BTreeSet<Host>,
 }
+
+/// The contents of the versions in which objects are backfilled, by object. Other contents of such an object are its
+/// own: it can be backfilled for an edit that it received after the content was sent.
+pub(super) type StandIns = BTreeMap<ObjectKey, HashSet<Content>>;
 
 /// Suspects by unit and content.
 pub(crate) type Suspects = BTreeMap<Node, BTreeMap<Content, Suspect>>;
@@ -46,17 +50,26 @@ pub(crate) fn changed(acknowledged: Option<&Composition>, refused: &Composition,
 
 /// Removes stand-ins as long as other suspects remain: versions of the objects that were acknowledged before, and
 /// direct responses at literal paths, in which nothing can be refused.
-pub(crate) fn without_stand_ins(suspects: Suspects, backfilled: impl Fn(&ObjectKey) -> bool) -> Suspects {
-    let is_stand_in =
-        |node: &Node, suspect: &Suspect| backfilled(&node.key) || suspect.rendered.route.is_plain_answer();
-    if suspects.iter().all(|(node, parts)| parts.values().all(|suspect| is_stand_in(node, suspect))) {
+pub(super) fn without_stand_ins(suspects: Suspects, backfilled: &StandIns) -> Suspects {
+    if only_stand_ins(&suspects, backfilled) {
         return suspects;
     }
     let others = suspects.into_iter().map(|(node, mut parts)| {
-        parts.retain(|_, suspect| !is_stand_in(&node, suspect));
+        parts.retain(|content, suspect| !is_stand_in(&node, content, suspect, backfilled));
         (node, parts)
     });
     others.filter(|(_, parts)| !parts.is_empty()).collect()
+}
+
+/// Checks whether all suspects are stand-ins.
+pub(super) fn only_stand_ins(suspects: &Suspects, backfilled: &StandIns) -> bool {
+    let mut all = suspects.iter().flat_map(|(node, parts)| parts.iter().map(move |part| (node, part)));
+    all.all(|(node, (content, suspect))| is_stand_in(node, content, suspect, backfilled))
+}
+
+fn is_stand_in(node: &Node, content: &Content, suspect: &Suspect, backfilled: &StandIns) -> bool {
+    backfilled.get(&node.key).is_some_and(|contents| contents.contains(content))
+        || suspect.rendered.route.is_plain_answer()
 }
 
 /// Checks whether every changed part is known to be good.

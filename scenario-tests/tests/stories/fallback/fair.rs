@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, small_binary};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::route;
@@ -115,7 +115,11 @@ async fn beside_a_crowd(world: &World, options: HoldfastOptions, how: &str) -> R
     for version in 2..edits + 2 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         write(world, CALM, "calm", &good("/calm", &version.to_string()))?;
-        took.push(serves_within(port, "/calm", &version.to_string()).await?);
+        let Ok(edit_took) = serves_within(port, "/calm", &version.to_string()).await else {
+            let report = holdfast.diagnostics("/debug/config/fallback").await?;
+            bail!("/calm is never served in version {version}; fallback page: {report:#}");
+        };
+        took.push(edit_took);
         let broken = broken_objects(&holdfast, CALM).await?;
         accused.extend(
             broken.into_iter().filter(|(detected, message)| detected != "suspected" || message.contains("regex")),
