@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use holdfast_engine::settings::Settings;
+use holdfast_api::settings::Settings;
 use holdfast_engine::testing::plans::Plans;
 use serde_json::{Value, json};
 

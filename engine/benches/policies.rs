@@ -17,8 +17,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
+use holdfast_api::settings::Settings;
 use holdfast_engine::engine::Engine;
-use holdfast_engine::settings::Settings;
 use measured::{event, message, new_bytes, percentile, published, silence};
 use prost::Message;
 use serde_json::{Value, json};

@@ -3,25 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::fault::Fault;
+use holdfast_api::ledger::Ledger;
+use holdfast_api::object::Object;
+use holdfast_api::settings::Settings;
+use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_api::watch_problem::WatchProblem;
+use holdfast_envoy::hold::Refusal;
+use holdfast_fallback::attribution::Attributed;
+use holdfast_fallback::checker::Objection;
+pub use holdfast_fallback::event::{Action, Event, Role};
+use holdfast_fallback::scopes::FallbackScopes;
+use holdfast_fallback::step_inputs::StepInputs;
 use holdfast_graph::{Graph, ObjectKey};
 use holdfast_store::Batch;
 use holdfast_store::shards::{self, ObservedScope};
+use holdfast_translate::Translator;
+use holdfast_translate::provision::Provisioned;
 use holdfast_xds::Snapshot;
-
-pub use crate::event::{Action, Event, Role};
-use crate::fallback::attribution::Attributed;
-use crate::fallback::checker::Objection;
-use crate::fallback::lines::Lines;
-use crate::fallback::step_inputs::StepInputs;
-use crate::fault::Fault;
-use crate::hold::Refusal;
-use crate::ledger::Ledger;
-use crate::object::Object;
-use crate::provision::Provisioned;
-use crate::settings::Settings;
-use crate::snapshot::ObjectSnapshot;
-use crate::translate::Translator;
-use crate::watch_problem::WatchProblem;
 
 /// The deciding part of Holdfast.
 #[derive(Debug)]
@@ -34,7 +33,8 @@ pub struct Engine {
     unusable_since: BTreeMap<ObjectKey, i64>,
     graph: Graph,
     pub(crate) translator: Translator,
-    pub(crate) lines: Lines,
+    /// The scopes.
+    pub scopes: FallbackScopes,
     decoding: BTreeMap<ObjectKey, Vec<Fault>>,
     probe: Option<Arc<str>>,
     next_trial: u64,
@@ -43,11 +43,11 @@ pub struct Engine {
     /// Deleted policies that still protect routes, and until when (milliseconds of Unix time).
     leaving: BTreeMap<ObjectKey, u64>,
     /// The states of data planes.
-    pub(crate) provisioned: BTreeMap<ObjectKey, Provisioned>,
+    pub provisioned: BTreeMap<ObjectKey, Provisioned>,
     /// Since when objects are at fault, across retries and restarts.
     ledger: Arc<Ledger>,
     /// Current problems of watches; `None` where nothing is watched.
-    pub(crate) problems: Option<Vec<WatchProblem>>,
+    pub problems: Option<Vec<WatchProblem>>,
 }
 
 /// How long a protecting policy stays in force after its deletion, in milliseconds. Deployment tools delete and
@@ -65,7 +65,7 @@ impl Engine {
             unread: BTreeSet::new(),
             unusable_since: BTreeMap::new(),
             graph: Graph::default(),
-            lines: Lines::default(),
+            scopes: FallbackScopes::default(),
             decoding: BTreeMap::new(),
             probe: None,
             next_trial: 0,
@@ -119,7 +119,7 @@ impl Engine {
                     continue;
                 }
                 Event::Restored(restored) => {
-                    actions.extend(self.lines.restore(*restored));
+                    actions.extend(self.scopes.restore(*restored));
                     continue;
                 }
                 Event::WatchProblems(problems) => {
@@ -147,7 +147,7 @@ impl Engine {
             objects = true;
         }
         let mut trials = Vec::new();
-        let Self { settings, objects: all, unusable, unread, decoding, graph, translator, lines, .. } = self;
+        let Self { settings, objects: all, unusable, unread, decoding, graph, translator, scopes, .. } = self;
         let mut inputs = StepInputs {
             translator,
             graph,
@@ -158,24 +158,24 @@ impl Engine {
             settings,
             now_ms: self.now_ms,
             ledger: &self.ledger,
-            follows: lines.follows(),
+            follows: scopes.follows(),
             probe: self.probe.as_ref(),
             next_trial: &mut self.next_trial,
             fallbacks: &mut self.fallbacks,
             trials: &mut trials,
         };
         if objects {
-            lines.translate(&mut inputs, &mut actions);
+            scopes.translate(&mut inputs, &mut actions);
         }
-        forwarded.into_iter().for_each(|event| lines.on_event(event, &mut inputs));
-        let records = lines.take_convictions();
+        forwarded.into_iter().for_each(|event| scopes.on_event(event, &mut inputs));
+        let records = scopes.take_convictions();
         if !records.is_empty() {
             actions.push(Action::Store(records));
         }
         if !trials.is_empty() {
             actions.push(Action::Try(trials));
         }
-        actions.extend(lines.publish());
+        actions.extend(scopes.publish());
         actions
     }
 
@@ -183,7 +183,7 @@ impl Engine {
         self.note(&object.key, faults);
         // A policy with a truncated target list must not unprotect the targets that it was attached to before.
         if object.body.lost_targets()
-            && let Some(before) = self.objects.get(&object.key).cloned().or_else(|| self.lines.last_valid(&object.key))
+            && let Some(before) = self.objects.get(&object.key).cloned().or_else(|| self.scopes.last_valid(&object.key))
         {
             object.body.keep_targets(&before.body);
         }
@@ -194,7 +194,7 @@ impl Engine {
         let object = Arc::new(object);
         let old = self.objects.insert(object.clone());
         if old.as_ref().is_some_and(|old| old.metadata.uid != object.metadata.uid) {
-            self.lines.forget(&object.key);
+            self.scopes.forget(&object.key);
         }
         if !old.as_ref().is_some_and(|old| old.same_content(&object)) {
             self.translator.changed(&object.key, old.as_deref(), Some(&object));
@@ -231,7 +231,7 @@ impl Engine {
     }
 
     fn take_from_the_store(&mut self, key: &ObjectKey, is_meant: impl Fn(&Arc<Object>) -> bool) {
-        if let Some(stored) = self.lines.last_valid(key).filter(is_meant) {
+        if let Some(stored) = self.scopes.last_valid(key).filter(is_meant) {
             self.objects.insert(stored.clone());
             self.translator.changed(key, None, Some(&stored));
         }
@@ -248,10 +248,10 @@ impl Engine {
         self.note(key, Vec::new());
         self.unusable.remove(key);
         self.unusable_since.remove(key);
-        self.lines.forget(key);
+        self.scopes.forget(key);
         if self.unread.remove(key) {
             // Endpoints of the object may have been kept without any object that lists them.
-            self.lines.mark_dirty();
+            self.scopes.mark_dirty();
         }
         if let Some(old) = self.objects.remove(key) {
             self.translator.changed(key, Some(&old), None);
@@ -272,7 +272,7 @@ impl Engine {
     }
 
     /// Returns the existing objects that cannot be read at all: since when, and the first fault.
-    pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&ObjectKey, i64, Option<&Fault>)> {
+    pub fn unreadable(&self) -> impl Iterator<Item = (&ObjectKey, i64, Option<&Fault>)> {
         let fault = |key: &ObjectKey| self.decoding.get(key).and_then(|faults| faults.first());
         self.unusable_since.iter().map(move |(key, since)| (key, *since, fault(key)))
     }
@@ -291,7 +291,7 @@ impl Engine {
     pub fn unproven(&self) -> Vec<ObjectKey> {
         let is_served = |key: &ObjectKey| self.translator.route(key).is_some_and(|plan| !plan.gateways().is_empty());
         let proven = |object: &Object| {
-            let known = self.lines.last_valid(&object.key);
+            let known = self.scopes.last_valid(&object.key);
             known.is_some_and(|known| known.body == object.body && known.metadata.uid == object.metadata.uid)
         };
         let unproven = |object: &&Arc<Object>| is_served(&object.key) && !proven(object);
@@ -314,23 +314,26 @@ impl Engine {
 
     /// Returns the refusals in force: contents that Envoys refused and that are held back.
     pub fn refusals(&self) -> Vec<(&str, &Refusal)> {
-        self.lines.refusals().collect()
+        self.scopes.refusals().collect()
     }
 
     /// Returns what the checker of fallbacks closed, with the Gateway (`namespace/name`).
     pub fn objections(&self) -> Vec<(&str, &Objection)> {
-        self.lines.iter().flat_map(|line| line.derived.objections.iter().map(|found| (&*line.name, found))).collect()
+        self.scopes
+            .iter()
+            .flat_map(|scope| scope.derived.objections.iter().map(|found| (&*scope.name, found)))
+            .collect()
     }
 
     /// Returns the current configuration of a Gateway's Envoys (`namespace/name`), without those for single Envoys.
     pub fn fleet(&self, gateway: &str) -> Option<&Snapshot> {
-        self.lines.offered(gateway).map(|offers| &offers.everyone)
+        self.scopes.offered(gateway).map(|offers| &offers.everyone)
     }
 
     /// Returns the configurations that a Gateway's Envoys are offered, by audience.
     #[cfg(test)]
-    pub(crate) fn offered(&self, gateway: &str) -> Option<&holdfast_xds::Offers> {
-        self.lines.offered(gateway)
+    pub fn offered(&self, gateway: &str) -> Option<&holdfast_xds::Offers> {
+        self.scopes.offered(gateway)
     }
 
     /// Returns the number of times that a different fallback came into force.
@@ -340,22 +343,22 @@ impl Engine {
 
     /// Returns the searches for the object to blame that ended since the last call.
     pub fn take_attributed(&mut self) -> Vec<Attributed> {
-        self.lines.take_attributed()
+        self.scopes.take_attributed()
     }
 
     /// Returns the answers of this replica's Envoys, for the leader.
     pub fn observation(&self) -> Vec<ObservedScope> {
-        self.lines.observation()
+        self.scopes.observation()
     }
 
     /// Returns the configurations that all Envoys are offered, for followers.
     pub fn offered_to_all(&self) -> shards::Offers {
-        self.lines.offered_to_all()
+        self.scopes.offered_to_all()
     }
 
     /// Returns the records to store since the last call: versions that were proven, configurations that were
     /// acknowledged.
     pub fn take_records(&mut self) -> Batch {
-        self.lines.take_records()
+        self.scopes.take_records()
     }
 }

@@ -3,8 +3,9 @@
 //! Reports are computed on request, from the results of translation and the answers of Envoys.
 
 mod backends;
-pub(crate) mod conditions;
+pub mod conditions;
 mod data_planes;
+pub mod events;
 mod extensions;
 mod health;
 pub mod inspection;
@@ -12,38 +13,38 @@ mod missing;
 mod objects_read;
 mod policies;
 mod sets;
-pub(crate) mod survey;
+pub mod survey;
 mod unreadable;
-
-pub use missing::missing_backends;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::fault::Class;
+use holdfast_api::status::features::supported;
+use holdfast_api::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION, ObjectStatus};
+use holdfast_envoy::encode::names;
+use holdfast_envoy::hold::{Hold, ResourceState};
+use holdfast_fallback::scope::FallbackScope;
+use holdfast_fallback::served_state::speaking;
+use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::{Detected, ObjectKey};
+use holdfast_translate::claims::ListenerId;
+use holdfast_translate::duplicates::Duplicates;
+use holdfast_translate::gateway::GatewayPlan;
+use holdfast_translate::listener::{ListenerPlan, ListenerState};
+use holdfast_translate::proxies::finding::Finding;
+use holdfast_translate::route::RoutePlan;
 use holdfast_xds::ResourceType;
+pub use missing::missing_backends;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::conditions::ParentConditions;
-use crate::apis::Body;
-use crate::apis::gateway::GROUP;
-use crate::encode::names;
 use crate::engine::Engine;
-use crate::fallback::line::Line;
-use crate::fallback::view::FallbackReport;
-use crate::fault::Class;
-use crate::hold::{Hold, ResourceState};
-use crate::proxies::finding::Finding;
-use crate::report::survey::{field, scope, speaking};
-use crate::status::features::supported;
-use crate::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION, ObjectStatus};
-use crate::translate::claims::ListenerId;
-use crate::translate::duplicates::Duplicates;
-use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::{ListenerPlan, ListenerState};
-use crate::translate::route::RoutePlan;
+use crate::report::survey::{field, scope};
 
 /// A served Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -134,7 +135,7 @@ impl Engine {
         let varied = self.varied();
         for (key, plan) in self.translator.routes() {
             for gateway in plan.gateways() {
-                let served = varied.get(gateway).and_then(|line| self.translator.served_route(&line.fleet, key));
+                let served = varied.get(gateway).and_then(|scope| self.translator.served_route(&scope.fleet, key));
                 views.extend(served.map_or(plan, |served| served).replaced.iter().map(|replaced| ReplacementView {
                     gateway: gateway.namespaced_name(),
                     object: replaced.object.clone(),
@@ -153,9 +154,9 @@ impl Engine {
     }
 
     /// Returns the scopes of Gateways with an overlay, one for each Gateway.
-    pub(crate) fn varied(&self) -> BTreeMap<&ObjectKey, &Line> {
-        let varied = |lines| speaking(lines).find(|line| !line.derived.overlay.is_empty());
-        self.lines.gateways().into_values().filter_map(varied).map(|line| (&line.gateway, line)).collect()
+    pub(crate) fn varied(&self) -> BTreeMap<&ObjectKey, &FallbackScope> {
+        let varied = |scopes| speaking(scopes).find(|scope| !scope.derived.overlay.is_empty());
+        self.scopes.gateways().into_values().filter_map(varied).map(|scope| (&scope.gateway, scope)).collect()
     }
 
     /// Returns the status of every object that has one, in order.
@@ -164,7 +165,7 @@ impl Engine {
         let plans = self.translator.plans();
         let report = self.fallback();
         let duplicates = self.translator.duplicates();
-        let status = |object: &Arc<crate::object::Object>| {
+        let status = |object: &Arc<holdfast_api::object::Object>| {
             let generation = object.metadata.generation;
             let status = match &object.body {
                 Body::GatewayClass(class) if class.controller_name == self.settings().controller_name => {
@@ -196,15 +197,15 @@ impl Engine {
                 }
                 Body::HttpProxy(_) => {
                     let mut findings = self.translator.proxy_findings(&object.key)?;
-                    let gateway = crate::translate::proxy::listeners::gateway(self.settings()).namespaced_name();
+                    let gateway = holdfast_translate::proxy::listeners::gateway(self.settings()).namespaced_name();
                     findings.extend(self.refused(&object.key, &gateway));
                     let fallback = conditions::condition(&report, &object.key, &gateway);
                     let fallback = fallback.map(|condition| condition.of_generation(generation));
-                    crate::proxies::status::status(findings.iter(), fallback.as_ref(), generation)
+                    holdfast_translate::proxies::status::status(findings.iter(), fallback.as_ref(), generation)
                 }
                 Body::ExtensionService(_) => {
                     let findings = self.translator.extension_findings(&object.key)?;
-                    crate::proxies::status::of_extension(findings.iter(), generation)
+                    holdfast_translate::proxies::status::of_extension(findings.iter(), generation)
                 }
                 Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {
                     self.policy_status(&report, &object.key, generation)?
@@ -224,7 +225,7 @@ impl Engine {
 
     /// Returns the parts of an HTTPProxy that Envoys refuse: no other part of its status reports them.
     fn refused(&self, key: &ObjectKey, gateway: &str) -> BTreeSet<Finding> {
-        let broken = speaking(self.lines.of(gateway)).flat_map(|line| &line.derived.broken);
+        let broken = speaking(self.scopes.of(gateway)).flat_map(|scope| &scope.derived.broken);
         let is_verdict = |detected| matches!(detected, Detected::Nack | Detected::Probe);
         let own = broken.filter(|(node, broken)| node.key == *key && is_verdict(broken.detected));
         let found = own.map(|(node, broken)| {
@@ -237,12 +238,12 @@ impl Engine {
 
     /// Returns the state of a Gateway's Envoys.
     fn seen(&self, key: &ObjectKey, plan: &GatewayPlan) -> Seen<'_> {
-        let lines = || speaking(self.lines.of(&plan.name));
-        let refused = lines().flat_map(|line| self.translator.refused_listeners(key, &line.derived.overlay));
+        let scopes = || speaking(self.scopes.of(&plan.name));
+        let refused = scopes().flat_map(|scope| self.translator.refused_listeners(key, &scope.derived.overlay));
         Seen {
-            holds: lines().map(|line| &line.hold).collect(),
+            holds: scopes().map(|scope| &scope.hold).collect(),
             refused: refused.collect(),
-            served: lines().filter_map(|line| self.translator.served_gateway(&line.fleet)).collect(),
+            served: scopes().filter_map(|scope| self.translator.served_gateway(&scope.fleet)).collect(),
         }
     }
 
@@ -405,7 +406,7 @@ impl Engine {
     }
 }
 
-fn reference(parent: &crate::translate::claims::Parent) -> Value {
+fn reference(parent: &holdfast_translate::claims::Parent) -> Value {
     let written = &parent.reference;
     let mut value = json!({
         "group": written.group.as_deref().unwrap_or(GROUP),

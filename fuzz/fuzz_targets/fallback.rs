@@ -4,7 +4,7 @@
 //! no objection remains, not even to a spoilt plan.
 #![no_main]
 
-use holdfast_engine::fallback::checker::About;
+use holdfast_fallback::checker::About;
 use holdfast_engine::testing::plans::Plans;
 use libfuzzer_sys::fuzz_target;
 

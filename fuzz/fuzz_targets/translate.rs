@@ -3,7 +3,7 @@
 #![no_main]
 
 use holdfast_engine::engine::{Engine, Event};
-use holdfast_engine::settings::Settings;
+use holdfast_api::settings::Settings;
 use holdfast_engine::testing::present::Present;
 use holdfast_engine::testing::{self, mutate};
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! Single values of objects: names, paths, hosts, durations, addresses, certificates.
 #![no_main]
 
-use holdfast_engine::check::{address, certificate, duration, header, host, path};
+use holdfast_check::{address, certificate, duration, header, host, path};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

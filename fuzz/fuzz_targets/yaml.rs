@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use holdfast_engine::run::manifests::{entry, yaml};
+use holdfast_cli::manifests::{entry, yaml};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

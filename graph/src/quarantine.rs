@@ -5,11 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::hold_down::HoldDown;
 pub use crate::hold_down::{
     HOLD_DOWN_FIRST_MS, HOLD_DOWN_MAX_MS, HOLD_DOWN_OBJECTS_MAX, HOLD_DOWN_REFUSALS, HOLD_DOWN_WINDOW_MS,
 };
-
-use crate::hold_down::HoldDown;
 use crate::{Content, Detected, ObjectKey, Verdict};
 
 /// Maximum number of verdicts; beyond it, the oldest is removed first, and its content may be tried again.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use holdfast_engine::run::envoy::find;
+use holdfast_cli::envoy::find;
 
 static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
 

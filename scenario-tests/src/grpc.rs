@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use holdfast_engine::run::echo::{EchoAnswer, GrpcEcho};
+use holdfast_cli::echo::{EchoAnswer, GrpcEcho};
 use http_body_util::{BodyExt, Full};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Request, Uri, Version};

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use holdfast_engine::run::echo::EchoAnswer;
+use holdfast_cli::echo::EchoAnswer;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode, Uri, Version};

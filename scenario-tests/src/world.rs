@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use holdfast_engine::run::echo::{Echo, EchoOptions};
+use holdfast_cli::echo::{Echo, EchoOptions};
 use tempfile::TempDir;
 
 use crate::binary;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-use holdfast_engine::settings::{Fallback, Settings};
+use holdfast_api::settings::{Fallback, Settings};
 use holdfast_scenario_tests::story::dice::Dice;
 use holdfast_scenario_tests::story::language::Refuse;
 use holdfast_scenario_tests::story::replicas::{Replicas, taken_by};

@@ -18,12 +18,11 @@ pub mod sled;
 
 pub use batch::{Batch, Change};
 pub use error::StoreError;
+use holdfast_graph::ObjectKey;
 pub use memory::MemoryStore;
 pub use record::{Digest, Scope, Statistics, StoredObject, StoredResource, StoredVerdict};
 pub use shards::{Bucket, MemoryBucket, ShardStore};
 pub use sled::{Key, Opened, Options, SledStore};
-
-use holdfast_graph::ObjectKey;
 
 /// A store of last valid versions.
 ///

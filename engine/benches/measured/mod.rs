@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::route::v3 as envoy;
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
-use holdfast_engine::apis::{Decoded, decode};
+use holdfast_api::apis::{Decoded, decode};
 use holdfast_engine::engine::{Action, Event};
 use holdfast_xds::{ResourceType, Snapshot};
 

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::fault::Class;
+use holdfast_api::ledger::Ledger;
+use holdfast_api::object::Source;
+use holdfast_check::time::Moment;
+use holdfast_fallback::view::{GatewayState, Identity};
 use holdfast_graph::ObjectKey;
 
 use super::inputs::Input;
 use super::view::{Detected, Gets};
-use crate::fallback::view::{GatewayState, Identity};
-use crate::fault::Class;
-use crate::ledger::Ledger;
-use crate::object::Source;
-use crate::time::Moment;
 
 /// The reason of a finding about a Service without endpoints.
 pub const NO_ENDPOINTS: &str = "NoEndpoints";

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use holdfast_fallback::view::ServedState;
+use holdfast_translate::provision::GATEWAY_LABEL;
+
 use super::facts::{GatewayFacts, Outside, Refusing};
 use super::judge::of_gateway;
 use super::view::{Finding, GatewayHealth, Gets, Served, Severity};
-use crate::fallback::view::ServedState;
-use crate::provision::GATEWAY_LABEL;
 
 /// Returns the health of a Gateway.
 pub(super) fn shown(gateway: &GatewayFacts, outside: &Outside) -> GatewayHealth {

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::watch_problem::{WatchProblem, Why};
+use holdfast_check::time::Moment;
+
 use super::view::{InputProblem, Inputs, Source};
-use crate::time::Moment;
-use crate::watch_problem::{WatchProblem, Why};
 
 /// API groups of which at least one must be installed with all of these kinds; otherwise nothing can be served.
 const NEEDED: [&[&str]; 2] = [

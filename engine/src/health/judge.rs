@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::fault::Class;
+use holdfast_api::ledger::Present;
+use holdfast_check::time::Moment;
+use holdfast_fallback::view::Identity;
 use holdfast_graph::ObjectKey;
 
 use super::facts::{Effect, Facts, Found, Outside};
 use super::inputs::inputs;
 use super::view::{Detected, Finding, Health, InputProblem, Place, Served, Severity, Subject};
 use super::{gateways, next};
-use crate::fallback::view::Identity;
-use crate::fault::Class;
-use crate::ledger::Present;
-use crate::time::Moment;
 
 /// The reason of an effect on clients that no finding explains.
 const CLOSED: &str = "Closed";
@@ -167,7 +167,7 @@ fn unexplained(effect: &Effect) -> Found {
 }
 
 /// Returns the part of an object that contains a field: `rules[1]` of `spec.rules[1].matches[0]`.
-pub(crate) fn unit(field: &str) -> &str {
+pub fn unit(field: &str) -> &str {
     let below = field.strip_prefix("spec.").unwrap_or(field);
     below.split('.').next().unwrap_or_default()
 }

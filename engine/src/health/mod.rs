@@ -20,4 +20,4 @@ pub use view::{Finding, Health, Severity, Summary, Verdict};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-pub(crate) mod tests;
+mod tests;

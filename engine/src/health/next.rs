@@ -1,8 +1,9 @@
 //! The next command to type for a finding.
 
+use holdfast_api::apis::core::endpoint_slice::SERVICE_LABEL;
+
 use super::facts::{Found, NO_ENDPOINTS};
 use super::view::{Detected, Place};
-use crate::apis::core::endpoint_slice::SERVICE_LABEL;
 
 /// Returns the next step for a finding: an edit in standalone mode, a command that shows the object in Kubernetes.
 pub(super) fn next(found: &Found, place: Option<&Place>, kubernetes: bool) -> String {

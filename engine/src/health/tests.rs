@@ -3,106 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_api::fault::Class;
+use holdfast_api::watch_problem::{WatchProblem, Why};
+use holdfast_check::time::Moment;
+use holdfast_fallback::view::{EnvoyCounts, ServedState};
 use holdfast_graph::ObjectKey;
 
-use super::facts::{Effect, Found, GatewayFacts, Managed, Refusing};
-use super::inputs::Input;
-use super::view::{Detected, Gets};
+use super::facts::{Found, Managed, Refusing};
+use super::view::Gets;
 use super::*;
-use crate::apis::gateway::GROUP;
-use crate::fallback::view::{EnvoyCounts, GatewayState, Identity, ServedState};
-use crate::fault::Class;
-use crate::object::Source;
-use crate::time::Moment;
-use crate::watch_problem::{WatchProblem, Why};
+use crate::testing::facts::{broken_shop, effect, facts, found, identity};
 
 /// 2026-11-20T10:00:00Z
 const TEN: i64 = 1_795_168_800;
-
-pub(crate) fn identity(kind: &str, namespace: &str, name: &str) -> Identity {
-    Identity {
-        group: GROUP.into(),
-        kind: kind.into(),
-        version: "v1".into(),
-        namespace: namespace.into(),
-        name: name.into(),
-        id: format!("uid-{name}").into(),
-    }
-}
-
-fn found(object: Identity, field: &str, class: Class, reason: &str, message: &str) -> Found {
-    Found {
-        object,
-        generation: Some(5),
-        field: field.into(),
-        class,
-        reason: reason.into(),
-        message: message.into(),
-        detected: Detected::Translation,
-        gateways: BTreeSet::from([Arc::from("infra/public")]),
-        since: Some(Moment(TEN)),
-        used: true,
-    }
-}
-
-fn effect(object: Identity, section: &str, gets: Gets, causes: &[&Identity]) -> Effect {
-    Effect {
-        object,
-        gateway: "infra/public".into(),
-        section: section.into(),
-        gets,
-        hosts: BTreeSet::from([Arc::from("shop.example.com")]),
-        paths: BTreeSet::from([Arc::from("/cart/*")]),
-        causes: causes.iter().map(|cause| cause.key()).collect(),
-        message: String::new(),
-        version: None,
-    }
-}
-
-/// Facts of a Gateway with one up-to-date Envoy, and with all inputs read.
-pub(crate) fn facts() -> Facts {
-    let json = r#"{"name":"infra/public","state":"current","generation":3,
-        "envoys":{"acknowledged":1,"refused":0,"pending":0}}"#;
-    let mut state: GatewayState = serde_json::from_str::<GatewayState>(json).unwrap();
-    state.settled = true;
-    let mut facts = Facts::default();
-    facts.gateways.push(GatewayFacts {
-        object: identity("Gateway", "infra", "public"),
-        state,
-        listeners: vec!["127.0.0.1:8080".into()],
-        refusing: Default::default(),
-        provisioning: None,
-    });
-    facts.outside.connected.insert("infra/public".into(), 1);
-    facts.outside.input = Input { name: "manifests".into(), read: true, objects: 4, ..Input::default() };
-    facts
-}
-
-/// Facts of two routes of a missing Service, one backfilled route that Envoy refuses, and a misspelt target.
-pub(crate) fn broken_shop() -> Facts {
-    let mut facts = facts();
-    facts.gateways[0].state.state = ServedState::Fallback;
-    let missing = "Service shop/pay does not exist";
-    for (index, name) in ["refunds", "pay"].iter().enumerate() {
-        let object = identity("HTTPRoute", "shop", name);
-        let place = Source { file: "manifests/pay.yaml".into(), line: 1 + u32::try_from(index).unwrap() };
-        facts.outside.places.insert(object.key(), place);
-        let field = "spec.rules[0].backendRefs[0].name";
-        facts.found.push(found(object.clone(), field, Class::Referential, "BackendNotFound", missing));
-        facts.effects.push(effect(object, "rules[0]", Gets::Status { status: 500 }, &[]));
-    }
-    let cart = identity("HTTPRoute", "shop", "cart");
-    let refused = found(cart.clone(), "spec.rules[1]", Class::Invalid, "Refused", "missing ]: [");
-    facts.found.push(Found { detected: Detected::Nack, ..refused });
-    let last_valid = Gets::LastValid { generation: 4, since: Moment(TEN - 86_400) };
-    facts.effects.push(effect(cart.clone(), "", last_valid, &[&cart]));
-    let guard = identity("TrafficPolicy", "office", "only-office");
-    let target = "HTTPRoute shop/carts does not exist";
-    facts.found.push(found(guard, "spec.targetRefs[0]", Class::Ignored, "TargetNotFound", target));
-    let file = ("manifests/more.yaml:8:11".into(), "unclosed bracket '{'".to_owned());
-    facts.outside.input.files.push(file);
-    facts
-}
 
 fn counts(health: &Health) -> (Verdict, [usize; 4]) {
     let Summary { verdict, outages, degraded, warnings, inputs } = health.summary();
@@ -325,7 +238,7 @@ fn what_clients_get_of_a_last_valid_version_names_its_field_once_and_its_generat
 #[test]
 fn faults_are_dated_by_the_ledger_where_that_knows_more() {
     let mut facts = broken_shop();
-    let mut ledger = crate::ledger::Ledger::default();
+    let mut ledger = holdfast_api::ledger::Ledger::default();
     ledger.observe(judge::present(&facts), Moment(TEN - 3600));
     facts.outside.ledger = Arc::new(ledger);
     facts.found.iter_mut().for_each(|found| found.since = None);

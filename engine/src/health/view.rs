@@ -4,10 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_check::time::Moment;
+use holdfast_fallback::view::{EnvoyCounts, Identity, ServedState};
 use serde::{Deserialize, Serialize};
-
-use crate::fallback::view::{EnvoyCounts, Identity, ServedState};
-use crate::time::Moment;
 
 /// Health of everything that one Holdfast serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -49,7 +49,19 @@ fn is_name(text: &str) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
+    use holdfast_graph::ObjectKey;
+
     use super::*;
+
+    #[test]
+    fn the_service_account_is_the_one_of_the_data_plane() {
+        let account =
+            |name: &str| holdfast_translate::provision::names::account(&ObjectKey::new("g", "Gateway", "infra", name));
+        for name in ["1.st", "public", "public.web", "a-holdfast", &"a".repeat(244)] {
+            assert_eq!(service_account(name), Some(account(name)), "{name}");
+        }
+        assert_eq!((account("1.st"), account("public")), ("1.st-holdfast".into(), "public-holdfast".into()));
+    }
 
     #[test]
     fn a_gateway_is_found_by_the_names_that_are_made_of_it() {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_api::apis::Body;
+use holdfast_api::object::Object;
+use holdfast_api::status::{Condition, FALLBACK_CONDITION};
+use holdfast_translate::cluster_policy::effect::PolicyEffect;
+use holdfast_translate::cluster_policy::plan::BackendPlan;
 use serde_json::{Value, json};
 
 use super::policies::{ANCESTORS_MAX, reference};
-use crate::apis::Body;
 use crate::engine::Engine;
-use crate::object::Object;
-use crate::status::{Condition, FALLBACK_CONDITION};
-use crate::translate::cluster_policy::effect::PolicyEffect;
-use crate::translate::cluster_policy::plan::BackendPlan;
 
 /// Effect of backends that are closed.
 const CLOSED: &str = "requests to the target backends of the policy are answered with status 500";
@@ -69,7 +69,7 @@ impl Engine {
                 let policies: Vec<String> =
                     configured.flat_map(|configured| &configured.origins).map(ToString::to_string).collect();
                 if !policies.is_empty() {
-                    origins.insert(crate::encode::names::cluster(backend), policies);
+                    origins.insert(holdfast_envoy::encode::names::cluster(backend), policies);
                 }
             }
         }

@@ -6,17 +6,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_api::fault::without_field;
+use holdfast_api::status::{Condition, FALLBACK_CONDITION};
+use holdfast_check::time::Moment;
+use holdfast_fallback::derive::Broken;
+use holdfast_fallback::served_state::speaking;
+use holdfast_fallback::view::{FallbackReport, Identity};
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
+use holdfast_translate::route::RoutePlan;
 
-use super::survey::{field, speaking};
+use super::survey::field;
 use crate::engine::Engine;
-use crate::fallback::derive::Broken;
-use crate::fallback::events::{left_out, serving, why};
-use crate::fallback::view::{FallbackReport, Identity};
-use crate::fault::without_field;
-use crate::status::{Condition, FALLBACK_CONDITION};
-use crate::time::Moment;
-use crate::translate::route::RoutePlan;
+use crate::report::events::{left_out, serving, why};
 
 /// The condition of a route that is served in part; the specification prescribes the beginning of its message.
 const PARTIALLY_INVALID: &str = "PartiallyInvalid";
@@ -24,9 +25,9 @@ const PARTIALLY_INVALID: &str = "PartiallyInvalid";
 /// The conditions of a route at one parent.
 pub(crate) struct ParentConditions {
     /// `Accepted`.
-    pub(crate) accepted: Condition,
+    pub accepted: Condition,
     /// All other conditions.
-    pub(crate) others: Vec<Condition>,
+    pub others: Vec<Condition>,
 }
 
 impl Engine {
@@ -45,10 +46,10 @@ impl Engine {
         if condition.reason == "Backfilled" {
             return Some(self.backfilled(key, plan, &name, as_desired, condition));
         }
-        let line = speaking(self.lines.of(&name)).find(|line| line.derived.plan.of(key).next().is_some());
-        let served = line
-            .filter(|line| !line.derived.overlay.hidden.contains(key))
-            .and_then(|line| self.translator.served_route(&line.fleet, key));
+        let scope = speaking(self.scopes.of(&name)).find(|scope| scope.derived.plan.of(key).next().is_some());
+        let served = scope
+            .filter(|scope| !scope.derived.overlay.hidden.contains(key))
+            .and_then(|scope| self.translator.served_route(&scope.fleet, key));
         let Some(served) = served else {
             let mut conditions = as_desired;
             conditions.others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
@@ -60,7 +61,7 @@ impl Engine {
         match others.iter_mut().find(|known| known.kind == FALLBACK_CONDITION) {
             // The condition describes each rule; the time is added.
             Some(known) => {
-                let since = line.and_then(|line| line.since.get(key)).copied().filter(|since| *since > 0);
+                let since = scope.and_then(|scope| scope.since.get(key)).copied().filter(|since| *since > 0);
                 let since = since.map(|since| format!("; since {}", Moment(since))).unwrap_or_default();
                 *known = Condition::new(FALLBACK_CONDITION, true, &*known.reason, format!("{}{since}", known.message));
             }
@@ -81,10 +82,10 @@ impl Engine {
     ) -> ParentConditions {
         let ParentConditions { mut accepted, mut others } = desired;
         others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
-        let lines = speaking(self.lines.of(gateway));
+        let scopes = speaking(self.scopes.of(gateway));
         // A suspicion is not a verdict.
         let own = |(node, broken): &(&Node, &Broken)| node.key == *key && broken.detected != Detected::Suspected;
-        let broken: Vec<(&Node, &Broken)> = lines.flat_map(|line| &line.derived.broken).filter(own).collect();
+        let broken: Vec<(&Node, &Broken)> = scopes.flat_map(|scope| &scope.derived.broken).filter(own).collect();
         let reasons: BTreeSet<String> = broken
             .iter()
             .map(|(node, broken)| {
@@ -109,7 +110,7 @@ impl Engine {
 }
 
 /// Returns the condition `holdfast.dev/Fallback` of an object at a Gateway; `None` if the object is current there.
-pub(crate) fn condition(report: &FallbackReport, key: &ObjectKey, gateway: &str) -> Option<Condition> {
+pub fn condition(report: &FallbackReport, key: &ObjectKey, gateway: &str) -> Option<Condition> {
     let steps = &report.gateway(gateway)?.deviations.steps;
     let own = steps.range(Node::whole(key.clone())..).take_while(|(node, _)| node.key == *key);
     let own: Vec<_> = own.map(|(node, (step, served))| (node, *step, *served)).collect();

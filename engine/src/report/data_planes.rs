@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use holdfast_api::apis::Body;
+use holdfast_api::status::Condition;
 use holdfast_graph::ObjectKey;
+use holdfast_translate::gateway::{GatewayPlan, class_key};
+use holdfast_translate::provision::addresses::Address;
+use holdfast_translate::provision::{DataPlane, names};
 
-use crate::apis::Body;
 use crate::engine::Engine;
-use crate::provision::addresses::Address;
-use crate::provision::{DataPlane, names};
-use crate::status::Condition;
-use crate::translate::gateway::{GatewayPlan, class_key};
 
 impl Engine {
     /// Returns the desired data plane of each managed Gateway, in order. The separate listeners of HTTPProxies have
@@ -58,7 +58,7 @@ impl Engine {
 
     /// Checks whether an Envoy of a Gateway is connected.
     fn has_envoys(&self, gateway: &str) -> bool {
-        self.lines.of(gateway).iter().any(|line| !line.envoys.is_empty())
+        self.scopes.of(gateway).iter().any(|scope| !scope.envoys.is_empty())
     }
 
     /// Returns `Programmed` of a Gateway: a Gateway without data plane or without address is not programmed.
@@ -99,12 +99,12 @@ impl Engine {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use holdfast_api::settings::Settings;
+    use holdfast_translate::provision::Provisioned;
     use serde_json::Value;
 
     use super::*;
     use crate::engine::Event;
-    use crate::provision::Provisioned;
-    use crate::settings::Settings;
     use crate::testing;
 
     const OBJECTS: &str = "{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: c}, spec: \

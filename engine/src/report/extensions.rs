@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdfast_api::apis::kgateway::extension::GatewayExtension;
+use holdfast_api::fault::Class;
+use holdfast_api::status::{Condition, FALLBACK_CONDITION};
 use holdfast_graph::ObjectKey;
 use serde_json::{Value, json};
 
 use super::policies::{ANCESTORS_MAX, reference};
-use crate::apis::kgateway::extension::GatewayExtension;
 use crate::engine::Engine;
-use crate::fault::Class;
-use crate::status::{Condition, FALLBACK_CONDITION};
 
 impl Engine {
     /// Returns the status of a DirectResponse, for each Gateway with a route that references it.

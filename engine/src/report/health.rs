@@ -8,24 +8,25 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use envoy_types::pb::envoy::config::route::v3::route::Action as Answer;
+use holdfast_api::fault::{Class, Fault, without_field};
+use holdfast_check::time::Moment;
+use holdfast_envoy::hold::Refusal;
+use holdfast_envoy::model::{Action, PathMatch};
+use holdfast_fallback::scope::FallbackScope;
+use holdfast_fallback::served_state::speaking;
+use holdfast_fallback::view::{FallbackReport, GatewayState, Identity};
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
+use holdfast_translate::listener::ListenerState;
+use holdfast_translate::route::RoutePlan;
 use holdfast_xds::ResourceType;
 use prost::Message;
 
 use super::ReplacementView;
 use crate::engine::Engine;
-use crate::fallback::line::Line;
-use crate::fallback::view::{FallbackReport, GatewayState, Identity};
-use crate::fault::{Class, Fault, without_field};
 use crate::health::facts::{Effect, Facts, Found, GatewayFacts, Outside, Refusing};
 use crate::health::judge::{judge, unit};
 use crate::health::view::{Detected as By, Gets, Health};
-use crate::hold::Refusal;
-use crate::model::{Action, PathMatch};
-use crate::report::survey::{field, speaking};
-use crate::time::Moment;
-use crate::translate::listener::ListenerState;
-use crate::translate::route::RoutePlan;
+use crate::report::survey::field;
 
 /// Kinds that are served themselves: clients notice a fault of these kinds, independent of references to the object.
 const SERVED: [&str; 6] = ["GatewayClass", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "HTTPProxy"];
@@ -63,9 +64,9 @@ impl Engine {
         let report = self.fallback();
         let mut found = Collected::default().of(self, &report);
         let mut effects = Vec::new();
-        let holding = self.lines.gateways().into_iter().filter_map(|(name, lines)| {
-            let mut held = speaking(lines).filter(|line| line.hold.refusals().next().is_some());
-            held.next().map(|line| (&**name, published(line)))
+        let holding = self.scopes.gateways().into_iter().filter_map(|(name, scopes)| {
+            let mut held = speaking(scopes).filter(|scope| scope.hold.refusals().next().is_some());
+            held.next().map(|scope| (&**name, published(scope)))
         });
         let holds: Holds<'_> = holding.collect();
         for view in self.replacements() {
@@ -87,18 +88,18 @@ impl Engine {
 
     /// Returns a scope of a Gateway with connected Envoys, preferably one with an overlay; any scope if no Envoy is
     /// connected.
-    fn line_of(&self, gateway: &str) -> Option<&Line> {
-        let lines = || speaking(self.lines.of(gateway));
-        lines().find(|line| !line.derived.overlay.is_empty()).or_else(|| lines().next())
+    fn scope_of(&self, gateway: &str) -> Option<&FallbackScope> {
+        let scopes = || speaking(self.scopes.of(gateway));
+        scopes().find(|scope| !scope.derived.overlay.is_empty()).or_else(|| scopes().next())
     }
 
     /// Returns the effect of a rule that was replaced.
     fn replaced(&self, view: ReplacementView, holds: &Holds<'_>) -> Option<Effect> {
         let ReplacementView { gateway, object, section, response, message, policy, .. } = view;
-        let line = self.line_of(&gateway);
-        let plan = line.and_then(|line| self.translator.served_share(&line.fleet, &object));
+        let scope = self.scope_of(&gateway);
+        let plan = scope.and_then(|scope| self.translator.served_share(&scope.fleet, &object));
         let plan = plan.or_else(|| self.translator.route(&object).cloned());
-        let version = line.and_then(|line| served_version(line, &object));
+        let version = scope.and_then(|scope| served_version(scope, &object));
         let mut gets = response.map_or(Gets::Nothing, |status| Gets::Status { status });
         if let (Some(plan), Some(status)) = (&plan, response)
             && own(plan, &section).any(|route| matches!(route.route.action, Action::Forward(_)))
@@ -124,15 +125,15 @@ impl Engine {
 
     /// Adds the effects of the fallback's steps.
     fn steps(&self, report: &FallbackReport, state: &GatewayState, holds: &Holds<'_>, effects: &mut Vec<Effect>) {
-        let line = self.line_of(&state.name);
+        let scope = self.scope_of(&state.name);
         let here = effects.iter().enumerate().filter(|(_, effect)| effect.gateway == state.name);
         let known = here.map(|(index, effect)| (Node::section(effect.object.key(), effect.section.clone()), index));
         let known: BTreeMap<Node, usize> = known.collect();
         let backfilled = report.backfilled_objects.iter().map(|known| (known.object.key(), known.served_since));
         let backfilled: BTreeMap<ObjectKey, Moment> = backfilled.collect();
         for (node, (step, number)) in &state.deviations.steps {
-            let object = self.identity(&node.key, line);
-            let plan = line.and_then(|line| self.translator.served_share(&line.fleet, &node.key));
+            let object = self.identity(&node.key, scope);
+            let plan = scope.and_then(|scope| self.translator.served_share(&scope.fleet, &node.key));
             let plan = plan.or_else(|| self.translator.route(&node.key).cloned());
             // A route without a host at this Gateway has no effect on clients of the Gateway.
             let desired = self.translator.route(&node.key);
@@ -159,21 +160,21 @@ impl Engine {
             };
             let Some(gets) = gets else { continue };
             let (hosts, paths) = plan.map(|plan| requests(&plan, &state.name, &node.section)).unwrap_or_default();
-            let causes = causes(line, node);
+            let causes = causes(scope, node);
             // Translation reports the same effect, with its reason.
             if let Some(known) = known.get(node).and_then(|index| effects.get_mut(*index)) {
                 known.causes.extend(causes);
                 continue;
             }
-            let section = if is_listener { self.listener_field(line, node) } else { node.section.clone() };
+            let section = if is_listener { self.listener_field(scope, node) } else { node.section.clone() };
             let (gateway, message) = (state.name.clone(), String::new());
             effects.push(Effect { object, gateway, section, gets, hosts, paths, causes, message, version: None });
         }
     }
 
     /// Returns the field of a listener in its object, in the form of faults.
-    fn listener_field(&self, line: Option<&Line>, node: &Node) -> Arc<str> {
-        let plan = line.and_then(|line| Some((&line.gateway, self.translator.gateway(&line.gateway)?)));
+    fn listener_field(&self, scope: Option<&FallbackScope>, node: &Node) -> Arc<str> {
+        let plan = scope.and_then(|scope| Some((&scope.gateway, self.translator.gateway(&scope.gateway)?)));
         let place = plan.and_then(|(gateway, plan)| {
             let mut listeners = plan.listeners.iter();
             listeners.find(|listener| listener.unit(gateway) == *node).map(listeners::field)
@@ -183,11 +184,11 @@ impl Engine {
 
     /// Adds objects that are held at their acknowledged version, or not served since no version was acknowledged.
     fn held_back(&self, state: &GatewayState, effects: &mut Vec<Effect>) {
-        for line in speaking(self.lines.of(&state.name)) {
-            for (key, refusal) in line.held() {
-                let is_served = line.hold.acknowledged(refusal.kind, &refusal.resource).is_some();
+        for scope in speaking(self.scopes.of(&state.name)) {
+            for (key, refusal) in scope.held() {
+                let is_served = scope.hold.acknowledged(refusal.kind, &refusal.resource).is_some();
                 let effect = Effect {
-                    object: self.identity(&key, Some(line)),
+                    object: self.identity(&key, Some(scope)),
                     gateway: state.name.clone(),
                     section: "".into(),
                     gets: if is_served { Gets::AsBefore } else { Gets::Refused },
@@ -226,15 +227,15 @@ impl Engine {
 
     /// Adds routes that policies of their Gateway or listener close.
     fn closed_by_policies(&self, effects: &mut Vec<Effect>) {
-        for (name, lines) in self.lines.gateways() {
-            let Some(line) = speaking(lines).next() else { continue };
+        for (name, scopes) in self.scopes.gateways() {
+            let Some(scope) = speaking(scopes).next() else { continue };
             let mut closed: BTreeMap<(&ObjectKey, &ObjectKey), BTreeSet<Arc<str>>> = BTreeMap::new();
-            for (route, host, policy) in self.translator.closed_hosts(&line.fleet) {
+            for (route, host, policy) in self.translator.closed_hosts(&scope.fleet) {
                 closed.entry((route, policy)).or_default().insert(host);
             }
             for ((route, policy), hosts) in closed {
                 effects.push(Effect {
-                    object: self.identity(route, Some(line)),
+                    object: self.identity(route, Some(scope)),
                     gateway: name.clone(),
                     section: "".into(),
                     gets: Gets::Status { status: self.settings().closed_status },
@@ -249,19 +250,19 @@ impl Engine {
     }
 
     fn gateway_facts(&self, state: &GatewayState) -> GatewayFacts {
-        let key = self.lines.gateways().into_iter().find(|(name, _)| **name == state.name);
-        let key = key.and_then(|(_, lines)| lines.first()).map(|line| line.gateway.clone());
+        let key = self.scopes.gateways().into_iter().find(|(name, _)| **name == state.name);
+        let key = key.and_then(|(_, scopes)| scopes.first()).map(|scope| scope.gateway.clone());
         let (namespace, name) = state.name.split_once('/').unwrap_or(("", &state.name));
-        let key = key.unwrap_or_else(|| ObjectKey::new(crate::apis::gateway::GROUP, "Gateway", namespace, name));
+        let key = key.unwrap_or_else(|| ObjectKey::new(holdfast_api::apis::gateway::GROUP, "Gateway", namespace, name));
         let plan = self.translator.gateway(&key);
         let serving = plan.into_iter().flat_map(|plan| plan.all().map(|listener| (plan.address, listener)));
         let serving = serving.filter(|(_, listener)| listener.state == ListenerState::Serving);
         let listeners: BTreeSet<String> =
             serving.map(|(address, listener)| format!("{address}:{}", listener.port)).collect();
-        let refusing = speaking(self.lines.of(&state.name)).flat_map(|line| {
-            let alone = line.alone.iter().filter(|(node, _)| line.envoys.contains_key(*node));
+        let refusing = speaking(self.scopes.of(&state.name)).flat_map(|scope| {
+            let alone = scope.alone.iter().filter(|(node, _)| scope.envoys.contains_key(*node));
             alone.map(|(node, message)| {
-                (node.clone(), Refusing { message: message.clone(), serves: line.serves_alone(node) })
+                (node.clone(), Refusing { message: message.clone(), serves: scope.serves_alone(node) })
             })
         });
         let provisioned = self.provisioned.get(&key).filter(|_| self.settings().provision);
@@ -276,9 +277,9 @@ impl Engine {
 }
 
 /// Returns the objects that caused the decisions about a node.
-fn causes(line: Option<&Line>, node: &Node) -> BTreeSet<ObjectKey> {
-    let Some(line) = line else { return BTreeSet::new() };
-    let own = line.derived.plan.decisions.range(Node::whole(node.key.clone())..);
+fn causes(scope: Option<&FallbackScope>, node: &Node) -> BTreeSet<ObjectKey> {
+    let Some(scope) = scope else { return BTreeSet::new() };
+    let own = scope.derived.plan.decisions.range(Node::whole(node.key.clone())..);
     let decided = own.take_while(|(decided, _)| decided.key == node.key).filter(|(decided, _)| {
         decided.section.is_empty() || node.section.is_empty() || decided.section == node.section
     });
@@ -286,9 +287,9 @@ fn causes(line: Option<&Line>, node: &Node) -> BTreeSet<ObjectKey> {
 }
 
 /// Returns the generation of an object that is served instead of the desired generation.
-fn served_version(line: &Line, object: &ObjectKey) -> Option<i64> {
-    let decision = line.derived.plan.decisions.get(&Node::whole(object.clone()))?;
-    let served = line.derived.served.get(object).filter(|_| decision.step == Step::Backfilled)?;
+fn served_version(scope: &FallbackScope, object: &ObjectKey) -> Option<i64> {
+    let decision = scope.derived.plan.decisions.get(&Node::whole(object.clone()))?;
+    let served = scope.derived.served.get(object).filter(|_| decision.step == Step::Backfilled)?;
     Some(served.0)
 }
 
@@ -298,7 +299,10 @@ fn has_place(plan: &RoutePlan, gateway: &str) -> bool {
 }
 
 /// Returns the routes of a section of a plan; all routes if the section is empty.
-fn own<'a>(plan: &'a RoutePlan, section: &'a str) -> impl Iterator<Item = &'a Arc<crate::translate::route::Rendered>> {
+fn own<'a>(
+    plan: &'a RoutePlan,
+    section: &'a str,
+) -> impl Iterator<Item = &'a Arc<holdfast_translate::route::Rendered>> {
     plan.routes.iter().filter(move |rendered| section.is_empty() || *rendered.route.section == *section)
 }
 
@@ -333,8 +337,8 @@ fn in_a_hold(answers: &Answers, plan: &RoutePlan, section: &str, gets: Gets) -> 
 }
 
 /// Returns the direct responses of a scope's published route configurations.
-fn published(line: &Line) -> Answers {
-    let resources = line.everyone.iter().flat_map(|everyone| everyone.of(ResourceType::Route).values());
+fn published(scope: &FallbackScope) -> Answers {
+    let resources = scope.everyone.iter().flat_map(|everyone| everyone.of(ResourceType::Route).values());
     let tables = resources.filter_map(|resource| RouteConfiguration::decode(resource.body.clone()).ok());
     let routes = tables.flat_map(|table| table.virtual_hosts).flat_map(|host| host.routes);
     let answer = |action: Option<Answer>| match action {
@@ -361,8 +365,8 @@ impl Collected {
             self.fault(engine, fault);
         }
         for state in &report.gateways {
-            for line in speaking(engine.lines.of(&state.name)) {
-                self.line(engine, line);
+            for scope in speaking(engine.scopes.of(&state.name)) {
+                self.scope(engine, scope);
             }
         }
         // Objects that cannot be read, and that are not known to any scope.
@@ -418,10 +422,10 @@ impl Collected {
         }
     }
 
-    fn line(&mut self, engine: &Engine, line: &Line) {
-        for (node, broken) in &line.derived.broken {
+    fn scope(&mut self, engine: &Engine, scope: &FallbackScope) {
+        for (node, broken) in &scope.derived.broken {
             let key = &node.key;
-            let since = broken.since.or_else(|| line.since.get(key).copied()).map(Moment);
+            let since = broken.since.or_else(|| scope.since.get(key).copied()).map(Moment);
             let is_reported = broken.detected == Detected::Translation && self.has_error(key, &node.section);
             if is_reported {
                 let section: &str = &node.section;
@@ -431,14 +435,14 @@ impl Collected {
                     .collect();
                 for id in own {
                     if let Some(found) = self.found.get_mut(&id) {
-                        found.gateways.insert(line.name.clone());
+                        found.gateways.insert(scope.name.clone());
                         found.since = found.since.into_iter().chain(since).min();
                     }
                 }
                 continue;
             }
             let field = field(node, broken);
-            let message = without_field(&line.message_of(broken), &field).to_owned();
+            let message = without_field(&scope.message_of(broken), &field).to_owned();
             let (by, reason) = match broken.detected {
                 Detected::Nack => (By::Nack, "Refused"),
                 Detected::Probe => (By::Probe, "Refused"),
@@ -447,17 +451,17 @@ impl Collected {
             };
             let found = self.entry(engine, key, field, message, reason);
             found.detected = by;
-            found.gateways.insert(line.name.clone());
+            found.gateways.insert(scope.name.clone());
             found.since = found.since.into_iter().chain(since).min();
         }
-        for (key, refusal) in line.held() {
-            if line.derived.broken.keys().any(|node| node.key == key) {
+        for (key, refusal) in scope.held() {
+            if scope.derived.broken.keys().any(|node| node.key == key) {
                 continue;
             }
-            let since = line.since.get(&key).copied().map(Moment);
+            let since = scope.since.get(&key).copied().map(Moment);
             let found = self.entry(engine, &key, String::new(), refused(refusal), "Refused");
             found.detected = if &*refusal.node == "probe" { By::Probe } else { By::Nack };
-            found.gateways.insert(line.name.clone());
+            found.gateways.insert(scope.name.clone());
             found.since = found.since.into_iter().chain(since).min();
         }
     }
@@ -485,9 +489,9 @@ impl Engine {
         self.objects().get(key).map(|object| object.metadata.generation)
     }
 
-    /// Returns the identity of an object by its key; for a deleted object, as far as the scope `line` recorded it.
-    pub(crate) fn identity(&self, key: &ObjectKey, line: Option<&Line>) -> Identity {
-        crate::report::survey::identity(self, key, line)
+    /// Returns the identity of an object by its key; for a deleted object, as far as the scope `scope` recorded it.
+    pub fn identity(&self, key: &ObjectKey, scope: Option<&FallbackScope>) -> Identity {
+        crate::report::survey::identity(self, key, scope)
     }
 }
 

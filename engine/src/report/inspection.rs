@@ -6,18 +6,18 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use holdfast_check::time::Moment;
+use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_fallback::readmission::Readmission;
+use holdfast_fallback::rollout::Stage;
+use holdfast_fallback::scope::FallbackScope;
+use holdfast_fallback::trials;
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
 use holdfast_xds::ResourceType;
 use serde_json::{Value, json};
 
 use super::survey::field;
 use crate::engine::Engine;
-use crate::fallback::line::Line;
-use crate::fallback::readmission::Readmission;
-use crate::fallback::rollout::Stage;
-use crate::fallback::trials;
-use crate::features::redirect::ListenerContext;
-use crate::time::Moment;
 
 /// Refused content that is not served: its description, and the resource that contains it, not decoded yet.
 #[derive(Clone, Debug)]
@@ -33,24 +33,24 @@ pub struct Failed {
 impl Engine {
     /// Returns the plan of every scope, with all its inputs.
     pub fn plans(&self) -> Value {
-        let lines: Vec<Value> = self.lines.iter().map(|line| plan(line, self)).collect();
-        json!({ "lines": lines })
+        let scopes: Vec<Value> = self.scopes.iter().map(|scope| plan(scope, self)).collect();
+        json!({ "lines": scopes })
     }
 
     /// Returns refused content that is not served: resources that are held back, and refused parts of routes.
     pub fn failed(&self) -> Vec<Failed> {
-        self.lines.iter().flat_map(|line| held_back(line).into_iter().chain(self.refused_parts(line))).collect()
+        self.scopes.iter().flat_map(|scope| held_back(scope).into_iter().chain(self.refused_parts(scope))).collect()
     }
 
     /// Returns all messages of Envoys and of the probe about content that is refused now.
     pub fn raw_errors(&self) -> Value {
-        let errors: Vec<Value> = self.lines.iter().flat_map(errors).collect();
+        let errors: Vec<Value> = self.scopes.iter().flat_map(errors).collect();
         json!({ "errors": errors })
     }
 
     /// Returns the objects at fault at any Gateway, and all other objects that the graph reports as affected.
     pub fn affected(&self) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) {
-        let nodes: BTreeSet<&Node> = self.lines.iter().flat_map(|line| line.derived.broken.keys()).collect();
+        let nodes: BTreeSet<&Node> = self.scopes.iter().flat_map(|scope| scope.derived.broken.keys()).collect();
         let mut broken: BTreeSet<ObjectKey> = nodes.iter().map(|node| node.key.clone()).collect();
         broken.extend(self.unreadable().map(|(key, _, _)| key.clone()));
         let reached = nodes.into_iter().flat_map(|node| self.graph().affected(node));
@@ -60,18 +60,18 @@ impl Engine {
 
     /// Returns the stored state of every scope, including changes that are about to be stored.
     pub fn remembered(&self) -> Value {
-        self.lines.iter().map(remembered).collect()
+        self.scopes.iter().map(remembered).collect()
     }
 
     /// Returns refused parts of routes, each in a route configuration of its own, as for a trial.
-    fn refused_parts<'a>(&'a self, line: &'a Line) -> impl Iterator<Item = Failed> + 'a {
-        let broken = line.derived.broken.iter().filter(|(_, broken)| broken.detected != Detected::Translation);
+    fn refused_parts<'a>(&'a self, scope: &'a FallbackScope) -> impl Iterator<Item = Failed> + 'a {
+        let broken = scope.derived.broken.iter().filter(|(_, broken)| broken.detected != Detected::Translation);
         broken.flat_map(move |(node, broken)| {
             let routes = self.translator.route(&node.key).into_iter().flat_map(|plan| plan.routes.clone());
             let own = routes.filter(move |route| node.section.is_empty() || route.node() == *node);
             own.map(move |rendered| Failed {
                 description: json!({
-                    "gateway": line.name, "build": line.build, "object": node.key.to_string(),
+                    "gateway": scope.name, "build": scope.build, "object": node.key.to_string(),
                     "section": node.section, "detectedBy": broken.detected, "field": field(node, broken),
                     "message": broken.message, "since": broken.since.map(Moment), "route": rendered.route.name,
                 }),
@@ -82,72 +82,72 @@ impl Engine {
     }
 }
 
-fn held_back(line: &Line) -> Vec<Failed> {
-    let failed = line.hold.refusals().filter_map(|refusal| {
-        let resource = line.hold.desired(refusal.kind, &refusal.resource)?;
+fn held_back(scope: &FallbackScope) -> Vec<Failed> {
+    let failed = scope.hold.refusals().filter_map(|refusal| {
+        let resource = scope.hold.desired(refusal.kind, &refusal.resource)?;
         let origins: Vec<String> = resource.origins.iter().map(ToString::to_string).collect();
-        let description = json!({ "gateway": line.name, "refusal": refusal, "origins": origins });
+        let description = json!({ "gateway": scope.name, "refusal": refusal, "origins": origins });
         Some(Failed { description, kind: refusal.kind, body: resource.body.clone() })
     });
     failed.collect()
 }
 
-fn errors(line: &Line) -> Vec<Value> {
-    let (gateway, build) = (&line.name, &line.build);
-    let held = line.hold.refusals().map(|refusal| json!({ "gateway": gateway, "refusal": refusal }));
-    let alone = line
+fn errors(scope: &FallbackScope) -> Vec<Value> {
+    let (gateway, build) = (&scope.name, &scope.build);
+    let held = scope.hold.refusals().map(|refusal| json!({ "gateway": gateway, "refusal": refusal }));
+    let alone = scope
         .alone
         .iter()
         .map(|(node, message)| json!({ "gateway": gateway, "build": build, "onlyBy": node, "message": message }));
-    let verdicts = line.quarantine.iter().map(
+    let verdicts = scope.quarantine.iter().map(
         |(content, verdict)| json!({ "gateway": gateway, "build": build, "verdict": verdict_json(content, verdict) }),
     );
     held.chain(alone).chain(verdicts).collect()
 }
 
-fn plan(line: &Line, engine: &Engine) -> Value {
-    let broken = line.derived.broken.iter().map(|(node, broken)| {
-        let since = line.since.get(&node.key).copied().or(broken.since);
+fn plan(scope: &FallbackScope, engine: &Engine) -> Value {
+    let broken = scope.derived.broken.iter().map(|(node, broken)| {
+        let since = scope.since.get(&node.key).copied().or(broken.since);
         json!({
             "object": node.key.to_string(), "section": node.section, "detectedBy": broken.detected,
             "field": field(node, broken), "message": broken.message, "since": since.map(Moment),
         })
     });
-    let decisions = line.derived.plan.decisions.iter().map(|(node, decision)| {
+    let decisions = scope.derived.plan.decisions.iter().map(|(node, decision)| {
         json!({
             "object": node.key.to_string(), "section": node.section, "step": decision.step,
             "causes": decision.causes.iter().map(ToString::to_string).collect::<Vec<_>>(),
         })
     });
-    let stage = match &line.stage {
+    let stage = match &scope.stage {
         Stage::Settled => json!("settled"),
         Stage::Probing => json!("probing"),
         Stage::Following => json!("following"),
         Stage::Canary { node, waiting, .. } => json!({ "trying": node, "unanswered": waiting.len() }),
     };
-    let testing = line.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
+    let testing = scope.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
     json!({
-        "gateway": line.name,
-        "build": line.build,
-        "state": line.state(),
+        "gateway": scope.name,
+        "build": scope.build,
+        "state": scope.state(),
         "stage": stage,
-        "envoys": line.envoys.keys().collect::<Vec<_>>(),
+        "envoys": scope.envoys.keys().collect::<Vec<_>>(),
         "gates": {
             "isolate": engine.settings().fallback.isolate,
             "useLastValid": engine.settings().fallback.use_last_valid,
             "backfillDependants": engine.settings().fallback.backfill_dependants,
             "replace": engine.settings().replacement.is_some(),
         },
-        "heldAsAWhole": line.whole.held,
-        "fallbacksSinceTheLastEdit": line.rounds,
+        "heldAsAWhole": scope.whole.held,
+        "fallbacksSinceTheLastEdit": scope.rounds,
         "broken": broken.collect::<Vec<_>>(),
         "decisions": decisions.collect::<Vec<_>>(),
         "onTrial": testing
             .iter()
             .map(|subject| json!({ "object": subject.node.key.to_string(), "section": subject.node.section }))
             .collect::<Vec<_>>(),
-        "quarantine": line.quarantine.iter().map(|(content, verdict)| verdict_json(content, verdict)).collect::<Vec<_>>(),
-        "lastValid": versions(line),
+        "quarantine": scope.quarantine.iter().map(|(content, verdict)| verdict_json(content, verdict)).collect::<Vec<_>>(),
+        "lastValid": versions(scope),
     })
 }
 
@@ -159,19 +159,19 @@ fn verdict_json(content: Content, verdict: &Verdict) -> Value {
     })
 }
 
-fn versions(line: &Line) -> Vec<Value> {
-    let version = |version: &crate::fallback::last_valid::Version| {
+fn versions(scope: &FallbackScope) -> Vec<Value> {
+    let version = |version: &holdfast_fallback::last_valid::Version| {
         let metadata = &version.object.metadata;
         json!({
             "object": version.object.key.to_string(), "uid": metadata.uid, "generation": metadata.generation,
             "since": Moment(version.since),
         })
     };
-    line.last_valid.iter().map(version).collect()
+    scope.last_valid.iter().map(version).collect()
 }
 
-fn remembered(line: &Line) -> Value {
-    let acknowledged = line.hold.acknowledged_snapshot();
+fn remembered(scope: &FallbackScope) -> Value {
+    let acknowledged = scope.hold.acknowledged_snapshot();
     let resources = ResourceType::ALL.into_iter().flat_map(|kind| {
         acknowledged.of(kind).values().map(move |resource| {
             json!({
@@ -181,10 +181,10 @@ fn remembered(line: &Line) -> Value {
         })
     });
     json!({
-        "gateway": line.name,
-        "build": line.build,
-        "objects": versions(line),
+        "gateway": scope.name,
+        "build": scope.build,
+        "objects": versions(scope),
         "resources": resources.collect::<Vec<_>>(),
-        "verdicts": line.quarantine.iter().map(|(content, verdict)| verdict_json(content, verdict)).collect::<Vec<_>>(),
+        "verdicts": scope.quarantine.iter().map(|(content, verdict)| verdict_json(content, verdict)).collect::<Vec<_>>(),
     })
 }

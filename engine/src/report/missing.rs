@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fault::{Class, Fault};
+use holdfast_api::fault::{Class, Fault};
 
 /// Reasons that concern backends in any field.
 const OF_BACKENDS: [&str; 2] = ["BackendNotFound", "ServiceUnresolvedReference"];

@@ -1,8 +1,9 @@
 //! Condition of the GatewayClass about kinds that cannot be read.
 
+use holdfast_api::status::Condition;
+use holdfast_api::watch_problem::{WatchProblem, Why};
+
 use crate::engine::Engine;
-use crate::status::Condition;
-use crate::watch_problem::{WatchProblem, Why};
 
 /// Type of the condition.
 const CONDITION: &str = "holdfast.dev/ObjectsRead";
@@ -32,9 +33,10 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_api::settings::Settings;
+
     use super::*;
     use crate::engine::Event;
-    use crate::settings::Settings;
 
     #[test]
     fn the_worst_is_the_reason_and_a_kind_that_was_never_there_is_none() {

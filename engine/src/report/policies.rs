@@ -2,22 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdfast_api::fault::Class;
+use holdfast_api::status::{Condition, FALLBACK_CONDITION};
+use holdfast_fallback::scope::FallbackScope;
+use holdfast_fallback::served_state::speaking;
+use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::{Detected, Node, ObjectKey};
+use holdfast_translate::claims::ListenerId;
+use holdfast_translate::gateway::GatewayPlan;
+use holdfast_translate::listener::ListenerPlan;
+use holdfast_translate::policy::level::{ClosedListener, LevelPlan};
+use holdfast_translate::policy::{PolicyPlan, Unenforceable};
 use serde_json::{Value, json};
 
 use super::ReplacementView;
 use crate::engine::Engine;
-use crate::fallback::line::Line;
-use crate::fallback::view::FallbackReport;
-use crate::fault::Class;
 use crate::report::conditions;
-use crate::report::survey::{field, speaking};
-use crate::status::{Condition, FALLBACK_CONDITION};
-use crate::translate::claims::ListenerId;
-use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::ListenerPlan;
-use crate::translate::policy::level::{ClosedListener, LevelPlan};
-use crate::translate::policy::{PolicyPlan, Unenforceable};
+use crate::report::survey::field;
 
 /// Maximum number of ancestors in the status of a policy; the limit of the API.
 pub(super) const ANCESTORS_MAX: usize = 16;
@@ -119,9 +120,9 @@ impl Engine {
     /// Returns the reason why Envoys of a Gateway refuse a policy.
     fn refused_policy(&self, key: &ObjectKey, gateway: &ObjectKey) -> Option<String> {
         let node = Node::whole(key.clone());
-        let lines = speaking(self.lines.of(&gateway.namespaced_name()));
-        let own = |line: &Line| {
-            let broken = line.derived.broken.get(&node)?;
+        let scopes = speaking(self.scopes.of(&gateway.namespaced_name()));
+        let own = |scope: &FallbackScope| {
+            let broken = scope.derived.broken.get(&node)?;
             let detection = match broken.detected {
                 Detected::Translation => return None,
                 Detected::Suspected => "suspected",
@@ -130,11 +131,11 @@ impl Engine {
             Some(format!("{}: {detection}: {}", field(&node, broken), broken.message))
         };
         // The policy is closed because of an extension that it uses.
-        let by_others = |line: &Line| {
-            let why = line.derived.overlay.policies.get(key)?.unenforceable.as_ref()?;
+        let by_others = |scope: &FallbackScope| {
+            let why = scope.derived.overlay.policies.get(key)?.unenforceable.as_ref()?;
             Some(why.message.to_string())
         };
-        let refused: BTreeSet<String> = lines.filter_map(|line| own(line).or_else(|| by_others(line))).collect();
+        let refused: BTreeSet<String> = scopes.filter_map(|scope| own(scope).or_else(|| by_others(scope))).collect();
         (!refused.is_empty()).then(|| refused.into_iter().collect::<Vec<_>>().join("; "))
     }
 
@@ -147,7 +148,7 @@ impl Engine {
             *worst = (*worst).max(extent);
         };
         let Some(plan) = self.translator.policy(key) else { return ancestors };
-        let in_all = |origins: &[&crate::policies::merge::Origins]| {
+        let in_all = |origins: &[&holdfast_translate::policies::merge::Origins]| {
             origins.iter().map(|origins| override_extent(key, plan, origins)).max().unwrap_or(OverrideExtent::Whole)
         };
         for route in routes {
@@ -177,7 +178,7 @@ impl Engine {
         owner: &ObjectKey,
         levels: &'l LevelPlan,
         policy: &ObjectKey,
-    ) -> Vec<&'l crate::policies::merge::Origins> {
+    ) -> Vec<&'l holdfast_translate::policies::merge::Origins> {
         let listeners = self.translator.gateway(gateway).into_iter().flat_map(|plan| &plan.listeners);
         let mut seen = BTreeSet::new();
         let mut origins = Vec::new();
@@ -213,9 +214,9 @@ impl Engine {
 
     /// Returns the reason why a listener is closed in its served state: the scope, the policy and the message.
     fn closed_at(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<ClosedListener> {
-        let lines = self.lines.of(&gateway.namespaced_name());
-        let varied = speaking(lines).find(|line| !line.derived.overlay.policies.is_empty());
-        let served = varied.and_then(|line| self.translator.served_levels(&line.fleet));
+        let scopes = self.scopes.of(&gateway.namespaced_name());
+        let varied = speaking(scopes).find(|scope| !scope.derived.overlay.policies.is_empty());
+        let served = varied.and_then(|scope| self.translator.served_levels(&scope.fleet));
         served.or_else(|| self.translator.levels(gateway))?.closing(listener)
     }
 
@@ -260,8 +261,8 @@ impl Engine {
     }
 
     /// Returns the policies that set each field: of routes by rule, of Gateways by route configuration and listener.
-    pub(crate) fn merge_origins(&self) -> Value {
-        let names = |origins: &crate::policies::merge::Origins| -> Value {
+    pub fn merge_origins(&self) -> Value {
+        let names = |origins: &holdfast_translate::policies::merge::Origins| -> Value {
             let of = |keys: &Vec<ObjectKey>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
             origins.iter().map(|(field, keys)| ((*field).to_owned(), json!(of(keys)))).collect()
         };
@@ -280,7 +281,7 @@ impl Engine {
             .map(|(key, levels)| {
                 let tables = levels.tables.iter();
                 let tables = tables.map(|(table, level)| {
-                    (crate::encode::names::route_configuration(table), names(&level.merged.origins))
+                    (holdfast_envoy::encode::names::route_configuration(table), names(&level.merged.origins))
                 });
                 let hosts = levels.listeners.iter();
                 let hosts = hosts.map(|(name, level)| (format!("listeners[{name}]"), names(&level.merged.origins)));
@@ -305,7 +306,11 @@ fn describe(policy: &ObjectKey, why: &Unenforceable) -> String {
     format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message)
 }
 
-fn override_extent(key: &ObjectKey, plan: &PolicyPlan, origins: &crate::policies::merge::Origins) -> OverrideExtent {
+fn override_extent(
+    key: &ObjectKey,
+    plan: &PolicyPlan,
+    origins: &holdfast_translate::policies::merge::Origins,
+) -> OverrideExtent {
     let fields = plan.fields();
     let won = fields.iter().filter(|field| origins.get(*field).is_some_and(|keys| keys.contains(key))).count();
     match won {

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::status::Condition;
+use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::ObjectKey;
+use holdfast_translate::claims::ListenerId;
+use holdfast_translate::gateway::GatewayPlan;
+use holdfast_translate::sets::join::SetPlan;
 use serde_json::{Value, json};
 
 use super::{attached_at, listener_programmed, programmed_of};
-use crate::apis::gateway::GROUP;
 use crate::engine::Engine;
-use crate::fallback::view::FallbackReport;
 use crate::report::conditions;
-use crate::status::Condition;
-use crate::translate::claims::ListenerId;
-use crate::translate::gateway::GatewayPlan;
-use crate::translate::sets::join::SetPlan;
 
 impl Engine {
     /// Returns the statuses of the listeners of a Gateway, or of a ListenerSet that joined the Gateway.

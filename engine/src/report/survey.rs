@@ -6,110 +6,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_graph::{Detected, Node, ObjectKey, Step};
-use holdfast_xds::ResourceType;
-
-use crate::apis::gateway::listener_set;
-use crate::apis::scheme;
-use crate::engine::Engine;
-use crate::fallback::derive::{Broken, HELD};
-use crate::fallback::line::Line;
-use crate::fallback::policies;
-use crate::fallback::rollout::Stage;
-use crate::fallback::view::{
+use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::apis::scheme;
+use holdfast_api::fault::without_field;
+use holdfast_check::time::Moment;
+use holdfast_fallback::derive::Broken;
+use holdfast_fallback::policies;
+use holdfast_fallback::scope::FallbackScope;
+use holdfast_fallback::served_state::speaking;
+use holdfast_fallback::view::{
     BackfilledObject, BrokenObject, Deviations, EnvoyCounts, ExcludedObject, FallbackReport, GatewayState, Identity,
     ReplacedObject, Scope, ServedState, Status,
 };
-use crate::fault::without_field;
-use crate::hold::Refusal;
-use crate::time::Moment;
-use crate::translate::route::RoutePlan;
+use holdfast_graph::{Detected, Node, ObjectKey, Step};
+use holdfast_translate::route::RoutePlan;
+use holdfast_xds::ResourceType;
 
-impl Line {
-    /// Returns the objects behind resources that are held because no object could be blamed for their refusal.
-    pub(crate) fn held(&self) -> Vec<(ObjectKey, &Refusal)> {
-        let behind = |refusal: &Refusal| {
-            let kind = match refusal.kind {
-                // For a whole port or table, only the Gateway is known to be affected.
-                ResourceType::Listener | ResourceType::Route => return self.gateway.clone(),
-                ResourceType::Cluster | ResourceType::Endpoints => "Service",
-                ResourceType::Secret => "Secret",
-            };
-            let resource = self.wanted.get(refusal.kind, &refusal.resource);
-            let origins = resource.into_iter().flat_map(|resource| resource.origins.iter());
-            let (own, others): (Vec<_>, Vec<_>) = origins.partition(|origin| *origin.kind == *kind);
-            own.into_iter().chain(others).next().unwrap_or(&self.gateway).clone()
-        };
-        self.hold.refusals().map(|refusal| (behind(refusal), refusal)).collect()
-    }
-
-    /// Returns the message of a broken node. While everything is held, Envoy's message is about the held configuration
-    /// as a whole.
-    pub(crate) fn message_of(&self, broken: &Broken) -> String {
-        let is_held = self.whole.held && &*broken.message == HELD;
-        let newest = || self.remembered.back().and_then(|version| self.hold.refused_as(*version));
-        match is_held.then(|| newest().or_else(|| self.hold.refused().next())).flatten() {
-            Some(refusal) => {
-                let (kind, name) = (refusal.kind.short_name(), &refusal.resource);
-                format!("{}; Envoy refused {kind} {name}: {}", broken.message, refusal.message)
-            }
-            None => broken.message.to_string(),
-        }
-    }
-
-    /// Returns what the Envoys of the scope are served.
-    pub(crate) fn state(&self) -> ServedState {
-        if self.whole.held || self.hold.refusals().next().is_some() {
-            ServedState::Held
-        } else if !self.derived.plan.is_empty() || !self.derived.broken.is_empty() {
-            ServedState::Fallback
-        } else {
-            match self.stage {
-                Stage::Settled => ServedState::Current,
-                Stage::Probing => ServedState::Probing,
-                Stage::Canary { .. } => ServedState::Trying,
-                Stage::Following => ServedState::Following,
-            }
-        }
-    }
-
-    /// Checks whether at least one Envoy of the scope has acknowledged the wanted configuration.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.stage == Stage::Settled && self.trial.is_none() && !self.envoys.is_empty() && !self.hold.awaits_answers()
-    }
-
-    /// Returns the number of Envoys by their state; the answer of one Envoy counts for all of its build.
-    fn envoys(&self) -> EnvoyCounts {
-        let refusing = self.hold.refusals().map(|refusal| &refusal.node).chain(self.alone.keys());
-        let refused = refusing.filter(|node| self.envoys.contains_key(*node)).collect::<BTreeSet<_>>().len();
-        let others = self.envoys.len() - refused;
-        let pending = match &self.stage {
-            Stage::Settled if self.hold.awaits_answers() => others,
-            _ if self.everyone.is_none() => others,
-            Stage::Canary { .. } => others.min(1),
-            _ => 0,
-        };
-        EnvoyCounts { acknowledged: others - pending, refused, pending }
-    }
-}
-
-/// Returns the scopes of a Gateway that represent it.
-pub(crate) fn speaking(lines: &[Line]) -> impl Iterator<Item = &Line> {
-    let no_envoys = lines.iter().all(|line| line.envoys.is_empty());
-    lines.iter().filter(move |line| no_envoys || !line.envoys.is_empty())
-}
+use crate::engine::Engine;
 
 impl Engine {
     /// Checks whether a Gateway serves, or is about to serve, something other than its desired configuration.
     pub fn is_in_fallback(&self, gateway: &str) -> bool {
-        speaking(self.lines.of(gateway)).any(|line| matches!(line.state(), ServedState::Fallback | ServedState::Held))
+        speaking(self.scopes.of(gateway))
+            .any(|scope| matches!(scope.state(), ServedState::Fallback | ServedState::Held))
     }
 
     /// Returns the report of everything that is not served as desired.
     pub fn fallback(&self) -> FallbackReport {
         let mut survey = Survey::of(self);
-        for (name, lines) in self.lines.gateways() {
-            survey.gateway(name, lines);
+        for (name, scopes) in self.scopes.gateways() {
+            survey.gateway(name, scopes);
         }
         survey.unreadable();
         survey.finish()
@@ -137,91 +63,92 @@ impl<'a> Survey<'a> {
         }
     }
 
-    fn gateway(&mut self, name: &Arc<str>, lines: &[Line]) {
+    fn gateway(&mut self, name: &Arc<str>, scopes: &[FallbackScope]) {
         let mut state = GatewayState {
             name: name.clone(),
             state: ServedState::Current,
-            generation: self.engine.lines.generation(name),
+            generation: self.engine.scopes.generation(name),
             envoys: EnvoyCounts::default(),
             acknowledged: None,
             deviations: Deviations::default(),
             settled: true,
             untranslated: BTreeMap::new(),
             oldest: None,
-            object: lines.first().and_then(|line| self.gateway_object(line)),
+            object: scopes.first().and_then(|scope| self.gateway_object(scope)),
             closed: BTreeSet::new(),
             unrecovered: BTreeSet::new(),
         };
-        if lines.is_empty() {
+        if scopes.is_empty() {
             (state.state, state.settled) = (ServedState::Unverified, false);
         }
-        for line in speaking(lines) {
-            state.state = state.state.max(line.state());
-            state.settled &= line.is_settled();
-            let counts = line.envoys();
+        for scope in speaking(scopes) {
+            state.state = state.state.max(scope.state());
+            state.settled &= scope.is_settled();
+            let counts = scope.envoys();
             state.envoys.acknowledged += counts.acknowledged;
             state.envoys.refused += counts.refused;
             state.envoys.pending += counts.pending;
-            state.deviations.held |= line.state() == ServedState::Held;
-            self.broken(line);
-            let closed = self.engine.translator.closed_hosts(&line.fleet);
+            state.deviations.held |= scope.state() == ServedState::Held;
+            self.broken(scope);
+            let closed = self.engine.translator.closed_hosts(&scope.fleet);
             state.closed.extend(closed.into_iter().map(|(key, ..)| self.identity(key, None)));
-            self.backends(line);
-            self.steps(line, &mut state);
-            state.deviations.broken.extend(line.derived.broken.keys().map(|node| node.key.clone()));
-            state.deviations.broken.extend(line.held().into_iter().map(|(key, _)| key));
+            self.backends(scope);
+            self.steps(scope, &mut state);
+            state.deviations.broken.extend(scope.derived.broken.keys().map(|node| node.key.clone()));
+            state.deviations.broken.extend(scope.held().into_iter().map(|(key, _)| key));
         }
         self.gateways.push(state);
     }
 
-    fn broken(&mut self, line: &Line) {
+    fn broken(&mut self, scope: &FallbackScope) {
         let mut findings: BTreeMap<&ObjectKey, Vec<(u8, &Node, &Broken)>> = BTreeMap::new();
-        for (node, broken) in &line.derived.broken {
+        for (node, broken) in &scope.derived.broken {
             findings.entry(&node.key).or_default().push((firmness(broken.detected), node, broken));
         }
         for (key, mut found) in findings {
             found.sort_by_key(|(firmness, node, _)| (*firmness, *node));
             let Some(((_, first_node, first), others)) = found.split_first() else { continue };
-            let message_of =
-                |node: &Node, broken: &Broken| without_field(&line.message_of(broken), &field(node, broken)).to_owned();
+            let message_of = |node: &Node, broken: &Broken| {
+                without_field(&scope.message_of(broken), &field(node, broken)).to_owned()
+            };
             let mut message = message_of(first_node, first);
             for (_, node, other) in others.iter().filter(|(_, _, other)| other.message != first.message) {
                 message.push_str(&format!("; {}: {}", field(node, other), message_of(node, other)));
             }
-            self.note(line, key, first.detected, field(first_node, first), message);
+            self.note(scope, key, first.detected, field(first_node, first), message);
         }
-        for (key, refusal) in line.held() {
-            if line.derived.broken.keys().any(|node| node.key == key) {
+        for (key, refusal) in scope.held() {
+            if scope.derived.broken.keys().any(|node| node.key == key) {
                 continue;
             }
             let detected = if &*refusal.node == "probe" { Detected::Probe } else { Detected::Nack };
             let field = if refusal.kind == ResourceType::Listener { "spec.listeners" } else { "" };
             let message = format!("{} {}: {}", refusal.kind.short_name(), refusal.resource, refusal.explained());
-            self.note(line, &key, detected, field.to_owned(), message);
+            self.note(scope, &key, detected, field.to_owned(), message);
         }
     }
 
     /// Adds Backends that cannot be used. Translation answers their requests with status 500, so no plan contains them.
-    fn backends(&mut self, line: &Line) {
+    fn backends(&mut self, scope: &FallbackScope) {
         let engine = self.engine;
-        for (key, why) in engine.translator.unusable_backends_of(&line.gateway) {
-            if !line.derived.broken.keys().any(|node| node.key == *key) {
+        for (key, why) in engine.translator.unusable_backends_of(&scope.gateway) {
+            if !scope.derived.broken.keys().any(|node| node.key == *key) {
                 let (field, message) = policies::parted(why);
-                self.note(line, key, Detected::Translation, field, message);
+                self.note(scope, key, Detected::Translation, field, message);
             }
         }
     }
 
     /// Adds the finding of one scope about an object; of several findings about one object, the firmest is reported.
-    fn note(&mut self, line: &Line, key: &ObjectKey, detected: Detected, field: String, message: String) {
-        let since = Moment(line.since.get(key).copied().unwrap_or_else(|| self.engine.now()));
+    fn note(&mut self, scope: &FallbackScope, key: &ObjectKey, detected: Detected, field: String, message: String) {
+        let since = Moment(scope.since.get(key).copied().unwrap_or_else(|| self.engine.now()));
         let fresh = BrokenObject {
-            object: self.identity(key, Some(line)),
+            object: self.identity(key, Some(scope)),
             generation: self.generation(key),
             detected_by: detected,
             field,
             message,
-            gateways: BTreeSet::from([line.name.clone()]),
+            gateways: BTreeSet::from([scope.name.clone()]),
             since,
         };
         match self.broken.get_mut(key) {
@@ -236,21 +163,21 @@ impl<'a> Survey<'a> {
                 }
                 known.since = since;
                 known.gateways.extend(gateways);
-                known.gateways.insert(line.name.clone());
+                known.gateways.insert(scope.name.clone());
             }
         }
     }
 
-    fn steps(&mut self, line: &Line, state: &mut GatewayState) {
+    fn steps(&mut self, scope: &FallbackScope, state: &mut GatewayState) {
         let deviations = &mut state.deviations;
-        for (node, decision) in &line.derived.plan.decisions {
+        for (node, decision) in &scope.derived.plan.decisions {
             let causing_objects: BTreeSet<String> = decision.causes.iter().map(ToString::to_string).collect();
-            let object = self.identity(&node.key, Some(line));
+            let object = self.identity(&node.key, Some(scope));
             if decision.step == Step::Backfilled {
-                let Some((served_generation, since)) = line.derived.served.get(&node.key).copied() else { continue };
+                let Some((served_generation, since)) = scope.derived.served.get(&node.key).copied() else { continue };
                 deviations.steps.insert(node.clone(), (Step::Backfilled, served_generation));
                 state.oldest = state.oldest.into_iter().chain([Moment(since)]).min();
-                let served = self.engine.translator.served_share(&line.fleet, &node.key);
+                let served = self.engine.translator.served_share(&scope.fleet, &node.key);
                 let message = served.map(|plan| untranslated(&plan)).unwrap_or_default();
                 if !message.is_empty() {
                     state.untranslated.insert(object.clone(), message);
@@ -269,14 +196,14 @@ impl<'a> Survey<'a> {
                 continue;
             }
             // A hidden object is not served in any form.
-            let is_hidden = line.derived.overlay.hidden.contains(&node.key);
-            let plan = self.engine.translator.served_share(&line.fleet, &node.key).filter(|_| !is_hidden);
+            let is_hidden = scope.derived.overlay.hidden.contains(&node.key);
+            let plan = self.engine.translator.served_share(&scope.fleet, &node.key).filter(|_| !is_hidden);
             let mut answers: Vec<(Arc<str>, u16, Scope)> = answers(node, plan.as_deref());
-            if answers.is_empty() && plan.is_some() && self.engine.translator.is_closed_above(&line.fleet, &node.key) {
+            if answers.is_empty() && plan.is_some() && self.engine.translator.is_closed_above(&scope.fleet, &node.key) {
                 answers.push(("".into(), self.engine.settings().closed_status, Scope::Object));
             }
-            if node.key == line.gateway || &*node.key.kind == listener_set::KIND {
-                answers = self.closed_listeners(line, node);
+            if node.key == scope.gateway || &*node.key.kind == listener_set::KIND {
+                answers = self.closed_listeners(scope, node);
             }
             for (section, response, scope) in &answers {
                 let own = Node::section(node.key.clone(), section.clone());
@@ -299,14 +226,14 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns the listeners of a Gateway, in the given section, that policies close.
-    fn closed_listeners(&self, line: &Line, wanted: &Node) -> Vec<(Arc<str>, u16, Scope)> {
+    fn closed_listeners(&self, scope: &FallbackScope, wanted: &Node) -> Vec<(Arc<str>, u16, Scope)> {
         let translator = &self.engine.translator;
-        let (Some(plan), Some(levels)) = (translator.gateway(&line.gateway), translator.served_levels(&line.fleet))
+        let (Some(plan), Some(levels)) = (translator.gateway(&scope.gateway), translator.served_levels(&scope.fleet))
         else {
             return Vec::new();
         };
         let closed = plan.listeners.iter().filter_map(|listener| {
-            let unit = listener.unit(&line.gateway);
+            let unit = listener.unit(&scope.gateway);
             let is_meant = unit.key == wanted.key && (wanted.section.is_empty() || wanted.section == unit.section);
             let closed = levels.closing(listener).filter(|_| is_meant)?;
             let scope = match closed.scope {
@@ -380,20 +307,20 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns the object of a Gateway, if it exists.
-    fn gateway_object(&self, line: &Line) -> Option<Identity> {
-        self.engine.objects().get(&line.gateway)?;
-        Some(self.identity(&line.gateway, Some(line)))
+    fn gateway_object(&self, scope: &FallbackScope) -> Option<Identity> {
+        self.engine.objects().get(&scope.gateway)?;
+        Some(self.identity(&scope.gateway, Some(scope)))
     }
 
-    fn identity(&self, key: &ObjectKey, line: Option<&Line>) -> Identity {
-        identity(self.engine, key, line)
+    fn identity(&self, key: &ObjectKey, scope: Option<&FallbackScope>) -> Identity {
+        identity(self.engine, key, scope)
     }
 }
 
-/// Returns the identity of an object; for a deleted object, as far as `line` has its last valid version.
-pub(crate) fn identity(engine: &Engine, key: &ObjectKey, line: Option<&Line>) -> Identity {
+/// Returns the identity of an object; for a deleted object, as far as `scope` has its last valid version.
+pub fn identity(engine: &Engine, key: &ObjectKey, scope: Option<&FallbackScope>) -> Identity {
     let desired = engine.objects().get(key).map(|object| object.metadata.uid.clone());
-    let stored = || line?.last_valid.of(key, None).next().map(|version| version.object.metadata.uid.clone());
+    let stored = || scope?.last_valid.of(key, None).next().map(|version| version.object.metadata.uid.clone());
     let version = scheme::find(&key.group, &key.kind).and_then(|kind| kind.versions.first());
     Identity {
         group: key.group.clone(),
@@ -420,7 +347,7 @@ fn untranslated(plan: &RoutePlan) -> String {
 }
 
 /// Returns the scope of a section within its object.
-pub(crate) fn scope(section: &str) -> Scope {
+pub fn scope(section: &str) -> Scope {
     match section {
         "" => Scope::Object,
         section if section.starts_with("listeners") => Scope::Listener,
@@ -434,7 +361,7 @@ pub(crate) fn scope(section: &str) -> Scope {
 }
 
 /// Returns the field of a finding; for a verdict about the object as a whole, the unit in which the fault appears.
-pub(crate) fn field(node: &Node, broken: &Broken) -> String {
+pub fn field(node: &Node, broken: &Broken) -> String {
     if broken.field.is_empty() && !node.section.is_empty() {
         format!("spec.{}", node.section)
     } else {
@@ -454,4 +381,4 @@ fn firmness(detected: Detected) -> u8 {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-pub(crate) mod tests;
+pub mod tests;

@@ -3,16 +3,16 @@
 //! The parents of a route are those of its stand-in version, if there is one. No generation is reported, since the
 //! generation is unknown.
 
+use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::fault::Fault;
+use holdfast_api::status::{Condition, ObjectStatus};
+use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::ObjectKey;
 use serde_json::{Value, json};
 
 use super::reference;
-use crate::apis::gateway::listener_set;
 use crate::engine::Engine;
-use crate::fallback::view::FallbackReport;
-use crate::fault::Fault;
 use crate::report::conditions::condition;
-use crate::status::{Condition, ObjectStatus};
 
 /// Reason of the condition.
 const REASON: &str = "Invalid";
@@ -38,7 +38,7 @@ impl Engine {
         let accepted = Condition::new("Accepted", false, REASON, message);
         match &*key.kind {
             "HTTPRoute" | "GRPCRoute" => {
-                let served = self.lines.iter().find_map(|line| self.translator.served_route(&line.fleet, key));
+                let served = self.scopes.iter().find_map(|scope| self.translator.served_route(&scope.fleet, key));
                 let parents = served.into_iter().flat_map(|plan| &plan.parents).map(|parent| {
                     let fallback = condition(report, key, &parent.gateway.namespaced_name());
                     json!({

@@ -1,53 +1,19 @@
 //! Test support for this and other packages: YAML text to events, and an engine that has processed them.
 
-#[cfg(test)]
-pub(crate) mod addresses;
-pub mod lines;
-pub use crate::encode::mistakes;
-pub mod mutate;
-pub mod plans;
+pub mod facts;
 pub mod played;
-pub mod present;
+pub mod scopes;
 pub mod texts;
 
+use holdfast_api::settings::Settings;
+pub use holdfast_api::testing::{documents, mutate};
+pub use holdfast_envoy::encode::mistakes;
+pub use holdfast_fallback::testing::{event, events, plans, present};
 use holdfast_graph::ObjectKey;
 use holdfast_xds::ResourceType;
 use serde_json::Value;
 
-use crate::apis::{Decoded, decode};
-use crate::engine::{Engine, Event};
-use crate::settings::Settings;
-
-/// Parses the documents of a YAML text as JSON.
-///
-/// # Panics If the text is not YAML: tests provide it themselves.
-#[allow(clippy::panic, reason = "a test's own input")]
-pub fn documents(yaml: &str) -> Vec<Value> {
-    match serde_saphyr::from_multiple::<Value>(yaml) {
-        Ok(documents) => documents.into_iter().filter(|document| !document.is_null()).collect(),
-        Err(error) => panic!("the test's YAML does not parse: {error}"),
-    }
-}
-
-/// Returns an event for each object of a YAML text. Objects without a UID get a UID that is derived from their
-/// identity.
-pub fn events(yaml: &str) -> Vec<Event> {
-    documents(yaml).into_iter().filter_map(event).collect()
-}
-
-/// Returns the event of one document; `None` if the document is not an object of a supported kind.
-pub fn event(document: Value) -> Option<Event> {
-    match decode(document, None) {
-        Decoded::Object(mut object, faults) => {
-            if object.metadata.uid.is_empty() {
-                object.metadata.uid = object.key.to_string().into();
-            }
-            Some(Event::Applied(object, faults))
-        }
-        Decoded::Unusable(key, faults) => Some(Event::Unusable(key, faults)),
-        Decoded::Foreign(_) | Decoded::Nameless(_) => None,
-    }
-}
+use crate::engine::Engine;
 
 /// Returns an engine that has processed a YAML text.
 pub fn engine(yaml: &str, settings: Settings) -> Engine {

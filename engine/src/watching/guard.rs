@@ -22,13 +22,13 @@ impl Guard {
     }
 
     /// Checks that the guard is on.
-    pub(crate) fn is_on(self) -> bool {
+    pub fn is_on(self) -> bool {
         self.on
     }
 
     /// Checks that a list is doubted because of its missing objects. After an absence of the kind itself, one missing
     /// object is enough.
-    pub(crate) fn doubts(self, missing: usize, of: usize, was_away: bool) -> bool {
+    pub fn doubts(self, missing: usize, of: usize, was_away: bool) -> bool {
         self.on && (was_away || missing > MISSING_MIN && missing.saturating_mul(2) > of)
     }
 

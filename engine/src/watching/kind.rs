@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::fault::{Class, Fault};
+use holdfast_api::watch_problem::Why;
 use holdfast_graph::ObjectKey;
 
 use super::guard::{DENIED_MAX_MS, Guard};
 use super::{Item, Present, WatchEvent};
 use crate::engine::Event;
-use crate::fault::{Class, Fault};
-use crate::watch_problem::Why;
 
 /// State of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,14 +10,12 @@ mod tests;
 
 use std::sync::Arc;
 
-use holdfast_graph::ObjectKey;
-
 pub use guard::{DENIED_MAX_MS, Guard};
+use holdfast_api::watch_problem::{WatchProblem, Why};
+use holdfast_fallback::event::Event;
+use holdfast_graph::ObjectKey;
 use kind::Kind;
 pub use kind::WatchState;
-
-use crate::event::Event;
-use crate::watch_problem::{WatchProblem, Why};
 
 /// Maximum number of objects. Objects beyond the limit are not used, and a problem is reported.
 pub const OBJECTS_MAX: usize = 200_000;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_api::apis::Body;
+use holdfast_api::object::{Metadata, Object};
 use proptest::prelude::*;
 
 use super::*;
-use crate::apis::Body;
-use crate::object::{Metadata, Object};
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new("", "Namespace", "", name)

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::world::{Ground, ISOLATE, LAST_VALID, graph, nodes};
 use holdfast_graph::plan::CAUSES_MAX;
 use holdfast_graph::{Gates, Plan};
+
+use super::world::{Ground, ISOLATE, LAST_VALID, graph, nodes};
 
 fn queries(objects: usize, broken: &[&str], gates: &Gates) -> usize {
     let edges: Vec<String> = (0..objects)

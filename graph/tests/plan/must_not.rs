@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::world::{Ground, ISOLATE, LAST_VALID, check, graph, key, keys, lines, nodes};
 use holdfast_graph::Plan;
+
+use super::world::{Ground, ISOLATE, LAST_VALID, check, graph, key, keys, lines, nodes};
 
 const EDGES: [&str; 3] = ["Route:r requires Leaf:b", "Route:r modifies Policy:p", "Route:s modifies Policy:p"];
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use holdfast_graph::{Gates, Plan, Step};
+
 use super::world::graph;
 use super::world::{Ground, ISOLATE, LAST_VALID, check, keys, lines, node, nodes};
-use holdfast_graph::{Gates, Plan, Step};
 
 #[test]
 fn a_broken_leaf_takes_only_itself() {

@@ -1,7 +1,8 @@
 //! Propagation over edges: a row for each role and kind of dependant.
 
-use super::world::{Ground, ISOLATE, LAST_VALID, check, graph, keys, node, nodes};
 use holdfast_graph::{Gates, Role};
+
+use super::world::{Ground, ISOLATE, LAST_VALID, check, graph, keys, node, nodes};
 
 /// Closes the dependency of one edge, and backfills it, and checks whether the dependant is reached.
 fn row(edge: &str, closed: Option<&str>, backfilled: bool) {

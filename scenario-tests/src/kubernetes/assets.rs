@@ -7,8 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-
-use holdfast_engine::run::data;
+use holdfast_cli::data;
 
 /// The release of Kubernetes.
 const KUBERNETES: &str = "1.36.2";

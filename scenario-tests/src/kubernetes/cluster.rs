@@ -8,13 +8,13 @@ use anyhow::{Context, Result, bail, ensure};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
+use tokio::net::TcpStream;
 
 use super::assets::{self, Assets};
 use super::etcd;
 use crate::process::{Finished, Process, signal};
 use crate::wait::until;
 use crate::world::World;
-use tokio::net::TcpStream;
 
 /// The CRDs, unchanged from upstream.
 const CRDS: [&str; 3] = ["gateway-api", "contour", "kgateway"];

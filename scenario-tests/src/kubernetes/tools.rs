@@ -5,8 +5,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-
-use holdfast_engine::run::data;
+use holdfast_cli::data;
 
 use super::assets::go_build;
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
-use holdfast_engine::testing::lines::{Decided, LineSeen, lines};
+use holdfast_engine::testing::scopes::{Decided, ScopeSeen, scopes};
 use holdfast_graph::{Node, ObjectKey, Step};
 use holdfast_xds::ResourceType;
 use prost::Message;
@@ -36,14 +36,14 @@ pub fn node_name(node: &Node) -> String {
 /// Compares everything, and reports every difference.
 pub fn check(stage: &Stage, expected: &Expect) -> Result<()> {
     let mut found = Differences::default();
-    let all = stage.engine.as_ref().map(lines).unwrap_or_default();
-    let line = all.iter().find(|line| {
-        expected.gateway.as_ref().is_none_or(|gateway| **gateway == *line.gateway)
-            && expected.build.as_ref().is_none_or(|build| **build == *line.build)
+    let all = stage.engine.as_ref().map(scopes).unwrap_or_default();
+    let scope = all.iter().find(|scope| {
+        expected.gateway.as_ref().is_none_or(|gateway| **gateway == *scope.gateway)
+            && expected.build.as_ref().is_none_or(|build| **build == *scope.build)
     });
     served(stage, expected, &mut found)?;
-    if let Some(line) = line {
-        decided(line, expected, &mut found);
+    if let Some(scope) = scope {
+        decided(scope, expected, &mut found);
     } else if expected.steps.is_some() || expected.broken.is_some() || !expected.last_valid.is_empty() {
         bail!("there is no such Gateway or build");
     }
@@ -158,10 +158,10 @@ fn addresses(body: &[u8]) -> Vec<String> {
     address.collect()
 }
 
-fn decided(line: &LineSeen, expected: &Expect, found: &mut Differences) {
+fn decided(scope: &ScopeSeen, expected: &Expect, found: &mut Differences) {
     if let Some(steps) = &expected.steps {
         let is: BTreeMap<String, &Decided> =
-            line.decided.iter().map(|(node, decided)| (node_name(node), decided)).collect();
+            scope.decided.iter().map(|(node, decided)| (node_name(node), decided)).collect();
         let names: BTreeSet<&String> = steps.keys().chain(is.keys()).collect();
         for name in names {
             let is = is.get(name).map_or_else(|| "current".to_owned(), |decided| step_text(decided));
@@ -173,13 +173,13 @@ fn decided(line: &LineSeen, expected: &Expect, found: &mut Differences) {
     }
     if let Some(broken) = &expected.broken {
         let mut is: BTreeMap<String, String> = BTreeMap::new();
-        for (node, (detected, _)) in &line.broken {
+        for (node, (detected, _)) in &scope.broken {
             is.insert(name(&node.key), detected.to_string());
         }
         found.compare("broken", broken, &is);
     }
     for (object, text) in &expected.messages {
-        let messages: Vec<&str> = line
+        let messages: Vec<&str> = scope
             .broken
             .iter()
             .filter(|(node, _)| name(&node.key) == *object)
@@ -190,21 +190,21 @@ fn decided(line: &LineSeen, expected: &Expect, found: &mut Differences) {
         }
     }
     for (object, wanted) in &expected.last_valid {
-        let is = line.last_valid.iter().find(|(key, _)| name(key) == *object);
+        let is = scope.last_valid.iter().find(|(key, _)| name(key) == *object);
         let is = is.map_or_else(|| "none".to_owned(), |(_, generation)| generation.to_string());
         found.compare(&format!("last valid {object}"), wanted, &is);
     }
     if let Some(count) = expected.quarantine {
-        found.compare("verdicts", &count, &line.verdicts);
+        found.compare("verdicts", &count, &scope.verdicts);
     }
     if let Some(held) = &expected.held {
-        found.compare("held", held, &line.held.iter().cloned().collect());
+        found.compare("held", held, &scope.held.iter().cloned().collect());
     }
     if let Some(held) = expected.held_as_a_whole {
-        found.compare("held as a whole", &held, &line.held_as_a_whole);
+        found.compare("held as a whole", &held, &scope.held_as_a_whole);
     }
     if let Some(alone) = &expected.alone {
-        found.compare("alone", alone, &line.alone.iter().map(ToString::to_string).collect());
+        found.compare("alone", alone, &scope.alone.iter().map(ToString::to_string).collect());
     }
 }
 
@@ -225,23 +225,23 @@ fn without_causes(text: &str) -> &str {
 }
 
 /// Returns the complete state, for the analysis of a failure.
-pub fn state(lines: &[LineSeen]) -> String {
+pub fn state(scopes: &[ScopeSeen]) -> String {
     let mut text = String::new();
-    for line in lines {
-        let _ = writeln!(text, "  {} {}: {} verdicts", line.gateway, line.build, line.verdicts);
-        for (node, (detected, message)) in line.broken.iter().take(SHOWN_MAX) {
+    for scope in scopes {
+        let _ = writeln!(text, "  {} {}: {} verdicts", scope.gateway, scope.build, scope.verdicts);
+        for (node, (detected, message)) in scope.broken.iter().take(SHOWN_MAX) {
             let _ = writeln!(text, "    broken {} ({detected}: {message})", node_name(node));
         }
-        for (node, decided) in line.decided.iter().take(SHOWN_MAX) {
+        for (node, decided) in scope.decided.iter().take(SHOWN_MAX) {
             let _ = writeln!(text, "    {} {}", node_name(node), step_text(decided));
         }
         let _ = writeln!(
             text,
             "    held {:?}, as a whole {}, alone {:?}, busy {}",
-            line.held, line.held_as_a_whole, line.alone, line.busy
+            scope.held, scope.held_as_a_whole, scope.alone, scope.busy
         );
         let versions: Vec<String> =
-            line.last_valid.iter().take(SHOWN_MAX).map(|(key, g)| format!("{}@{g}", name(key))).collect();
+            scope.last_valid.iter().take(SHOWN_MAX).map(|(key, g)| format!("{}@{g}", name(key))).collect();
         let _ = writeln!(text, "    last valid {}", versions.join(", "));
     }
     text

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_engine::engine::Engine;
-use holdfast_engine::fallback::view::Status;
 use holdfast_engine::health::{Input, Outside};
+use holdfast_fallback::view::Status;
 use holdfast_xds::Snapshot;
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use holdfast_engine::engine::{Engine, Event};
-use holdfast_engine::testing::lines::{LineSeen, lines};
+use holdfast_engine::testing::scopes::{ScopeSeen, scopes};
 use holdfast_graph::{ObjectKey, Step};
 use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;
@@ -59,27 +59,28 @@ pub fn check(stage: &Stage) -> Result<()> {
     if engine.objects().is_empty() {
         return Ok(());
     }
-    let all = lines(engine);
+    let all = scopes(engine);
     let new = new_engine(stage);
     let mut wrong = Vec::new();
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected && !envoy.silent) {
-        let of = |line: &&LineSeen| line.gateway == envoy.id.fleet && line.build == envoy.id.build;
-        let Some(line) = all.iter().find(of).or_else(|| all.iter().find(|line| line.gateway == envoy.id.fleet)) else {
+        let of = |scope: &&ScopeSeen| scope.gateway == envoy.id.fleet && scope.build == envoy.id.build;
+        let Some(scope) = all.iter().find(of).or_else(|| all.iter().find(|scope| scope.gateway == envoy.id.fleet))
+        else {
             continue;
         };
         let empty = Snapshot::default();
         let wanted = new.fleet(&envoy.id.fleet).unwrap_or(&empty);
         endpoints(envoy, wanted, &mut wrong);
-        accounted((stage, engine), envoy, line, wanted, &mut wrong);
-        if !line.busy {
+        accounted((stage, engine), envoy, scope, wanted, &mut wrong);
+        if !scope.busy {
             never::served(stage, envoy, wanted, &mut wrong);
             never_proxies::served(stage, envoy, wanted, &mut wrong);
         }
     }
-    for line in &all {
-        decisions(stage, line, &mut wrong);
-        waits(stage, line, &mut wrong);
-        never::kept(stage, line, &mut wrong);
+    for scope in &all {
+        decisions(stage, scope, &mut wrong);
+        waits(stage, scope, &mut wrong);
+        never::kept(stage, scope, &mut wrong);
     }
     honest::check(stage, engine, &new, &mut wrong);
     if wrong.is_empty() {
@@ -113,7 +114,7 @@ fn endpoints(envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
 fn accounted(
     (stage, engine): (&Stage, &Engine),
     envoy: &Envoy,
-    line: &LineSeen,
+    scope: &ScopeSeen,
     wanted: &Snapshot,
     wrong: &mut Vec<String>,
 ) {
@@ -122,13 +123,13 @@ fn accounted(
     let unread =
         |(key, event): (&ObjectKey, &Event)| matches!(event, Event::Unusable(..)) && &*key.kind == "TrafficPolicy";
     let waits = waits || stage.objects.iter().any(unread);
-    let held = waits || line.held_as_a_whole || line.alone.contains(&envoy.id.node) || envoy.ignores || line.busy;
+    let held = waits || scope.held_as_a_whole || scope.alone.contains(&envoy.id.node) || envoy.ignores || scope.busy;
     // Envoy does not subscribe to a route configuration that only a held listener refers to; it is reported with that
     // listener.
-    let a_listener_is_held = wanted.of(ResourceType::Listener).keys().any(|name| line.held.contains(&**name));
+    let a_listener_is_held = wanted.of(ResourceType::Listener).keys().any(|name| scope.held.contains(&**name));
     for (name, resource) in wanted.of(ResourceType::Route) {
         let is_unnamed = a_listener_is_held && !envoy.subscribes_to(ResourceType::Route, name);
-        if held || is_unnamed || line.held.contains(&**name) {
+        if held || is_unnamed || scope.held.contains(&**name) {
             continue;
         }
         let should = routes(&resource.body);
@@ -136,12 +137,12 @@ fn accounted(
         let has = has.map(|resource| routes(&resource.body)).unwrap_or_default();
         let routes: BTreeSet<&String> = should.keys().chain(has.keys()).collect();
         for route in routes.into_iter().filter(|route| should.get(*route) != has.get(*route)) {
-            let reported = line.decided.iter().any(|(node, decided)| {
+            let reported = scope.decided.iter().any(|(node, decided)| {
                 let prefix = format!("{}/{}/", node.key.kind.to_ascii_lowercase(), node.key.namespaced_name());
                 decided.step != Step::Current && route.starts_with(&prefix)
             });
             // A route may also differ because of an object that it depends on.
-            let dependant = line.decided.iter().any(|(node, decided)| {
+            let dependant = scope.decided.iter().any(|(node, decided)| {
                 decided.step != Step::Current && !matches!(&*node.key.kind, "HTTPRoute" | "GRPCRoute")
             });
             if !reported && !dependant {
@@ -154,7 +155,7 @@ fn accounted(
 /// Returns whether a deleted TrafficPolicy still applies: it does for a moment after its deletion.
 pub(super) fn a_deleted_policy_is_in_force(stage: &Stage, engine: &Engine) -> bool {
     engine.objects().iter().any(|object| {
-        matches!(object.body, holdfast_engine::apis::Body::TrafficPolicy(_)) && !stage.objects.contains_key(&object.key)
+        matches!(object.body, holdfast_api::apis::Body::TrafficPolicy(_)) && !stage.objects.contains_key(&object.key)
     })
 }
 
@@ -176,18 +177,18 @@ fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Checks that every wait has a deadline in the near future.
-fn waits(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
+fn waits(stage: &Stage, scope: &ScopeSeen, wrong: &mut Vec<String>) {
     for (what, until) in
-        line.waits.iter().filter(|(_, until)| *until <= stage.now_ms() || *until > stage.now_ms() + WAIT_MS_MAX)
+        scope.waits.iter().filter(|(_, until)| *until <= stage.now_ms() || *until > stage.now_ms() + WAIT_MS_MAX)
     {
-        wrong.push(format!("{} waits for {what} until {until}, and now is {}", line.gateway, stage.now_ms()));
+        wrong.push(format!("{} waits for {what} until {until}, and now is {}", scope.gateway, stage.now_ms()));
     }
 }
 
 /// Checks that each decision refers to an existing object, and that its causes are broken.
-fn decisions(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
-    let broken: BTreeSet<_> = line.broken.keys().map(|node| &node.key).collect();
-    for (node, decided) in &line.decided {
+fn decisions(stage: &Stage, scope: &ScopeSeen, wrong: &mut Vec<String>) {
+    let broken: BTreeSet<_> = scope.broken.keys().map(|node| &node.key).collect();
+    for (node, decided) in &scope.decided {
         let waits = &*node.key.kind == "TrafficPolicy" && stage.knows(&node.key);
         if !stage.objects.contains_key(&node.key) && !waits {
             wrong.push(format!("{} is {} and does not exist", name(&node.key), decided.step));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_engine::settings::{Fallback, Settings};
+use holdfast_api::settings::{Fallback, Settings};
 use serde::Deserialize;
 
 /// A story.

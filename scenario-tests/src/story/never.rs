@@ -3,10 +3,10 @@
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
 use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
-use holdfast_engine::apis::Body;
+use holdfast_api::apis::Body;
+use holdfast_api::object::Object;
 use holdfast_engine::engine::Event;
-use holdfast_engine::object::Object;
-use holdfast_engine::testing::lines::LineSeen;
+use holdfast_engine::testing::scopes::ScopeSeen;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;
@@ -73,7 +73,7 @@ fn one(stage: &Stage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &
     let Some(Event::Applied(object, _)) = stage.objects.get(key) else { return };
     let Object { body: Body::HttpRoute(desired), .. } = &**object else { return };
     // An object with an invalid hostname may fall back to the hostnames that it claimed before.
-    let falls_back = desired.hostnames.iter().any(|name| holdfast_engine::check::host::hostname(name).is_err());
+    let falls_back = desired.hostnames.iter().any(|name| holdfast_check::host::hostname(name).is_err());
     let before = stage.named.get(key).into_iter().flatten().filter(|_| falls_back);
     let claimed = |domain: &String| {
         let mut names = desired.hostnames.iter().chain(before.clone());
@@ -111,8 +111,8 @@ fn is_granted(stage: &Stage, from: &str, to: &str) -> bool {
 }
 
 /// Checks that no version is kept of a deleted object, or of an earlier object with the same name.
-pub fn kept(stage: &Stage, line: &LineSeen, wrong: &mut Vec<String>) {
-    for (key, uid) in &line.last_valid_uids {
+pub fn kept(stage: &Stage, scope: &ScopeSeen, wrong: &mut Vec<String>) {
+    for (key, uid) in &scope.last_valid_uids {
         match stage.objects.get(key) {
             // A deleted policy still applies for a moment.
             None if &*key.kind == "TrafficPolicy" && stage.knows(key) => {}

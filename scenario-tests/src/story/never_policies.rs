@@ -8,11 +8,11 @@ use std::collections::HashMap;
 
 use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration, VirtualHost};
 use envoy_types::pb::google::protobuf::Any;
-use holdfast_engine::apis::Body;
-use holdfast_engine::apis::gateway::gateway::Gateway;
-use holdfast_engine::apis::gateway::route::RuleEntry;
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::gateway::Gateway;
+use holdfast_api::apis::gateway::route::RuleEntry;
+use holdfast_api::object::Object;
 use holdfast_engine::engine::Event;
-use holdfast_engine::object::Object;
 use holdfast_graph::ObjectKey;
 
 use super::envoy::Envoy;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use envoy_types::pb::envoy::config::route::v3::route::Action;
 use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration, VirtualHost};
-use holdfast_engine::apis::Body;
+use holdfast_api::apis::Body;
 use holdfast_engine::engine::Event;
 use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;

@@ -1,9 +1,9 @@
 //! Several replicas with one bucket, each with a separate stage and Envoys. The story decides which replica leads.
 
 use anyhow::{Context, Result, bail};
+use holdfast_api::settings::Settings;
+use holdfast_cli::shared::{Begun, Sharing, TurnInputs};
 use holdfast_engine::engine::{Event, Role};
-use holdfast_engine::run::shared::{Begun, Sharing, TurnInputs};
-use holdfast_engine::settings::Settings;
 use holdfast_store::{MemoryBucket, MemoryStore, Options};
 
 use super::language::Refuse;

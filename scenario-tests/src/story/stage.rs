@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
-use holdfast_engine::apis::Body;
+use holdfast_api::apis::Body;
+use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Action, Engine, Event};
-use holdfast_engine::fallback::restored::Restored;
-use holdfast_engine::refusal::{self, Class};
-use holdfast_engine::settings::Settings;
-use holdfast_engine::trial::{Outcome as TrialOutcome, Tried};
+use holdfast_envoy::refusal::{self, Class};
+use holdfast_fallback::restored::Restored;
+use holdfast_fallback::trial::{Outcome as TrialOutcome, Tried};
 use holdfast_graph::ObjectKey;
 use holdfast_store::{Batch, LastValidStore, MemoryStore};
 use holdfast_xds::{EnvoyId, Offers, Resource, ResourceType, Version};
@@ -166,7 +166,7 @@ impl Stage {
         }
     }
 
-    fn try_out(&self, trial: &holdfast_engine::trial::Trial) -> TrialOutcome {
+    fn try_out(&self, trial: &holdfast_fallback::trial::Trial) -> TrialOutcome {
         let Some(build) = &self.probe else { return TrialOutcome::Unavailable };
         let receiver = Judge { build, node: None };
         match oracle::judge(&self.oracles, receiver, trial.kind, &trial.body, |body| self.certificate(body)) {
@@ -381,9 +381,9 @@ impl Stage {
         let mut events = Vec::new();
         for name in names {
             let key = self.key(name)?;
-            let fault = holdfast_engine::fault::Fault::new(
+            let fault = holdfast_api::fault::Fault::new(
                 &key,
-                holdfast_engine::fault::Class::Invalid,
+                holdfast_api::fault::Class::Invalid,
                 "spec",
                 "Unusable",
                 "made unusable by the story",
@@ -451,7 +451,7 @@ impl Stage {
                 let mut versions = self.store.versions(&scope, &key)?;
                 versions.reverse();
                 for stored in versions {
-                    match holdfast_engine::apis::document::restored(&stored) {
+                    match holdfast_api::apis::document::restored(&stored) {
                         Some(object) => objects.push((object, stored.since)),
                         None => self.broken_rules.push(format!("{key} is stored and does not come back")),
                     }

@@ -11,7 +11,7 @@ pub(crate) fn stories() -> Vec<Story> {
 async fn every_kind_is_served(world: World) -> Result<()> {
     let cluster = Cluster::start(&world).await?;
     let served = cluster.kubectl_output(&["api-resources", "--no-headers", "-o", "name"]).await?;
-    for kind in holdfast_engine::apis::KINDS {
+    for kind in holdfast_api::apis::KINDS {
         let name =
             if kind.group.is_empty() { kind.plural.to_owned() } else { format!("{}.{}", kind.plural, kind.group) };
         ensure!(served.lines().any(|line| line == name), "{name} is not among\n{served}");

@@ -261,7 +261,7 @@ async fn what_is_served(world: World) -> Result<()> {
     })
     .await?;
     let features: Vec<&str> = features.split_whitespace().collect();
-    ensure!(features == holdfast_engine::status::features::supported(false), "{features:?}");
+    ensure!(features == holdfast_api::status::features::supported(false), "{features:?}");
     let path = "jsonpath={.status.conditions[?(@.type==\"Accepted\")].status}";
     let accepted =
         cluster.kubectl_output(&["get", "gatewayclass", manifests::CLASS, "-o", path]).await.context("Accepted")?;

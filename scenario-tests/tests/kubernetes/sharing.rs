@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_engine::run::kubernetes::rights::{Place, rights};
+use holdfast_cli::kubernetes::rights::{Place, rights};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process;

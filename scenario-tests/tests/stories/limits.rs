@@ -2,7 +2,7 @@
 //! sequences.
 
 use anyhow::{Result, ensure};
-use holdfast_engine::check::re2::{self, OBJECT_STEPS_MAX};
+use holdfast_check::re2::{self, OBJECT_STEPS_MAX};
 use holdfast_scenario_tests::manifests::{documents, http_route};
 use holdfast_scenario_tests::process::{self, Finished};
 use holdfast_scenario_tests::request::get;

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_engine::run::envoy::EnvoyBinary;
-use holdfast_engine::run::probe::ProbeState;
-use holdfast_engine::settings::Settings;
+use holdfast_api::settings::Settings;
+use holdfast_cli::envoy::EnvoyBinary;
+use holdfast_cli::probe::ProbeState;
 use holdfast_engine::testing;
-use holdfast_engine::trial::{Outcome, Trial};
+use holdfast_fallback::trial::{Outcome, Trial};
 use holdfast_scenario_tests::candidates::{self, MISTAKES, Mistake};
 use holdfast_scenario_tests::probe::{Probe, is_accepted, is_refused, resident_bytes, those, trial};
 use holdfast_scenario_tests::tls::Certificate;

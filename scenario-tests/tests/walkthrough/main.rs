@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use holdfast_scenario_tests::kubernetes::{Cluster, assets, namespace, tools};
 use holdfast_scenario_tests::{World, envoy, runner, stories};
-
 use nodes::Nodes;
 use shell::Shell;
 

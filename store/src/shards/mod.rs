@@ -24,9 +24,8 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 pub use self::bucket::{Bucket, Expected, MemoryBucket, Put, Revision};
-pub use self::observed::{Answered, OBSERVERS_MAX, Observation, ObservedScope, Refused};
-
 use self::form::{Leaf, RecordForm};
+pub use self::observed::{Answered, OBSERVERS_MAX, Observation, ObservedScope, Refused};
 use crate::batch::{Batch, Change};
 use crate::error::StoreError;
 use crate::record::{Scope, Statistics, StoredObject, StoredResource, StoredVerdict};

@@ -30,18 +30,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_graph::ObjectKey;
 
-pub use self::seal::Key;
-pub use self::survey::{Survey, SurveyedObject, SurveyedResource, SurveyedScope, survey};
-
 use self::envelope::Flaw;
 use self::error::SledError;
 use self::folder::Files;
 use self::form::{Content, Place, Resource, Versions};
 use self::keys::Name;
 use self::open::Opening;
+pub use self::seal::Key;
 use self::seal::Sealer;
 use self::section::Entry;
 use self::state::{Changes, Fresh, Shelf, State};
+pub use self::survey::{Survey, SurveyedObject, SurveyedResource, SurveyedScope, survey};
 use crate::LastValidStore;
 use crate::batch::Batch;
 use crate::error::StoreError;

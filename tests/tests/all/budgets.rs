@@ -1,8 +1,8 @@
 //! One step budget for all regular expressions of an object, across its fields.
 
-use holdfast_engine::check::re2::{Limits, OBJECT_STEPS_MAX, RegexFault, Regexes};
+use holdfast_api::settings::Settings;
+use holdfast_check::re2::{Limits, OBJECT_STEPS_MAX, RegexFault, Regexes};
 use holdfast_engine::engine::Engine;
-use holdfast_engine::settings::Settings;
 use holdfast_engine::testing;
 
 const SHOP: &str = include_str!("../../golden/include/shop.yaml");

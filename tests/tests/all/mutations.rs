@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Engine, Event};
-use holdfast_engine::settings::Settings;
 use holdfast_engine::testing::present::Present;
 use holdfast_engine::testing::{self, mutate};
 use holdfast_graph::ObjectKey;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use holdfast_engine::settings::Settings;
+use holdfast_api::settings::Settings;
 use holdfast_engine::testing;
 
 /// The environment variable of the child process, which only prints its versions.

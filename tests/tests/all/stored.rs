@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use holdfast_engine::apis::document::{document, restored, stored};
-use holdfast_engine::apis::{Body, Decoded, decode};
-use holdfast_engine::object::Object;
+use holdfast_api::apis::document::{document, restored, stored};
+use holdfast_api::apis::{Body, Decoded, decode};
+use holdfast_api::object::Object;
 use holdfast_engine::testing::{self, mutate};
 use serde_json::{Value, json};
 

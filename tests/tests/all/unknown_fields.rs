@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use holdfast_engine::apis::{Decoded, decode};
+use holdfast_api::apis::{Decoded, decode};
 use holdfast_engine::testing;
 use serde_json::{Value, json};
 

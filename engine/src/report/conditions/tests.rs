@@ -1,8 +1,9 @@
 //! Conditions of engines that are driven with events.
 
-use crate::fallback::view::FallbackReport;
+use holdfast_api::settings::Fallback;
+use holdfast_fallback::view::FallbackReport;
+
 use crate::report::survey::tests::{BASE, Scene, envoys, exact, filtered, last_valid, route};
-use crate::settings::Fallback;
 
 /// Returns the conditions of an object at its first parent, or of a Gateway, as `type=status reason: message`.
 fn conditions(scene: &Scene, name: &str) -> Vec<String> {

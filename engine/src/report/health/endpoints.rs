@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::Body;
+use holdfast_api::fault::Class;
+use holdfast_envoy::model::{Action, ServicePort, WeightedBackend};
 use holdfast_graph::ObjectKey;
+use holdfast_translate::route::RoutePlan;
 
 use super::requests;
-use crate::apis::Body;
 use crate::engine::Engine;
-use crate::fault::Class;
 use crate::health::facts::{Effect, Found, NO_ENDPOINTS};
 use crate::health::view::{Detected, Gets};
-use crate::model::{Action, ServicePort, WeightedBackend};
-use crate::translate::route::RoutePlan;
 
 /// Envoy's response status for a cluster without endpoints.
 const STATUS: u16 = 503;
@@ -30,8 +30,8 @@ impl Engine {
         for (key, desired) in self.translator.routes() {
             for gateway in desired.gateways() {
                 let name: Arc<str> = gateway.namespaced_name().into();
-                let line = self.line_of(&name);
-                let served = line.and_then(|line| self.translator.served_route(&line.fleet, key));
+                let scope = self.scope_of(&name);
+                let served = scope.and_then(|scope| self.translator.served_route(&scope.fleet, key));
                 let plan = served.map_or(desired, |served| &**served);
                 for service in plan.services() {
                     if let Some(service) = empty.get(&service) {
@@ -39,7 +39,7 @@ impl Engine {
                     }
                 }
                 for ((object, section), Unit { services, is_whole }) in units(plan, empty) {
-                    let share = line.and_then(|line| self.translator.served_share(&line.fleet, &object));
+                    let share = scope.and_then(|scope| self.translator.served_share(&scope.fleet, &object));
                     let share = share.or_else(|| self.translator.route(&object).cloned());
                     let (hosts, paths) = share.map(|share| requests(&share, &name, &section)).unwrap_or_default();
                     down.extend(&services);

@@ -5,16 +5,16 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::Body;
+use holdfast_fallback::served_state::speaking;
+use holdfast_fallback::view::{BackfilledObject, FallbackReport};
 use holdfast_graph::ObjectKey;
+use holdfast_translate::gateway::GatewayPlan;
+use holdfast_translate::listener::{ListenerPlan, ListenerState};
 
-use crate::apis::Body;
 use crate::engine::Engine;
-use crate::fallback::view::{BackfilledObject, FallbackReport};
 use crate::health::facts::Effect;
 use crate::health::view::Gets;
-use crate::report::survey::speaking;
-use crate::translate::gateway::GatewayPlan;
-use crate::translate::listener::{ListenerPlan, ListenerState};
 
 impl Engine {
     /// Adds the effects on clients of each listener that differs from its desired state. The state that is served to
@@ -29,8 +29,8 @@ impl Engine {
             known.map(|effect| (effect.object.key(), effect.gateway.clone(), effect.section.clone())).collect();
         let roots = LazyCell::new(|| self.roots());
         for (key, plan) in self.translator.plans() {
-            let served: Vec<&GatewayPlan> = speaking(self.lines.of(&plan.name))
-                .filter_map(|line| self.translator.served_gateway(&line.fleet))
+            let served: Vec<&GatewayPlan> = speaking(self.scopes.of(&plan.name))
+                .filter_map(|scope| self.translator.served_gateway(&scope.fleet))
                 .collect();
             for listener in &plan.listeners {
                 let serving = |plan: &&GatewayPlan| {

@@ -1,12 +1,13 @@
 //! Tests of health after events, for each combination of feature gates: the report is compared with the configuration
 //! of simulated Envoys.
 
+use holdfast_api::settings::Fallback;
+
 use super::*;
 use crate::engine::Event;
 use crate::health::inputs::Input;
 use crate::health::{Severity, Verdict};
 use crate::report::survey::tests::{BASE, Scene, envoys, exact, filtered, last_valid, route};
-use crate::settings::Fallback;
 
 /// Inputs of health that are read, and the Envoys of the scene.
 fn outside() -> Outside {
@@ -152,7 +153,7 @@ fn dates_come_from_the_ledger_also_for_what_is_found_again() {
     scene.apply(&broken);
     let facts = scene.engine.facts(outside());
     let since = facts.found[0].since.unwrap();
-    let mut ledger = crate::ledger::Ledger::default();
+    let mut ledger = holdfast_api::ledger::Ledger::default();
     ledger.observe(crate::health::judge::present(&facts), since);
     // A process that starts an hour later finds the same problem.
     let mut engine = Engine::new(scene.engine.settings().clone());
@@ -280,7 +281,7 @@ fn a_service_without_endpoints_is_an_outage_for_its_share_of_the_requests() {
         assert_eq!(findings(&scene), outage(Gets::Share { status: 503 }), "{combination:?}");
         scene.apply(&to("{name: bare, port: 80, weight: 0}, {name: cart, port: 80}"));
         assert_eq!(findings(&scene), [], "{combination:?}");
-        assert_eq!(scene.engine.fallback().status, crate::fallback::view::Status::NotTriggered);
+        assert_eq!(scene.engine.fallback().status, holdfast_fallback::view::Status::NotTriggered);
     }
 }
 

@@ -1,12 +1,12 @@
 //! Reports of engines that are driven with objects; simulated Envoys (`PlayedEnvoy`) refuse certain words.
 
+use holdfast_api::settings::{Fallback, Settings};
+use holdfast_fallback::view::{FallbackReport, ServedState, Status};
 use holdfast_graph::ObjectKey;
 use holdfast_store::{LastValidStore, MemoryStore};
 use serde_json::{Value, json};
 
 use crate::engine::{Action, Engine, Event};
-use crate::fallback::view::{FallbackReport, ServedState, Status};
-use crate::settings::{Fallback, Settings};
 use crate::testing;
 use crate::testing::played::{PlayedEnvoy, settle};
 
@@ -104,7 +104,7 @@ impl Scene {
             now_ms: self.now_ms + 3_600_000,
             store: MemoryStore::default(),
         };
-        let restored = crate::run::store::restore::restore(&self.store).unwrap().0;
+        let restored = holdfast_fallback::restore::restore(&self.store).unwrap().0;
         scene.handle(vec![Event::Restored(Box::new(restored))]);
         scene.handle(testing::events(objects));
         envoys().into_iter().for_each(|envoy| scene.connect(envoy));
@@ -394,10 +394,10 @@ fn the_page_has_the_fields_that_it_is_meant_to_have() {
     );
     let mut report = scene.engine.fallback();
     assert!(!report.replaced_objects.is_empty(), "{report:?}");
-    let excluded = crate::fallback::view::ExcludedObject {
+    let excluded = holdfast_fallback::view::ExcludedObject {
         object: report.replaced_objects[0].object.clone(),
         causing_objects: report.replaced_objects[0].causing_objects.clone(),
-        scope: crate::fallback::view::Scope::Listener,
+        scope: holdfast_fallback::view::Scope::Listener,
         section: "listeners[web]".into(),
     };
     report.excluded_objects.push(excluded);

@@ -1,7 +1,7 @@
 //! Clusters and listeners that a real Envoy refuses: the object to blame, and the objects that are still served.
 
 use anyhow::{Result, ensure};
-use holdfast_engine::run::echo::Echo;
+use holdfast_cli::echo::Echo;
 use holdfast_engine::testing::mistakes::NAME;
 use holdfast_scenario_tests::fleet::{FleetEnvoy, connected};
 use holdfast_scenario_tests::hammer::Shot;

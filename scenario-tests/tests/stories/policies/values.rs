@@ -5,9 +5,8 @@ use holdfast_scenario_tests::holdfast::Holdfast;
 use holdfast_scenario_tests::request::{Reply, get, request};
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories};
 
-use crate::seeing::for_each_file;
-
 use super::enforced::{LEVELS, ROUTE, set};
+use crate::seeing::for_each_file;
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!("policies", true, [headers_from_secrets, bodies_made_of_formats, metadata_of_requests_and_responses])

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use holdfast_engine::run::envoy;
+use holdfast_cli::envoy;
 
 use super::yaml;
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use holdfast_engine::run::kubernetes::rights::{Place, Right, rights};
+use holdfast_cli::kubernetes::rights::{Place, Right, rights};
 
 use super::{is_made_of, yaml};
 
 const HEAD: &str = "# Rules of the chart's roles. Made from the list of kinds and of what is done with them, in\n\
-                    # engine/src/run/kubernetes/rights.rs; a test compares.\n";
+                    # engine/cli/src/kubernetes/rights.rs; a test compares.\n";
 
 /// Returns rules, each for all resources with the same group and verbs.
 fn rules(rights: &[Right]) -> String {

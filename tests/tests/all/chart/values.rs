@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use holdfast_engine::run::arguments;
+use holdfast_cli::arguments;
 use serde_json::{Map, Value};
 
 use super::{is_made_of, text, yaml};

@@ -3,7 +3,7 @@
 mod rows;
 mod statuses;
 
-use holdfast_engine::apis::{Decoded, decode};
+use holdfast_api::apis::{Decoded, decode};
 use holdfast_engine::testing;
 use serde_json::{Map, Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_api::settings::Settings;
 use holdfast_engine::engine::Engine;
-use holdfast_engine::settings::Settings;
 use holdfast_engine::testing;
 use serde_json::{Value, json};
 

@@ -15,9 +15,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use holdfast_engine::apis::{Decoded, KINDS, decode};
+use holdfast_api::apis::{Decoded, KINDS, decode};
+use holdfast_api::settings::{RateLimits, Replacement, Settings};
 use holdfast_engine::engine::Event;
-use holdfast_engine::settings::{RateLimits, Replacement, Settings};
 use holdfast_engine::testing;
 use holdfast_graph::ObjectKey;
 

@@ -1,10 +1,10 @@
 //! Desired data planes: the objects of every Gateway, abridged. Hashes are left out.
 
+use holdfast_cli::arguments::Target;
+use holdfast_cli::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
+use holdfast_cli::cli::XdsMode;
 use holdfast_engine::engine::Engine;
-use holdfast_engine::provision::{self, APPLIED_ANNOTATION, Operator};
-use holdfast_engine::run::arguments::Target;
-use holdfast_engine::run::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
-use holdfast_engine::run::cli::XdsMode;
+use holdfast_translate::provision::{self, APPLIED_ANNOTATION, Operator};
 use serde_json::{Map, Value, json};
 
 use super::case::Case;

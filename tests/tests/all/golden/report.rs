@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_api::settings::{CONTROLLER_NAME, INVALID_ROUTE_RESPONSE_BODY, body_for};
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::report::ListenerView;
-use holdfast_engine::settings::{CONTROLLER_NAME, INVALID_ROUTE_RESPONSE_BODY, body_for};
 use holdfast_engine::testing;
 use holdfast_graph::{Edge, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, ResourceType, Snapshot, to_json};
@@ -279,7 +279,7 @@ fn is_body(text: &str) -> bool {
     ["HTTPRoute", "GRPCRoute", "HTTPProxy"].into_iter().any(named)
 }
 
-fn fault(fault: &holdfast_engine::fault::Fault) -> Value {
+fn fault(fault: &holdfast_api::fault::Fault) -> Value {
     let class = serde_json::to_value(fault.class).unwrap();
     let place = format!("{} {}", short(&fault.object), fault.field);
     json!({ "at": place.trim_end(), "is": format!("{} {}", class.as_str().unwrap(), fault.reason), "says": fault.message })

@@ -5,22 +5,33 @@ use std::fs;
 
 use super::{none, top};
 
-/// The arrows of `docs/architecture.md`: each crate, and the crates of this repository that it may use.
-const ARROWS: [(&str, &[&str]); 4] =
-    [("graph", &[]), ("store", &["graph"]), ("xds", &["graph"]), ("engine", &["graph", "store", "xds"])];
+/// The arrows of `docs/architecture.md`: each crate with its folder, and the crates of this repository that it may use.
+/// A crate of the engine may use the crates of the engine before it.
+const ARROWS: [(&str, &str, &[&str]); 10] = [
+    ("graph", "graph", &[]),
+    ("store", "store", &["graph"]),
+    ("xds", "xds", &["graph"]),
+    ("check", "engine/check", &[]),
+    ("api", "engine/api", &["graph", "store", "xds", "check"]),
+    ("envoy", "engine/envoy", &["graph", "xds", "check", "api"]),
+    ("translate", "engine/translate", &["graph", "xds", "check", "api", "envoy"]),
+    ("fallback", "engine/fallback", &["graph", "store", "xds", "check", "api", "envoy", "translate"]),
+    ("engine", "engine", &["graph", "store", "xds", "check", "api", "envoy", "translate", "fallback"]),
+    ("cli", "engine/cli", &["graph", "store", "xds", "check", "api", "envoy", "translate", "fallback", "engine"]),
+];
 
-fn manifest(member: &str) -> String {
-    fs::read_to_string(top().join(member).join("Cargo.toml")).unwrap()
+fn manifest(folder: &str) -> String {
+    fs::read_to_string(top().join(folder).join("Cargo.toml")).unwrap()
 }
 
 #[test]
 fn crates_use_only_what_the_arrows_allow() {
     let mut offences = Vec::new();
-    for (member, allowed) in ARROWS {
-        let manifest = manifest(member);
+    for (member, folder, allowed) in ARROWS {
+        let manifest = manifest(folder);
         // Tests may use any crate.
         let manifest = manifest.split("[dev-dependencies]").next().unwrap();
-        for (other, _) in ARROWS {
+        for (other, ..) in ARROWS {
             let used =
                 manifest.contains(&format!("holdfast-{other}.")) || manifest.contains(&format!("holdfast-{other} "));
             if used && !allowed.contains(&other) {
@@ -34,7 +45,8 @@ fn crates_use_only_what_the_arrows_allow() {
 #[test]
 fn dependency_versions_are_declared_at_the_root_only() {
     let mut offences = Vec::new();
-    for member in ["graph", "store", "xds", "engine", "tests", "scenario-tests"] {
+    let folders = ARROWS.map(|(_, folder, _)| folder).into_iter().chain(["tests", "scenario-tests"]);
+    for member in folders {
         let manifest = manifest(member);
         let lines = manifest.lines().skip_while(|line| !line.contains("dependencies]"));
         let versions = lines.filter(|line| {
@@ -62,8 +74,8 @@ fn fuzz_targets_are_built_with_the_versions_of_the_product() {
     let is_only_fuzz = |package: &str| only_fuzz.iter().any(|name| package.contains(&format!("\"{name}\"")));
     let others = fuzz.keys().filter(|package| !product.contains_key(*package) && !is_only_fuzz(package));
     let mut offences: Vec<String> = others.cloned().collect();
-    for (member, _) in ARROWS {
-        let manifest = manifest(member);
+    for (member, folder, _) in ARROWS {
+        let manifest = manifest(folder);
         let dependencies = manifest.split("[dependencies]\n").nth(1).unwrap();
         let names = dependencies.lines().take_while(|line| !line.starts_with('['));
         let names = names.filter_map(|line| line.split(['.', ' ', '=']).next().filter(|name| !name.is_empty()));

@@ -2,8 +2,8 @@
 
 mod shown;
 
-use holdfast_engine::apis::{Decoded, decode};
-use holdfast_engine::fault::Fault;
+use holdfast_api::apis::{Decoded, decode};
+use holdfast_api::fault::Fault;
 use holdfast_engine::testing;
 use serde_json::json;
 
@@ -57,7 +57,7 @@ fn what_cannot_be_read_of_a_policy_is_kept_with_its_targets() {
         },
     });
     let Decoded::Object(object, faults) = decode(document, None) else { panic!("it is thrown away") };
-    let holdfast_engine::apis::Body::TrafficPolicy(policy) = &object.body else { panic!("{:?}", object.body) };
+    let holdfast_api::apis::Body::TrafficPolicy(policy) = &object.body else { panic!("{:?}", object.body) };
     assert_eq!(policy.targets.references.len(), 1);
     assert!(policy.spec.is_none());
     assert!(!policy.unread.is_empty());
@@ -90,7 +90,7 @@ const PROTECTING: [(&str, &[&str]); 4] = [
 ];
 
 fn targets(document: &serde_json::Value) -> (usize, usize) {
-    use holdfast_engine::apis::Body;
+    use holdfast_api::apis::Body;
     let Decoded::Object(object, faults) = decode(document.clone(), None) else { panic!("thrown away: {document}") };
     let (targets, unread) = match &object.body {
         Body::TrafficPolicy(policy) => (&policy.targets, &policy.unread),

@@ -1,6 +1,6 @@
 //! ListenerSet and Gateway against Gateway API's schemas: every field decodes.
 
-use holdfast_engine::apis::{Decoded, decode};
+use holdfast_api::apis::{Decoded, decode};
 use holdfast_engine::testing;
 use serde_json::json;
 

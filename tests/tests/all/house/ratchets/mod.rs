@@ -102,7 +102,6 @@ fn figures_only_fall() {
     sections.insert("privateWordsInTexts".to_owned(), texts);
     let paths = sources(&PRODUCT);
     let parsed: Vec<structure::Source> = paths.iter().map(|path| structure::Source::read(path)).collect();
-    sections.insert("arrowsAgainstTheOrder".to_owned(), structure::arrows_up(&parsed));
     sections.insert("envoyTypesOutsideTheirRooms".to_owned(), structure::envoy_types(&parsed));
     sections.insert("filesWithMethodsOfOneType".to_owned(), structure::scattered(&parsed));
     sections.insert("kindsAsStrings".to_owned(), structure::kinds(&parsed));

@@ -1,10 +1,9 @@
-//! Figures of the structure: types, functions, dependencies between the layers of the engine.
+//! Figures of the structure: types, functions, mentions of Envoy's types and of kinds in other crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use holdfast_engine::apis::KINDS;
-use regex::Regex;
+use holdfast_api::apis::KINDS;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
@@ -12,19 +11,6 @@ use super::{Figures, code, shown, vocabulary};
 
 /// Limit in lines of a function, from its signature to its end.
 const FUNCTION_LINES_MAX: usize = 70;
-
-/// The layers of the engine with their modules, in order of dependency: each layer may use the layers before it.
-const ORDER: [(&str, &[&str]); 7] = [
-    ("check", &["check", "time"]),
-    ("api", &["apis", "object", "fault", "snapshot", "settings", "status", "ledger", "watch_problem"]),
-    ("envoy", &["model", "encode", "features", "hold", "refusal"]),
-    ("translate", &["translate", "proxies", "policies", "provision"]),
-    ("fallback", &["fallback", "trial", "event"]),
-    ("engine", &["engine", "report", "health", "watching", "leadership", "identity", "testing"]),
-    ("cli", &["run", "main"]),
-];
-/// Modules of the engine that may use the types of Envoy.
-const ENVOY: [&str; 3] = ["features", "encode", "model"];
 
 /// A source file of the product, without its tests.
 pub(super) struct Source {
@@ -40,10 +26,9 @@ impl Source {
         Self { name: shown(path), code, file }
     }
 
-    /// Returns the top-level module of a file of the engine; `None` for files of other crates.
-    fn module(&self) -> Option<&str> {
-        let within = self.name.strip_prefix("engine/src/")?;
-        within.split('/').next().map(|first| first.trim_end_matches(".rs"))
+    /// Checks whether the file belongs to the engine, outside a folder of it.
+    fn is_outside(&self, folder: &str) -> bool {
+        self.name.starts_with("engine/") && !self.name.starts_with(folder)
     }
 
     /// Checks whether the file contains tests, benchmarks, examples or test support.
@@ -52,8 +37,10 @@ impl Source {
         parts.iter().any(|part| ["tests", "tests.rs", "benches", "examples", "testing"].contains(part))
     }
 
+    /// Returns the crate of the file.
     fn member(&self) -> &str {
-        self.name.split('/').next().unwrap_or_default()
+        let folder = self.name.split("/src/").next().unwrap_or_default();
+        folder.rsplit('/').next().unwrap_or_default()
     }
 }
 
@@ -164,62 +151,16 @@ pub(super) fn long_functions(sources: &[Source]) -> Figures {
     all.filter(|(_, lines)| *lines > FUNCTION_LINES_MAX).collect()
 }
 
-/// The top-level names that `use crate::…` imports.
-#[derive(Default)]
-struct CrateUses(BTreeSet<String>);
-
-impl<'a> Visit<'a> for CrateUses {
-    fn visit_use_path(&mut self, path: &'a syn::UsePath) {
-        if path.ident != "crate" {
-            return;
-        }
-        let trees: Vec<&syn::UseTree> = match &*path.tree {
-            syn::UseTree::Group(group) => group.items.iter().collect(),
-            tree => vec![tree],
-        };
-        self.0.extend(trees.into_iter().filter_map(|tree| match tree {
-            syn::UseTree::Path(path) => Some(path.ident.to_string()),
-            syn::UseTree::Name(name) => Some(name.ident.to_string()),
-            syn::UseTree::Rename(rename) => Some(rename.ident.to_string()),
-            _ => None,
-        }));
-    }
-}
-
-fn place(module: &str) -> Option<usize> {
-    ORDER.iter().position(|(_, modules)| modules.contains(&module))
-}
-
-/// Returns the uses of a later layer by a module of an earlier layer, and the number of files with each use.
-pub(super) fn arrows_up(sources: &[Source]) -> Figures {
-    let path = Regex::new(r"\bcrate::(\w+)").unwrap();
-    let mut arrows = Figures::new();
-    for source in product(sources) {
-        let Some((module, from)) = source.module().and_then(|module| Some((module, place(module)?))) else {
-            continue;
-        };
-        let mut uses = CrateUses::default();
-        uses.visit_file(&source.file);
-        uses.0.extend(path.captures_iter(&source.code).map(|found| found[1].to_owned()));
-        for used in uses.0 {
-            if place(&used).is_some_and(|to| to > from) {
-                *arrows.entry(format!("{module} -> {used}")).or_default() += 1;
-            }
-        }
-    }
-    arrows
-}
-
-/// Returns the number of mentions of Envoy's types in each file of other modules.
+/// Returns the number of mentions of Envoy's types in each file of the engine outside the crate `envoy`.
 pub(super) fn envoy_types(sources: &[Source]) -> Figures {
-    let others = product(sources).filter(|source| source.module().is_some_and(|module| !ENVOY.contains(&module)));
+    let others = product(sources).filter(|source| source.is_outside("engine/envoy/"));
     let mentions = others.map(|source| (source.name.clone(), source.code.matches("envoy_types::").count()));
     mentions.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Returns the number of kinds as string literals in each file outside the module that defines them.
+/// Returns the number of kinds as string literals in each file outside the crate that defines them.
 pub(super) fn kinds(sources: &[Source]) -> Figures {
-    let others = product(sources).filter(|source| source.module().is_some_and(|module| module != "apis"));
+    let others = product(sources).filter(|source| source.is_outside("engine/api/"));
     let counted = others.map(|source| {
         let mut literals = Vec::new();
         vocabulary::literals(source.code.parse().unwrap_or_default(), &mut literals);

@@ -1,0 +1,219 @@
+//! HTTPProxy. Routes and includes are decoded one by one, so that one that does not decode leaves the others valid.
+//!
+//! The readable conditions of a broken route or include are kept, so that its requests are answered instead of falling
+//! to a broader route.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::condition::MatchCondition;
+use super::policy::IpFilterPolicy;
+use super::route::Route;
+use super::virtual_host::{TcpProxy, VirtualHost};
+use crate::apis::Body;
+use crate::apis::decode::Found;
+use crate::apis::protection::readable;
+use crate::fault::at;
+
+/// Number of routes of one HTTPProxy that are served.
+pub const ROUTES_MAX: usize = 1000;
+/// Number of includes of one HTTPProxy that are served.
+pub const INCLUDES_MAX: usize = 1000;
+/// Number of conditions of one route or include that are served.
+pub const CONDITIONS_MAX: usize = 64;
+
+/// An HTTPProxy.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HttpProxy {
+    /// The host of a root HTTPProxy; unset for other HTTPProxies.
+    pub virtual_host: Option<Host>,
+    /// `spec.routes`.
+    pub routes: Vec<Entry<Route>>,
+    /// `spec.includes`.
+    pub includes: Vec<Entry<Include>>,
+    /// `spec.tcpproxy`.
+    pub tcp_proxy: Option<TcpProxyEntry>,
+    /// `spec.ingressClassName`.
+    pub ingress_class_name: Option<Arc<str>>,
+}
+
+impl HttpProxy {
+    /// Returns whether the host allows or denies clients by their addresses.
+    pub fn filters_addresses(&self) -> bool {
+        let host = self.virtual_host.as_ref().and_then(|host| host.written.as_ref());
+        host.is_some_and(|host| {
+            [&host.ip_allow_policy, &host.ip_deny_policy].into_iter().flatten().any(|list| !list.is_empty())
+        })
+    }
+
+    /// Returns whether the host or one of the routes restricts access.
+    pub fn names_guard(&self) -> bool {
+        self.host_names_guard() || self.routes.iter().any(Entry::names_guard)
+    }
+
+    /// Returns whether the host restricts access. A host that cannot be read counts as restricted.
+    pub fn host_names_guard(&self) -> bool {
+        let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
+        let Some(host) = &self.virtual_host else { return false };
+        host.written.as_ref().is_none_or(|host| {
+            some(&host.ip_allow_policy)
+                || some(&host.ip_deny_policy)
+                || host.authorization.is_some()
+                || host.jwt_providers.is_some()
+                || host.rate_limit_policy.is_some()
+                || host.tls.as_ref().is_some_and(|tls| tls.client_validation.is_some())
+        })
+    }
+}
+
+/// The host of a root HTTPProxy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    /// Name of the host, empty where no name could be read.
+    pub fqdn: Arc<str>,
+    /// The whole host; unset where it did not decode, which is already reported as a fault.
+    pub written: Option<VirtualHost>,
+}
+
+/// `spec.tcpproxy`; unset where it did not decode, which is already reported as a fault.
+pub type TcpProxyEntry = Option<TcpProxy>;
+
+/// A route or an include, or the readable part of one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry<T> {
+    /// A valid route or include.
+    Decoded(T),
+    /// A route or include that did not decode or was over a limit; the fault is already reported.
+    Broken {
+        /// The conditions that decode.
+        conditions: Vec<MatchCondition>,
+        /// The error, in a sentence.
+        why: Arc<str>,
+        /// Of a route: the fields that protect it, and no other field; unset where these fields cannot be read.
+        guards: Option<Box<Route>>,
+    },
+}
+
+impl Entry<Route> {
+    /// Returns the fields that protect the route, or `None` where they cannot be read.
+    pub fn guards(&self) -> Option<&Route> {
+        match self {
+            Entry::Decoded(route) => Some(route),
+            Entry::Broken { guards, .. } => guards.as_deref(),
+        }
+    }
+
+    /// Returns whether the route restricts access. Fields that cannot be read count as a restriction.
+    pub fn names_guard(&self) -> bool {
+        let some = |list: &Option<Vec<IpFilterPolicy>>| list.as_ref().is_some_and(|list| !list.is_empty());
+        self.guards().is_none_or(|route| {
+            some(&route.ip_allow_policy)
+                || some(&route.ip_deny_policy)
+                || route.rate_limit_policy.is_some()
+                || route.jwt_verification_policy.is_some()
+        })
+    }
+}
+
+/// An include of another HTTPProxy with its routes, under conditions.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Include {
+    /// Name.
+    pub name: Arc<str>,
+    /// Namespace, that of the including HTTPProxy where unset.
+    pub namespace: Option<Arc<str>>,
+    /// Match conditions.
+    pub conditions: Option<Vec<MatchCondition>>,
+}
+
+pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {
+    let mut spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
+    let Some(fields) = spec.as_object_mut() else {
+        found.invalid("spec", "spec must be set to an object");
+        return None;
+    };
+    let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
+    let (host, routes, includes) = (take("virtualhost"), take("routes"), take("includes"));
+    let (tcp_proxy, class) = (take("tcpproxy"), take("ingressClassName"));
+    for unknown in fields.keys() {
+        found.unknown(format!("spec.{unknown}"));
+    }
+    let virtual_host = host.map(|value| {
+        let fqdn = value.get("fqdn").and_then(Value::as_str).unwrap_or_default().into();
+        Host { fqdn, written: found.typed("spec.virtualhost", &value) }
+    });
+    Some(Body::HttpProxy(Arc::new(HttpProxy {
+        virtual_host,
+        routes: entries(routes, "spec.routes", ROUTES_MAX, found),
+        includes: entries(includes, "spec.includes", INCLUDES_MAX, found),
+        tcp_proxy: tcp_proxy.map(|value| found.typed("spec.tcpproxy", &value)),
+        ingress_class_name: class.and_then(|value| found.typed("spec.ingressClassName", &value)),
+    })))
+}
+
+fn entries<T: DeserializeOwned + Clone>(
+    value: Option<Value>,
+    field: &str,
+    max: usize,
+    found: &mut Found,
+) -> Vec<Entry<T>> {
+    // An entry that cannot be read at all might match any request, so the host is kept.
+    let nothing_known = |why: String| Entry::Broken { conditions: Vec::new(), why: why.into(), guards: None };
+    let values = match value {
+        None => return Vec::new(),
+        Some(Value::Array(values)) => values,
+        Some(_) => {
+            found.invalid(field, "must be a list");
+            return vec![nothing_known(format!("{field}: must be a list"))];
+        }
+    };
+    let over = values.len() > max;
+    let each = values.into_iter().take(max).enumerate();
+    let mut entries: Vec<_> = each.map(|(index, value)| entry(&value, &at(field, index), found)).collect();
+    if over {
+        let why = format!("must have at most {max} entries; the rest is not served");
+        found.invalid(field, &why);
+        entries.push(nothing_known(format!("{field}: {why}")));
+    }
+    entries
+}
+
+fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Found) -> Entry<T> {
+    let written = value.get("conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if written.len() > CONDITIONS_MAX {
+        let why = format!("must have at most {CONDITIONS_MAX} conditions");
+        found.invalid(format!("{field}.conditions"), &why);
+        return Entry::Broken { conditions: salvage(written), why: why.into(), guards: guards(value) };
+    }
+    match found.typed::<T>(field, value) {
+        // Cloning drops the spare capacity that decoding leaves in every list.
+        Some(entry) => Entry::Decoded(entry.clone()),
+        None => {
+            let why = found.faults.last().map(|fault| format!("{}: {}", fault.field, fault.message));
+            let why = why.unwrap_or_default().into();
+            Entry::Broken { conditions: salvage(written), why, guards: guards(value) }
+        }
+    }
+}
+
+/// Fields of a Service that protect requests on the way to it.
+const OF_SERVICES: [&str; 3] = ["protocol", "requestHeadersPolicy", "validation"];
+
+/// Returns the fields of a route that protect it, or `None` where these fields cannot be read.
+fn guards(value: &Value) -> Option<Box<Route>> {
+    let written = value.as_object()?;
+    let services = written.get("services").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let protects = |service: &Value| OF_SERVICES.iter().any(|field| service.get(field).is_some_and(|it| !it.is_null()));
+    let are_free = !services.iter().any(protects);
+    let declared = Route::default().protection(false).entering;
+    readable(written, |field| declared.is_free(field) || (are_free && field == "services")).map(Box::new)
+}
+
+fn salvage(conditions: &[Value]) -> Vec<MatchCondition> {
+    let first = conditions.iter().take(CONDITIONS_MAX);
+    first.filter_map(|value| serde_json::from_value(value.clone()).ok()).collect()
+}

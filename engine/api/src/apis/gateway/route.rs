@@ -1,0 +1,228 @@
+//! Common form of HTTPRoute and GRPCRoute: parents, hostnames, and rules that are decoded one by one.
+//!
+//! A rule that does not decode must neither affect its sibling rules nor vanish: its readable matches are kept, so that
+//! its requests are answered instead of falling to a broader route.
+
+use std::sync::Arc;
+
+use gateway_api::httproutes::{HttpRouteRulesFilters, HttpRouteRulesFiltersType};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::references::{BackendRef, ParentRef};
+use crate::apis::decode::Found;
+use crate::apis::protection::{Declare, Sheet, readable};
+use crate::fault::at;
+
+/// Number of rules of one route that are served; the limit of the CRD.
+pub const RULES_MAX: usize = 16;
+/// Number of matches of one rule that are served; the limit of the CRD.
+pub const MATCHES_PER_RULE_MAX: usize = 64;
+/// Number of matches in all rules of one route together; the limit of the CRD.
+pub const MATCHES_MAX: usize = 128;
+/// Number of hostnames of one route; the limit of the CRD.
+pub const HOSTNAMES_MAX: usize = 16;
+/// Number of parents of one route; the limit of the CRD.
+pub const PARENTS_MAX: usize = 32;
+
+/// A route of either kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route<R> {
+    /// `spec.parentRefs`.
+    pub parents: Vec<ParentRef>,
+    /// `spec.hostnames`.
+    pub hostnames: Vec<Arc<str>>,
+    /// `spec.rules`.
+    pub rules: Vec<RuleEntry<R>>,
+}
+
+/// A rule, or the readable part of one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RuleEntry<R> {
+    /// The rule decoded.
+    Decoded(R),
+    /// The rule did not decode, or was over a limit; the fault is already reported.
+    Broken {
+        /// Name of the rule, where a name could be read.
+        name: Option<Arc<str>>,
+        /// The JSON of each match, from which the readable parts are taken; empty where nothing can be read.
+        matches: Vec<Value>,
+        /// The error, in a sentence.
+        why: Arc<str>,
+        /// The fields that protect the rule, and no other field; unset where these fields cannot be read.
+        guards: Option<Box<R>>,
+    },
+}
+
+#[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]
+impl<R: Rule> RuleEntry<R> {
+    /// Returns the name of the rule.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            RuleEntry::Decoded(rule) => rule.name(),
+            RuleEntry::Broken { name, .. } => name.as_deref(),
+        }
+    }
+
+    /// Returns the fields that protect the rule, or `None` where these fields cannot be read.
+    pub fn guards(&self) -> Option<&R> {
+        match self {
+            RuleEntry::Decoded(rule) => Some(rule),
+            RuleEntry::Broken { guards, .. } => guards.as_deref(),
+        }
+    }
+}
+
+/// A rule of an HTTPRoute or GRPCRoute.
+pub trait Rule: DeserializeOwned + Clone + Default + Declare {
+    /// Returns the name.
+    fn name(&self) -> Option<&str>;
+
+    /// Returns the filters.
+    fn filters(&self) -> &[HttpRouteRulesFilters];
+
+    /// Returns the backends.
+    fn backends(&self) -> &[BackendRef];
+}
+
+#[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]
+impl<R: Rule> Route<R> {
+    /// Returns whether the rule with this index, or any rule where `None`, names an extension that may guard it, such
+    /// as authentication.
+    pub fn names_guard(&self, rule: Option<usize>) -> bool {
+        let rules = self.rules.iter().enumerate().filter(|(index, _)| rule.is_none_or(|rule| rule == *index));
+        rules.into_iter().any(|(_, entry)| match entry {
+            RuleEntry::Decoded(rule) => {
+                let at_backends = rule.backends().iter().flat_map(|backend| backend.filters.iter().flatten());
+                let mut filters = rule.filters().iter().chain(at_backends);
+                filters.any(|filter| filter.r#type == HttpRouteRulesFiltersType::ExtensionRef)
+            }
+            RuleEntry::Broken { .. } => false,
+        })
+    }
+}
+
+/// Returns the fields of a rule that protect it, or `None` where these fields cannot be read.
+fn guards<R: Rule>(rule: &Value) -> Option<Box<R>> {
+    let written = rule.as_object()?;
+    // A backend reference protects requests only by its filters.
+    let has_filters = |backend: &Value| backend.get("filters").is_some_and(|filters| !filters.is_null());
+    let backends = written.get("backendRefs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_filtered = backends.iter().any(has_filters);
+    let declared = Sheet::of(&R::default(), false);
+    readable(written, |field| declared.is_free(field) && !(is_filtered && field == "backendRefs")).map(Box::new)
+}
+
+/// Decodes `spec` of a route.
+pub(super) fn decode_spec<R: Rule>(document: &mut Value, found: &mut Found) -> Option<Route<R>> {
+    let mut spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
+    let Some(fields) = spec.as_object_mut() else {
+        found.invalid("spec", "spec must be set to an object");
+        return None;
+    };
+    let rules = fields.remove("rules");
+    let parents = list(fields.remove("parentRefs"), "spec.parentRefs", PARENTS_MAX, found)?;
+    let hostnames = list(fields.remove("hostnames"), "spec.hostnames", HOSTNAMES_MAX, found)?;
+    for unknown in fields.keys() {
+        found.unknown(format!("spec.{unknown}"));
+    }
+    Some(Route { parents, hostnames, rules: rules_of(rules, found)? })
+}
+
+/// Decodes a list. Entries that do not decode, and entries over the limit, are reported as faults and left out; the
+/// other entries are kept.
+fn list<T: DeserializeOwned>(value: Option<Value>, field: &str, max: usize, found: &mut Found) -> Option<Vec<T>> {
+    let entries = match value {
+        None | Some(Value::Null) => return Some(Vec::new()),
+        Some(Value::Array(entries)) => entries,
+        Some(_) => {
+            found.invalid(field, "must be a list");
+            return None;
+        }
+    };
+    if entries.len() > max {
+        found.invalid(field, format!("must have at most {max} entries; the rest is not served"));
+    }
+    let entries = entries.into_iter().take(max).enumerate();
+    Some(entries.filter_map(|(index, entry)| found.typed(&at(field, index), &entry)).collect())
+}
+
+fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<RuleEntry<R>>> {
+    let values = match value {
+        None | Some(Value::Null) => vec![Value::Object(serde_json::Map::new())],
+        Some(Value::Array(values)) => values,
+        Some(_) => {
+            found.invalid("spec.rules", "must be a list of rules");
+            return None;
+        }
+    };
+    let mut left = MATCHES_MAX;
+    let over = values.len() > RULES_MAX;
+    let mut rules = Vec::new();
+    for (index, value) in values.into_iter().enumerate() {
+        if index < RULES_MAX {
+            rules.push(rule_of(value, &at("spec.rules", index), &mut left, found));
+        } else if left > 0 {
+            // The rule is not served, but its requests are answered: they must not fall to a broader rule.
+            let matches = first_matches(&value, &mut left);
+            let (name, guards) = (name_of(&value), guards(&value));
+            rules.push(RuleEntry::Broken { name, matches, why: too_many_rules().into(), guards });
+        }
+    }
+    let why = match (over, rules.is_empty()) {
+        (true, _) => too_many_rules(),
+        (false, true) => "must have at least one rule; omit the field for a rule that matches all requests".to_owned(),
+        (false, false) => return Some(rules),
+    };
+    found.invalid("spec.rules", &why);
+    // An empty list has no field that protects; rules over the limit are not read.
+    let guards = if over { None } else { guards(&Value::Object(serde_json::Map::new())) };
+    rules.push(RuleEntry::Broken { name: None, matches: Vec::new(), why: why.into(), guards });
+    Some(rules)
+}
+
+fn too_many_rules() -> String {
+    format!("a route may have at most {RULES_MAX} rules; split the route")
+}
+
+fn name_of(rule: &Value) -> Option<Arc<str>> {
+    rule.get("name").and_then(Value::as_str).map(Arc::from)
+}
+
+/// Returns the matches of a rule up to the remaining number, and, where some are left out, one match that cannot be
+/// read.
+fn first_matches(rule: &Value, left: &mut usize) -> Vec<Value> {
+    let written = rule.get("matches").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let most = MATCHES_PER_RULE_MAX.min(*left);
+    *left = left.saturating_sub(written.len().max(1));
+    let mut matches: Vec<Value> = written.iter().take(most).cloned().collect();
+    if matches.len() < written.len() {
+        matches.push(Value::Null);
+    }
+    matches
+}
+
+fn rule_of<R: Rule>(value: Value, field: &str, left: &mut usize, found: &mut Found) -> RuleEntry<R> {
+    let name = name_of(&value);
+    let written = value.get("matches").and_then(Value::as_array).map_or(1, Vec::len);
+    if written > MATCHES_PER_RULE_MAX || written > *left {
+        let why = format!(
+            "{written} matches are too many: a rule may have {MATCHES_PER_RULE_MAX}, all rules of a route together \
+             {MATCHES_MAX}; split the route"
+        );
+        found.invalid(format!("{field}.matches"), &why);
+        let (matches, guards) = (first_matches(&value, left), guards(&value));
+        return RuleEntry::Broken { name, matches, why: why.into(), guards };
+    }
+    *left -= written;
+    match found.typed::<R>(field, &value) {
+        // Cloning drops the spare capacity that decoding leaves in every list.
+        Some(rule) => RuleEntry::Decoded(rule.clone()),
+        None => {
+            let matches = value.get("matches").and_then(Value::as_array).cloned();
+            let why = found.faults.last().map(|fault| format!("{}: {}", fault.field, fault.message));
+            let (matches, guards) = (matches.unwrap_or_default(), guards(&value));
+            RuleEntry::Broken { name, matches, why: why.unwrap_or_default().into(), guards }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Every kind of object that Holdfast reads: one folder for each API group, one file for each kind, one list of all in
+//! [`KINDS`].
+//!
+//! Decoding turns broken input into faults of the same object. Decoding never fails for a list of objects, never
+//! panics, and keeps the valid parts (a route with one rule that does not decode keeps its other rules).
+
+pub mod contour;
+pub mod core;
+pub mod decode;
+pub mod document;
+pub mod gateway;
+pub mod kgateway;
+pub mod meta;
+mod misspelt;
+pub mod protection;
+pub mod protection_table;
+pub mod scheme;
+
+use std::sync::Arc;
+
+pub use decode::{Decoded, decode, decode_defective};
+pub use scheme::{Backfill, KINDS, Kind, Scope};
+
+/// The typed, trimmed content of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// `gateway.networking.k8s.io` GatewayClass.
+    GatewayClass(gateway::class::GatewayClass),
+    /// `gateway.networking.k8s.io` Gateway.
+    Gateway(Arc<gateway::gateway::Gateway>),
+    /// `gateway.networking.k8s.io` ListenerSet.
+    ListenerSet(Arc<gateway::listener_set::ListenerSet>),
+    /// `gateway.networking.k8s.io` HTTPRoute.
+    HttpRoute(Arc<gateway::route::Route<gateway::http_route::HttpRule>>),
+    /// `gateway.networking.k8s.io` GRPCRoute.
+    GrpcRoute(Arc<gateway::route::Route<gateway::grpc_route::GrpcRule>>),
+    /// `gateway.networking.k8s.io` BackendTLSPolicy.
+    BackendTlsPolicy(Arc<gateway::backend_tls::BackendTlsPolicy>),
+    /// `gateway.networking.k8s.io` ReferenceGrant.
+    ReferenceGrant(gateway::grant::ReferenceGrant),
+    /// `projectcontour.io` HTTPProxy.
+    HttpProxy(Arc<contour::http_proxy::HttpProxy>),
+    /// `projectcontour.io` TLSCertificateDelegation.
+    CertificateDelegation(Arc<contour::delegation::Delegation>),
+    /// `projectcontour.io` ExtensionService.
+    ExtensionService(Arc<contour::extension_service::ExtensionService>),
+    /// `gateway.kgateway.dev` TrafficPolicy.
+    TrafficPolicy(Arc<kgateway::traffic_policy::TrafficPolicy>),
+    /// `gateway.kgateway.dev` GatewayExtension.
+    GatewayExtension(Arc<kgateway::extension::GatewayExtension>),
+    /// `gateway.kgateway.dev` Backend.
+    Backend(Arc<kgateway::backend::Backend>),
+    /// `gateway.kgateway.dev` DirectResponse.
+    DirectResponse(Arc<kgateway::direct_response::DirectResponse>),
+    /// `gateway.kgateway.dev` ListenerPolicy.
+    ListenerPolicy(Arc<kgateway::listener_policy::ListenerPolicy>),
+    /// `gateway.kgateway.dev` BackendConfigPolicy.
+    BackendConfigPolicy(Arc<kgateway::backend_config::BackendConfigPolicy>),
+    /// Core Service.
+    Service(core::service::Service),
+    /// `discovery.k8s.io` EndpointSlice.
+    EndpointSlice(core::endpoint_slice::EndpointSlice),
+    /// Core Secret.
+    Secret(core::secret::Secret),
+    /// Core ConfigMap.
+    ConfigMap(core::config_map::ConfigMap),
+    /// Core Namespace; the metadata has its labels.
+    Namespace,
+}
+
+impl Body {
+    /// Returns whether other objects depend on this object, so that the last readable version is kept where nothing of
+    /// the current one can be read.
+    pub fn is_anchor(&self) -> bool {
+        match self {
+            Body::Gateway(_) | Body::GatewayClass(_) | Body::ListenerSet(_) => true,
+            Body::HttpProxy(proxy) => proxy.virtual_host.is_some(),
+            // An error in a policy must not open its targets.
+            _ => self.is_policy(),
+        }
+    }
+
+    /// Adds the targets of the previous version to a policy with a target that could not be read.
+    pub fn keep_targets(&mut self, before: &Body) {
+        match (self, before) {
+            (Body::TrafficPolicy(now), Body::TrafficPolicy(before)) => now.keep_targets(before),
+            (Body::ListenerPolicy(now), Body::ListenerPolicy(before)) => now.keep_targets(before),
+            (Body::BackendConfigPolicy(now), Body::BackendConfigPolicy(before)) => now.keep_targets(before),
+            (Body::BackendTlsPolicy(now), Body::BackendTlsPolicy(before)) => now.keep_targets(before),
+            _ => {}
+        }
+    }
+
+    /// Returns whether a policy has lost a target that could not be read.
+    pub fn lost_targets(&self) -> bool {
+        match self {
+            Body::TrafficPolicy(policy) => policy.targets_lost,
+            Body::ListenerPolicy(policy) => policy.targets_lost,
+            Body::BackendConfigPolicy(policy) => policy.targets_lost,
+            Body::BackendTlsPolicy(policy) => policy.targets_lost,
+            _ => false,
+        }
+    }
+
+    /// Returns whether the object is a policy that is attached to other objects.
+    pub fn is_policy(&self) -> bool {
+        matches!(self, Body::TrafficPolicy(_) | Body::ListenerPolicy(_)) || self.is_policy_of_backends()
+    }
+
+    /// Returns whether the object is a policy that is attached to backends.
+    pub(crate) fn is_policy_of_backends(&self) -> bool {
+        matches!(self, Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_))
+    }
+
+    /// Returns whether the rule with this index, or any rule where `None`, names an extension that may guard it.
+    pub fn names_guard(&self, rule: Option<usize>) -> bool {
+        match self {
+            Body::HttpRoute(route) => route.names_guard(rule),
+            Body::GrpcRoute(route) => route.names_guard(rule),
+            Body::HttpProxy(proxy) => proxy.names_guard(),
+            _ => false,
+        }
+    }
+}

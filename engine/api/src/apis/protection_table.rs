@@ -1,0 +1,103 @@
+//! Text of `docs/reference/protection.md`, generated from the declarations of kinds and fields.
+
+use std::fmt::Write;
+
+use super::contour::route::Route;
+use super::gateway::backend_tls::BackendTlsSpec;
+use super::gateway::grpc_route::GrpcRule;
+use super::gateway::http_route::HttpRule;
+use super::kgateway::backend::Backend;
+use super::kgateway::backend_config::BackendConfigSpec;
+use super::kgateway::direct_response::DirectResponse;
+use super::kgateway::extension::GatewayExtension;
+use super::kgateway::listener_policy::ListenerSpec;
+use super::kgateway::traffic_policy::TrafficSpec;
+use super::protection::{Row, Sheet};
+use super::{Backfill, KINDS};
+
+const HEAD: &str = "\
+# What protects
+
+May an earlier version of an object be served where the desired one cannot?
+This page is generated from the declarations that this decision uses; a test compares both.
+The page about [fallback](../concepts/fallback.md) describes when Holdfast looks for an earlier version.
+
+An earlier version is served only where no row of its kind forbids it.
+A version is compared with the desired one rule by rule (route by route, port by port); rules with a name are compared by name.
+A policy that is valid today also applies to an earlier version of a route: it does not prevent the fallback, unless it protects a rule by its name and the earlier version has no rule of that name.
+A field of the desired version that cannot be decoded counts as protecting.
+
+The annotation `holdfast.dev/fallback: never` keeps an object in its desired version; `holdfast.dev/fallback: last-valid` on a policy or extension allows earlier access lists.
+
+## Kinds
+";
+
+/// Returns the whole page.
+pub fn reference() -> String {
+    let mut page = HEAD.to_owned();
+    let mut line = |text: std::fmt::Arguments<'_>| writeln!(page, "{text}").unwrap_or_default();
+    line(format_args!("\n| Kind | Earlier versions | Parts that are served, or why none is |\n| --- | --- | --- |"));
+    for kind in KINDS {
+        let (may, because) = match kind.backfill {
+            Backfill::Yes(because) => ("yes", because),
+            Backfill::No(because) => ("no", because),
+        };
+        line(format_args!("| {} | {may} | {because} |", kind.kind));
+    }
+    for (title, rows) in sheets() {
+        line(format_args!(
+            "\n## {title}\n\n| Field | An earlier version is served with | Because |\n| --- | --- | --- |"
+        ));
+        for Row { field, rule, because } in rows {
+            line(format_args!("| `{}` | {} | {because} |", field.replace(", ", "`, `"), rule.sentence()));
+        }
+    }
+    page
+}
+
+/// Returns the rows of each kind with fields that are compared.
+fn sheets() -> [(&'static str, Vec<Row>); 10] {
+    let proxy = Route::default().protection(false);
+    let proxy = proxy.entering.rows.into_iter().chain(proxy.forwarding.rows).collect();
+    [
+        ("Rules of an HTTPRoute", Sheet::of(&HttpRule::default(), false).rows),
+        ("Rules of a GRPCRoute", Sheet::of(&GrpcRule::default(), false).rows),
+        ("Routes of an HTTPProxy", proxy),
+        ("TrafficPolicy", Sheet::of(&TrafficSpec::default(), false).rows),
+        ("ListenerPolicy", ListenerSpec::default().at(None, false).rows),
+        ("BackendConfigPolicy", Sheet::of(&BackendConfigSpec::default(), false).rows),
+        ("BackendTLSPolicy", Sheet::of(&BackendTlsSpec::default(), false).rows),
+        ("Backend", Sheet::of(&Backend::default(), false).rows),
+        ("GatewayExtension", Sheet::of(&GatewayExtension::default(), false).rows),
+        ("DirectResponse", Sheet::of(&DirectResponse::default(), false).rows),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// `HOLDFAST_GOLDEN=write` writes the page.
+    #[test]
+    fn the_page_about_protection_is_what_fallback_decides_by() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/protection.md");
+        if std::env::var("HOLDFAST_GOLDEN").is_ok_and(|mode| mode == "write") {
+            fs::write(&path, reference()).unwrap();
+        }
+        let written = fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == reference(), "{} differs; HOLDFAST_GOLDEN=write writes it", path.display());
+    }
+
+    #[test]
+    fn every_field_has_a_reason() {
+        for (title, rows) in sheets() {
+            assert!(!rows.is_empty(), "{title}");
+            assert!(rows.iter().all(|row| !row.because.is_empty() && !row.field.is_empty()), "{title}");
+        }
+    }
+}

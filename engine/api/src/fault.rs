@@ -1,0 +1,77 @@
+//! Findings of translation about objects: what is wrong, in which field, and what the owner can do about it.
+
+use std::fmt;
+
+use holdfast_graph::ObjectKey;
+use serde::Serialize;
+
+/// The class of a fault, which determines what happens to the affected unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// A referenced object does not exist or may not be used; the fault ends when the target appears.
+    Referential,
+    /// The content itself cannot be served.
+    Invalid,
+    /// Two objects claim the same match; precedence decides, and the losing object gets the fault.
+    Conflict,
+    /// A field is not served; the unit that contains it is served without it.
+    Ignored,
+}
+
+/// One fault.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Fault {
+    /// The object at fault.
+    pub object: ObjectKey,
+    /// The field, as in `spec.rules[2].matches[0].path.value`; empty for the object as a whole.
+    pub field: String,
+    /// The class.
+    pub class: Class,
+    /// One word in CamelCase, as in a condition's reason.
+    pub reason: &'static str,
+    /// A sentence that the object's owner can act on. Never contains a Secret's content.
+    pub message: String,
+}
+
+impl Fault {
+    /// Creates a fault.
+    pub fn new(
+        object: &ObjectKey,
+        class: Class,
+        field: impl Into<String>,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { object: object.clone(), field: field.into(), class, reason, message: message.into() }
+    }
+
+    /// Returns whether the fault prevents something from being served as written.
+    pub fn is_error(&self) -> bool {
+        self.class != Class::Ignored
+    }
+}
+
+/// Writes `gateway.networking.k8s.io/HTTPRoute:shop/cart: spec.rules[0]: message`.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.object)?;
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// Returns the field path of an entry of a list: `field[index]`.
+pub fn at(field: &str, index: usize) -> String {
+    format!("{field}[{index}]")
+}
+
+/// Returns a message without the field that it begins with.
+pub fn without_field<'a>(message: &'a str, field: &str) -> &'a str {
+    if field.is_empty() {
+        return message;
+    }
+    message.strip_prefix(field).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message)
+}

@@ -1,0 +1,174 @@
+//! Compiler from tree to program.
+
+use super::class::Class;
+use super::least;
+use super::program::{Builder, Fragment, GivenUp, Id};
+use super::simplify;
+use super::tree::{Flags, Look, Node, Unary};
+use crate::meter::Meter;
+
+/// A program before it is flattened.
+pub(super) struct Compiled<'m> {
+    pub(super) builder: Builder<'m>,
+    /// Entry of a match that begins at the current position.
+    pub(super) start: Id,
+    /// Entry of a match that begins anywhere; equal to `start` for an anchored regex.
+    pub(super) start_anywhere: Id,
+}
+
+/// A regex in the form that is compiled, after the rewrites of RE2.
+pub(super) struct Rewritten {
+    node: Node,
+    anchored: bool,
+}
+
+impl Rewritten {
+    pub(super) fn new(node: Node) -> Self {
+        let mut node = simplify::simplify(without_required_prefix(node));
+        let anchored = simplify::take_start_anchor(&mut node, 0);
+        simplify::take_end_anchor(&mut node, 0);
+        Self { node, anchored }
+    }
+
+    /// Returns the minimum number of instructions of the program.
+    pub(super) fn instructions_min(&self) -> u64 {
+        least::instructions(&self.node)
+    }
+}
+
+/// Compiles a regex; fails once the program has more than `limit` instructions.
+pub(super) fn compile<'m>(regex: &Rewritten, limit: usize, meter: &'m mut Meter) -> Result<Compiled<'m>, GivenUp> {
+    let mut builder = Builder::new(limit, meter);
+    let all = builder.node(&regex.node)?;
+    let matched = builder.matched()?;
+    let mut all = builder.concat(all, matched)?;
+    let start = all.begin;
+    if !regex.anchored {
+        let any = builder.bytes(0x00, 0xff)?;
+        let skip = builder.star(any, false)?;
+        all = builder.concat(skip, all)?;
+    }
+    Ok(Compiled { builder, start, start_anywhere: all.begin })
+}
+
+/// Removes a literal at the start of an anchored regex, which RE2 compares separately.
+fn without_required_prefix(node: Node) -> Node {
+    let Node::Concat(mut subs) = node else { return node };
+    let anchors = subs.iter().take_while(|sub| matches!(sub, Node::Look(Look::TextStart))).count();
+    match subs.get(anchors) {
+        Some(Node::Literal { .. } | Node::String { .. }) if anchors > 0 => Node::concat(subs.split_off(anchors + 1)),
+        _ => Node::Concat(subs),
+    }
+}
+
+impl Builder<'_> {
+    fn node(&mut self, node: &Node) -> Result<Fragment, GivenUp> {
+        self.meter.spend(1)?;
+        match node {
+            Node::NoMatch => Ok(Fragment::default()),
+            Node::Empty => self.nop(),
+            Node::Literal { byte, .. } => self.bytes(*byte, *byte),
+            Node::String { bytes, .. } => self.sequence(bytes, |builder, byte| builder.bytes(*byte, *byte)),
+            Node::Class(class) => self.class(class),
+            Node::AnyChar | Node::AnyByte => self.bytes(0x00, 0xff),
+            Node::Look(_) => self.condition(),
+            Node::Unary { operator, sub, flags } => {
+                let sub = self.node(sub)?;
+                self.unary(*operator, sub, *flags)
+            }
+            Node::Repeat { sub, minimum, maximum, flags } => self.repeat(sub, *minimum, *maximum, *flags),
+            Node::Capture(sub) => {
+                let sub = self.node(sub)?;
+                self.capture(sub)
+            }
+            Node::Concat(subs) => self.sequence(subs, |builder, sub| builder.node(sub)),
+            Node::Alternate(subs) => {
+                let mut all: Option<Fragment> = None;
+                for fragment in subs.iter().map(|sub| self.node(sub)).collect::<Result<Vec<_>, _>>()? {
+                    all = Some(match all {
+                        None => fragment,
+                        Some(all) => self.alternative(all, fragment)?,
+                    });
+                }
+                Ok(all.unwrap_or_default())
+            }
+        }
+    }
+
+    fn sequence<T>(
+        &mut self,
+        parts: &[T],
+        mut compile: impl FnMut(&mut Self, &T) -> Result<Fragment, GivenUp>,
+    ) -> Result<Fragment, GivenUp> {
+        let mut all: Option<Fragment> = None;
+        for part in parts {
+            let fragment = compile(self, part)?;
+            all = Some(match all {
+                None => fragment,
+                Some(all) => self.concat(all, fragment)?,
+            });
+        }
+        all.map_or_else(|| self.nop(), Ok)
+    }
+
+    fn class(&mut self, class: &Class) -> Result<Fragment, GivenUp> {
+        // A class that contains both cases of each ASCII letter needs one instruction for a range in both cases.
+        let folds = class.folds_ascii();
+        let mut all = Fragment::default();
+        for (low, high) in class.ranges() {
+            if folds && b'A' <= low && high <= b'Z' {
+                continue;
+            }
+            let range = self.bytes(low, high)?;
+            all = self.alternative(all, range)?;
+        }
+        Ok(all)
+    }
+
+    fn unary(&mut self, operator: Unary, sub: Fragment, flags: Flags) -> Result<Fragment, GivenUp> {
+        let greedy = !flags.has(Flags::NON_GREEDY);
+        match operator {
+            Unary::Star => self.star(sub, greedy),
+            Unary::Plus => self.plus(sub, greedy),
+            Unary::Quest => self.quest(sub, greedy),
+        }
+    }
+
+    /// Repeats by copies: `x{3,}` is `xxx+`, `x{2,4}` is `xx(x(x)?)?`.
+    fn repeat(&mut self, sub: &Node, minimum: u32, maximum: Option<u32>, flags: Flags) -> Result<Fragment, GivenUp> {
+        let (required, optional) = match maximum {
+            Some(maximum) => (minimum, maximum.saturating_sub(minimum)),
+            None => (minimum.saturating_sub(1), 0),
+        };
+        let mut parts = Vec::new();
+        for _ in 0..required {
+            parts.push(self.node(sub)?);
+        }
+        if maximum.is_none() {
+            parts.push(self.node(&simplify::squashed(Unary::Plus, sub.clone(), flags))?);
+        }
+        if optional > 0 {
+            parts.push(self.optional(sub, optional, flags)?);
+        }
+        let mut parts = parts.into_iter();
+        let Some(mut all) = parts.next() else { return self.nop() };
+        for part in parts {
+            all = self.concat(all, part)?;
+        }
+        Ok(all)
+    }
+
+    /// Builds `(x(x(x)?)?)?` from the innermost copy outwards, since the nesting may be deep.
+    fn optional(&mut self, sub: &Node, copies: u32, flags: Flags) -> Result<Fragment, GivenUp> {
+        let mut outer = Vec::new();
+        for _ in 1..copies {
+            outer.push(self.node(sub)?);
+        }
+        let mut inner = self.node(&simplify::squashed(Unary::Quest, sub.clone(), flags))?;
+        while let Some(copy) = outer.pop() {
+            let both = self.concat(copy, inner)?;
+            inner = self.unary(Unary::Quest, both, flags)?;
+        }
+        Ok(inner)
+    }
+}

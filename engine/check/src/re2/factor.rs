@@ -1,0 +1,227 @@
+//! Factoring of common prefixes of alternatives: `abc|abd|x` becomes `ab[cd]|x`.
+//!
+//! There are three rounds, as in RE2: literal prefixes, then equal first pieces, then neighbours that are single
+//! characters. The rests after a common prefix are factored in the same way.
+
+use super::class::Class;
+use super::tree::Node;
+use super::{DEPTH_MAX, RegexFault};
+use crate::meter::Meter;
+
+/// Number of bytes, compared or copied, that count as one step.
+const BYTES_PER_STEP: usize = 16;
+
+/// Alternatives after factoring.
+pub(super) struct Factored {
+    pub(super) subs: Vec<Node>,
+    /// Number of levels of nodes between an alternative and its rest.
+    pub(super) levels: usize,
+}
+
+/// Factors the alternatives of one alternation.
+pub(super) fn factor(subs: Vec<Node>, meter: &mut Meter) -> Result<Factored, RegexFault> {
+    let mut factoring = Factoring { meter, depth: 0, deepest: 0 };
+    let subs = factoring.factor(subs)?;
+    // A common prefix and its rests are a concatenation, the rests are an alternation.
+    Ok(Factored { subs, levels: factoring.deepest * 2 })
+}
+
+struct Factoring<'m> {
+    meter: &'m mut Meter,
+    depth: usize,
+    deepest: usize,
+}
+
+impl Factoring<'_> {
+    fn factor(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+        let subs = self.literal_prefixes(subs)?;
+        Ok(characters(self.first_pieces(subs)?))
+    }
+
+    /// Factors the rests after a common prefix.
+    fn below(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+        self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
+        if self.depth * 2 > DEPTH_MAX {
+            return Err(RegexFault::Deep);
+        }
+        let factored = self.factor(subs)?;
+        self.depth -= 1;
+        Ok(factored)
+    }
+
+    /// Counts the nodes and bytes that move when the first pieces are removed.
+    fn count_moved(&mut self, run: &[Node]) -> Result<(), RegexFault> {
+        let moved: usize = run
+            .iter()
+            .map(|node| match node {
+                Node::Concat(subs) => subs.len(),
+                Node::String { bytes, .. } => bytes.len() / BYTES_PER_STEP,
+                _ => 0,
+            })
+            .sum();
+        Ok(self.meter.spend(moved)?)
+    }
+
+    /// Round 1: runs of neighbours that begin with equal literals.
+    fn literal_prefixes(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+        let mut out = Vec::with_capacity(subs.len());
+        let mut run: Vec<Node> = Vec::new();
+        let mut prefix: (Vec<u8>, bool) = (Vec::new(), false);
+        for sub in subs {
+            self.meter.spend(1 + leading_bytes(&sub).0.len() / BYTES_PER_STEP)?;
+            let (bytes, fold) = leading_bytes(&sub);
+            let same =
+                if fold == prefix.1 { prefix.0.iter().zip(bytes).take_while(|(a, b)| a == b).count() } else { 0 };
+            if same > 0 {
+                prefix.0.truncate(same);
+            } else {
+                let next = (bytes.to_vec(), fold);
+                self.flush_prefix(&mut out, &mut run, &prefix)?;
+                prefix = next;
+            }
+            run.push(sub);
+        }
+        self.flush_prefix(&mut out, &mut run, &prefix)?;
+        Ok(out)
+    }
+
+    fn flush_prefix(
+        &mut self,
+        out: &mut Vec<Node>,
+        run: &mut Vec<Node>,
+        prefix: &(Vec<u8>, bool),
+    ) -> Result<(), RegexFault> {
+        if run.len() < 2 {
+            out.append(run);
+            return Ok(());
+        }
+        let (bytes, fold) = prefix;
+        self.count_moved(run)?;
+        let rest = run.drain(..).map(|sub| without_leading_bytes(sub, bytes.len())).collect();
+        let rest = Node::alternate(self.below(rest)?);
+        out.push(Node::concat(vec![Node::literal(bytes, *fold), rest]));
+        Ok(())
+    }
+
+    /// Round 2: runs of neighbours with an equal, simple first piece.
+    fn first_pieces(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+        let mut out = Vec::with_capacity(subs.len());
+        let mut run: Vec<Node> = Vec::new();
+        for sub in subs {
+            self.meter.spend(1)?;
+            let continues = match (run.first().and_then(leading_piece), leading_piece(&sub)) {
+                (Some(first), Some(piece)) => may_be_factored(first) && first.same(piece),
+                _ => false,
+            };
+            if !continues {
+                self.flush_piece(&mut out, &mut run)?;
+            }
+            run.push(sub);
+        }
+        self.flush_piece(&mut out, &mut run)?;
+        Ok(out)
+    }
+
+    fn flush_piece(&mut self, out: &mut Vec<Node>, run: &mut Vec<Node>) -> Result<(), RegexFault> {
+        let piece = run.first().and_then(leading_piece).filter(|_| run.len() >= 2).cloned();
+        let Some(piece) = piece else {
+            out.append(run);
+            return Ok(());
+        };
+        self.count_moved(run)?;
+        let rest = run.drain(..).map(without_leading_piece).collect();
+        let rest = Node::alternate(self.below(rest)?);
+        out.push(Node::concat(vec![piece, rest]));
+        Ok(())
+    }
+}
+
+/// Returns the literals at the beginning of a node, and whether they ignore case.
+fn leading_bytes(node: &Node) -> (&[u8], bool) {
+    match node {
+        Node::Concat(subs) => subs.first().map_or((&[], false), leading_bytes),
+        Node::Literal { byte, fold } => (std::slice::from_ref(byte), *fold),
+        Node::String { bytes, fold } => (bytes, *fold),
+        _ => (&[], false),
+    }
+}
+
+fn without_leading_bytes(node: Node, count: usize) -> Node {
+    match node {
+        Node::Concat(mut subs) => {
+            let Some(first) = subs.first_mut() else { return Node::Concat(subs) };
+            let rest = without_leading_bytes(std::mem::replace(first, Node::Empty), count);
+            if matches!(rest, Node::Empty) {
+                subs.remove(0);
+                Node::concat(subs)
+            } else {
+                *first = rest;
+                Node::Concat(subs)
+            }
+        }
+        Node::Literal { .. } => Node::Empty,
+        Node::String { bytes, fold } => Node::literal(bytes.get(count..).unwrap_or_default(), fold),
+        other => other,
+    }
+}
+
+fn leading_piece(node: &Node) -> Option<&Node> {
+    match node {
+        Node::Concat(subs) if subs.len() >= 2 => subs.first().filter(|first| !matches!(first, Node::Empty)),
+        Node::Empty => None,
+        node => Some(node),
+    }
+}
+
+fn without_leading_piece(node: Node) -> Node {
+    match node {
+        Node::Concat(mut subs) if subs.len() >= 2 => {
+            subs.remove(0);
+            Node::concat(subs)
+        }
+        _ => Node::Empty,
+    }
+}
+
+/// Returns whether a piece may be factored out: only pieces with a single path, since others would lose paths.
+fn may_be_factored(node: &Node) -> bool {
+    match node {
+        Node::Look(_) | Node::Class(_) | Node::AnyChar | Node::AnyByte => true,
+        Node::Repeat { sub, minimum, maximum, .. } => *maximum == Some(*minimum) && sub.is_single(),
+        _ => false,
+    }
+}
+
+/// Round 3: joins runs of neighbours that are single characters or classes into one class.
+fn characters(subs: Vec<Node>) -> Vec<Node> {
+    let mut out = Vec::with_capacity(subs.len());
+    let mut run: Vec<Node> = Vec::new();
+    for sub in subs {
+        if matches!(sub, Node::Literal { .. } | Node::Class(_)) {
+            run.push(sub);
+        } else {
+            flush_characters(&mut out, &mut run);
+            out.push(sub);
+        }
+    }
+    flush_characters(&mut out, &mut run);
+    out
+}
+
+fn flush_characters(out: &mut Vec<Node>, run: &mut Vec<Node>) {
+    if run.len() < 2 {
+        out.append(run);
+        return;
+    }
+    let mut all = Class::default();
+    for sub in run.drain(..) {
+        all = all.union(match sub {
+            Node::Literal { byte, fold: true } => Class::new(&[(byte, byte)]).folded(),
+            Node::Literal { byte, fold: false } => Class::new(&[(byte, byte)]),
+            Node::Class(class) => class,
+            _ => Class::default(),
+        });
+    }
+    out.push(Node::Class(all));
+}

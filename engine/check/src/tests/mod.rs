@@ -1,0 +1,3 @@
+//! Values for the tests of several checks.
+
+pub(crate) mod addresses;

@@ -1,0 +1,350 @@
+//! Metrics in the Prometheus text format. Labels are Gateways, types and kinds, never objects, so that the number of
+//! series is bounded.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use holdfast_api::fault::Class as Cause;
+use holdfast_check::re2;
+use holdfast_engine::report::ReplacementView;
+use holdfast_envoy::refusal::{self, Class};
+use holdfast_xds::{Answer, Fleets, Outcome, PushCount, ResourceType, Snapshot};
+use prometheus::core::Collector;
+use prometheus::{
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+
+use super::fallback_metrics::FallbackMetrics;
+use super::input_metrics::InputMetrics;
+use super::namespace_metrics::NamespaceMetrics;
+use super::shared_metrics::SharedMetrics;
+use crate::store::persist::Persisted;
+
+/// Upper bounds of the duration histograms, in seconds.
+pub(super) const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+/// Upper bounds of the size histograms, in bytes.
+pub(super) const BYTES: [f64; 8] = [1e2, 1e3, 1e4, 1e5, 1e6, 5e6, 2e7, 1e8];
+
+/// All metrics.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// Translations that changed nothing.
+    pub unchanged: IntCounter,
+    broken_objects: IntGauge,
+    regex_steps: IntCounter,
+    replacements: IntGaugeVec,
+    translations: IntCounterVec,
+    translation_seconds: Histogram,
+    resources: IntGaugeVec,
+    pushes: IntCounterVec,
+    push_seconds: HistogramVec,
+    push_bytes: HistogramVec,
+    push_success_at: IntGauge,
+    nacks: IntCounterVec,
+    refusals: IntCounterVec,
+    /// 1 if this replica writes statuses and Events.
+    pub leader: IntGauge,
+    /// Problems with watches of the API server, and missing permissions.
+    pub problems: IntGaugeVec,
+    connected: IntGaugeVec,
+    sent: Sent,
+    /// Metrics of the fallback and the store.
+    pub fallback: FallbackMetrics,
+    /// Metrics of the state that replicas share.
+    pub shared: SharedMetrics,
+    /// Metrics of inputs.
+    pub inputs: InputMetrics,
+    /// Metrics by namespace.
+    pub namespaces: NamespaceMetrics,
+    /// The Gateways that have series.
+    gateways: Mutex<BTreeSet<Arc<str>>>,
+    /// The time at which the configuration of each Gateway was last published.
+    published: Mutex<HashMap<Arc<str>, Instant>>,
+}
+
+impl Metrics {
+    /// Registers all metrics with the value zero.
+    ///
+    /// # Errors
+    /// Returns an error only if two metrics have the same name.
+    pub fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new_custom(Some("holdfast".into()), None)?;
+        let all = &registry;
+        let counters =
+            |name: &str, help: &str, labels: &[&str]| kept(all, IntCounterVec::new(Opts::new(name, help), labels)?);
+        let gauges =
+            |name: &str, help: &str, labels: &[&str]| kept(all, IntGaugeVec::new(Opts::new(name, help), labels)?);
+        let histograms = |name: &str, help: &str, buckets: &[f64]| {
+            let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+            kept(all, HistogramVec::new(options, &["success"])?).inspect(both)
+        };
+        let by_success = |name: &str, help: &str| counters(name, help, &["success"]).inspect(both_counts);
+        let translation_seconds = HistogramOpts::new("translation_duration_seconds", "Duration of translations");
+        Ok(Self {
+            unchanged: kept(
+                all,
+                IntCounter::new("snapshot_unchanged_total", "Translations without any change to send")?,
+            )?,
+            broken_objects: kept(
+                all,
+                IntGauge::new("translation_broken_objects", "Objects with parts that are not served as written")?,
+            )?,
+            regex_steps: kept(
+                all,
+                IntCounter::new("regex_check_steps_total", "Steps of the checks of regular expressions")?,
+            )?,
+            replacements: gauges(
+                "route_replacements",
+                "Rules that a direct response replaces",
+                &["gateway", "scope", "cause"],
+            )?,
+            translations: by_success("translation_total", "Translations")?,
+            translation_seconds: kept(all, Histogram::with_opts(translation_seconds.buckets(SECONDS.to_vec()))?)?,
+            resources: gauges("resources", "Resources that are served", &["gateway", "type"])?,
+            pushes: by_success("configuration_push_total", "Responses that Envoys acknowledged or refused")?,
+            push_seconds: histograms(
+                "configuration_push_duration_seconds",
+                "Time from the creation of a configuration to the answer of an Envoy to a part of it",
+                &SECONDS,
+            )?,
+            push_bytes: histograms(
+                "configuration_push_size_bytes",
+                "Size of the resources in one response that an Envoy answered",
+                &BYTES,
+            )?,
+            push_success_at: kept(
+                all,
+                IntGauge::new(
+                    "configuration_push_last_successful_timestamp_seconds",
+                    "Time of the last acknowledgement by an Envoy (seconds since 1970)",
+                )?,
+            )?,
+            nacks: counters("nacks_total", "Responses that Envoys refused", &["gateway", "type"])?,
+            refusals: counters(
+                "refusals_total",
+                "Responses that Envoys refused, by the class of the refusal (class=content, host, transient or \
+                 unknown)",
+                &["gateway", "class"],
+            )?,
+            leader: kept(
+                all,
+                IntGauge::new(
+                    "leader",
+                    "Whether this replica is the leader, which writes statuses and Events (1 or 0)",
+                )?,
+            )?,
+            problems: gauges(
+                "api_server_troubles",
+                "Watches of the API server with a problem, and missing permissions",
+                &["about", "reason"],
+            )?,
+            connected: gauges("xds_connected_envoys", "Envoys that are connected", &["gateway"])?,
+            sent: Sent {
+                responses: counters("xds_responses_sent_total", "Responses sent to Envoys", &["gateway", "type"])?,
+                resources: counters(
+                    "xds_resources_sent_total",
+                    "Resources sent to Envoys (change=update), and names of removed resources (change=removal)",
+                    &["gateway", "type", "change"],
+                )?,
+                bytes: counters("xds_sent_bytes_total", "Bytes of responses sent to Envoys", &["gateway", "type"])?,
+            },
+            fallback: FallbackMetrics::new(all)?,
+            shared: SharedMetrics::new(all)?,
+            inputs: InputMetrics::new(all)?,
+            namespaces: NamespaceMetrics::new(all)?,
+            gateways: Mutex::default(),
+            published: Mutex::default(),
+            registry,
+        })
+    }
+
+    /// Records the duration of a translation; `None` for a translation that failed.
+    pub fn translated(&self, took: Option<Duration>) {
+        self.translations.with_label_values(&[truth(took.is_some())]).inc();
+        if let Some(took) = took {
+            self.translation_seconds.observe(took.as_secs_f64());
+        }
+    }
+
+    /// Records the number of objects with a fault because of which a part of them is not served as written.
+    pub fn broken(&self, objects: usize) {
+        self.broken_objects.set(signed(objects));
+    }
+
+    /// Records the replacements of rules that are currently served.
+    pub fn replaced(&self, replacements: &[ReplacementView]) {
+        self.replacements.reset();
+        for ReplacementView { gateway, scope, cause, .. } in replacements {
+            let cause = match cause {
+                Cause::Referential => "referential",
+                Cause::Invalid => "invalid",
+                Cause::Conflict => "conflict",
+                Cause::Ignored => "ignored",
+            };
+            self.replacements.with_label_values(&[gateway, *scope, cause]).inc();
+        }
+    }
+
+    /// Records that a configuration was passed to the xDS server.
+    pub fn published(&self, gateway: &Arc<str>, snapshot: &Snapshot) {
+        for kind in ResourceType::ALL {
+            self.resources.with_label_values(&[gateway, kind.short_name()]).set(signed(snapshot.of(kind).len()));
+        }
+        for class in Class::ALL {
+            // The series starts at zero, so that the first refusal is an increase.
+            self.refusals.with_label_values(&[&**gateway, class.name()]);
+        }
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).insert(gateway.clone(), Instant::now());
+    }
+
+    /// Records the current Gateways. Counters by Gateway start at 0 when the Gateway appears, because a series that
+    /// starts at 1 shows no increase, and are removed with the Gateway.
+    pub fn known<'a>(&self, gateways: impl Iterator<Item = &'a Arc<str>>) {
+        let mut known = self.gateways.lock().unwrap_or_else(PoisonError::into_inner);
+        let now: BTreeSet<Arc<str>> = gateways.cloned().collect();
+        for (gateway, kind) in now.difference(&known).flat_map(|gateway| ResourceType::ALL.map(|kind| (gateway, kind)))
+        {
+            self.nacks.with_label_values(&[&**gateway, kind.short_name()]).inc_by(0);
+            self.sent.begin(gateway, kind.short_name());
+        }
+        for (gateway, kind) in known.difference(&now).flat_map(|gateway| ResourceType::ALL.map(|kind| (gateway, kind)))
+        {
+            // The series exists, unless other code removed it.
+            let _ = self.nacks.remove_label_values(&[&**gateway, kind.short_name()]);
+        }
+        *known = now;
+    }
+
+    /// Removes the series of a Gateway that is gone.
+    pub fn withdrawn(&self, gateway: &Arc<str>) {
+        for kind in ResourceType::ALL {
+            // The Gateway may never have been published.
+            let _ = self.resources.remove_label_values(&[gateway, kind.short_name()]);
+        }
+        self.published.lock().unwrap_or_else(PoisonError::into_inner).remove(gateway);
+    }
+
+    /// Records the answer of an Envoy. `served` is the snapshot that the Envoys of its Gateway should have, `fallback`
+    /// whether that snapshot is a fallback.
+    pub fn answered(&self, answer: &Answer, served: Option<&Snapshot>, fallback: bool) {
+        let success = answer.outcome == Outcome::Acknowledged;
+        let bytes: usize = answer
+            .resources
+            .iter()
+            .filter_map(|(name, version)| {
+                let resource = served?.get(answer.kind, name)?;
+                (Some(resource.version) == *version).then_some(resource.body.len())
+            })
+            .sum();
+        let published = self.published.lock().unwrap_or_else(PoisonError::into_inner).get(&answer.fleet).copied();
+        let took = published.map(|published| published.elapsed());
+        if fallback {
+            self.fallback.answered(success, bytes, took);
+        } else {
+            let labels = [truth(success)];
+            self.pushes.with_label_values(&labels).inc();
+            self.push_bytes.with_label_values(&labels).observe(bytes as f64);
+            took.inspect(|took| self.push_seconds.with_label_values(&labels).observe(took.as_secs_f64()));
+        }
+        if let Outcome::Refused { message } = &answer.outcome {
+            let class = refusal::class(answer.kind, message).name();
+            self.refusals.with_label_values(&[&*answer.fleet, class]).inc();
+        }
+        if success {
+            self.push_success_at.set(now());
+        } else {
+            self.nacks.with_label_values(&[&*answer.fleet, answer.kind.short_name()]).inc();
+        }
+    }
+
+    /// All metrics as text, including the counters of the xDS server and the store.
+    ///
+    /// # Errors
+    /// Returns no error in practice: the text is written to memory.
+    pub fn text(&self, fleets: &Fleets, persisted: Option<&Persisted>) -> prometheus::Result<String> {
+        self.fallback.refresh(persisted);
+        self.inputs.refresh();
+        self.regex_steps.inc_by(re2::steps_taken().saturating_sub(self.regex_steps.get()));
+        self.connected.reset();
+        for gateway in &*self.gateways.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.connected.with_label_values(&[&**gateway]).set(0);
+        }
+        for (gateway, count) in fleets.connected() {
+            self.connected.with_label_values(&[&*gateway]).set(signed(count));
+        }
+        for ((gateway, kind), count) in fleets.pushes().by_type {
+            self.sent.take_over(&gateway, kind.short_name(), &count);
+        }
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+/// Counters of the xDS server by Gateway and type.
+#[derive(Debug)]
+struct Sent {
+    responses: IntCounterVec,
+    resources: IntCounterVec,
+    bytes: IntCounterVec,
+}
+
+impl Sent {
+    fn begin(&self, gateway: &str, kind: &str) {
+        self.responses.with_label_values(&[gateway, kind]).inc_by(0);
+        self.bytes.with_label_values(&[gateway, kind]).inc_by(0);
+        for change in ["update", "removal"] {
+            self.resources.with_label_values(&[gateway, kind, change]).inc_by(0);
+        }
+    }
+
+    fn take_over(&self, gateway: &str, kind: &str, count: &PushCount) {
+        let PushCount { responses, resources, removals, bytes, .. } = *count;
+        raise(&self.responses, &[gateway, kind], responses);
+        raise(&self.resources, &[gateway, kind, "update"], resources);
+        raise(&self.resources, &[gateway, kind, "removal"], removals);
+        raise(&self.bytes, &[gateway, kind], bytes);
+    }
+}
+
+/// Raises a counter to a value. A lower value means that counting restarted, since a Gateway of that name was created
+/// again.
+pub(super) fn raise(counters: &IntCounterVec, labels: &[&str], value: u64) {
+    let counter = counters.with_label_values(labels);
+    if value < counter.get() {
+        counter.reset();
+    }
+    counter.inc_by(value - counter.get());
+}
+
+pub(super) fn truth(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
+pub(super) fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
+}
+
+/// Initializes a counter with both outcomes at 0.
+pub(super) fn both_counts(counters: &IntCounterVec) {
+    [true, false].iter().for_each(|success| counters.with_label_values(&[truth(*success)]).inc_by(0));
+}
+
+/// Initializes a histogram with both outcomes at 0.
+pub(super) fn both(histograms: &HistogramVec) {
+    [true, false].iter().for_each(|success| drop(histograms.with_label_values(&[truth(*success)])));
+}
+
+/// Registers a metric.
+pub(super) fn kept<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> prometheus::Result<C> {
+    registry.register(Box::new(collector.clone()))?;
+    Ok(collector)
+}

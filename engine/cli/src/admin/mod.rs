@@ -1,0 +1,53 @@
+//! HTTP endpoints of a running Holdfast: diagnostics on one listener, metrics and health on another.
+//!
+//! All endpoints are read-only, and no content of a Secret appears in them.
+
+pub mod debug;
+mod door;
+pub mod fallback_metrics;
+pub mod input_metrics;
+pub mod metrics;
+pub mod namespace_metrics;
+mod pages;
+pub mod shared_metrics;
+
+use std::sync::Arc;
+
+use axum::Router;
+pub use door::Places;
+use holdfast_xds::Fleets;
+pub use pages::{debug_pages, metrics_pages};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use self::metrics::Metrics;
+use super::envoy::supervisor::Views;
+use super::serve::core::CoreHandle;
+use super::serve::health::Health;
+use super::store::persist::Persist;
+
+/// The data sources of the pages.
+#[derive(Clone)]
+pub struct State {
+    /// Sends queries to the main loop.
+    pub handle: CoreHandle,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Checks.
+    pub health: Arc<Health>,
+    /// The connected Envoys.
+    pub fleets: Fleets,
+    /// The managed Envoys, if there are any.
+    pub envoys: Option<Views>,
+    /// The persistence of the store, if there is a store.
+    pub store: Option<Arc<Persist>>,
+}
+
+/// Serves pages until the product ends.
+pub async fn serve(listener: TcpListener, pages: Router, places: Places, ending: watch::Receiver<bool>) {
+    door::take(listener, pages, places, ending).await;
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Routes from URL paths to pages.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use axum::extract::{Query, Request, State as Extract};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use holdfast_engine::health::Summary;
+use holdfast_fallback::view::FallbackReport;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{State, debug};
+use crate::serve::core::Core;
+
+/// Maximum number of requests that are processed at a time; further requests wait.
+const REQUESTS_MAX: usize = 16;
+/// Timeout of a page.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// The pages below `/debug`.
+pub fn debug_pages(state: State) -> Router {
+    let index = "/debug/health\n/debug/config/fallback\n/debug/config/successful\n/debug/config/failed\n/debug/config/raw-error\n\
+                 /debug/graph\n/debug/graph?format=dot\n/debug/plan\n/debug/envoys\n/debug/statuses\n/debug/faults\n\
+                 /debug/store\n/debug/policies\n";
+    let pages = Router::new()
+        .route("/", get(move || async move { index }))
+        .route("/debug", get(move || async move { index }))
+        .route("/debug/health", get(health))
+        .route("/debug/config/fallback", get(fallback))
+        .route("/debug/config/successful", get(config))
+        .route("/debug/config/failed", get(failed))
+        .route("/debug/config/raw-error", get(raw_error))
+        .route("/debug/plan", get(plan))
+        .route("/debug/store", get(store))
+        .route("/debug/policies", get(policies))
+        .route("/debug/graph", get(graph))
+        .route("/debug/faults", get(faults))
+        .route("/debug/envoys", get(envoys))
+        .route("/debug/statuses", get(statuses))
+        .with_state(state)
+        .layer(axum::middleware::from_fn(by_address_only));
+    limited(pages)
+}
+
+/// Accepts only requests to an IP address or to `localhost`. A browser can be made to send requests to this host under
+/// another name (DNS rebinding), and would pass the response to the page that caused them.
+async fn by_address_only(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+    let name =
+        host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit())).map_or(host, |(n, _)| n);
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
+    if address || name.eq_ignore_ascii_case("localhost") {
+        next.run(request).await
+    } else {
+        (
+            StatusCode::MISDIRECTED_REQUEST,
+            "diagnostics accept only an IP address or localhost as the host name of a request\n",
+        )
+            .into_response()
+    }
+}
+
+/// `/metrics`, `/healthz` and `/readyz`.
+pub fn metrics_pages(state: State) -> Router {
+    let pages = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .with_state(state);
+    limited(pages)
+}
+
+fn limited(pages: Router) -> Router {
+    pages.layer(tower::limit::GlobalConcurrencyLimitLayer::new(REQUESTS_MAX)).layer(axum::middleware::from_fn(
+        |request: Request, next: Next| async move {
+            match tokio::time::timeout(PAGE_TIME_MAX, next.run(request)).await {
+                Ok(response) => response,
+                Err(_) => (StatusCode::GATEWAY_TIMEOUT, "this took too long\n").into_response(),
+            }
+        },
+    ))
+}
+
+/// `/debug/config/fallback`: the report of the fallback, with a summary of health.
+#[derive(Serialize)]
+struct FallbackPage {
+    #[serde(flatten)]
+    report: FallbackReport,
+    health: Summary,
+}
+
+#[derive(Debug, Deserialize)]
+struct ConfigQuery {
+    gateway: Option<String>,
+    r#type: Option<String>,
+}
+
+async fn config(Extract(state): Extract<State>, Query(query): Query<ConfigQuery>) -> Response {
+    let Some(config) = state.handle.query(debug::Config::of).await else { return ending() };
+    // Decoding all resources takes time, so it does not run on the main loop.
+    let page = move || config.page(query.gateway.as_deref(), query.r#type.as_deref());
+    json(tokio::task::spawn_blocking(page).await.ok())
+}
+
+#[derive(Debug, Deserialize)]
+struct GraphQuery {
+    format: Option<String>,
+}
+
+async fn graph(Extract(state): Extract<State>, Query(query): Query<GraphQuery>) -> Response {
+    match query.format.as_deref() {
+        None | Some("json") => json(state.handle.query(|core| debug::graph(&core.engine)).await),
+        Some("dot") => match state.handle.query(|core| debug::dot(&core.engine)).await {
+            Some(dot) => ([(header::CONTENT_TYPE, "text/vnd.graphviz; charset=utf-8")], dot).into_response(),
+            None => ending(),
+        },
+        Some(_) => (StatusCode::BAD_REQUEST, "format must be json or dot\n").into_response(),
+    }
+}
+
+async fn health(Extract(state): Extract<State>) -> Response {
+    match state.handle.query(Core::health).await {
+        Some(health) => Json(health).into_response(),
+        None => ending(),
+    }
+}
+
+async fn fallback(Extract(state): Extract<State>) -> Response {
+    let page = |core: &Core| FallbackPage { report: core.engine.fallback(), health: core.health().summary() };
+    match state.handle.query(page).await {
+        Some(report) => Json(report).into_response(),
+        None => ending(),
+    }
+}
+
+async fn failed(Extract(state): Extract<State>) -> Response {
+    let Some(failed) = state.handle.query(|core| core.engine.failed()).await else { return ending() };
+    // Decoded outside of the main loop, as for the served configuration.
+    json(tokio::task::spawn_blocking(move || debug::failed(failed)).await.ok())
+}
+
+async fn raw_error(Extract(state): Extract<State>) -> Response {
+    json(state.handle.query(|core| core.engine.raw_errors()).await)
+}
+
+async fn plan(Extract(state): Extract<State>) -> Response {
+    json(state.handle.query(|core| core.engine.plans()).await)
+}
+
+async fn policies(Extract(state): Extract<State>) -> Response {
+    json(state.handle.query(|core| core.engine.merge_origins()).await)
+}
+
+async fn store(Extract(state): Extract<State>) -> Response {
+    let remembered = state.handle.query(|core| core.engine.remembered()).await;
+    let persisted = state.store.as_ref().map(|store| store.persisted());
+    json(remembered.map(|remembered| debug::store(persisted.as_ref(), &remembered)))
+}
+
+async fn faults(Extract(state): Extract<State>) -> Response {
+    json(state.handle.query(debug::faults).await)
+}
+
+async fn statuses(Extract(state): Extract<State>) -> Response {
+    json(state.handle.query(debug::statuses).await)
+}
+
+async fn envoys(Extract(state): Extract<State>) -> Response {
+    Json(debug::envoys(&state)).into_response()
+}
+
+async fn metrics(Extract(state): Extract<State>) -> Response {
+    let persisted = state.store.as_ref().map(|store| store.persisted());
+    match state.metrics.text(&state.fleets, persisted.as_ref()) {
+        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// How long `/readyz?verbose` waits for the current health. The checks listed before it must be answered in time even
+/// while the main loop is busy.
+const HEALTH_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Health as a sentence: the current health, or the last reported one while the main loop is busy. `None` before the
+/// first report, when nothing is known.
+async fn health_sentence(state: &State) -> Option<String> {
+    let reported = state.health.served()?;
+    let now = tokio::time::timeout(HEALTH_TIME_MAX, state.handle.query(|core| core.health().summary())).await;
+    match now {
+        Ok(summary) => summary.map(|summary| summary.sentence()),
+        Err(_) => Some(format!("Last report (no current answer in time): {}", reported.sentence())),
+    }
+}
+
+async fn readyz(Extract(state): Extract<State>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let checks = state.health.checks();
+    let ready = checks.iter().all(|(_, passed)| *passed);
+    let mut text = String::new();
+    if !ready || query.iter().any(|(name, _)| name == "verbose") {
+        for (name, passed) in checks {
+            text.push_str(&format!(
+                "[{}]{name} {}\n",
+                if passed { '+' } else { '-' },
+                if passed { "ok" } else { "not yet" }
+            ));
+        }
+    }
+    if query.iter().any(|(name, _)| name == "verbose") {
+        // For people: a Holdfast that serves a fallback is ready nevertheless.
+        text.push_str(&health_sentence(&state).await.map(|sentence| format!("[i]{sentence}\n")).unwrap_or_default());
+    }
+    text.push_str(if ready { "ready\n" } else { "not ready\n" });
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, text).into_response()
+}
+
+fn json(page: Option<Value>) -> Response {
+    page.map_or_else(ending, |page| Json(page).into_response())
+}
+
+fn ending() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "ending\n").into_response()
+}

@@ -1,0 +1,322 @@
+//! Writer of statuses: sequential, skips unchanged statuses, and limits the rate.
+//!
+//! Only the leader writes. Current statuses are read again when a replica becomes leader, and one after the other when
+//! there is nothing to write, so that changes by other clients are corrected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+
+use holdfast_api::apis::scheme;
+use holdfast_api::status::{ObjectStatus, withdrawn, written};
+use holdfast_graph::ObjectKey;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::ApiResource;
+use kube::{Client, Error};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::denials::Denials;
+use super::leader::{Leadership, within};
+use super::served;
+
+/// Minimum time between two writes: ten per second.
+const PACE: Duration = Duration::from_millis(100);
+/// Pause after an error of the API server.
+const AFTER_ERROR: Duration = Duration::from_secs(2);
+/// Pause in writing statuses of a kind after a denied request; it doubles with each denial up to the second value.
+const AFTER_DENIAL: Duration = Duration::from_secs(5);
+const AFTER_DENIAL_MAX: Duration = Duration::from_secs(60);
+/// Interval at which the status of one object without events is checked.
+const LOOK_OVER: Duration = Duration::from_secs(1);
+/// Minimum interval between two collections of all statuses.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The field manager of written statuses.
+const FIELD_OWNER: &str = "holdfast.dev/gateway-controller";
+
+/// Receives the desired statuses; only the newest count.
+#[derive(Clone, Debug)]
+pub(crate) struct Statuses(watch::Sender<Vec<ObjectStatus>>);
+
+impl Statuses {
+    /// Starts to write. `controller` is the name that marks our entries.
+    pub(crate) fn start(client: Client, controller: String, leadership: Leadership, denials: Denials) -> Self {
+        let (sender, receiver) = watch::channel(Vec::new());
+        let writer = Writer {
+            client,
+            controller,
+            leadership,
+            written: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            denials,
+            denied: BTreeMap::new(),
+            behind: false,
+            looked_at: None,
+            failing: false,
+        };
+        tokio::spawn(writer.run(receiver));
+        Self(sender)
+    }
+
+    /// Sets the statuses of all objects.
+    pub(crate) fn set(&self, statuses: Vec<ObjectStatus>) {
+        self.0.send_replace(statuses);
+    }
+}
+
+struct Writer {
+    client: Client,
+    controller: String,
+    leadership: Leadership,
+    /// The status that was last written or read; `None` if it has to be read.
+    written: BTreeMap<ObjectKey, Option<Value>>,
+    kinds: BTreeMap<(String, String), ApiResource>,
+    denials: Denials,
+    /// Statuses with a missing permission, by kind and namespace.
+    denied: BTreeMap<Place, Denied>,
+    /// Whether statuses are left to write.
+    behind: bool,
+    /// The object that was last checked.
+    looked_at: Option<ObjectKey>,
+    failing: bool,
+}
+
+/// Kind and namespace of objects.
+type Place = (String, String);
+
+/// The time of the next attempt, and the length of the current pause.
+struct Denied {
+    until: Instant,
+    rest: Duration,
+}
+
+/// The reason why a status was not written.
+enum Refusal {
+    /// A missing permission, with the verb.
+    Denied(&'static str),
+    /// Any other error.
+    Error(Error),
+}
+
+impl Refusal {
+    fn of(verb: &'static str, error: Error) -> Self {
+        match error {
+            Error::Api(answer) if answer.code == 403 => Refusal::Denied(verb),
+            error => Refusal::Error(error),
+        }
+    }
+}
+
+/// The result for one object.
+enum Outcome {
+    /// The status is as desired, or the API server rejects it, which a repetition would not change.
+    Done,
+    /// The object does not exist.
+    Gone,
+    /// The object has to be read again.
+    Again,
+    /// The API server is unavailable.
+    Unavailable,
+}
+
+impl Writer {
+    async fn run(mut self, mut statuses: watch::Receiver<Vec<ObjectStatus>>) {
+        let mut led = false;
+        loop {
+            let rest = if self.behind { AFTER_ERROR } else { LOOK_OVER };
+            tokio::select! {
+                changed = statuses.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.behind = true;
+                }
+                () = self.leadership.changed() => if led && self.leadership.leads() { continue },
+                () = sleep(rest) => self.look_over(),
+            }
+            let wanted = statuses.borrow_and_update().clone();
+            let leads = self.leadership.leads();
+            if leads != led {
+                led = leads;
+                // Another replica may have written meanwhile.
+                self.written.values_mut().for_each(|written| *written = None);
+                self.behind = true;
+            }
+            if !leads {
+                // Entries of objects that no longer have a status are removed once this replica leads.
+                for status in &wanted {
+                    self.written.entry(status.object.clone()).or_default();
+                }
+            } else if self.behind {
+                self.behind = !self.write(&wanted, &statuses).await;
+            }
+        }
+    }
+
+    /// Marks the next object for a check of its status.
+    fn look_over(&mut self) {
+        let after = self.looked_at.take().map_or(Bound::Unbounded, Bound::Excluded);
+        if let Some((key, written)) = self.written.range_mut((after, Bound::Unbounded)).next() {
+            (*written, self.behind) = (None, true);
+            self.looked_at = Some(key.clone());
+        }
+    }
+
+    /// Writes the statuses that differ; returns true if nothing is left to write. Stops if newer statuses arrive.
+    async fn write(&mut self, wanted: &[ObjectStatus], statuses: &watch::Receiver<Vec<ObjectStatus>>) -> bool {
+        let present: BTreeSet<&ObjectKey> = wanted.iter().map(|status| &status.object).collect();
+        let gone: Vec<ObjectKey> = self.written.keys().filter(|key| !present.contains(key)).cloned().collect();
+        let withdrawals = gone.into_iter().map(|key| (key, None));
+        let is_current = |status: &ObjectStatus| {
+            self.written.get(&status.object).is_some_and(|written| written.as_ref() == Some(&status.status))
+        };
+        let changed = wanted.iter().filter(|status| !is_current(status));
+        let news: Vec<(ObjectKey, Option<Value>)> =
+            changed.map(|status| (status.object.clone(), Some(status.status.clone()))).chain(withdrawals).collect();
+        let mut all = true;
+        for (key, status) in news {
+            if self.is_denied(&key) {
+                all = false;
+                continue;
+            }
+            let written = self.write_one(&key, status.as_ref()).await;
+            match self.outcome(&key, written) {
+                Outcome::Done => match status {
+                    Some(status) => drop(self.written.insert(key, Some(status))),
+                    None => drop(self.written.remove(&key)),
+                },
+                // An object that does not exist, but is still kept by Holdfast, has no status to write.
+                Outcome::Gone => match status {
+                    Some(status) => drop(self.written.insert(key, Some(status))),
+                    None => drop(self.written.remove(&key)),
+                },
+                Outcome::Again => all = false,
+                Outcome::Unavailable => return false,
+            }
+            if statuses.has_changed().unwrap_or(true) || !self.leadership.leads() {
+                return false;
+            }
+        }
+        all
+    }
+
+    /// Returns whether writing statuses of this kind was denied recently.
+    fn is_denied(&self, key: &ObjectKey) -> bool {
+        self.denied.get(&place(key)).is_some_and(|denied| Instant::now() < denied.until)
+    }
+
+    fn deny(&mut self, key: &ObjectKey, verb: &str) {
+        let Some(kind) = scheme::find(&key.group, &key.kind) else { return };
+        let before = self.denied.get(&place(key)).map_or(Duration::ZERO, |denied| denied.rest);
+        let rest = (before * 2).clamp(AFTER_DENIAL, AFTER_DENIAL_MAX);
+        self.denied.insert(place(key), Denied { until: Instant::now() + rest, rest });
+        let (plural, group) = (kind.plural, kind.group);
+        self.denials.denied(
+            &right(key, plural),
+            &format!(
+                "the permission to {verb} {plural}/status of the API group {group} is missing: the status of each {} \
+                 there is not written; the roles of the chart grant the permission",
+                kind.kind
+            ),
+        );
+    }
+
+    fn allow(&mut self, key: &ObjectKey) {
+        if self.denied.remove(&place(key)).is_some()
+            && let Some(kind) = scheme::find(&key.group, &key.kind)
+        {
+            self.denials.allowed(&right(key, kind.plural));
+        }
+    }
+
+    fn outcome(&mut self, key: &ObjectKey, written: Result<bool, Refusal>) -> Outcome {
+        let written = match written {
+            Err(Refusal::Denied(verb)) => {
+                self.deny(key, verb);
+                return Outcome::Again;
+            }
+            Err(Refusal::Error(error)) => Err(error),
+            Ok(done) => Ok(done),
+        };
+        match written {
+            Ok(done) => {
+                self.failing = false;
+                self.allow(key);
+                if done { Outcome::Done } else { Outcome::Again }
+            }
+            Err(Error::Api(answer)) if answer.code == 404 => Outcome::Gone,
+            // Another client wrote meanwhile.
+            Err(Error::Api(answer)) if answer.code == 409 => Outcome::Again,
+            Err(Error::Api(answer)) if (400..500).contains(&answer.code) && answer.code != 429 => {
+                tracing::warn!(object = %key, error = answer.message, "the API server rejected the status of this \
+                                                                       object");
+                Outcome::Done
+            }
+            Err(error) => {
+                if !self.failing {
+                    tracing::warn!(object = %key, %error, "cannot write statuses now; Holdfast tries again");
+                }
+                self.failing = true;
+                Outcome::Unavailable
+            }
+        }
+    }
+
+    /// Writes the status of one object; returns false if this replica no longer leads.
+    async fn write_one(&mut self, key: &ObjectKey, status: Option<&Value>) -> Result<bool, Refusal> {
+        let Some(resource) = self.resource(key).await.map_err(Refusal::Error)? else { return Ok(true) };
+        let api: Api<DynamicObject> = match key.namespace.is_empty() {
+            true => Api::all_with(self.client.clone(), &resource),
+            false => Api::namespaced_with(self.client.clone(), &key.namespace, &resource),
+        };
+        let object = within(api.get_status(&key.name)).await.map_err(|error| Refusal::of("get", error))?;
+        let current = object.data.get("status").cloned().unwrap_or_default();
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let new = match status {
+            Some(status) => written(&current, status, &self.controller, &now),
+            None => withdrawn(&current, &self.controller),
+        };
+        let Some(new) = new else { return Ok(true) };
+        let patch = json!({
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            // Neither a successor of the object nor a concurrent change of another client is overwritten.
+            "metadata": {"uid": object.metadata.uid, "resourceVersion": object.metadata.resource_version},
+            "status": new,
+        });
+        if !self.leadership.leads() {
+            return Ok(false);
+        }
+        let params = PatchParams::apply(FIELD_OWNER).force();
+        let applied = within(api.patch_status(&key.name, &params, &Patch::Apply(patch))).await;
+        applied.map_err(|error| Refusal::of("patch", error))?;
+        sleep(PACE).await;
+        Ok(true)
+    }
+
+    async fn resource(&mut self, key: &ObjectKey) -> Result<Option<ApiResource>, Error> {
+        let named = (key.group.to_string(), key.kind.to_string());
+        if let Some(known) = self.kinds.get(&named) {
+            return Ok(Some(known.clone()));
+        }
+        let Some(kind) = scheme::find(&key.group, &key.kind) else { return Ok(None) };
+        let served = within(served::version(&self.client, kind)).await?;
+        if let Some(resource) = &served {
+            self.kinds.insert(named, resource.clone());
+        }
+        Ok(served)
+    }
+}
+
+fn place(key: &ObjectKey) -> Place {
+    (key.kind.to_string(), key.namespace.to_string())
+}
+
+/// The subject of a missing permission.
+fn right(key: &ObjectKey, plural: &str) -> String {
+    let place = if key.namespace.is_empty() { String::new() } else { format!(" in {}", key.namespace) };
+    format!("{plural}/status{place}")
+}

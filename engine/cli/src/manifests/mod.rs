@@ -1,0 +1,71 @@
+//! Input in standalone mode: folders of YAML and JSON files, read completely, watched, and converted to events.
+//!
+//! An error in a file or document affects only that file or document: it is reported with file and line, and the other
+//! files and documents are used. A file that does not parse keeps its previous objects. This module decides nothing
+//! about what is served.
+//!
+//! The path of a file: [`files`] finds it, [`yaml`] parses it, [`entry`] makes objects of its documents, [`Manifests`]
+//! compares all objects with those of the last reading, and [`watch`] repeats this after each change.
+
+pub mod entry;
+pub mod files;
+pub mod held;
+pub mod incarnations;
+pub mod marks;
+pub mod read;
+mod scalar;
+pub mod watch;
+pub mod yaml;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use entry::Entry;
+pub use files::Root;
+pub use incarnations::Incarnations;
+pub use read::{Manifests, Reading};
+use serde::Serialize;
+
+/// A problem of a file, or of a document that cannot be identified as an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Problem {
+    /// The file or folder, as the user named it.
+    pub file: Arc<str>,
+    /// The line, from 1; 0 for the file as a whole.
+    pub line: u32,
+    /// The column, from 1; 0 for the line as a whole.
+    pub column: u32,
+    /// A sentence.
+    pub message: String,
+}
+
+impl Problem {
+    /// `file:line:column`, as far as they are known.
+    pub fn place(&self) -> Arc<str> {
+        let numbers = [self.line, self.column].into_iter().take_while(|number| *number > 0);
+        numbers.fold(self.file.to_string(), |place, number| format!("{place}:{number}")).into()
+    }
+
+    /// A problem of a file as a whole.
+    pub fn of_file(file: impl Into<Arc<str>>, message: impl Into<String>) -> Self {
+        Self { file: file.into(), line: 0, column: 0, message: message.into() }
+    }
+}
+
+/// `file:line:column: message`.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        for number in [self.line, self.column] {
+            if number == 0 {
+                break;
+            }
+            write!(f, ":{number}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;

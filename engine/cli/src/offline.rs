@@ -1,0 +1,53 @@
+//! Offline translation of manifests, without serving.
+
+use std::path::PathBuf;
+
+use holdfast_api::settings::Settings;
+use holdfast_engine::engine::{Action, Engine, Event};
+
+use super::failure::Failure;
+use super::manifests::{Incarnations, Manifests, Reading};
+
+/// Manifests that were read and translated once.
+pub struct Offline {
+    /// The files and their objects, with the positions of all fields.
+    pub manifests: Manifests,
+    /// The result of the reading.
+    pub reading: Reading,
+    /// The engine after the translation.
+    pub engine: Engine,
+    /// The actions of the engine.
+    pub actions: Vec<Action>,
+}
+
+/// Reads and translates the manifests at paths.
+///
+/// # Errors
+/// Returns an error if a path does not exist, or no path contains a manifest.
+pub fn translate(paths: &[PathBuf], settings: Settings) -> Result<Offline, Failure> {
+    translate_after(paths, settings, Incarnations::in_memory(), Vec::new())
+}
+
+/// Reads and translates manifests with the identities of known objects, and an engine that has processed earlier
+/// events.
+///
+/// # Errors
+/// As for [`translate`].
+pub fn translate_after(
+    paths: &[PathBuf],
+    settings: Settings,
+    incarnations: Incarnations,
+    before: Vec<Event>,
+) -> Result<Offline, Failure> {
+    let roots = super::manifest_roots("PATH", paths)?;
+    let mut manifests = Manifests::new(roots, incarnations, true);
+    let mut reading = manifests.read();
+    if reading.files == 0 && reading.problems.is_empty() {
+        let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+        return Err(Failure::usage(format!("no manifest (*.yaml, *.yml, *.json) in {}", paths.join(", "))));
+    }
+    let mut engine = Engine::new(settings);
+    engine.handle(before);
+    let actions = engine.handle(std::mem::take(&mut reading.events));
+    Ok(Offline { manifests, reading, engine, actions })
+}

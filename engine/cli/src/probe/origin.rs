@@ -1,0 +1,98 @@
+//! Origin of the probe: a process that Holdfast starts itself, or one in a separate container.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+
+use super::beside::Beside;
+use super::process::{self, Process};
+use crate::data;
+use crate::envoy::EnvoyBinary;
+
+/// The starter of the probe.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// Holdfast, from production's binary.
+    Here(EnvoyBinary),
+    /// `holdfast probe` in another container, which shares this folder.
+    Beside(PathBuf),
+}
+
+impl Origin {
+    /// The folder of the probe's sockets, which is created unless another container shares it.
+    pub(super) fn folder(&self, data: &Path) -> Result<PathBuf> {
+        match self {
+            Origin::Here(_) => {
+                let folder = data.join("probe");
+                data::create_private(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+                Ok(folder)
+            }
+            Origin::Beside(folder) => Ok(folder.clone()),
+        }
+    }
+
+    /// Ends the probe of an earlier run. A probe in a separate container ends by itself when its connection closes.
+    pub(super) async fn end_left_behind(&self, folder: &Path) {
+        if let Origin::Here(_) = self {
+            process::end_left_behind(folder).await;
+        }
+    }
+
+    /// Starts a probe. `node` is its `node.id`.
+    pub(super) async fn start(&self, folder: &Path, socket: &Path, node: &str) -> Result<Running> {
+        match self {
+            Origin::Here(binary) => Ok(Running::Here(Process::start(binary, folder, socket, node)?)),
+            Origin::Beside(folder) => Ok(Running::Beside(Beside::start(folder, node).await?)),
+        }
+    }
+}
+
+/// A running probe.
+#[derive(Debug)]
+pub(super) enum Running {
+    Here(Process),
+    Beside(Beside),
+}
+
+impl Running {
+    /// The process id, for a separate container within that container.
+    pub(super) fn pid(&self) -> u32 {
+        match self {
+            Running::Here(process) => process.pid(),
+            Running::Beside(beside) => beside.pid(),
+        }
+    }
+
+    /// The version of its Envoy, as in `1.40.0`.
+    pub(super) fn version(&self) -> Arc<str> {
+        match self {
+            Running::Here(process) => process.version(),
+            Running::Beside(beside) => beside.version(),
+        }
+    }
+
+    /// Waits until the probe has ended; returns how it ended.
+    pub(super) async fn ended(&mut self) -> String {
+        match self {
+            Running::Here(process) => process.ended().await,
+            Running::Beside(beside) => beside.ended().await,
+        }
+    }
+
+    /// Ends the probe in order.
+    pub(super) async fn end(self, folder: &Path) {
+        match self {
+            Running::Here(process) => process.end(folder).await,
+            Running::Beside(beside) => beside.end().await,
+        }
+    }
+
+    /// Kills the probe, which may be in a state in which it ignores signals.
+    pub(super) async fn kill(self, folder: &Path) {
+        match self {
+            Running::Here(process) => process.kill(folder).await,
+            Running::Beside(beside) => beside.end().await,
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! Main loop: one task owns the engine, sends events to it, and executes its actions.
+//!
+//! No other task uses the engine. Other tasks send queries, which the loop answers between two translations.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use holdfast_api::object::Source;
+use holdfast_check::time::Moment;
+use holdfast_engine::engine::{Action, Engine, Event};
+use holdfast_engine::health::Outside;
+use holdfast_engine::health::inputs::Input;
+use holdfast_engine::report::events::events;
+use holdfast_fallback::trial::Tried;
+use holdfast_fallback::view::FallbackReport;
+use holdfast_graph::ObjectKey;
+use holdfast_xds::{Notice, Snapshot};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::block_in_place;
+use tokio::time::{Instant as Deadline, sleep_until};
+
+use super::health::Health;
+use super::hold_off::HoldOff;
+use super::news::News;
+use super::outputs::Outputs;
+use super::sources::Seen;
+use super::unanswered::{NotAnswering, Responses};
+use super::watched::Watched;
+use crate::admin::metrics::Metrics;
+use crate::events::{EventRecorder, LogRecorder};
+use crate::kubernetes::planes::DataPlanes;
+use crate::kubernetes::recorder::KubernetesRecorder;
+use crate::kubernetes::statuses::{self, Statuses};
+use crate::manifests::{Problem, Reading};
+use crate::probe::Prober;
+use crate::shared::task::Outbox;
+
+/// Maximum number of waiting readings and queries; beyond it the senders wait.
+pub const QUEUE_MAX: usize = 64;
+/// Maximum number of notices of Envoys that are processed at once.
+const NOTICES_AT_ONCE: usize = 1024;
+/// Delay after a change before problems are collected, which costs more than most changes.
+const REPORT_AFTER: Duration = Duration::from_millis(50);
+
+/// Interval of clock events while nothing happens.
+const TICK: Duration = Duration::from_secs(1);
+
+/// A query to the loop.
+pub type Question = Box<dyn FnOnce(&Core) + Send>;
+
+/// The sender of queries to the loop.
+#[derive(Clone, Debug)]
+pub struct CoreHandle(mpsc::Sender<Question>);
+
+impl CoreHandle {
+    /// The sender of queries, and the receiver for the loop.
+    pub fn new() -> (Self, mpsc::Receiver<Question>) {
+        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+        (Self(sender), receiver)
+    }
+
+    /// Sends a query and returns the answer; `None` if the loop has ended.
+    pub async fn query<T: Send + 'static>(&self, question: impl FnOnce(&Core) -> T + Send + 'static) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        let question: Question = Box::new(move |core| {
+            // The sender of the query may be gone.
+            let _ = answer.send(question(core));
+        });
+        self.0.send(question).await.ok()?;
+        answered.await.ok()
+    }
+}
+
+/// The positions of objects in manifests.
+pub type Places = imbl::HashMap<ObjectKey, Source>;
+
+/// The state of the loop.
+pub struct Core {
+    /// The deciding part.
+    pub engine: Engine,
+    /// The served configuration, by Gateway.
+    pub published: BTreeMap<Arc<str>, Snapshot>,
+    /// Problems of files.
+    pub problems: Vec<Problem>,
+    /// The position of each object.
+    pub places: Places,
+    outputs: Outputs,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    news: News,
+    /// The last recorded report of the fallback.
+    report: FallbackReport,
+    recorder: Box<dyn EventRecorder>,
+    /// The writer of statuses, with the time of the last update; `None` in standalone mode.
+    statuses: Option<Statuses>,
+    last_status_update: Option<Instant>,
+    /// The controller of data planes; `None` if Holdfast deploys no Envoys.
+    planes: Option<DataPlanes>,
+    /// The inputs of health from outside the engine.
+    watched: Watched,
+    /// The last processed change count of the sources, and the last reason why no Envoy could connect.
+    surroundings_seen: (u64, Option<String>),
+    responses: Responses,
+    /// Connected Envoys that do not answer.
+    not_answering: NotAnswering,
+    /// Since when files, kinds and sources cannot be read.
+    inputs_since: BTreeMap<Arc<str>, Moment>,
+    /// The last reading: the number of objects, and their source.
+    objects: (usize, Arc<str>),
+}
+
+/// The inputs of the loop.
+pub struct Inputs {
+    /// Readings of the manifests or the API server.
+    pub readings: mpsc::Receiver<Reading>,
+    /// Notices of Envoys.
+    pub notices: mpsc::Receiver<Notice>,
+    /// Results of the probe; closed if there is no probe.
+    pub tried: mpsc::Receiver<Vec<Tried>>,
+    /// The build of the probe, while it is available.
+    pub probe: watch::Receiver<Option<Arc<str>>>,
+    /// The state of data planes; closed if none are deployed.
+    pub provisioned: mpsc::Receiver<Vec<Event>>,
+    /// Ports of the host that other processes use; closed if no Envoy is managed.
+    pub ports: mpsc::Receiver<Vec<Event>>,
+    /// Events from other replicas; closed if there are none.
+    pub replicas: mpsc::Receiver<Vec<Event>>,
+    /// Queries.
+    pub questions: mpsc::Receiver<Question>,
+    /// True when the product has to end.
+    pub ending: watch::Receiver<bool>,
+}
+
+/// Pending work with its deadlines.
+#[derive(Default)]
+struct Due {
+    events: Vec<Event>,
+    translate: Option<Deadline>,
+    report: Option<Deadline>,
+    statuses: Option<Deadline>,
+}
+
+impl Core {
+    /// Creates the loop with an engine and the outputs of its actions.
+    pub fn new(engine: Engine, outputs: Outputs, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
+        let (published, problems, places, news) = (BTreeMap::new(), Vec::new(), Places::new(), News::default());
+        let (report, recorder) = (FallbackReport::default(), Box::new(LogRecorder));
+        Self {
+            engine,
+            published,
+            problems,
+            places,
+            outputs,
+            metrics,
+            health,
+            news,
+            report,
+            recorder,
+            statuses: None,
+            last_status_update: None,
+            planes: None,
+            watched: Watched::default(),
+            surroundings_seen: (0, None),
+            responses: Responses::default(),
+            not_answering: NotAnswering::new(),
+            inputs_since: BTreeMap::new(),
+            objects: (0, "".into()),
+        }
+    }
+
+    /// Sends statuses and Events to an API server from now on.
+    pub(super) fn report_to_kubernetes(&mut self, statuses: Statuses, recorder: KubernetesRecorder) {
+        self.statuses = Some(statuses);
+        self.recorder = Box::new(recorder);
+    }
+
+    /// Sets the controller of data planes.
+    pub(super) fn keep_data_planes(&mut self, planes: Option<DataPlanes>) {
+        self.planes = planes;
+    }
+
+    /// Adds inputs of health.
+    pub(super) fn watch(&mut self, watched: Watched) {
+        self.engine.date(watched.ledger.clone());
+        self.watched = watched;
+    }
+
+    /// Runs until the product has to end; then ends everything that was started for the Gateways.
+    pub async fn run(mut self, mut inputs: Inputs) {
+        let mut hold_off = HoldOff::default();
+        let mut due = Due::default();
+        let (mut notices, mut noticing) = (Vec::new(), true);
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            tokio::select! {
+                biased;
+                _ = inputs.ending.wait_for(|ending| *ending) => break,
+                () = at(due.translate) => {
+                    due.translate = None;
+                    let events = std::mem::take(&mut due.events);
+                    block_in_place(|| self.translate(events));
+                    hold_off.translated(Instant::now());
+                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                }
+                count = inputs.notices.recv_many(&mut notices, NOTICES_AT_ONCE), if noticing => {
+                    noticing = count > 0;
+                    block_in_place(|| self.on_notices(notices.drain(..)));
+                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                }
+                Some(tried) = inputs.tried.recv() => {
+                    block_in_place(|| self.on_events(vec![Event::Tried(tried)]));
+                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                }
+                Some(events) = inputs.replicas.recv() => {
+                    if block_in_place(|| self.on_events(events)) {
+                        due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                    }
+                }
+                Ok(()) = inputs.probe.changed() => {
+                    let build = inputs.probe.borrow_and_update().clone();
+                    block_in_place(|| self.on_events(vec![Event::Probe(build)]));
+                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                }
+                Some(events) = inputs.ports.recv() => {
+                    if block_in_place(|| self.on_events(events)) {
+                        due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                    }
+                }
+                Some(events) = inputs.provisioned.recv() => {
+                    block_in_place(|| self.on_events(events));
+                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                }
+                _ = ticks.tick() => {
+                    if block_in_place(|| self.on_events(Vec::new())) | self.surroundings_changed() {
+                        due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                    }
+                }
+                () = at(due.report) => {
+                    due.report = None;
+                    block_in_place(|| self.report_changes());
+                    due.statuses = self.statuses.as_ref().map(|_| self.next_look());
+                }
+                () = at(due.statuses) => {
+                    due.statuses = None;
+                    block_in_place(|| self.report_statuses());
+                }
+                Some(question) = inputs.questions.recv() => block_in_place(|| question(&self)),
+                Some(reading) = inputs.readings.recv() => {
+                    self.take(&reading);
+                    if reading.events.is_empty() && self.health.translation.load(Relaxed) {
+                        continue;
+                    }
+                    due.events.extend(reading.events);
+                    due.translate.get_or_insert_with(|| Deadline::now() + hold_off.wait(Instant::now()));
+                }
+                else => break,
+            }
+        }
+        self.outputs.store(self.engine.take_records());
+        self.outputs.end().await;
+    }
+
+    fn take(&mut self, reading: &Reading) {
+        for (key, place) in &reading.places {
+            match place {
+                Some(place) => self.places.insert(key.clone(), place.clone()),
+                None => self.places.remove(key),
+            };
+        }
+        self.news.problems(&reading.problems);
+        self.problems.clone_from(&reading.problems);
+        if reading.roots != *self.objects.1 || reading.objects != self.objects.0 {
+            self.objects = (reading.objects, reading.roots.as_str().into());
+        }
+        if !self.health.objects.swap(true, Relaxed) {
+            tracing::info!(files = reading.files, objects = reading.objects, "read all objects");
+            if reading.objects == 0 {
+                tracing::warn!(
+                    from = reading.roots,
+                    "found no object of a kind that Holdfast reads; waiting for objects"
+                );
+            }
+        }
+    }
+
+    fn on_notices(&mut self, notices: impl Iterator<Item = Notice>) {
+        let events = notices.map(|notice| match notice {
+            Notice::Connected(envoy, resumes) => {
+                self.outputs.envoy_connected(&envoy);
+                Event::Connected(envoy, resumes)
+            }
+            Notice::Disconnected(envoy) => Event::Disconnected(envoy),
+            Notice::Answered(answer) => {
+                let fallback = self.engine.is_in_fallback(&answer.fleet);
+                self.metrics.answered(&answer, self.published.get(&answer.fleet), fallback);
+                Event::Answered(answer)
+            }
+        });
+        let events: Vec<Event> = events.collect();
+        self.on_events(events);
+    }
+
+    /// Uses a probe from now on, if there is one; `build` is set if the probe is ready.
+    pub fn use_probe(&mut self, prober: Option<Prober>, build: Option<Arc<str>>) {
+        self.outputs.use_probe(prober);
+        self.on_events(vec![Event::Probe(build)]);
+    }
+
+    /// Shares proven and refused configuration with other replicas from now on.
+    pub fn share(&mut self, outbox: Outbox) {
+        self.outputs.share(outbox);
+    }
+
+    /// Processes events other than changes of objects; returns true if the engine had actions.
+    pub fn on_events(&mut self, events: Vec<Event>) -> bool {
+        let Some((actions, _)) = self.handle(events) else { return false };
+        let acted = !actions.is_empty();
+        actions.into_iter().for_each(|action| self.act(action));
+        acted
+    }
+
+    fn translate(&mut self, events: Vec<Event>) {
+        let count = events.len();
+        let outcome = self.handle(events);
+        self.metrics.translated(outcome.as_ref().map(|(_, took)| *took));
+        let Some((actions, took)) = outcome else { return };
+        tracing::debug!(events = count, actions = actions.len(), ?took, "translated");
+        if actions.is_empty() {
+            self.metrics.unchanged.inc();
+        }
+        actions.into_iter().for_each(|action| self.act(action));
+        self.outputs.settled(|| self.engine.gateways().into_iter().map(|gateway| gateway.name).collect());
+        Health::pass(&self.health.translation);
+    }
+
+    /// The actions of the engine, and the duration; `None` if the engine panicked, in which case nothing changes.
+    fn handle(&mut self, mut events: Vec<Event>) -> Option<(Vec<Action>, Duration)> {
+        let (count, started) = (events.len(), Instant::now());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        events.insert(0, Event::Clock(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)));
+        let fallbacks = self.engine.fallbacks();
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.engine.handle(events)));
+        if outcome.is_err() {
+            tracing::error!(
+                events = count,
+                "the engine panicked; Envoys keep their configuration. Please report this bug"
+            );
+        }
+        let took = started.elapsed();
+        if self.engine.fallbacks() != fallbacks {
+            self.metrics.fallback.translated(took);
+        }
+        outcome.ok().map(|actions| (actions, took))
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Publish { gateway, offers } => {
+                self.metrics.published(&gateway, &offers.everyone);
+                self.published.insert(gateway.clone(), offers.everyone.clone());
+                self.outputs.publish(&gateway, offers);
+            }
+            Action::Try(trials) => {
+                let not_taken = self.outputs.try_out(trials);
+                if !not_taken.is_empty() {
+                    self.on_events(vec![Event::Tried(not_taken)]);
+                }
+            }
+            Action::Store(batch) => self.outputs.store_first(batch),
+            Action::Withdraw { gateway } => {
+                self.outputs.withdraw(&gateway);
+                self.metrics.withdrawn(&gateway);
+                self.published.remove(&gateway);
+            }
+        }
+    }
+
+    /// Reports changes of problems, and stores what was proven good.
+    fn report_changes(&mut self) {
+        self.outputs.store(self.engine.take_records());
+        let (faults, replacements) = (self.engine.faults(), self.engine.replacements());
+        let broken: BTreeSet<_> = faults.iter().filter(|fault| fault.is_error()).map(|fault| &fault.object).collect();
+        self.metrics.broken(broken.len());
+        self.metrics.replaced(&replacements);
+        self.metrics.namespaces.faults(&faults);
+        self.news.faults(&faults, &self.places);
+        self.news.replacements(&replacements);
+        self.news.refusals(&self.engine.refusals());
+        self.news.objections(&self.engine.objections());
+        self.report_health();
+        self.report_fallback();
+        self.news.gateways(&self.engine.gateways());
+    }
+}
+
+impl Core {
+    /// The current health of everything that is served.
+    pub fn health(&self) -> holdfast_engine::health::Health {
+        self.engine.health(self.outside())
+    }
+
+    fn report_health(&mut self) {
+        let outside = self.outside();
+        let problems = holdfast_engine::health::inputs::problems(&outside.input);
+        let now = Moment(self.engine.now());
+        self.inputs_since.retain(|of, _| problems.contains(of));
+        for of in problems {
+            self.inputs_since.entry(of).or_insert(now);
+        }
+        let facts = self.engine.facts(outside);
+        // Before the first complete reading faults are not stable.
+        if self.health.translation.load(Relaxed) {
+            if Arc::make_mut(&mut self.watched.ledger).observe(holdfast_engine::health::judge::present(&facts), now) {
+                self.watched.save();
+            }
+            self.engine.date(self.watched.ledger.clone());
+        }
+        let health = holdfast_engine::health::judge(&facts);
+        self.metrics.namespaces.health(&health);
+        self.health.note(health.summary());
+    }
+
+    /// Returns whether the sources, or the ability of Envoys to connect and answer, changed since the last call.
+    fn surroundings_changed(&mut self) -> bool {
+        let changes = (self.watched.sources.changes(), self.watched.reachable.failure());
+        let not_answering = self.responses.look(self.outputs.unanswered(), Instant::now());
+        let has_changed = self.surroundings_seen != changes || self.not_answering != not_answering;
+        (self.surroundings_seen, self.not_answering) = (changes, not_answering);
+        has_changed
+    }
+
+    fn outside(&self) -> Outside {
+        let Seen { kubernetes, kinds, failing, seconds_ago } = self.watched.sources.seen();
+        let files =
+            self.problems.iter().filter(|_| !kubernetes).map(|problem| (problem.place(), problem.message.clone()));
+        let read = self.health.objects.load(Relaxed) && self.health.translation.load(Relaxed);
+        let input = Input {
+            kubernetes,
+            name: self.objects.1.clone(),
+            read,
+            objects: self.objects.0,
+            seen_seconds_ago: seconds_ago,
+            failing,
+            files: files.collect(),
+            kinds,
+            since: self.inputs_since.clone(),
+        };
+        Outside {
+            input,
+            places: self.places.clone(),
+            connected: self.outputs.connected(),
+            not_answering: self.not_answering.clone(),
+            ledger: self.watched.ledger.clone(),
+            // The removal of the folder is also the reason why commits fail.
+            store: self.watched.not_stored().or_else(|| self.outputs.store_failing()),
+            unreachable: self.watched.reachable.failure(),
+            managed: self.outputs.managed(),
+            leads: self.watched.leads(),
+        }
+    }
+
+    fn report_fallback(&mut self) {
+        let report = self.engine.fallback().after(&self.report);
+        self.recorder.record(&events(&self.report, &report, |key| self.engine.is_there(key)));
+        self.metrics.known(report.gateways.iter().map(|gateway| &gateway.name));
+        self.metrics.fallback.fallback(&report);
+        self.metrics.namespaces.fallback(&report);
+        self.engine.take_attributed().iter().for_each(|attributed| self.metrics.fallback.attributed(attributed));
+        self.report = report;
+    }
+}
+
+impl Core {
+    /// The time of the next status update. Statuses are computed for all objects, so not after each change.
+    fn next_look(&self) -> Deadline {
+        let now = Instant::now();
+        Deadline::from_std(self.last_status_update.map_or(now, |last| (last + statuses::LOOK_EVERY).max(now)))
+    }
+
+    fn report_statuses(&mut self) {
+        // Before the objects were read their statuses are unknown.
+        if !self.health.translation.load(Relaxed) {
+            return;
+        }
+        self.last_status_update = Some(Instant::now());
+        if let Some(planes) = &self.planes {
+            planes.want(self.engine.data_planes(), self.engine.others_gateways());
+        }
+        if let Some(statuses) = &self.statuses {
+            statuses.set(self.engine.statuses());
+        }
+    }
+}
+
+async fn at(deadline: Option<Deadline>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

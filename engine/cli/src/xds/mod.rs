@@ -1,0 +1,76 @@
+//! Access to the xDS server: its listen address, certificates, and the authentication of clients.
+//!
+//! Without TLS every client is trusted about its Gateway, so only users of this host may reach the server. With TLS a
+//! client proves its Gateway by a certificate or a token ([`authenticator`]); [`holdfast_engine::identity`] reads the
+//! proofs. Certificates, authorities and keys are reloaded when their files change ([`material`], [`keys`]): new
+//! contents apply to new connections and streams, and invalid contents change nothing and are logged.
+
+pub mod arguments;
+mod authenticator;
+pub mod credentials;
+pub mod keys;
+mod material;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use holdfast_xds::Bound;
+
+use self::arguments::{Protected, Protection, Tokens};
+use self::authenticator::ClientAuthenticator;
+use self::keys::{FileKeys, Follower, KeySource};
+use self::material::Files;
+use super::arguments::Listen;
+use super::cli::RunArgs;
+use super::data::DataDir;
+use super::failure::Failure;
+
+/// The file of the data folder in which the keys of tokens are kept.
+const KEPT_KEYS: &str = "token-keys.json";
+
+/// Listens as the flags specify, and follows the files from now on.
+///
+/// # Errors
+/// Returns an error if the flags contradict each other, files are unusable, or the address cannot be bound.
+pub async fn bind(args: &RunArgs, data: &DataDir, remote_keys: Option<impl KeySource>) -> Result<Bound, Failure> {
+    let protection = args.xds.protection(args.envoys(), remote_keys.is_some())?;
+    let listen = match &args.xds.xds_listen {
+        Some(listen) => match &listen.0 {
+            Listen::Unix(path) => holdfast_xds::Listen::Unix(path.clone()),
+            Listen::Tcp(address) => holdfast_xds::Listen::Tcp(*address),
+        },
+        None => holdfast_xds::Listen::Unix(data.socket("xds.sock")?),
+    };
+    let protected = match protection {
+        Protection::None => None,
+        Protection::Insecure(address) => {
+            tracing::warn!(%address, "--insecure-xds: any client that reaches this address can read the private keys of every Gateway");
+            None
+        }
+        Protection::Tls(protected) => Some(guard(*protected, data, remote_keys).await?),
+    };
+    let bound = holdfast_xds::bind(listen).context("--xds-listen")?;
+    Ok(match protected {
+        Some((tls, authenticator)) => bound.guard(tls, Arc::new(authenticator)),
+        None => bound,
+    })
+}
+
+async fn guard(
+    protected: Protected,
+    data: &DataDir,
+    remote_keys: Option<impl KeySource>,
+) -> Result<(holdfast_xds::TlsSource, ClientAuthenticator), Failure> {
+    let Protected { certificate, key, client_ca, trust_domain, tokens } = protected;
+    let files = Files { certificate, key, client_ca, others_have_tokens: tokens.is_some() };
+    let (tls, clients) = material::follow(files)?;
+    let tokens = match tokens {
+        Some(Tokens { rules, key_set: Some(path) }) => Some((rules, Follower::of_file(FileKeys(path)).start().await?)),
+        Some(Tokens { rules, key_set: None }) => {
+            let source = remote_keys.context("there is no source of keys for tokens")?;
+            Some((rules, Follower::of_remote(source, data.path().join(KEPT_KEYS)).start().await?))
+        }
+        None => None,
+    };
+    Ok((tls, ClientAuthenticator::new(trust_domain, clients, tokens)))
+}

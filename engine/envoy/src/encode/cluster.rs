@@ -1,0 +1,160 @@
+//! Clusters.
+//!
+//! <https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/cluster.proto>
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::cluster::v3 as envoy;
+use envoy_types::pb::envoy::config::cluster::v3::CircuitBreakers;
+use envoy_types::pb::envoy::config::cluster::v3::circuit_breakers::Thresholds;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::{
+    LocalityConfigSpecifier, LocalityWeightedLbConfig,
+};
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{
+    ClusterDiscoveryType, CommonLbConfig, DiscoveryType, DnsLookupFamily, EdsClusterConfig,
+};
+use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
+use envoy_types::pb::envoy::config::core::v3::{AggregatedConfigSource, ApiVersion, ConfigSource};
+use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, LocalityLbEndpoints};
+use envoy_types::pb::google::protobuf::{Any, UInt32Value};
+use prost::Message;
+
+use super::{endpoints, names, seconds};
+use crate::features::remote::{DnsHost, Family, Group, Limits, Remote};
+use crate::features::upstream::Upstream;
+use crate::features::upstream_filters::Special;
+use crate::features::wall;
+use crate::model::{Backend, Place, Protocol};
+
+/// Connect timeout of backends, in seconds.
+const CONNECT_TIMEOUT_S: i64 = 5;
+/// Buffer limit of one connection, in bytes (Envoy's recommendation for edge proxies).
+pub(crate) const CONNECTION_BUFFER_BYTES: u32 = 32 * 1024;
+
+/// Config source: all resources come from the one aggregated stream.
+pub fn ads() -> ConfigSource {
+    ConfigSource {
+        resource_api_version: ApiVersion::V3.into(),
+        config_source_specifier: Some(ConfigSourceSpecifier::Ads(AggregatedConfigSource {})),
+        ..Default::default()
+    }
+}
+
+/// Returns the cluster of a backend.
+pub fn encode(backend: &Backend) -> Bytes {
+    let usual = Upstream::default();
+    let upstream = backend.tuned.as_ref().map_or(&usual, |tuned| &tuned.upstream);
+    let special = match &backend.place {
+        Place::Anywhere(anywhere) => anywhere.special(),
+        Place::Function(function) => function.special(),
+        Place::Hosts(hosts) => hosts.special(),
+        Place::Service(_) => Special::default(),
+    };
+    let options = options(upstream, backend.protocol, &special);
+    let mut cluster = envoy::Cluster {
+        name: names::cluster(backend),
+        connect_timeout: Some(seconds(CONNECT_TIMEOUT_S)),
+        per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
+        typed_extension_protocol_options: options.into_iter().collect::<HashMap<_, _>>(),
+        ..Default::default()
+    };
+    upstream.apply(&mut cluster);
+    match &backend.place {
+        Place::Service(service) => {
+            cluster.cluster_discovery_type = Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into()));
+            let service_name = names::endpoints(service);
+            cluster.eds_cluster_config = Some(EdsClusterConfig { eds_config: Some(ads()), service_name });
+        }
+        Place::Hosts(hosts) => hosts.apply(&mut cluster),
+        Place::Anywhere(anywhere) => anywhere.apply(&mut cluster),
+        Place::Function(function) => function.hosts.apply(&mut cluster),
+    }
+    upstream.look_up(&mut cluster);
+    #[cfg(any(test, feature = "testing"))]
+    crate::encode::mistakes::spoil_cluster(&mut cluster);
+    cluster.encode_to_vec().into()
+}
+
+/// Returns the cluster of an external service that Envoy itself calls.
+pub fn remote(remote: &Remote) -> Bytes {
+    match remote {
+        Remote::Backend(backend) => encode(backend),
+        Remote::Group(group) => self::group(group),
+        Remote::Host(host) => dns(host, names::remote(remote)),
+    }
+}
+
+fn group(group: &Group) -> Bytes {
+    let options = options(&group.upstream, group.protocol, &Special::default());
+    let mut cluster = envoy::Cluster {
+        name: names::group(&group.owner),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into())),
+        eds_cluster_config: Some(EdsClusterConfig { eds_config: Some(ads()), service_name: group.endpoints() }),
+        connect_timeout: Some(seconds(CONNECT_TIMEOUT_S)),
+        per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
+        typed_extension_protocol_options: options.into_iter().collect::<HashMap<_, _>>(),
+        circuit_breakers: circuit_breakers(&group.limits),
+        // Each Service is a locality, with the Service's share as its weight.
+        common_lb_config: (group.services.len() > 1).then(|| CommonLbConfig {
+            locality_config_specifier: Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(
+                LocalityWeightedLbConfig {},
+            )),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    group.upstream.apply(&mut cluster);
+    cluster.encode_to_vec().into()
+}
+
+fn circuit_breakers(limits: &Limits) -> Option<CircuitBreakers> {
+    if *limits == Limits::default() {
+        return None;
+    }
+    let count = |value: Option<u32>| value.map(|value| UInt32Value { value });
+    let own = Thresholds {
+        max_connections: count(limits.connections),
+        max_pending_requests: count(limits.pending),
+        max_requests: count(limits.requests),
+        max_retries: count(limits.retries),
+        ..Default::default()
+    };
+    let per_host = limits
+        .connections_per_endpoint
+        .map(|_| Thresholds { max_connections: count(limits.connections_per_endpoint), ..Default::default() });
+    Some(CircuitBreakers { thresholds: vec![own], per_host_thresholds: per_host.into_iter().collect() })
+}
+
+fn dns(host: &DnsHost, name: String) -> Bytes {
+    let family = match host.family {
+        Family::Auto => DnsLookupFamily::Auto,
+        Family::V4 => DnsLookupFamily::V4Only,
+        Family::V6 => DnsLookupFamily::V6Only,
+        Family::All => DnsLookupFamily::All,
+    };
+    let endpoint = endpoints::named(&host.host, host.port);
+    let assignment = ClusterLoadAssignment {
+        cluster_name: name.clone(),
+        endpoints: vec![LocalityLbEndpoints { lb_endpoints: vec![endpoint], ..Default::default() }],
+        ..Default::default()
+    };
+    let upstream = Upstream { tls: host.tls.clone(), ..Upstream::default() };
+    let options = options(&upstream, Protocol::Http1, &wall::special(host.loopback));
+    let mut cluster = envoy::Cluster {
+        name,
+        connect_timeout: Some(seconds(CONNECT_TIMEOUT_S)),
+        per_connection_buffer_limit_bytes: Some(UInt32Value { value: CONNECTION_BUFFER_BYTES }),
+        load_assignment: Some(assignment),
+        typed_extension_protocol_options: options.into_iter().collect::<HashMap<_, _>>(),
+        ..Default::default()
+    };
+    wall::look_up(&mut cluster, family);
+    upstream.apply(&mut cluster);
+    cluster.encode_to_vec().into()
+}
+
+fn options(upstream: &Upstream, protocol: Protocol, special: &Special) -> Option<(String, Any)> {
+    let options = upstream.protocol_options_with(protocol, special)?;
+    Some(("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned(), options))
+}

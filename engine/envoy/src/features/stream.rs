@@ -1,0 +1,62 @@
+//! TCP proxying: connections that Envoy forwards without inspection.
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::listener::v3::Filter;
+use envoy_types::pb::envoy::extensions::filters::network::rbac::v3::Rbac;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::weighted_cluster::ClusterWeight;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::{
+    ClusterSpecifier, WeightedCluster,
+};
+use holdfast_graph::ObjectKey;
+
+use super::ip_filter::IpFilter;
+use crate::encode::{duration, listener, names};
+use crate::model::Backend;
+
+/// Idle timeout of a connection. It is Contour's default, on which users with long-lived connections rely.
+const IDLE: Duration = Duration::from_secs(9001);
+
+/// The network filter that checks client addresses.
+pub const ADDRESSES: &str = "envoy.filters.network.rbac";
+
+/// A TCP proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// The backends with their weights; never empty, no weight is 0.
+    pub backends: Vec<(Backend, u32)>,
+    /// Allow or deny list of client addresses.
+    pub ip_filter: Option<IpFilter>,
+    /// The objects that configure the proxy.
+    pub origins: Vec<ObjectKey>,
+}
+
+impl Stream {
+    /// Returns Envoy's network filters.
+    pub fn filters(&self, name: &str) -> Vec<Filter> {
+        let prefix = name.replace('/', "_");
+        let rbac = self.ip_filter.as_ref().map(|filter| {
+            let rbac = Rbac { rules: Some(filter.rules()), stat_prefix: prefix.clone(), ..Default::default() };
+            listener::filter(ADDRESSES, &rbac)
+        });
+        let to = match self.backends.as_slice() {
+            [(only, _)] => ClusterSpecifier::Cluster(names::cluster(only)),
+            several => {
+                let share = |(backend, weight): &(Backend, u32)| ClusterWeight {
+                    name: names::cluster(backend),
+                    weight: *weight,
+                    ..Default::default()
+                };
+                ClusterSpecifier::WeightedClusters(WeightedCluster { clusters: several.iter().map(share).collect() })
+            }
+        };
+        let proxy = TcpProxy {
+            stat_prefix: prefix.clone(),
+            idle_timeout: Some(duration(IDLE)),
+            cluster_specifier: Some(to),
+            ..Default::default()
+        };
+        rbac.into_iter().chain([listener::filter("envoy.filters.network.tcp_proxy", &proxy)]).collect()
+    }
+}

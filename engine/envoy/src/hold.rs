@@ -1,0 +1,416 @@
+//! Answers of a Gateway's Envoys: versions of resources that they acknowledged, and versions that they refused and that
+//! must not be sent again.
+//!
+//! A refused resource is held at its last acknowledged version. Blame is not attributed here.
+
+pub mod unavailable;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_xds::{Answer, Resource, ResourceType, Snapshot, Version};
+use serde::Serialize;
+
+use self::unavailable::Unavailable;
+use crate::refusal::Class;
+
+/// Maximum number of remembered refusals of one Gateway; beyond it, the first by name and version is forgotten.
+pub const REFUSALS_MAX: usize = 1000;
+
+/// The node of refusals that no known Envoy of the fleet sent.
+const PROBE: &str = "probe";
+
+/// Type and name of a resource.
+pub type Slot = (ResourceType, Arc<str>);
+
+/// A refusal in force: the refused version is still the desired one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// The type of the resource.
+    #[serde(rename = "type")]
+    pub kind: ResourceType,
+    /// The name of the resource.
+    pub resource: Arc<str>,
+    /// The refused version, in hexadecimal digits.
+    pub version: String,
+    /// The node of the Envoy that refused it.
+    pub node: Arc<str>,
+    /// The build of the Envoy.
+    pub build: Arc<str>,
+    /// Envoy's message, scrubbed.
+    pub message: String,
+    /// The class of the refusal.
+    pub class: Class,
+    /// Whether another Envoy refused the version as well.
+    #[serde(skip)]
+    pub is_confirmed: bool,
+}
+
+impl Refusal {
+    /// Returns whether the refusal comes from the probe, an earlier run or another replica, not from an Envoy of the
+    /// fleet.
+    pub fn is_learned(&self) -> bool {
+        *self.node == *PROBE
+    }
+
+    /// Returns Envoy's message, with the consequence where the cause is not the content.
+    pub fn explained(&self) -> String {
+        let again = "Holdfast sends the configuration to this Envoy again, at least every 30 seconds, and no object \
+                     has to be edited";
+        match self.class {
+            Class::Content => self.message.clone(),
+            Class::Host => {
+                format!("{} (caused by the host of Envoy {}, not by an object: {again})", self.message, self.node)
+            }
+            Class::Transient => {
+                format!("{} (caused by a temporary state of the host of Envoy {}: {again})", self.message, self.node)
+            }
+            Class::Unknown => format!("Envoy {} refused it without an error message: {again}", self.node),
+        }
+    }
+}
+
+/// The state of a resource at the Envoys of its Gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResourceState {
+    /// The desired version was acknowledged.
+    Acknowledged,
+    /// The desired version has no answer yet.
+    Pending,
+    /// The desired version was refused.
+    Refused(String),
+    /// The desired version was refused for a reason of the Envoy's host, and is sent again.
+    Unavailable(String),
+}
+
+/// The answers of one Gateway's Envoys.
+#[derive(Debug, Default)]
+pub struct Hold {
+    desired: Snapshot,
+    published: Snapshot,
+    acknowledged: BTreeMap<Slot, Arc<Resource>>,
+    /// Published versions without an answer yet.
+    pending: BTreeMap<Slot, Vec<Arc<Resource>>>,
+    refused: BTreeMap<(Slot, Version), Refusal>,
+    /// Resources that were refused or pardoned since the last desired configuration.
+    to_publish: BTreeSet<Slot>,
+    /// Refusals for reasons of Envoys' hosts.
+    pub unavailable: Unavailable,
+}
+
+impl Hold {
+    /// Sets the desired configuration, and returns the snapshot to publish.
+    pub fn desire(&mut self, desired: Snapshot) -> Snapshot {
+        let mut changed = std::mem::take(&mut self.to_publish);
+        changed.extend(ResourceType::ALL.into_iter().flat_map(|kind| differences(kind, &self.desired, &desired)));
+        self.desired = desired;
+        self.publish(&changed)
+    }
+
+    fn publish(&mut self, changed: &BTreeSet<Slot>) -> Snapshot {
+        for slot in changed {
+            let (kind, name) = slot;
+            self.unavailable.retain_wanted(slot, self.desired.get(*kind, name).map(|resource| resource.version));
+            match self.admissible(slot) {
+                Some(resource) => {
+                    if self.published.get(*kind, name) != Some(&resource) {
+                        self.pending.entry(slot.clone()).or_default().push(resource.clone());
+                        self.published.insert(*kind, resource);
+                    }
+                }
+                None => self.published.remove(*kind, name),
+            }
+            if self.desired.get(*kind, name).is_none() {
+                self.acknowledged.remove(slot);
+                self.pending.remove(slot);
+                // A cluster's name is derived from all settings that distinguish it: a version that was refused under
+                // the name stays refused.
+                self.refused.retain(|(refused, _), _| refused != slot || *kind == ResourceType::Cluster);
+            }
+        }
+        self.published.clone()
+    }
+
+    /// Returns the desired version, or the acknowledged one where the desired version was refused.
+    fn admissible(&self, slot: &Slot) -> Option<Arc<Resource>> {
+        let wanted = self.desired.get(slot.0, &slot.1)?;
+        if self.refused.contains_key(&(slot.clone(), wanted.version)) {
+            return self.acknowledged.get(slot).cloned();
+        }
+        Some(wanted.clone())
+    }
+
+    /// Expects answers to versions other than the desired ones, which one Envoy is offered.
+    pub fn expect(&mut self, offered: &Snapshot, changed: &BTreeMap<Slot, Version>) {
+        for slot in changed.keys() {
+            if let Some(resource) = offered.get(slot.0, &slot.1)
+                && !self.is_acknowledged(slot.0, resource)
+            {
+                self.pending.entry(slot.clone()).or_default().push(resource.clone());
+            }
+        }
+    }
+
+    /// Stops expecting answers to versions that are not desired and that one Envoy is no longer offered: late answers
+    /// to them do not count.
+    pub fn expect_no_more(&mut self, offered: &BTreeMap<Slot, Version>) {
+        for (slot, version) in offered {
+            let Some(pending) = self.pending.get_mut(slot) else { continue };
+            let is_published = self.published.get(slot.0, &slot.1).is_some_and(|known| known.version == *version);
+            pending.retain(|resource| resource.version != *version || is_published);
+            if pending.is_empty() {
+                self.pending.remove(slot);
+            }
+        }
+    }
+
+    /// Acknowledges pending clusters with a desired version that was acknowledged before: an Envoy that still has such
+    /// a cluster does not answer again.
+    pub fn keep(&mut self, was_acknowledged: impl Fn(&Version) -> bool) {
+        let pending = self.pending.iter().filter(|((kind, _), _)| *kind == ResourceType::Cluster);
+        let again: Vec<(Slot, Version)> = pending
+            .filter_map(|(slot, forms)| Some((slot.clone(), forms.last()?.version)))
+            .filter(|(_, version)| was_acknowledged(version))
+            .collect();
+        for (slot, version) in again {
+            self.acknowledge(slot, version);
+        }
+    }
+
+    /// Expects answers to stand-in versions, which prove nothing about the desired versions.
+    pub fn expect_meanwhile(&mut self, offered: &Snapshot, changed: &BTreeMap<Slot, Version>) {
+        for slot in changed.keys() {
+            if let Some(resource) = offered.get(slot.0, &slot.1) {
+                self.pending.entry(slot.clone()).or_default().insert(0, resource.clone());
+            }
+        }
+    }
+
+    /// Returns all acknowledged versions as a snapshot.
+    pub fn acknowledged_snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        self.acknowledged.iter().for_each(|(slot, resource)| snapshot.insert(slot.0, resource.clone()));
+        snapshot
+    }
+
+    /// Returns the acknowledged version of a resource.
+    pub fn acknowledged(&self, kind: ResourceType, name: &Arc<str>) -> Option<&Arc<Resource>> {
+        self.acknowledged.get(&(kind, name.clone()))
+    }
+
+    /// Returns whether no resource was acknowledged yet.
+    pub fn has_acknowledged_nothing(&self) -> bool {
+        self.acknowledged.is_empty()
+    }
+
+    /// Returns whether any route configuration was acknowledged.
+    pub fn has_acknowledged_routes(&self) -> bool {
+        self.acknowledged.keys().any(|(kind, _)| *kind == ResourceType::Route)
+    }
+
+    /// Restores a version that was acknowledged in an earlier run.
+    pub fn restore(&mut self, kind: ResourceType, resource: Arc<Resource>) {
+        self.acknowledged.insert((kind, resource.name.clone()), resource);
+    }
+
+    /// Sets the acknowledged version of a resource; `None` where no connected Envoy has any.
+    pub fn replace_acknowledged(&mut self, slot: &Slot, resource: Option<Arc<Resource>>) {
+        self.to_publish.insert(slot.clone());
+        match resource {
+            Some(resource) => drop(self.acknowledged.insert(slot.clone(), resource)),
+            None => drop(self.acknowledged.remove(slot)),
+        }
+    }
+
+    /// Records that an Envoy refused a version, now or earlier; returns whether this is new.
+    pub fn refuse_by(
+        &mut self,
+        node: &Arc<str>,
+        build: &Arc<str>,
+        slot: &Slot,
+        version: Version,
+        message: &str,
+    ) -> bool {
+        let refusal = Refusal {
+            kind: slot.0,
+            resource: slot.1.clone(),
+            version: version.to_string(),
+            node: node.clone(),
+            build: build.clone(),
+            message: message.to_owned(),
+            class: Class::Content,
+            is_confirmed: false,
+        };
+        self.note((slot.clone(), version), refusal)
+    }
+
+    /// Adds a version that Envoys of another replica acknowledged. It does not replace a desired version that Envoys of
+    /// this replica acknowledged, which is as good, and newer.
+    pub fn learn(&mut self, kind: ResourceType, resource: &Arc<Resource>) {
+        let slot = (kind, resource.name.clone());
+        let wanted = self.desired.get(kind, &resource.name).map(|wanted| wanted.version);
+        let known = self.acknowledged.get(&slot).map(|known| known.version);
+        if known.is_none() || known != wanted {
+            self.acknowledged.insert(slot, resource.clone());
+        }
+    }
+
+    /// Returns all acknowledged versions.
+    pub fn all_acknowledged(&self) -> impl Iterator<Item = (ResourceType, &Arc<Resource>)> {
+        self.acknowledged.iter().map(|(slot, resource)| (slot.0, resource))
+    }
+
+    /// Returns whether the acknowledged version of a resource is this one.
+    pub fn is_acknowledged(&self, kind: ResourceType, resource: &Resource) -> bool {
+        self.was_acknowledged(kind, &resource.name, resource.version)
+    }
+
+    /// Returns whether the acknowledged version of a resource is the given one.
+    pub fn was_acknowledged(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> bool {
+        self.acknowledged.get(&(kind, name.clone())).is_some_and(|known| known.version == version)
+    }
+
+    /// Returns the refusal of a version.
+    pub fn refusal_of(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> Option<&Refusal> {
+        self.refused.get(&((kind, name.clone()), version))
+    }
+
+    /// Returns the refusals of all versions, desired or not.
+    pub fn refused(&self) -> impl Iterator<Item = &Refusal> {
+        self.refused.values()
+    }
+
+    /// Returns the refusal of a version, regardless of the resource.
+    pub fn refused_as(&self, version: Version) -> Option<&Refusal> {
+        self.refused.iter().find(|((_, refused), _)| *refused == version).map(|(_, refusal)| refusal)
+    }
+
+    /// Returns the versions that only this Envoy refused, with its messages.
+    pub fn refused_by(&self, node: &str) -> Vec<(Slot, Version, String)> {
+        let own = self.refused.iter().filter(|(_, refusal)| *refusal.node == *node && !refusal.is_confirmed);
+        own.map(|((slot, version), refusal)| (slot.clone(), *version, refusal.message.clone())).collect()
+    }
+
+    /// Returns whether any version in a configuration is refused.
+    pub fn refuses_any_of(&self, snapshot: &Snapshot) -> bool {
+        self.refused
+            .keys()
+            .any(|((kind, name), version)| snapshot.get(*kind, name).is_some_and(|r| r.version == *version))
+    }
+
+    /// Returns the resources of a type with a refused desired version, with that version.
+    pub fn refused_now(&self, kind: ResourceType) -> Vec<(Arc<str>, Version)> {
+        let wanted = |slot: &Slot, version: &Version| {
+            self.desired.get(slot.0, &slot.1).is_some_and(|resource| resource.version == *version)
+        };
+        let of_kind = self.refused.keys().filter(|(slot, version)| slot.0 == kind && wanted(slot, version));
+        of_kind.map(|(slot, version)| (slot.1.clone(), *version)).collect()
+    }
+
+    /// Records that the probe refused a version.
+    pub fn refuse_version(
+        &mut self,
+        kind: ResourceType,
+        name: &Arc<str>,
+        version: Version,
+        build: &Arc<str>,
+        message: &str,
+    ) {
+        let slot = (kind, name.clone());
+        if !self.refused.contains_key(&(slot.clone(), version)) {
+            self.refuse_by(&PROBE.into(), build, &slot, version, message);
+        }
+    }
+
+    /// Records that an Envoy accepted a version; returns whether this is new.
+    pub fn acknowledge(&mut self, slot: Slot, version: Version) -> bool {
+        // Envoy acknowledges a repeated refused certificate while the old one stays in use: this is no proof.
+        if self.refused.contains_key(&(slot.clone(), version)) {
+            return false;
+        }
+        let Some(pending) = self.pending.get_mut(&slot) else { return false };
+        let Some(at) = pending.iter().position(|resource| resource.version == version) else { return false };
+        let newer = pending.split_off(at + 1);
+        let answered = std::mem::replace(pending, newer).pop();
+        if pending.is_empty() {
+            self.pending.remove(&slot);
+        }
+        let is_there = answered.is_some();
+        self.acknowledged.extend(answered.map(|resource| (slot, resource)));
+        is_there
+    }
+
+    /// Records that an Envoy refused a version; returns whether this is new, and the resource is desired. Refusals of
+    /// clusters that are no longer desired are recorded as well: the xDS server never sends them to this Envoy again.
+    pub fn refuse(&mut self, answer: &Answer, name: &Arc<str>, version: Version, message: &str) -> bool {
+        let slot: Slot = (answer.kind, name.clone());
+        let is_desired = self.desired.get(slot.0, &slot.1).is_some();
+        let is_recorded = is_desired || slot.0 == ResourceType::Cluster;
+        is_recorded && self.refuse_by(&answer.node, &answer.build, &slot, version, message) && is_desired
+    }
+
+    /// Removes the refusal of a version that another Envoy accepts.
+    pub fn pardon(&mut self, slot: &Slot, version: Version) {
+        if self.refused.remove(&(slot.clone(), version)).is_some() {
+            self.to_publish.insert(slot.clone());
+        }
+    }
+
+    fn note(&mut self, form: (Slot, Version), mut refusal: Refusal) -> bool {
+        let before = self.refused.get(&form).filter(|before| !before.is_learned());
+        refusal.is_confirmed = before.is_some_and(|before| before.is_confirmed || before.node != refusal.node);
+        if let Some(pending) = self.pending.get_mut(&form.0) {
+            pending.retain(|resource| resource.version != form.1);
+        }
+        self.to_publish.insert(form.0.clone());
+        let first = self.refused.insert(form, refusal).is_none();
+        while self.refused.len() > REFUSALS_MAX {
+            self.refused.pop_first();
+        }
+        first
+    }
+
+    /// Returns the state of a resource; `None` where it is not desired.
+    pub fn state(&self, kind: ResourceType, name: &str) -> Option<ResourceState> {
+        let wanted = self.desired.get(kind, name)?;
+        let slot = (kind, wanted.name.clone());
+        if let Some(refusal) = self.refused.get(&(slot.clone(), wanted.version)) {
+            return Some(ResourceState::Refused(refusal.message.clone()));
+        }
+        if self.acknowledged.get(&slot).is_some_and(|resource| resource.version == wanted.version) {
+            return Some(ResourceState::Acknowledged);
+        }
+        let mut unavailable = self.unavailable.refusals(&self.desired);
+        let own = unavailable.find(|refusal| refusal.kind == kind && *refusal.resource == *name);
+        Some(own.map_or(ResourceState::Pending, |refusal| ResourceState::Unavailable(refusal.explained())))
+    }
+
+    /// Returns whether a desired resource has no answer yet. Endpoints change all the time, and do not count.
+    pub fn awaits_answers(&self) -> bool {
+        let pending = self.pending.keys().filter(|(kind, _)| *kind != ResourceType::Endpoints);
+        pending.into_iter().any(|(kind, name)| self.state(*kind, name) == Some(ResourceState::Pending))
+    }
+
+    /// Returns the desired version of a resource, even where it is not published.
+    pub fn desired(&self, kind: ResourceType, name: &str) -> Option<&Arc<Resource>> {
+        self.desired.get(kind, name)
+    }
+
+    /// Returns the refusals in force.
+    pub fn refusals(&self) -> impl Iterator<Item = &Refusal> {
+        self.refused
+            .iter()
+            .filter(|((slot, version), _)| self.desired.get(slot.0, &slot.1).is_some_and(|r| r.version == *version))
+            .map(|(_, refusal)| refusal)
+            .chain(self.unavailable.refusals(&self.desired))
+    }
+}
+
+fn differences(kind: ResourceType, old: &Snapshot, new: &Snapshot) -> Vec<Slot> {
+    use imbl::ordmap::DiffItem;
+    let name = |item: DiffItem<'_, '_, Arc<str>, Arc<Resource>>| match item {
+        DiffItem::Add(name, _) | DiffItem::Remove(name, _) => name.clone(),
+        DiffItem::Update { new: (name, _), .. } => name.clone(),
+    };
+    old.of(kind).diff(new.of(kind)).map(|item| (kind, name(item))).collect()
+}

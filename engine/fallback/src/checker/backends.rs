@@ -1,0 +1,70 @@
+//! Backends of routes: Services that exist in the current objects, with the port, and only if a current grant allows
+//! the reference.
+
+use std::collections::BTreeSet;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::GROUP;
+use holdfast_envoy::model::{Action, Place, Route};
+use holdfast_graph::{Node, ObjectKey};
+use holdfast_translate::overlay::Overlay;
+use holdfast_translate::route::RoutePlan;
+
+use super::today::Today;
+use super::{About, Objection};
+
+/// Returns objections to backends of the route's units that must not receive requests.
+pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today: &Today<'_>) -> BTreeSet<Objection> {
+    let mut found = BTreeSet::new();
+    for rendered in &plan.routes {
+        let route = &rendered.route;
+        for target in of(route) {
+            if let Some(why) = wrong(key, target, overlay, today) {
+                let section = format!("rules[{}]", route.precedence.rule);
+                found.insert(Objection::new(Node::section(key.clone(), section), About::Backend, why));
+            }
+        }
+    }
+    found
+}
+
+/// Returns the backends that a route forwards requests or mirrored requests to.
+pub(super) fn of(route: &Route) -> Vec<&Place> {
+    let Action::Forward(forward) = &route.action else { return Vec::new() };
+    let backends = forward.backends.iter().filter_map(|weighted| weighted.backend.as_ref());
+    let copies = forward.mirrors.iter().map(|mirror| &mirror.backend);
+    backends.chain(copies).map(|backend| &backend.place).collect()
+}
+
+/// Returns why a route must not forward requests to a backend now; `None` if it may.
+pub(super) fn wrong(route: &ObjectKey, target: &Place, overlay: &Overlay, today: &Today<'_>) -> Option<String> {
+    let target = match target {
+        Place::Service(target) => target,
+        Place::Hosts(_) | Place::Anywhere(_) | Place::Function(_) => return wrong_object(route, target, today),
+    };
+    let stand_in = || match &overlay.objects.get(&target.key).filter(|_| today.is_unusable(&target.key))?.body {
+        Body::Service(service) => Some(service),
+        _ => None,
+    };
+    let Some(service) = today.service(&target.key).or_else(stand_in) else {
+        return Some(format!("Service {} is not there", target.key.namespaced_name()));
+    };
+    if service.external_name {
+        return Some(format!("Service {} is a name outside the cluster", target.key.namespaced_name()));
+    }
+    if !service.ports.iter().any(|port| port.port == target.port && &*port.protocol == "TCP") {
+        return Some(format!("there is no port {target}"));
+    }
+    let allowed = today.allows(GROUP, &route.kind, &route.namespace, &target.key);
+    (!allowed).then(|| format!("no ReferenceGrant of today allows Service {}", target.key.namespaced_name()))
+}
+
+/// Returns why a route must not forward requests to the backend that an object defines; `None` if it may.
+fn wrong_object(route: &ObjectKey, target: &Place, today: &Today<'_>) -> Option<String> {
+    let owner = target.key();
+    if let Some(gone) = target.others().iter().chain([owner]).find(|key| today.object(key).is_none()) {
+        return Some(format!("{} {} is not there", gone.kind, gone.namespaced_name()));
+    }
+    let allowed = today.allows(GROUP, &route.kind, &route.namespace, owner);
+    (!allowed).then(|| format!("no ReferenceGrant of today allows {} {}", owner.kind, owner.namespaced_name()))
+}

@@ -1,0 +1,247 @@
+//! Audit of fallbacks: an independent check of every fallback of a scope before it is offered.
+//!
+//! The audit checks the safety invariants a second time, from the current objects and from what would be served, with
+//! code that the planner does not use. The audit only tightens decisions: it closes what it objects to. Nothing here
+//! may derive a plan, or use the planner's decision about whether something is allowed.
+//!
+//! The cost of the audit is proportional to the overlay; if everything is served as desired, the audit does nothing. It
+//! runs once per derivation, and its closings are final for that derivation, so that planner and audit cannot alternate
+//! forever. If the audit itself fails, everything that it did not check is closed.
+
+mod backends;
+mod listener_policies;
+mod listeners;
+mod meeting;
+mod policies;
+mod proxies;
+mod reach;
+mod remedy;
+mod security;
+#[cfg(test)]
+mod tests;
+mod today;
+mod traffic;
+mod upstream;
+mod versions;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use holdfast_graph::{Node, ObjectKey};
+use holdfast_translate::gateway::GatewayPlan;
+use holdfast_translate::overlay::Overlay;
+use holdfast_translate::route::RoutePlan;
+use serde::Serialize;
+use today::Today;
+
+use super::derive::Derived;
+use super::world::World;
+
+/// The subject of an objection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum About {
+    /// An object that no longer exists, or another object of the same name.
+    Existence,
+    /// A version that may not be served instead: never proven, excluded by the annotation of its object, too old, or
+    /// with claims of its own.
+    Version,
+    /// A Secret that is not a server certificate usable now.
+    Credential,
+    /// A place (table and host) that the current object does not claim.
+    Reach,
+    /// A backend that does not exist, or that no grant allows now.
+    #[serde(rename = "backEnd")]
+    Backend,
+    /// A filter that protects requests, and that the desired version names.
+    Security,
+    /// A listener that does not keep its port and hosts.
+    Listener,
+    /// The audit itself failed.
+    Unchecked,
+}
+
+/// The form in messages.
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            About::Existence => "existence",
+            About::Version => "version",
+            About::Credential => "credential",
+            About::Reach => "reach",
+            About::Backend => "backend",
+            About::Security => "security",
+            About::Listener => "listener",
+            About::Unchecked => "unchecked",
+        })
+    }
+}
+
+/// Something that must not be served in this form.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Objection {
+    /// The unit, or the object as a whole.
+    pub node: Node,
+    /// The subject of the objection.
+    pub about: About,
+    /// The reason, as a sentence.
+    pub why: Arc<str>,
+}
+
+impl Objection {
+    fn new(node: Node, about: About, why: impl Into<Arc<str>>) -> Self {
+        Self { node, about, why: why.into() }
+    }
+
+    fn whole(key: &ObjectKey, about: About, why: impl Into<Arc<str>>) -> Self {
+        Self::new(Node::whole(key.clone()), about, why)
+    }
+}
+
+/// The message for operators: what was closed, and why.
+impl fmt::Display for Objection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({}): {}", self.node.key, self.node.section, self.about, self.why)
+    }
+}
+
+/// Closes what must not be served, and records it.
+///
+/// First the stand-in versions are checked, then what would be served with them. Objects with remaining objections
+/// after that are closed as a whole.
+pub fn enforce(derived: &mut Derived, world: &World<'_>) {
+    if derived.overlay.is_empty() {
+        return;
+    }
+    let mut all = guarded(&derived.overlay, world, stand_ins);
+    remedy::apply(derived, &all, world);
+    let found = guarded(&derived.overlay, world, outcome);
+    if !found.is_empty() {
+        remedy::apply(derived, &found, world);
+        all.extend(found);
+        let left = guarded(&derived.overlay, world, outcome_as_a_whole);
+        remedy::apply(derived, &left, world);
+        all.extend(left);
+    }
+    derived.objections = all.into_iter().collect();
+}
+
+/// Returns all objections to a fallback, in order, without duplicates.
+#[cfg(any(test, feature = "testing"))]
+pub fn objections(overlay: &Overlay, world: &World<'_>) -> Vec<Objection> {
+    let mut found = guarded(overlay, world, stand_ins);
+    found.extend(guarded(overlay, world, outcome));
+    found.into_iter().collect()
+}
+
+/// Runs a check; if the check panics, the result is an objection to every object of the overlay.
+fn guarded(
+    overlay: &Overlay,
+    world: &World<'_>,
+    look: impl FnOnce(&Overlay, &World<'_>) -> BTreeSet<Objection>,
+) -> BTreeSet<Objection> {
+    // The audit only reads, and its partial results are discarded when it panics.
+    catch_unwind(AssertUnwindSafe(|| look(overlay, world))).unwrap_or_else(|_| {
+        let why = "an internal error of Holdfast stopped this check: please report it";
+        overlay.keys().into_iter().map(|key| Objection::whole(key, About::Unchecked, why)).collect()
+    })
+}
+
+/// Returns objections to the objects that would be read in a form other than the desired one.
+fn stand_ins(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
+    let today = Today::new(world);
+    let mut found = BTreeSet::new();
+    for (key, object) in &overlay.objects {
+        found.extend(versions::check(key, object, world, &today));
+    }
+    let gone = "it would be treated as missing, and other objects would get its requests";
+    found.extend(policies::stand_ins(overlay, world, &today));
+    let others = overlay.hidden.iter().filter(|key| !may_be_hidden(key));
+    found.extend(others.map(|key| Objection::whole(key, About::Reach, gone)));
+    found
+}
+
+/// Checks whether an object may count as missing, because it owns no port, host or path. Objects that need it are
+/// closed then.
+fn may_be_hidden(key: &ObjectKey) -> bool {
+    let is_read_by_others =
+        ["BackendConfigPolicy", "BackendTLSPolicy", "Backend", "GatewayExtension", "DirectResponse"];
+    matches!(&*key.kind, "Secret" | "Service") || is_read_by_others.contains(&&*key.kind)
+}
+
+/// Returns objections to what would be served.
+fn outcome(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
+    let today = Today::new(world);
+    let mut found = BTreeSet::new();
+    let Some(desired) = world.translator.gateway(world.gateway) else { return found };
+    let altered;
+    let served = if overlay.keys().iter().any(|key| &*key.kind == "Secret") {
+        altered = world.translator.try_gateway(world.gateway, overlay, world.objects);
+        let served = altered.as_ref().unwrap_or(desired);
+        found.extend(listeners::check(desired, served, overlay, world, &today));
+        served
+    } else {
+        &**desired
+    };
+    if !overlay.policies.is_empty() {
+        found.extend(policies::of_gateway(served, overlay, world, &today));
+    }
+    for key in routes(overlay, world) {
+        let Some(plan) = world.translator.try_route(&key, overlay, world.objects) else { continue };
+        found.extend(route(&key, &plan, overlay, served, world, &today));
+    }
+    for root in proxies::roots(overlay, world) {
+        found.extend(proxies::check(&root, overlay, world, &today));
+    }
+    found
+}
+
+/// Returns objections to what would be served, each as an objection to the whole object.
+fn outcome_as_a_whole(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
+    let whole = |found: Objection| Objection { node: Node::whole(found.node.key), ..found };
+    outcome(overlay, world).into_iter().map(whole).collect()
+}
+
+/// Returns objections to one route object in the form in which it would be served.
+fn route(
+    key: &ObjectKey,
+    plan: &RoutePlan,
+    overlay: &Overlay,
+    gateway: &GatewayPlan,
+    world: &World<'_>,
+    today: &Today<'_>,
+) -> Vec<Objection> {
+    if !plan.gateways().contains(world.gateway) {
+        return Vec::new();
+    }
+    let mut found = reach::check(key, plan, overlay, gateway, world, today);
+    found.extend(backends::check(key, plan, overlay, today));
+    if let Some(object) = today.object(key) {
+        found.extend(policies::of_route(object, plan, overlay, world, today));
+    }
+    if let (Some(served), Some(desired)) = (overlay.objects.get(key), today.object(key))
+        && let Some(desired_plan) = world.translator.route(key)
+    {
+        let policies = policies::of_rules(desired, today);
+        let desired = security::Form::new(desired, desired_plan).guarded(policies);
+        let served = security::Form::new(served, plan);
+        found.extend(security::check(key, &desired, &served, world.settings));
+    }
+    found
+}
+
+/// Returns the route objects that the overlay affects.
+fn routes(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {
+    let is_route = |key: &ObjectKey| matches!(&*key.kind, "HTTPRoute" | "GRPCRoute");
+    let mut routes = BTreeSet::new();
+    for key in overlay.keys() {
+        if is_route(key) {
+            routes.insert(key.clone());
+        } else {
+            routes.extend(world.translator.routes_reading(key).into_iter().filter(is_route));
+        }
+    }
+    routes
+}

@@ -1,0 +1,180 @@
+//! Closing of filter chains in held listeners: filter chains that must no longer accept connections refuse them.
+//!
+//! A held chain lacks requirements that were added later: a host that was removed or closed, client certificates, an IP
+//! access list. A chain with requirements that are at least the desired ones stays as it is held.
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
+use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, Listener};
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::DownstreamTlsContext;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
+use envoy_types::pb::google::protobuf::Any;
+use holdfast_envoy::encode::listener::{REFUSAL, refusal};
+use holdfast_envoy::features::stream;
+use prost::Message;
+
+/// Returns the held listener with refusing chains where the desired listener requires more; `None` if there is no such
+/// chain. `meanwhile`: whether the listener is held only until the desired one was tried. In that case, a chain with an
+/// earlier form of a requirement satisfies the desired form.
+pub(super) fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Bytes> {
+    let mut held = Listener::decode(held).ok()?;
+    let desired = match desired {
+        Some(bytes) => Listener::decode(bytes).ok()?,
+        None => Listener::default(),
+    };
+    let mut any = false;
+    for chain in &mut held.filter_chains {
+        let wanted = desired.filter_chains.iter().find(|other| other.filter_chain_match == chain.filter_chain_match);
+        if is_for_tls(chain) && !is_refusal(chain) && wanted.is_none_or(|wanted| is_stricter(wanted, chain, meanwhile))
+        {
+            any = true;
+            let name = format!("closed/{}", chain.name);
+            *chain = refusal(name, chain.filter_chain_match.take());
+        }
+    }
+    any.then(|| held.encode_to_vec().into())
+}
+
+/// Checks whether a chain is for TLS. A chain without TLS serves all hosts of its port, and its routes are closed one
+/// by one.
+fn is_for_tls(chain: &FilterChain) -> bool {
+    chain.filter_chain_match.as_ref().is_some_and(|wanted| wanted.transport_protocol == "tls")
+}
+
+fn is_refusal(chain: &FilterChain) -> bool {
+    chain.filters.iter().any(|filter| filter.name == REFUSAL)
+}
+
+/// Checks whether the wanted chain excludes clients that the held chain accepts.
+fn is_stricter(wanted: &FilterChain, held: &FilterChain, meanwhile: bool) -> bool {
+    let (clients, of_held) = (clients(wanted), clients(held));
+    let (addresses, from_held) = (addresses(wanted), addresses(held));
+    is_refusal(wanted)
+        || (clients.is_some() && clients != of_held && !(meanwhile && of_held.is_some()))
+        || (addresses.is_some() && addresses != from_held && !(meanwhile && from_held.is_some()))
+}
+
+/// Returns the requirements for client certificates. A requirement that cannot be read equals no requirement.
+fn clients(chain: &FilterChain) -> Option<(bool, Option<ValidationContextType>)> {
+    use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType as SocketConfig;
+    let socket = chain.transport_socket.as_ref()?;
+    let SocketConfig::TypedConfig(Any { value, .. }) = socket.config_type.as_ref()?;
+    let context = DownstreamTlsContext::decode(value.as_slice()).ok()?;
+    let required = context.require_client_certificate.is_some_and(|required| required.value);
+    let validation = context.common_tls_context.and_then(|common| common.validation_context_type);
+    (required || validation.is_some()).then_some((required, validation))
+}
+
+/// Returns the access list by client address.
+fn addresses(chain: &FilterChain) -> Option<&ConfigType> {
+    let filter = |filter: &&Filter| filter.name == stream::ADDRESSES;
+    chain.filters.iter().find(filter)?.config_type.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use holdfast_envoy::encode::listener::{Chain, ChainTls, Port, encode};
+    use holdfast_envoy::features::client_certificate::{ClientCertificates, Trust};
+    use holdfast_envoy::features::ip_filter::{IpFilter, IpRange};
+    use holdfast_envoy::features::stream::Stream;
+    use holdfast_envoy::model::table::TableName;
+    use holdfast_envoy::model::{Backend, Place, Protocol, ServicePort};
+    use holdfast_graph::ObjectKey;
+
+    use super::*;
+
+    fn listener(chains: Vec<Chain>) -> Bytes {
+        encode(&Port { address: ([127, 0, 0, 1], 8443).into(), chains, socket: Arc::default() })
+    }
+
+    fn tls(clients: Option<(bool, &'static [u8])>) -> ChainTls {
+        let clients = clients.map(|(required, authorities)| {
+            let key = |name: &str| ObjectKey::new("", "Secret", "shop", name);
+            let trust = Trust {
+                owner: key("owner"),
+                authorities: Some((key("ca"), Bytes::from_static(authorities))),
+                besides: Vec::new(),
+                revoked: None,
+                leaf_only: false,
+                unverified: false,
+            };
+            Arc::new(ClientCertificates { required, trust, forwarded_details: None })
+        });
+        ChainTls { clients, ..ChainTls::default() }
+    }
+
+    fn routes(host: &str, clients: Option<(bool, &'static [u8])>) -> Chain {
+        let table = TableName::Listener(host.into());
+        let (host, tls) = (Some(host.into()), tls(clients));
+        Chain::Https { host, tls, table, proxies: true, filters: Vec::new(), settings: Arc::default() }
+    }
+
+    fn stream(host: &str, from: Option<&str>) -> Chain {
+        let service = ServicePort { key: ObjectKey::new("", "Service", "shop", "a"), port: 80, health: None };
+        let range = |text| IpRange::read(false, text).map(|range| IpFilter { allow: true, ranges: vec![range] });
+        let to = Stream {
+            backends: vec![(Backend { place: Place::Service(service), protocol: Protocol::Http1, tuned: None }, 1)],
+            ip_filter: from.and_then(range),
+            origins: Vec::new(),
+        };
+        Chain::Stream { host: Some(host.into()), name: host.into(), tls: None, to: Arc::new(to) }
+    }
+
+    fn refuses(host: &str) -> Chain {
+        Chain::Refuse { host: Some(host.into()), name: host.into() }
+    }
+
+    /// Returns the names of the chains that stay as they are held.
+    fn kept(held: Vec<Chain>, desired: Vec<Chain>, meanwhile: bool) -> Vec<String> {
+        let held = listener(held);
+        let closed = close(&held, Some(&listener(desired)), meanwhile).unwrap_or(held);
+        let Ok(listener) = Listener::decode(closed) else { return Vec::new() };
+        let open = listener.filter_chains.into_iter().filter(|chain| !is_refusal(chain));
+        open.map(|chain| chain.name).collect()
+    }
+
+    #[test]
+    fn a_chain_is_not_held_with_weaker_requirements() {
+        let strict = |ca: &'static [u8]| routes("a.com", Some((true, ca)));
+        let open = || routes("a.com", None);
+        let optional = || routes("a.com", Some((false, b"one")));
+        // Whether the chain stays, and whether it stays while the desired listener is tried.
+        let all = || -> [(Vec<Chain>, Vec<Chain>, bool, bool); 12] {
+            [
+                (vec![open()], vec![open()], true, true),
+                (vec![open()], vec![strict(b"one")], false, false),
+                (vec![optional()], vec![strict(b"one")], false, true),
+                (vec![strict(b"one")], vec![strict(b"one")], true, true),
+                (vec![strict(b"one")], vec![strict(b"two")], false, true),
+                (vec![strict(b"one")], vec![open()], true, true),
+                (vec![open()], vec![refuses("a.com")], false, false),
+                (vec![open()], vec![], false, false),
+                (vec![open()], vec![stream("a.com", None)], true, true),
+                (vec![stream("a.com", None)], vec![stream("a.com", Some("10.0.0.0/8"))], false, false),
+                (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", Some("10.0.0.0/8"))], true, true),
+                (vec![stream("a.com", Some("10.0.0.0/8"))], vec![stream("a.com", None)], true, true),
+            ]
+        };
+        for meanwhile in [false, true] {
+            for (row, (mut held, mut desired, stays, stays_meanwhile)) in all().into_iter().enumerate() {
+                held.push(routes("other.com", None));
+                desired.push(routes("other.com", None));
+                let kept = kept(held, desired, meanwhile);
+                let stays = if meanwhile { stays_meanwhile } else { stays };
+                assert!(kept.contains(&"https/other.com".to_owned()), "{row}: {kept:?}");
+                assert_eq!(kept.len(), if stays { 2 } else { 1 }, "{row}, {meanwhile}: {kept:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_without_tls_is_left_alone() {
+        let plain =
+            || Chain::Http { table: TableName::Port(80), proxies: true, filters: Vec::new(), settings: Arc::default() };
+        assert_eq!(close(&listener(vec![plain()]), Some(&listener(vec![])), false), None);
+        assert_eq!(close(&listener(vec![refuses("a.com")]), Some(&listener(vec![])), false), None);
+    }
+}

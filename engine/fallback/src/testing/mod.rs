@@ -1,0 +1,24 @@
+//! Test support for this and other packages: YAML texts to events, and plans of the fallback.
+
+pub mod plans;
+pub mod present;
+
+use holdfast_api::apis::Decoded;
+use holdfast_api::testing::{decoded, documents};
+use serde_json::Value;
+
+use crate::event::Event;
+
+/// Returns an event for each object of a YAML text.
+pub fn events(yaml: &str) -> Vec<Event> {
+    documents(yaml).into_iter().filter_map(event).collect()
+}
+
+/// Returns the event of one document; `None` if the document is not an object of a supported kind.
+pub fn event(document: Value) -> Option<Event> {
+    match decoded(document) {
+        Decoded::Object(object, faults) => Some(Event::Applied(object, faults)),
+        Decoded::Unusable(key, faults) => Some(Event::Unusable(key, faults)),
+        Decoded::Foreign(_) | Decoded::Nameless(_) => None,
+    }
+}

@@ -1,7 +1,0 @@
-//! The binary `holdfast`.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    holdfast_engine::run::run()
-}

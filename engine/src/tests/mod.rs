@@ -1,0 +1,4 @@
+//! Tests of translation that drive an engine.
+
+mod policies;
+mod translation;

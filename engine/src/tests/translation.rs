@@ -1,0 +1,194 @@
+//! Tests of translation as a whole: incremental translation must equal translation from scratch, in any order of
+//! events.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use holdfast_api::settings::Settings;
+use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_graph::Graph;
+use holdfast_translate::Translator;
+use holdfast_xds::{ResourceType, Snapshot};
+
+use crate::engine::{Action, Engine, Event};
+use crate::testing;
+use crate::testing::present::Present;
+
+const BASE: &str = testing::SAMPLE;
+
+fn fleet(engine: &Engine) -> Snapshot {
+    engine.fleet("infra/public").expect("the Gateway is served").clone()
+}
+
+#[test]
+fn serves_a_route_and_replaces_the_broken_rule() {
+    let engine = testing::engine(BASE, Settings::standalone());
+    let snapshot = fleet(&engine);
+    let names = |kind| snapshot.of(kind).keys().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(names(ResourceType::Listener), ["listener/8080"]);
+    assert_eq!(names(ResourceType::Route), ["http/8080"]);
+    assert_eq!(names(ResourceType::Cluster), ["service/shop/cart/80", "service/shop/cart/80/h2c"]);
+    assert_eq!(names(ResourceType::Endpoints), ["service/shop/cart/80"]);
+    let faults: Vec<String> = engine.faults().iter().map(|fault| format!("{} {}", fault.field, fault.reason)).collect();
+    assert_eq!(
+        faults,
+        ["spec.rules[1].matches[0].path.value UnsupportedValue", "spec.rules[2].backendRefs[0].name BackendNotFound"]
+    );
+    let replaced: Vec<_> = engine.replacements().into_iter().map(|r| (r.section, r.response)).collect();
+    assert_eq!(replaced, [("rules[1]".to_owned(), Some(404)), ("rules[2]".to_owned(), Some(500))]);
+}
+
+#[test]
+fn events_in_any_order_give_the_same_bytes() {
+    let whole = testing::served(&testing::engine(BASE, Settings::standalone()));
+    let events = testing::events(BASE);
+    let mut order: Vec<usize> = (0..events.len()).collect();
+    for shuffle in 0..60_usize {
+        let at = (shuffle * 7919 + 3) % order.len();
+        order.swap(shuffle % events.len(), at);
+        let mut engine = Engine::new(Settings::standalone());
+        for index in &order {
+            engine.handle(vec![events[*index].clone()]);
+        }
+        assert_eq!(testing::served(&engine), whole, "order {order:?}");
+    }
+}
+
+#[test]
+fn deleting_and_applying_again_ends_where_it_began() {
+    let events = testing::events(BASE);
+    let mut engine = Engine::new(Settings::standalone());
+    engine.handle(events.clone());
+    let whole = testing::served(&engine);
+    for event in &events {
+        let Event::Applied(object, _) = event else { panic!("all objects decode") };
+        engine.handle(vec![Event::Deleted(object.key.clone())]);
+        engine.handle(vec![event.clone()]);
+        assert_eq!(testing::served(&engine), whole, "after {}", object.key);
+    }
+}
+
+#[test]
+fn a_change_without_effect_publishes_nothing() {
+    let mut engine = testing::engine(BASE, Settings::standalone());
+    let mut events = testing::events(BASE);
+    for event in &mut events {
+        let Event::Applied(object, _) = event else { panic!("all objects decode") };
+        object.metadata.annotations.insert("note".into(), "changed".into());
+        object.metadata.generation += 1;
+    }
+    assert!(engine.handle(events).is_empty());
+}
+
+#[test]
+fn a_change_of_endpoints_changes_one_resource() {
+    let mut engine = testing::engine(BASE, Settings::standalone());
+    let before = testing::served(&engine);
+    let moved = BASE.replace("127.0.0.1]", "127.0.0.2]");
+    let actions = engine.handle(testing::events(&moved));
+    assert!(matches!(actions.as_slice(), [Action::Publish { .. }]));
+    let after = testing::served(&engine);
+    let changed: Vec<_> = after.iter().filter(|row| !before.contains(row)).map(|row| row.1).collect();
+    assert_eq!(changed, [ResourceType::Endpoints]);
+}
+
+/// Applies random changes with broken objects: incremental translation must end where translation from scratch does,
+/// and every rule that is not served as written must have a fault.
+#[test]
+fn broken_objects_leave_the_same_as_from_scratch() {
+    let documents = testing::documents(BASE);
+    for seed in 1..=150_u64 {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut choose = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if below == 0 { 0 } else { usize::try_from(state >> 33).unwrap_or(0) % below }
+        };
+        let mut engine = testing::engine(BASE, Settings::standalone());
+        let mut present = Present::default();
+        testing::events(BASE).iter().for_each(|event| present.note(event));
+        for _ in 0..12 {
+            let event = match choose(5) {
+                0 => {
+                    let keys = present.keys();
+                    keys.get(choose(keys.len())).cloned().map(Event::Deleted)
+                }
+                _ => testing::event(testing::mutate::mutated(&documents, &mut choose)),
+            };
+            let Some(event) = event else { continue };
+            present.note(&event);
+            engine.handle(vec![event]);
+        }
+        let mut scratch = Engine::new(Settings::standalone());
+        scratch.handle(present.events());
+        assert_eq!(testing::served(&engine), testing::served(&scratch), "seed {seed}");
+        assert_eq!(engine.faults(), scratch.faults(), "seed {seed}");
+        assert_eq!(engine.statuses(), scratch.statuses(), "seed {seed}");
+        assert_eq!(engine.graph().edges(), scratch.graph().edges(), "seed {seed}");
+        let faults = engine.faults();
+        for replaced in engine.replacements() {
+            assert!(
+                faults.iter().any(|fault| fault.object == replaced.object),
+                "seed {seed}: {replaced:?} is not told"
+            );
+        }
+    }
+}
+
+/// A route that panics in translation closes only its own hosts; everything else is served and updated.
+#[test]
+fn a_poisoned_object_is_contained() {
+    let mut engine = testing::engine(BASE, Settings::standalone());
+    let whole = testing::served(&engine);
+    let routes = testing::events(BASE);
+    let mut poisoned = routes.iter().find_map(|event| match event {
+        Event::Applied(object, _) if &*object.key.kind == "HTTPRoute" => Some(object.clone()),
+        _ => None,
+    });
+    let object = poisoned.as_mut().unwrap();
+    object.metadata.annotations.insert("holdfast.dev/testing-poison".into(), String::new());
+    let key = object.key.clone();
+    engine.handle(vec![Event::Applied(object.clone(), vec![])]);
+    assert!(engine.faults().iter().any(|fault| fault.object == key && fault.reason == "InternalError"));
+    assert!(engine.replacements().iter().any(|replaced| replaced.object == key));
+    let others = |rows: Vec<(String, ResourceType, String, String, Vec<String>)>| -> Vec<_> {
+        rows.into_iter().filter(|row| row.1 == ResourceType::Listener).collect()
+    };
+    assert_eq!(others(testing::served(&engine)), others(whole.clone()));
+    engine.handle(routes);
+    assert_eq!(testing::served(&engine), whole, "it heals when it is edited");
+}
+
+#[test]
+fn an_edit_of_one_tree_of_proxies_leaves_the_others_alone() {
+    let tree = |name: &str, path: &str| {
+        format!(
+            "apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {{name: {name}, namespace: shop}}
+spec: {{virtualhost: {{fqdn: {name}.example.com}}, includes: [{{name: {name}-child}}]}}
+---
+apiVersion: projectcontour.io/v1
+kind: HTTPProxy
+metadata: {{name: {name}-child, namespace: shop}}
+spec: {{routes: [{{conditions: [{{prefix: {path}}}], directResponsePolicy: {{statusCode: 200}}}}]}}
+---
+"
+        )
+    };
+    let mut translator = Translator::new(Settings::standalone());
+    let (mut objects, mut graph) = (ObjectSnapshot::default(), Graph::default());
+    let mut apply = |yaml: &str| {
+        for event in testing::events(yaml) {
+            let Event::Applied(object, _) = event else { panic!("{event:?}") };
+            let object = Arc::new(*object);
+            let old = objects.insert(object.clone());
+            translator.changed(&object.key, old.as_deref(), Some(&object));
+        }
+        let changes = translator.translate(&objects, &mut graph);
+        changes.routes.iter().map(|key| key.name.to_string()).collect::<Vec<_>>()
+    };
+    let all: String = ["a", "b", "c"].map(|name| tree(name, "/x")).concat();
+    assert_eq!(apply(&all), ["a", "a-child", "b", "b-child", "c", "c-child"]);
+    assert_eq!(apply(&tree("b", "/y")), ["b", "b-child"]);
+}

@@ -1,0 +1,47 @@
+//! Certificate authorities that verify backends: an entry of a ConfigMap or Secret.
+
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::core::secret::Secret;
+use holdfast_graph::ObjectKey;
+
+use super::Behalf;
+use crate::reader::Reader;
+
+/// The entry with the certificate authorities.
+const ENTRY: &str = "ca.crt";
+/// Text in the PEM header of a private key.
+const PRIVATE: &str = "PRIVATE KEY";
+
+/// Returns the certificate authorities of an object as PEM; an error message where none is usable.
+pub(super) fn of(key: &ObjectKey, behalf: Behalf<'_>, reader: &mut Reader<'_>) -> Result<Arc<[u8]>, String> {
+    reader.edge(behalf.key, behalf.section, key, behalf.role);
+    let name = || format!("{} {}", key.kind, key.namespaced_name());
+    let bundle = match reader.object(key).map(|object| &object.body) {
+        Some(Body::ConfigMap(map)) => map.data.get(ENTRY).map(|text| Arc::<[u8]>::from(text.clone())),
+        Some(Body::Secret(secret)) => secret.data.get(ENTRY).map(|bytes| Arc::<[u8]>::from(&bytes[..])),
+        _ => return Err(format!("{} does not exist", name())),
+    };
+    let bundle = bundle.ok_or_else(|| format!("{} has no entry {ENTRY}", name()))?;
+    usable(&bundle).map_err(|why| format!("{ENTRY} of {} {why}", name()))?;
+    Ok(bundle)
+}
+
+fn usable(bundle: &[u8]) -> Result<(), String> {
+    // The text becomes part of the cluster, which diagnostics pages show.
+    if bundle.windows(PRIVATE.len()).any(|window| window == PRIVATE.as_bytes()) {
+        return Err("holds a private key".into());
+    }
+    holdfast_check::certificate::check_ca_bundle(bundle).map_err(|fault| format!("cannot be used: {fault}"))?;
+    Ok(())
+}
+
+/// Returns a Secret; an error message where it does not exist.
+pub(super) fn secret<'a>(key: &ObjectKey, behalf: Behalf<'_>, reader: &mut Reader<'a>) -> Result<&'a Secret, String> {
+    reader.edge(behalf.key, behalf.section, key, behalf.role);
+    match reader.object(key).map(|object| &object.body) {
+        Some(Body::Secret(secret)) => Ok(secret),
+        _ => Err(format!("Secret {} does not exist", key.namespaced_name())),
+    }
+}

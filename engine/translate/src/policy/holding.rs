@@ -1,0 +1,95 @@
+//! Policies of a Gateway and of the ListenerSets that joined it: the listeners that each policy applies to.
+//!
+//! A policy of a whole Gateway applies to all of its listeners, including those of ListenerSets. A policy of a
+//! ListenerSet applies to the listeners of this ListenerSet only. A section is a listener of the target object.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_graph::{ObjectKey, Role};
+
+use super::super::gateway::GatewayPlan;
+use super::super::listener::{self, ListenerPlan};
+use super::super::reader::Reader;
+use super::{PolicyPlan, targets};
+use crate::policies::attachment::Section;
+
+/// A policy, its settings, and the part of an object that it is attached to.
+pub(crate) type Held<'a> = (ObjectKey, &'a Arc<PolicyPlan>, Section);
+
+/// Policies of a Gateway and of its ListenerSets.
+pub(super) struct Holding<'a> {
+    whole: Vec<Held<'a>>,
+    sets: BTreeMap<ObjectKey, Vec<Held<'a>>>,
+}
+
+impl<'a> Holding<'a> {
+    /// Reads the Gateway and its ListenerSets. The edges of ListenerSets are recorded where ListenerSets are read.
+    pub(super) fn read(key: &ObjectKey, gateway: &GatewayPlan, reader: &mut Reader<'a>) -> Option<Self> {
+        let object = reader.object(key)?;
+        let whole = reader.policies_at(key, &object.metadata.labels);
+        for (policy, _, section) in &whole {
+            let from = match section {
+                Section::Whole => String::new(),
+                Section::Named(name) => listener::section(name),
+            };
+            reader.edge(key, from, policy, Role::Modifies);
+        }
+        let mut sets = BTreeMap::new();
+        for set in gateway.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| set) {
+            let Some(object) = reader.object(set) else { continue };
+            let held = of_set(set, &object.metadata.labels, reader);
+            if !held.is_empty() {
+                sets.insert(set.clone(), held);
+            }
+        }
+        Some(Self { whole, sets })
+    }
+
+    /// Checks that no policy is attached.
+    pub(super) fn is_empty(&self) -> bool {
+        self.whole.is_empty() && self.sets.is_empty()
+    }
+
+    /// Returns the policies of the whole Gateway.
+    pub(super) fn whole(&self) -> impl Iterator<Item = (&ObjectKey, &'a Arc<PolicyPlan>)> {
+        at(&self.whole, Section::Whole)
+    }
+
+    /// Returns the policies of a listener: first those that name it, then those of its ListenerSet.
+    pub(super) fn of(&self, listener: &ListenerPlan) -> impl Iterator<Item = (&ObjectKey, &'a Arc<PolicyPlan>)> {
+        let named = Section::Named(listener.section().clone());
+        let (own, set): (&[Held<'a>], &[Held<'a>]) = match &listener.set {
+            None => (&self.whole, &[]),
+            Some(set) => {
+                let held = self.sets.get(&set.key).map(Vec::as_slice).unwrap_or_default();
+                (held, held)
+            }
+        };
+        at(own, named).chain(at(set, Section::Whole))
+    }
+
+    /// Returns the objects that each policy is attached to.
+    pub(super) fn owners(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, BTreeSet<ObjectKey>> {
+        let mut owners: BTreeMap<ObjectKey, BTreeSet<ObjectKey>> = BTreeMap::new();
+        let of_sets = self.sets.iter().flat_map(|(set, held)| held.iter().map(move |held| (set, held)));
+        for (owner, (policy, _, _)) in self.whole.iter().map(|held| (gateway, held)).chain(of_sets) {
+            owners.entry(policy.clone()).or_default().insert(owner.clone());
+        }
+        owners
+    }
+}
+
+/// Returns the policies of a ListenerSet: only TrafficPolicies can be attached to it.
+pub(crate) fn of_set<'a>(set: &ObjectKey, labels: &BTreeMap<String, String>, reader: &mut Reader<'a>) -> Vec<Held<'a>> {
+    let mut held = reader.policies_at(set, labels);
+    held.retain(|(policy, _, _)| targets::may_target(policy, &set.group, &set.kind));
+    held
+}
+
+fn at<'s, 'a>(
+    held: &'s [Held<'a>],
+    wanted: Section,
+) -> impl Iterator<Item = (&'s ObjectKey, &'a Arc<PolicyPlan>)> + use<'s, 'a> {
+    held.iter().filter(move |(_, _, section)| *section == wanted).map(|(key, plan, _)| (key, *plan))
+}

@@ -1,0 +1,111 @@
+//! Verification of client certificates.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::GROUP as GATEWAY_GROUP;
+use holdfast_api::apis::kgateway::listener_policy::{ClientCertificateValidation, ObjectReference};
+use holdfast_check::certificate::check_client_authorities;
+use holdfast_envoy::features::client_certificate::{ClientCertificates, Trust};
+use holdfast_graph::{ObjectKey, Role};
+
+use super::super::reading::Reading;
+
+/// Maximum number of objects with certificate authorities; the limit of the CRD.
+pub(crate) const REFERENCES_MAX: usize = 8;
+/// Entry of a Secret or ConfigMap that contains certificate authorities.
+const ENTRY: &str = "ca.crt";
+
+/// Reads the verification of client certificates; `None` if it is invalid, which closes the listener.
+pub(super) fn read(
+    field: &str,
+    written: &ClientCertificateValidation,
+    reading: &mut Reading<'_, '_>,
+) -> Option<Arc<ClientCertificates>> {
+    let required = match &*written.mode {
+        "Require" => Some(true),
+        "Optional" => Some(false),
+        _ => {
+            reading.invalid(format!("spec.{field}.mode"), "must be Require or Optional");
+            None
+        }
+    };
+    let references = &written.ca_certificate_refs;
+    if references.is_empty() || references.len() > REFERENCES_MAX {
+        let message = format!("must have from 1 to {REFERENCES_MAX} entries");
+        reading.invalid(format!("spec.{field}.caCertificateRefs"), message);
+    }
+    let mut found: Vec<(ObjectKey, Bytes)> = Vec::new();
+    for (index, reference) in references.iter().take(REFERENCES_MAX).enumerate() {
+        found.extend(authorities(&format!("spec.{field}.caCertificateRefs[{index}]"), reference, reading));
+    }
+    let required = required?;
+    if found.is_empty() || found.len() < references.len() {
+        return None;
+    }
+    // The order of the references does not matter: the certificate authorities form one pool.
+    found.sort_unstable();
+    found.dedup();
+    let text = found.iter().map(|(_, text)| text.as_ref()).collect::<Vec<&[u8]>>().join(&b"\n"[..]);
+    let mut keys = found.into_iter().map(|(key, _)| key);
+    let first = keys.next()?;
+    let trust = Trust {
+        owner: reading.key.clone(),
+        authorities: Some((first, text.into())),
+        besides: keys.collect(),
+        revoked: None,
+        leaf_only: false,
+        unverified: false,
+    };
+    Some(Arc::new(ClientCertificates { required, trust, forwarded_details: None }))
+}
+
+/// Reads the certificate authorities of an object.
+fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'_, '_>) -> Option<(ObjectKey, Bytes)> {
+    let kind = &*reference.kind;
+    if !reference.group.is_empty() || !matches!(kind, "Secret" | "ConfigMap") {
+        let group = if reference.group.is_empty() { "core" } else { &reference.group };
+        reading.invalid(field, format!("caCertificateRefs must reference Secrets or ConfigMaps, not {group}/{kind}"));
+        return None;
+    }
+    let namespace = reference.namespace.as_deref().unwrap_or(&reading.key.namespace);
+    let key = ObjectKey::new("", kind, namespace, &*reference.name);
+    reading.reader.edge(reading.key, "", &key, Role::Requires);
+    // A ReferenceGrant for Gateways is sufficient as well: the policy is in the Gateway's namespace.
+    let own = reading.key.clone();
+    let granted = reading.reader.granted((&own.group, &own.kind, &own.namespace), &key)
+        || reading.reader.granted((GATEWAY_GROUP, "Gateway", &own.namespace), &key);
+    if !granted {
+        let message = format!(
+            "{kind} {} is in another namespace, and no ReferenceGrant there allows Gateways or ListenerPolicies of {} to \
+             use it",
+            key.namespaced_name(),
+            own.namespace
+        );
+        reading.missing(field, "RefNotPermitted", message);
+        return None;
+    }
+    // The accepted certificate authorities are always those of today's version.
+    let text = match reading.reader.current(&key).map(|object| &object.body) {
+        Some(Body::Secret(secret)) => secret.data.get(ENTRY).cloned(),
+        Some(Body::ConfigMap(map)) => map.data.get(ENTRY).map(|text| Bytes::copy_from_slice(text.as_bytes())),
+        _ => {
+            let reason = if kind == "Secret" { "SecretNotFound" } else { "ConfigMapNotFound" };
+            reading.missing(field, reason, format!("{kind} {} does not exist", key.namespaced_name()));
+            return None;
+        }
+    };
+    reading.read_from(&key);
+    let Some(text) = text else {
+        reading.invalid(field, format!("{kind} {} has no {ENTRY}", key.namespaced_name()));
+        return None;
+    };
+    match check_client_authorities(&text) {
+        Ok(_) => Some((key, text)),
+        Err(fault) => {
+            reading.invalid(field, format!("{kind} {}: {ENTRY}: {fault}", key.namespaced_name()));
+            None
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Policies of routes: policies attached to the object, policies attached to a rule by its name, and policies that a
+//! rule references.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::kgateway::direct_response::DirectResponse;
+use holdfast_api::fault::{Class, Fault};
+use holdfast_api::object::Object;
+use holdfast_envoy::features::body_format::BodyFormat;
+use holdfast_envoy::model::{Response, Route};
+use holdfast_graph::{ObjectKey, Role};
+
+use super::super::reader::Reader;
+use super::setting::{self, PolicySetting};
+use super::{PolicyPlan, Unenforceable};
+use crate::policies::action::ActionSettings;
+use crate::policies::attachment::Section;
+use crate::policies::merge::{Merged, merge};
+
+/// Policies attached to a route object, in the order of their ranks.
+#[derive(Default)]
+pub(crate) struct Attached<'a> {
+    policies: Vec<(ObjectKey, &'a Arc<PolicyPlan>, Section)>,
+}
+
+/// Settings of policies for a rule.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct OfRule {
+    /// Merged settings.
+    pub(crate) merged: Merged,
+    /// All policies that take part.
+    pub(crate) keys: Vec<ObjectKey>,
+    /// Secrets that the policies were read from.
+    pub(crate) secrets: Vec<ObjectKey>,
+    /// The first policy that cannot be enforced, with the reason.
+    pub(crate) closed: Option<(ObjectKey, Unenforceable)>,
+    /// Effective settings of the policies.
+    pub(crate) policy_settings: BTreeSet<PolicySetting>,
+    /// The direct response that the rule references.
+    pub(crate) answer: Option<(ObjectKey, Response)>,
+    /// References of the rule to missing objects.
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Returns the policies attached to a route object.
+pub(crate) fn attached<'a>(object: &Object, reader: &mut Reader<'a>) -> Attached<'a> {
+    Attached { policies: reader.policies_at(&object.key, &object.metadata.labels) }
+}
+
+impl Attached<'_> {
+    /// Returns the settings for a rule: of the policies that it references, that are attached to it, and that are
+    /// attached to its object.
+    pub(crate) fn of_rule(
+        &self,
+        object: &Object,
+        index: usize,
+        name: Option<&str>,
+        extensions: &[(usize, String, String, String)],
+        reader: &mut Reader<'_>,
+    ) -> OfRule {
+        let section = format!("rules[{index}]");
+        let mut rule = OfRule::default();
+        let mut named: Vec<(ObjectKey, Arc<PolicyPlan>)> = Vec::new();
+        for (place, group, kind, extension) in extensions {
+            let key = ObjectKey::new(group.as_str(), kind.as_str(), &*object.key.namespace, extension.as_str());
+            reader.edge(&object.key, section.as_str(), &key, Role::Requires);
+            let field = format!("spec.{section}.filters[{place}].extensionRef");
+            let wrong = |class: Class, reason: &'static str, message: &str, rule: &mut OfRule| {
+                let text = format!("{kind} {} {message}", key.namespaced_name());
+                rule.faults.push(Fault::new(&object.key, class, &field, reason, text));
+                rule.closed.get_or_insert((key.clone(), Unenforceable { class, message: message.into() }));
+            };
+            let missing = |rule: &mut OfRule| wrong(Class::Referential, "ExtensionNotFound", "does not exist", rule);
+            if kind == "DirectResponse" {
+                match reader.object(&key).map(|found| &found.body) {
+                    Some(Body::DirectResponse(written)) => match answer(written) {
+                        Ok(_) if rule.answer.is_some() => {
+                            wrong(
+                                Class::Invalid,
+                                "Invalid",
+                                "is the second DirectResponse of the rule; a rule can have only one",
+                                &mut rule,
+                            );
+                        }
+                        Ok(response) => rule.answer = Some((key, response)),
+                        Err(message) => {
+                            let why = Unenforceable { class: Class::Invalid, message: message.into() };
+                            rule.closed.get_or_insert((key.clone(), why));
+                        }
+                    },
+                    _ => missing(&mut rule),
+                }
+                continue;
+            }
+            match reader.policy(&key) {
+                Some(plan) => named.push((key, plan.clone())),
+                None => missing(&mut rule),
+            }
+        }
+        // Referenced policies come first, in the order of the references.
+        let own = Section::Named(name.unwrap_or_default().into());
+        let at = |wanted: &Section| {
+            let wanted = wanted.clone();
+            let policies = self.policies.iter().filter(move |(_, _, section)| *section == wanted);
+            policies.map(|(key, plan, _)| (key.clone(), (*plan).clone()))
+        };
+        let of_rule = at(&own).filter(|_| name.is_some());
+        let mut all: Vec<(ObjectKey, Arc<PolicyPlan>)> = named;
+        for (key, plan) in of_rule.chain(at(&Section::Whole)) {
+            reader.edge(&object.key, section.as_str(), &key, Role::Modifies);
+            if !all.iter().any(|(known, _)| *known == key) {
+                all.push((key, plan));
+            }
+        }
+        for (key, plan) in &all {
+            if let Some(why) = &plan.unenforceable {
+                rule.closed.get_or_insert_with(|| (key.clone(), why.clone()));
+            }
+            rule.secrets.extend(plan.secrets.iter().cloned());
+        }
+        // A policy that cannot be enforced contributes no settings: it closes the rule.
+        let enforceable = all.iter().filter(|(_, plan)| plan.unenforceable.is_none());
+        rule.merged = merge(enforceable.map(|(key, plan)| (key, &**plan.settings)));
+        let plan = |wanted: &ObjectKey| all.iter().find(|(key, _)| key == wanted).map(|(_, plan)| &plan.settings);
+        rule.policy_settings = setting::in_scope(&rule.merged.origins, plan);
+        rule.keys = all.into_iter().map(|(key, _)| key).collect();
+        rule
+    }
+}
+
+impl OfRule {
+    /// Applies the settings to a route of the rule.
+    pub(crate) fn apply(&self, object: &Object, index: usize, name: Option<&str>, route: &mut Route) {
+        let rule = name.map_or_else(|| index.to_string(), str::to_owned);
+        let known = |variable: &str| match variable {
+            "route_name" => Some(object.key.name.to_string()),
+            "route_namespace" => Some(object.key.namespace.to_string()),
+            "rule_name" => Some(rule.clone()),
+            _ => None,
+        };
+        fill(&self.merged, known, route);
+    }
+}
+
+/// Applies merged settings to a route.
+pub(super) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, route: &mut Route) {
+    let mut filters = merged.filters();
+    if route.cors.is_some() {
+        // The rule's own settings come first.
+        filters.remove(&holdfast_envoy::features::filters::Filter::Cors);
+    }
+    route.filters = filters;
+    route.guards = merged.guards();
+    let action = merged.action();
+    let stat_prefix = action.stat_prefix.as_deref().and_then(|prefix| filled(prefix, &known)).map(Arc::from);
+    ActionSettings { stat_prefix, ..action }.apply(route);
+}
+
+/// Substitutes names in a prefix of statistics; `None` if a name is unknown.
+pub(super) fn filled(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    const VARIABLES: [&str; 3] = ["route_name", "route_namespace", "rule_name"];
+    holdfast_check::template::braces(text, |variable| known(VARIABLES.into_iter().find(|known| *known == variable)?))
+}
+
+/// Returns the response of a DirectResponse; or a message about its fault.
+fn answer(written: &DirectResponse) -> Result<Response, String> {
+    if let Some(unread) = written.unread.first() {
+        return Err(format!("{}: {}", unread.field, unread.message));
+    }
+    let status = u16::try_from(written.status).map_err(|fault| format!("spec.status: {fault}"))?;
+    let body = written.body.clone().unwrap_or_default();
+    let format = written.body_format.as_ref().map(|written| {
+        let (text, json, content_type) = (written.text.as_ref(), written.json.as_ref(), written.content_type.as_ref());
+        Arc::new(BodyFormat::new(text, json, content_type))
+    });
+    Ok(Response { status, body, format })
+}

@@ -1,0 +1,265 @@
+//! Settings of a policy, field by field, as contents that an Envoy can refuse: attribution can distinguish a policy
+//! from the routes, hosts and route configurations that contain its settings.
+//!
+//! A field is tried as the only setting of a route. The settings of a policy do not depend on its targets, so that one
+//! trial is sufficient for all of them.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use holdfast_api::object::Age;
+use holdfast_envoy::encode;
+use holdfast_envoy::features::chain::ChainFilter;
+use holdfast_envoy::features::headers::HeaderEdits;
+use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_envoy::model::{Action, Forward, Match, PathRank, Precedence, Route, WeightedBackend};
+use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_xds::Version;
+
+use super::PolicyPlan;
+use super::route::fill;
+use crate::policies::merge::{Merged, Origins as OfFields, merge};
+use crate::policies::settings::{Field, Piece, Settings};
+use crate::route::Rendered;
+
+/// Name of the route that a policy is tried with.
+const TRIAL: &str = "trial";
+
+/// Settings of a policy. The contents are computed on first use: a policy that is never a suspect is never encoded for
+/// it.
+#[derive(Debug)]
+pub struct PolicySettings {
+    policy: ObjectKey,
+    pieces: Settings,
+    contents: OnceLock<BTreeMap<Field, Content>>,
+}
+
+impl PolicySettings {
+    /// Creates the settings of this policy.
+    pub fn new(policy: ObjectKey, pieces: Settings) -> Self {
+        Self { policy, pieces, contents: OnceLock::new() }
+    }
+
+    /// Returns the contents of the settings, by field.
+    pub fn contents(&self) -> &BTreeMap<Field, Content> {
+        let one = |(field, piece): (&Field, &Piece)| (*field, content(&self.policy, field, piece));
+        self.contents.get_or_init(|| self.pieces.iter().map(one).collect())
+    }
+
+    /// Returns the unit that is responsible for a field.
+    fn node(&self, field: Field) -> Node {
+        match self.pieces.get(field) {
+            Some(Piece::Connection(part)) if part.only_observes() => {
+                Node::section(self.policy.clone(), format!("default.{field}"))
+            }
+            Some(piece) if piece.only_observes() => Node::section(self.policy.clone(), field),
+            _ => Node::whole(self.policy.clone()),
+        }
+    }
+
+    /// Returns the settings without the fields that have these contents.
+    fn without(&self, contents: &BTreeSet<Content>) -> Self {
+        let is_left = |field: Field| self.contents().get(field).is_none_or(|content| !contents.contains(content));
+        let pieces = self.pieces.iter().filter(|(field, _)| is_left(field));
+        Self::new(self.policy.clone(), pieces.map(|(field, piece)| (*field, piece.clone())).collect())
+    }
+
+    /// Checks whether the contents were computed.
+    #[cfg(feature = "testing")]
+    pub fn is_computed(&self) -> bool {
+        self.contents.get().is_some()
+    }
+}
+
+impl Deref for PolicySettings {
+    type Target = Settings;
+
+    fn deref(&self) -> &Settings {
+        &self.pieces
+    }
+}
+
+/// Contents are derived from the other fields.
+impl PartialEq for PolicySettings {
+    fn eq(&self, other: &Self) -> bool {
+        self.policy == other.policy && self.pieces == other.pieces
+    }
+}
+
+/// A setting of a policy: one of its fields.
+#[derive(Clone, Debug)]
+pub struct PolicySetting {
+    field: Field,
+    settings: Arc<PolicySettings>,
+}
+
+impl PolicySetting {
+    /// Creates the setting of a policy in a field.
+    pub fn new(field: Field, settings: Arc<PolicySettings>) -> Self {
+        Self { field, settings }
+    }
+
+    /// Returns the policy.
+    pub fn policy(&self) -> &ObjectKey {
+        &self.settings.policy
+    }
+
+    /// Returns the content of the setting.
+    pub fn content(&self) -> Content {
+        // The content of a field without a setting is never requested.
+        self.settings.contents().get(self.field).copied().unwrap_or(Content([0; 16]))
+    }
+
+    /// Returns the responsible unit: the policy, or only the part of it that observes requests.
+    pub fn node(&self) -> Node {
+        self.settings.node(self.field)
+    }
+
+    /// Checks whether the setting is for listeners, and not for routes.
+    pub(crate) fn is_of_connection(&self) -> bool {
+        matches!(self.piece(), Some(Piece::Connection(_)))
+    }
+
+    fn piece(&self) -> Option<&Piece> {
+        self.settings.pieces.get(self.field)
+    }
+}
+
+impl PartialEq for PolicySetting {
+    fn eq(&self, other: &Self) -> bool {
+        let same = || self.policy() == other.policy() && self.piece() == other.piece();
+        self.field == other.field && (Arc::ptr_eq(&self.settings, &other.settings) || same())
+    }
+}
+
+impl Eq for PolicySetting {}
+
+impl PartialOrd for PolicySetting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Contents are computed only if one policy has two values of one field.
+impl Ord for PolicySetting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_name = (self.policy(), self.field).cmp(&(other.policy(), other.field));
+        by_name.then_with(|| if self == other { Ordering::Equal } else { self.content().0.cmp(&other.content().0) })
+    }
+}
+
+/// Returns the content of a policy's setting in a field.
+fn content(key: &ObjectKey, field: Field, piece: &Piece) -> Content {
+    let (bytes, _) = tried(key, field, piece).encoded(ListenerContext { https: false, port: 0 });
+    // A route does not contain every setting, so the debug form of the setting is added.
+    let name = format!("{key} sets {field}: {piece:?} ");
+    let text: Vec<u8> = name.bytes().chain(bytes).collect();
+    Content(*Version::of(&text).as_bytes())
+}
+
+/// Returns the effective settings of the policies of a scope.
+pub(super) fn in_scope<'p>(
+    origins: &OfFields,
+    settings: impl Fn(&ObjectKey) -> Option<&'p Arc<PolicySettings>>,
+) -> BTreeSet<PolicySetting> {
+    let each = origins.iter().flat_map(|(field, keys)| keys.iter().map(move |key| (field, key)));
+    each.filter_map(|(field, policy)| Some(PolicySetting::new(field, settings(policy)?.clone()))).collect()
+}
+
+impl PolicyPlan {
+    /// Returns a route with the setting of the policy that has this content.
+    pub fn trial(&self, key: &ObjectKey, content: &Content) -> Option<Rendered> {
+        let (field, _) = self.settings.contents().iter().find(|(_, known)| *known == content)?;
+        Some(tried(key, field, self.settings.get(field)?))
+    }
+}
+
+impl PolicyPlan {
+    /// Returns the unit that is responsible for the setting with this content.
+    pub fn node_of(&self, key: &ObjectKey, content: &Content) -> Node {
+        let mut all = std::iter::once(&self.settings).chain(self.ports.values());
+        let node = all.find_map(|settings| {
+            let (field, _) = settings.contents().iter().find(|(_, known)| *known == content)?;
+            Some(settings.node(field))
+        });
+        node.unwrap_or_else(|| Node::whole(key.clone()))
+    }
+
+    /// Checks whether the setting with this content protects requests.
+    pub fn protects_by(&self, content: &Content) -> bool {
+        let mut all = std::iter::once(&self.settings).chain(self.ports.values());
+        all.any(|settings| {
+            let mut fields = settings.contents().iter().filter(|(_, known)| *known == content);
+            fields.any(|(field, _)| settings.get(field).is_none_or(Piece::protects))
+        })
+    }
+
+    /// Returns the policy without the fields that have these contents.
+    pub fn without(&self, contents: &BTreeSet<Content>) -> Self {
+        let ports = self.ports.iter().map(|(port, settings)| (*port, Arc::new(settings.without(contents))));
+        Self { settings: Arc::new(self.settings.without(contents)), ports: ports.collect(), ..self.clone() }
+    }
+
+    /// Returns the filters that the policy requires in chains.
+    pub(crate) fn chain_filters(&self) -> Vec<ChainFilter> {
+        let no_policy = ObjectKey::new("", "", "", "");
+        merge(std::iter::once((&no_policy, &**self.settings))).guards().filters()
+    }
+
+    /// Returns the contents of the filters that the policy requires in chains.
+    pub fn filters(&self) -> Vec<Content> {
+        self.chain_filters().iter().map(encode::chain_parts::filter_content).collect()
+    }
+
+    /// Returns the field below `spec` of the setting with this content.
+    pub fn field_of(&self, content: &Content) -> Option<String> {
+        let field_in = |settings: &PolicySettings| {
+            let (field, _) = settings.contents().iter().find(|(_, known)| *known == content)?;
+            let is_of_connection = matches!(settings.get(field), Some(Piece::Connection(_)));
+            Some((*field, is_of_connection))
+        };
+        if let Some((field, is_of_connection)) = field_in(&self.settings) {
+            return Some(if is_of_connection { format!("default.{field}") } else { field.to_owned() });
+        }
+        let of_port = |(port, settings): (&i64, &Arc<PolicySettings>)| Some((*port, field_in(settings)?.0));
+        self.ports.iter().find_map(of_port).map(|(port, field)| format!("perPort of port {port}: {field}"))
+    }
+}
+
+/// Returns a route with this setting only.
+fn tried(key: &ObjectKey, field: Field, piece: &Piece) -> Rendered {
+    let settings = Settings::from([(field, piece.clone())]);
+    let merged: Merged = merge(std::iter::once((key, &settings)));
+    let mut route = empty(key);
+    fill(&merged, |variable| Some(variable.to_owned()), &mut route);
+    Rendered::new(route)
+}
+
+/// Returns a route without backend.
+fn empty(key: &ObjectKey) -> Route {
+    let (request_headers, response_headers) = (HeaderEdits::default(), HeaderEdits::default());
+    let nowhere = WeightedBackend {
+        backend: None,
+        weight: 1,
+        request_headers,
+        response_headers,
+        host: None,
+        cookies: Vec::new(),
+    };
+    let precedence = Precedence {
+        lent: false,
+        path: PathRank::Last,
+        any_method: true,
+        headers: Reverse(0),
+        query: Reverse(0),
+        narrowed: false,
+        age: Age::default(),
+        rule: 0,
+        entry: 0,
+        kind: key.kind.clone(),
+    };
+    let action = Action::Forward(Box::new(Forward { backends: vec![nowhere], ..Forward::default() }));
+    Route::bare(key.clone(), TRIAL.into(), precedence, Match::any(), action, "".into())
+}

@@ -1,0 +1,87 @@
+//! Targets of a policy, and whether they exist.
+
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::apis::gateway::route::{Route, RuleEntry};
+use holdfast_api::apis::kgateway::policy::{TargetRef, Targets};
+use holdfast_api::fault::at;
+use holdfast_graph::ObjectKey;
+
+use super::reading::Reading;
+
+/// A target of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The object.
+    pub key: ObjectKey,
+    /// A listener or rule of the object.
+    pub section: Option<Arc<str>>,
+    /// Reason why the policy has no effect at this target; unset if it has.
+    pub missing: Option<Arc<str>>,
+}
+
+/// Kinds that TrafficPolicies can be attached to.
+const OF_TRAFFIC: [&str; 4] = ["Gateway", listener_set::KIND, "HTTPRoute", "GRPCRoute"];
+
+/// Reads the targets of a policy. A missing target is reported: users must not assume that the policy is effective.
+pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_, '_>) -> Vec<Target> {
+    let mut found = Vec::new();
+    for (index, target) in &targets.references {
+        let field = at("spec.targetRefs", *index);
+        let named = ObjectKey::new(&*target.group, &*target.kind, &*key.namespace, &*target.name);
+        let missing = missing(key, target, &named, reading);
+        if let Some(message) = &missing {
+            reading.ignored(field, "TargetNotFound", message);
+        }
+        let missing = missing.map(Arc::from);
+        found.push(Target { key: named, section: target.section_name.clone(), missing });
+    }
+    for (index, target) in &targets.selectors {
+        let field = at("spec.targetSelectors", *index);
+        if target.match_labels.is_empty() {
+            reading.ignored(&field, "TargetNotFound", "matchLabels is empty and selects nothing");
+        }
+        if !may_target(key, &target.group, &target.kind) {
+            reading.ignored(field, "TargetNotFound", strange(key, &target.group, &target.kind));
+        }
+    }
+    found
+}
+
+/// Checks whether policies of this kind can be attached to objects of that kind.
+pub(super) fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
+    group == GROUP && (kind == "Gateway" || (&*key.kind == "TrafficPolicy" && OF_TRAFFIC.contains(&kind)))
+}
+
+fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
+    format!("a {} cannot be attached to objects of kind {group}/{kind}, so that this target is ignored", key.kind)
+}
+
+fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut Reading<'_, '_>) -> Option<String> {
+    if !may_target(key, &target.group, &target.kind) {
+        return Some(strange(key, &target.group, &target.kind));
+    }
+    let Some(object) = reading.reader.object(named) else {
+        return Some(format!("{} {} does not exist", named.kind, named.namespaced_name()));
+    };
+    let section = target.section_name.as_ref()?;
+    let has = match &object.body {
+        Body::Gateway(gateway) => gateway.listeners.iter().any(|listener| listener.name == *section),
+        Body::ListenerSet(set) => set.listeners.iter().any(|listener| listener.name == *section),
+        Body::HttpRoute(route) => has_rule(route, section, |rule| rule.name.as_deref()),
+        Body::GrpcRoute(route) => has_rule(route, section, |rule| rule.name.as_deref()),
+        _ => false,
+    };
+    let part = if matches!(&*target.kind, "Gateway" | listener_set::KIND) { "listener" } else { "rule" };
+    (!has).then(|| format!("{} {} has no {part} {section:?}", named.kind, named.namespaced_name()))
+}
+
+fn has_rule<R>(route: &Route<R>, section: &str, name: impl Fn(&R) -> Option<&str>) -> bool {
+    route.rules.iter().any(|entry| match entry {
+        RuleEntry::Decoded(rule) => name(rule) == Some(section),
+        RuleEntry::Broken { name, .. } => name.as_deref() == Some(section),
+    })
+}

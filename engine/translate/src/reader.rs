@@ -1,0 +1,436 @@
+//! Recorded access to objects. Translation reads objects only through a `Reader`; its records show what to translate
+//! again when an object changes, and which objects depend on which.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
+use holdfast_api::apis::gateway::grant::ReferenceGrant;
+use holdfast_api::apis::kgateway::policy::Targets;
+use holdfast_api::object::{Age, Object};
+use holdfast_api::settings::Settings;
+use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_envoy::model::table::Host;
+use holdfast_graph::{Edge, Node, ObjectKey, Role};
+
+use super::claims::ListenerId;
+use super::gateway::GatewayPlan;
+use super::overlay::Overlay;
+use super::policy::{self, PolicyPlan};
+use super::proxy::host::HostClaim;
+use super::proxy::neighbours::{Claimant, Claimants};
+use super::sets::SetClaim;
+use crate::policies::attachment::{self, Section};
+
+/// An input of translation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Input {
+    /// An object, or its absence.
+    Object(ObjectKey),
+    /// All Gateways, their ports, and the ports that other processes use.
+    Gateways,
+    /// The ReferenceGrants of a namespace.
+    Grants(Arc<str>),
+    /// The EndpointSlices of a Service.
+    Slices(ObjectKey),
+    /// The plan of a Gateway.
+    Plan(ObjectKey),
+    /// The routes of one kind at a listener.
+    Rivals(ListenerId, Arc<str>),
+    /// The root HTTPProxies of a host, as written.
+    Roots(Arc<str>),
+    /// The claim of a root HTTPProxy.
+    Host(ObjectKey),
+    /// The claims of all root HTTPProxies.
+    Hosts,
+    /// The Gateway API routes that claim a host at the Gateway of HTTPProxies.
+    Claimants(Host),
+    /// The TLSCertificateDelegations of a namespace.
+    Delegations(Arc<str>),
+    /// The plan of a policy.
+    Policy(ObjectKey),
+    /// The policies that target an object by name.
+    Targeting(ObjectKey),
+    /// The policies that select objects of a namespace by labels.
+    Selecting(Arc<str>),
+    /// The Secrets of a namespace.
+    Secrets(Arc<str>),
+    /// The ListenerSets that name a Gateway.
+    Sets(ObjectKey),
+    /// The claim of a ListenerSet.
+    Set(ObjectKey),
+}
+
+/// A route that claims hosts at a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rival {
+    pub(super) age: Age,
+    pub(super) hosts: Vec<Host>,
+}
+
+/// Hostnames of the last valid version of a Gateway or ListenerSet, by listener; `None` means all hosts.
+pub type LentHostnames = BTreeMap<Arc<str>, Option<Arc<str>>>;
+
+/// Routes at a listener, by kind.
+pub(super) type Rivals = HashMap<(ListenerId, Arc<str>), HashMap<ObjectKey, Rival>>;
+
+/// Lookup tables of objects.
+#[derive(Debug, Default)]
+pub(super) struct Indexes {
+    slices: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    grants: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    gateways: BTreeSet<ObjectKey>,
+    roots: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    delegations: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    /// Policies by the objects that they target by name.
+    targeting: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Policies that select objects by labels, by namespace.
+    selecting: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    secrets: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    /// ListenerSets by the Gateways that they name.
+    sets: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Addresses on which other processes of the host listen.
+    taken: BTreeMap<SocketAddr, Arc<str>>,
+}
+
+impl Indexes {
+    /// Returns the EndpointSlices of a Service.
+    pub(super) fn slices_of(&self, service: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        self.slices.get(service).into_iter().flatten()
+    }
+
+    /// Adds or removes an object and returns the inputs that change.
+    pub(super) fn update(&mut self, object: &Object, present: bool) -> Vec<Input> {
+        if let Some(targets) = targets(object) {
+            return self.update_policy(object, targets, present);
+        }
+        self.update_one(object, present).into_iter().collect()
+    }
+
+    /// Sets the addresses on which other processes of the host listen. Returns whether they changed.
+    pub(super) fn set_taken(&mut self, taken: BTreeMap<SocketAddr, Arc<str>>) -> bool {
+        std::mem::replace(&mut self.taken, taken) != self.taken
+    }
+
+    fn update_policy(&mut self, object: &Object, targets: &Targets, present: bool) -> Vec<Input> {
+        let namespace = &object.key.namespace;
+        let mut inputs = Vec::new();
+        for (_, target) in &targets.references {
+            let named = ObjectKey::new(&*target.group, &*target.kind, &**namespace, &*target.name);
+            toggle(&mut self.targeting, named.clone(), &object.key, present);
+            inputs.push(Input::Targeting(named));
+        }
+        if !targets.selectors.is_empty() {
+            toggle(&mut self.selecting, namespace.clone(), &object.key, present);
+            inputs.push(Input::Selecting(namespace.clone()));
+        }
+        inputs
+    }
+
+    fn update_one(&mut self, object: &Object, present: bool) -> Option<Input> {
+        match &object.body {
+            Body::EndpointSlice(_) => {
+                let service = object.metadata.labels.get(SERVICE_LABEL)?;
+                let service = holdfast_api::apis::scheme::service_key(&object.key.namespace, service);
+                toggle(&mut self.slices, service.clone(), &object.key, present);
+                Some(Input::Slices(service))
+            }
+            Body::ReferenceGrant(_) => {
+                toggle(&mut self.grants, object.key.namespace.clone(), &object.key, present);
+                Some(Input::Grants(object.key.namespace.clone()))
+            }
+            Body::HttpProxy(proxy) => {
+                let fqdn = proxy.virtual_host.as_ref()?.fqdn.clone();
+                toggle(&mut self.roots, fqdn.clone(), &object.key, present);
+                Some(Input::Roots(fqdn))
+            }
+            Body::Secret(_) => {
+                toggle(&mut self.secrets, object.key.namespace.clone(), &object.key, present);
+                Some(Input::Secrets(object.key.namespace.clone()))
+            }
+            Body::ListenerSet(set) => {
+                let gateway = set.gateway(&object.key)?;
+                toggle(&mut self.sets, gateway.clone(), &object.key, present);
+                Some(Input::Sets(gateway))
+            }
+            Body::CertificateDelegation(_) => {
+                toggle(&mut self.delegations, object.key.namespace.clone(), &object.key, present);
+                Some(Input::Delegations(object.key.namespace.clone()))
+            }
+            Body::Gateway(_) => {
+                if present {
+                    self.gateways.insert(object.key.clone());
+                } else {
+                    self.gateways.remove(&object.key);
+                }
+                Some(Input::Gateways)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Indexes {
+    /// Returns the ReferenceGrants of a namespace.
+    pub(super) fn grants_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.grants.get(namespace).into_iter().flatten()
+    }
+
+    /// Returns the TLSCertificateDelegations of a namespace.
+    pub(super) fn delegations_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.delegations.get(namespace).into_iter().flatten()
+    }
+
+    /// Returns the HTTPProxies that name a host.
+    pub(super) fn roots_of_host(&self, fqdn: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.roots.get(fqdn).into_iter().flatten()
+    }
+}
+
+/// Returns the targets of a policy; `None` for other kinds.
+fn targets(object: &Object) -> Option<&Targets> {
+    match &object.body {
+        Body::TrafficPolicy(policy) => Some(&policy.targets),
+        Body::ListenerPolicy(policy) => Some(&policy.targets),
+        Body::BackendConfigPolicy(policy) => Some(&policy.targets),
+        Body::BackendTlsPolicy(policy) => Some(&policy.targets),
+        _ => None,
+    }
+}
+
+fn toggle<K: std::hash::Hash + Eq>(index: &mut HashMap<K, BTreeSet<ObjectKey>>, at: K, key: &ObjectKey, present: bool) {
+    if present {
+        index.entry(at).or_default().insert(key.clone());
+    } else if let Some(keys) = index.get_mut(&at) {
+        keys.remove(key);
+        if keys.is_empty() {
+            index.remove(&at);
+        }
+    }
+}
+
+/// Reader for one unit of translation.
+pub(super) struct Reader<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) objects: &'a ObjectSnapshot,
+    /// Overlay with objects that are read in another version.
+    pub(super) over: Option<&'a Overlay>,
+    pub(super) indexes: &'a Indexes,
+    pub(super) plans: &'a HashMap<ObjectKey, Arc<GatewayPlan>>,
+    pub(super) rivals: &'a Rivals,
+    pub(super) claimants: &'a Claimants,
+    pub(super) hosts: &'a BTreeMap<ObjectKey, Arc<HostClaim>>,
+    pub(super) policies: &'a HashMap<ObjectKey, Arc<PolicyPlan>>,
+    pub(super) listener_sets: &'a BTreeMap<ObjectKey, Arc<SetClaim>>,
+    pub(super) lent: &'a HashMap<ObjectKey, LentHostnames>,
+    pub(super) reads: Vec<Input>,
+    pub(super) edges: Vec<Edge>,
+}
+
+impl<'a> Reader<'a> {
+    /// Returns an object.
+    pub(super) fn object(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
+        self.reads.push(Input::Object(key.clone()));
+        let Some(over) = self.over else { return self.objects.get(key) };
+        if over.hidden.contains(key) { None } else { over.objects.get(key).or_else(|| self.objects.get(key)) }
+    }
+
+    /// Returns the desired version of an object that is read in another version.
+    pub(super) fn replaced(&self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
+        self.over.filter(|over| over.objects.contains_key(key)).and_then(|_| self.objects.get(key))
+    }
+
+    /// Returns the current version of an object even if the overlay has another one: access lists and keys are never
+    /// read from an earlier version.
+    pub(super) fn current(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {
+        self.reads.push(Input::Object(key.clone()));
+        let hidden = self.over.is_some_and(|over| over.hidden.contains(key));
+        self.objects.get(key).filter(|_| !hidden)
+    }
+
+    /// Returns every Gateway, of any class.
+    pub(super) fn gateways(&mut self) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        self.reads.push(Input::Gateways);
+        let objects = self.objects;
+        self.indexes.gateways.iter().filter_map(move |key| objects.get(key))
+    }
+
+    /// Returns the process that uses a port of this host, if any.
+    pub(super) fn port_taken_by(&mut self, address: IpAddr, port: u16) -> Option<&'a Arc<str>> {
+        self.reads.push(Input::Gateways);
+        let meets = |other: &SocketAddr| {
+            other.port() == port && (other.ip() == address || other.ip().is_unspecified() || address.is_unspecified())
+        };
+        self.indexes.taken.iter().find(|(other, _)| meets(other)).map(|(_, process)| process)
+    }
+
+    /// Returns whether objects of `from` (group, kind, namespace) may refer to this object. No other function evaluates
+    /// ReferenceGrants.
+    pub(super) fn granted(&mut self, from: (&str, &str, &str), to: &ObjectKey) -> bool {
+        if from.2 == &*to.namespace {
+            return true;
+        }
+        self.reads.push(Input::Grants(to.namespace.clone()));
+        let grants = self.indexes.grants.get(&to.namespace);
+        grants.into_iter().flatten().filter_map(|key| self.objects.get(key)).any(|object| match &object.body {
+            Body::ReferenceGrant(grant) => ReferenceGrant::allows(grant, from, (&to.group, &to.kind, &to.name)),
+            _ => false,
+        })
+    }
+
+    /// Returns whether HTTPProxies of a namespace may use this Secret of another namespace. No other function evaluates
+    /// TLSCertificateDelegations.
+    pub(super) fn delegated(&mut self, namespace: &str, secret: &ObjectKey) -> bool {
+        self.reads.push(Input::Delegations(secret.namespace.clone()));
+        let delegations = self.indexes.delegations.get(&secret.namespace);
+        delegations.into_iter().flatten().filter_map(|key| self.objects.get(key)).any(|object| match &object.body {
+            Body::CertificateDelegation(delegation) => delegation.allows(&secret.name, namespace),
+            _ => false,
+        })
+    }
+
+    /// Returns the root HTTPProxies of a host, as written, in the order of their names.
+    pub(super) fn roots(&mut self, fqdn: &Arc<str>) -> Vec<&'a Arc<Object>> {
+        self.reads.push(Input::Roots(fqdn.clone()));
+        self.indexes.roots.get(fqdn).into_iter().flatten().filter_map(|key| self.objects.get(key)).collect()
+    }
+
+    /// Returns the claim of a root HTTPProxy.
+    pub(super) fn host(&mut self, root: &ObjectKey) -> Option<Arc<HostClaim>> {
+        self.reads.push(Input::Host(root.clone()));
+        self.hosts.get(root).cloned()
+    }
+
+    /// Returns the claims of all root HTTPProxies.
+    pub(super) fn hosts(&mut self) -> BTreeMap<ObjectKey, Arc<HostClaim>> {
+        self.reads.push(Input::Hosts);
+        self.hosts.clone()
+    }
+
+    /// Returns the ListenerSets that name a Gateway, in the order of their names.
+    pub(super) fn sets(&mut self, gateway: &ObjectKey) -> Vec<ObjectKey> {
+        self.reads.push(Input::Sets(gateway.clone()));
+        self.indexes.sets.get(gateway).into_iter().flatten().cloned().collect()
+    }
+
+    /// Returns the claim of a ListenerSet.
+    pub(super) fn set(&mut self, key: &ObjectKey) -> Option<Arc<SetClaim>> {
+        self.reads.push(Input::Set(key.clone()));
+        self.listener_sets.get(key).cloned()
+    }
+
+    /// Returns the plan of a policy; `None` where no such policy exists.
+    pub(super) fn policy(&mut self, key: &ObjectKey) -> Option<&'a Arc<PolicyPlan>> {
+        self.reads.push(Input::Policy(key.clone()));
+        self.over.and_then(|over| over.policies.get(key)).or_else(|| self.policies.get(key))
+    }
+
+    /// Returns the policies attached to an object, each with the targeted section, in the order of their ranks.
+    pub(super) fn policies_at(
+        &mut self,
+        target: &ObjectKey,
+        labels: &BTreeMap<String, String>,
+    ) -> Vec<(ObjectKey, &'a Arc<PolicyPlan>, Section)> {
+        let mut found = Vec::new();
+        for (key, sections) in self.attached(target, labels).into_iter().filter(|(key, _)| policy::is_policy(key)) {
+            let Some(plan) = self.policy(&key) else { continue };
+            found.extend(sections.into_iter().map(|section| (key.clone(), plan, section)));
+        }
+        found.sort_by(|(_, one, _), (_, other, _)| one.rank.cmp(&other.rank));
+        found
+    }
+
+    /// Returns the policies of any kind that are attached to an object, with the targeted sections.
+    pub(super) fn attached(
+        &mut self,
+        target: &ObjectKey,
+        labels: &BTreeMap<String, String>,
+    ) -> BTreeMap<ObjectKey, BTreeSet<Section>> {
+        self.reads.push(Input::Targeting(target.clone()));
+        self.reads.push(Input::Selecting(target.namespace.clone()));
+        let named = self.indexes.targeting.get(target).into_iter().flatten();
+        let selecting = self.indexes.selecting.get(&target.namespace).into_iter().flatten();
+        let keys: BTreeSet<&ObjectKey> = named.chain(selecting).collect();
+        let sections = |key: &ObjectKey| {
+            let targets = targets(self.objects.get(key)?)?;
+            Some(attachment::sections(targets, &key.namespace, target, labels))
+        };
+        let all = keys.into_iter().filter_map(|key| Some((key.clone(), sections(key)?)));
+        all.filter(|(_, sections)| !sections.is_empty()).collect()
+    }
+
+    /// Returns the Secrets of a namespace, in the order of their names.
+    pub(super) fn secrets_of(&mut self, namespace: &Arc<str>) -> Vec<&'a Arc<Object>> {
+        self.reads.push(Input::Secrets(namespace.clone()));
+        let keys = self.indexes.secrets.get(namespace);
+        keys.into_iter().flatten().filter_map(|key| self.objects.get(key)).collect()
+    }
+
+    /// Returns the Gateway API routes that claim a host at the Gateway of HTTPProxies. With `below`, also those that
+    /// claim a host covered by this wildcard.
+    pub(super) fn claimants(
+        &mut self,
+        host: &Host,
+        below: bool,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Claimant)> + use<'a> {
+        self.reads.push(Input::Claimants(host.clone()));
+        let claimants = self.claimants;
+        let equal = claimants.get(host).into_iter();
+        let wanted = (below && host.is_wildcard()).then(|| host.clone());
+        let inner = wanted.into_iter().flat_map(move |host| {
+            let inner = claimants.iter().filter(move |(other, _)| **other != host && host.covers(other));
+            inner.map(|(_, claimants)| claimants)
+        });
+        equal.chain(inner).flatten()
+    }
+
+    /// Returns the EndpointSlices of a Service, in the order of their names.
+    pub(super) fn slices(&mut self, service: &ObjectKey) -> Vec<(&'a ObjectKey, &'a EndpointSlice)> {
+        self.reads.push(Input::Slices(service.clone()));
+        let keys = self.indexes.slices.get(service);
+        keys.into_iter()
+            .flatten()
+            .filter_map(|key| self.objects.get(key))
+            .filter_map(|object| match &object.body {
+                Body::EndpointSlice(slice) => Some((&object.key, slice)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Returns the plan of a Gateway; `None` for a Gateway of another controller.
+    pub(super) fn plan(&mut self, gateway: &ObjectKey) -> Option<&'a Arc<GatewayPlan>> {
+        self.reads.push(Input::Plan(gateway.clone()));
+        self.plans.get(gateway)
+    }
+
+    /// Returns the hostname that a listener had in the last valid version of its Gateway or ListenerSet, if the
+    /// listener may have it again.
+    pub(super) fn lent_hostname(&self, owner: &ObjectKey, listener: &str) -> Option<Option<Arc<str>>> {
+        self.lent.get(owner)?.get(listener).cloned()
+    }
+
+    /// Returns the routes of a kind at a listener.
+    pub(super) fn rivals(
+        &mut self,
+        listener: &ListenerId,
+        kind: &str,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Rival)> {
+        let at = (listener.clone(), Arc::from(kind));
+        let found = self.rivals.get(&at);
+        self.reads.push(Input::Rivals(at.0, at.1));
+        found.into_iter().flatten()
+    }
+
+    /// Records that a section of an object depends on another object.
+    pub(super) fn edge(&mut self, from: &ObjectKey, section: impl Into<Arc<str>>, to: &ObjectKey, role: Role) {
+        self.edges.push(Edge { from: Node::section(from.clone(), section), to: Node::whole(to.clone()), role });
+    }
+
+    /// Records that a section of an object depends on a section of another.
+    pub(super) fn edge_to_section(&mut self, from: &ObjectKey, to: &ObjectKey, section: &str, role: Role) {
+        self.edges.push(Edge { from: Node::whole(from.clone()), to: Node::section(to.clone(), section), role });
+    }
+}

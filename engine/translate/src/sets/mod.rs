@@ -1,0 +1,117 @@
+//! ListenerSets: the claim of each set on its own. `join.rs` adds its listeners to those of the Gateway.
+//!
+//! Each set is a unit: changes of other objects do not translate it again, and its faults close no other object.
+
+pub mod join;
+mod namespaces;
+mod shared_host;
+
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::fault::{Class, Fault, at};
+use holdfast_api::object::Age;
+use holdfast_api::settings::Settings;
+use holdfast_graph::{ObjectKey, Role};
+
+use super::gateway::{self, Owner};
+use super::listener::{self, ListenerPlan};
+use super::policy::holding;
+use super::reader::Reader;
+use super::{Translator, Unit, guard};
+use crate::policies::attachment::Section;
+
+/// The claim of a ListenerSet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetClaim {
+    /// The age of the set: the older set takes precedence.
+    pub age: Age,
+    /// The Gateway, if it is one of this controller.
+    pub gateway: Option<ObjectKey>,
+    /// The listeners, before the resolution of conflicts with other listeners.
+    pub listeners: Vec<ListenerPlan>,
+    /// The faults, as far as the set alone determines them.
+    pub faults: Vec<Fault>,
+}
+
+/// Reads the claim of a ListenerSet; `None` where it is deleted.
+pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<SetClaim> {
+    let object = reader.object(key)?;
+    let Body::ListenerSet(set) = &object.body else { return None };
+    let mut claim = SetClaim { age: object.age(), gateway: None, listeners: Vec::new(), faults: Vec::new() };
+    let fault = |class, reason, message: String| Fault::new(key, class, "spec.parentRef", reason, message);
+    let Some(gateway) = set.gateway(key) else {
+        let group = set.parent.group.as_deref().unwrap_or(GROUP);
+        let kind = set.parent.kind.as_deref().unwrap_or("Gateway");
+        claim.faults.push(fault(
+            Class::Ignored,
+            "NotServed",
+            format!("parentRefs of kind {group}/{kind} are not supported"),
+        ));
+        return Some(claim);
+    };
+    reader.edge(key, "", &gateway, Role::Attaches);
+    let why = match gateway::owner_of(&gateway, settings, reader) {
+        Some(Owner::Us) => None,
+        Some(Owner::Another) => return Some(claim),
+        Some(Owner::NoClass) => Some("references a GatewayClass that does not exist"),
+        None => Some("does not exist"),
+    };
+    if let Some(why) = why {
+        let message = format!("Gateway {} {why}", gateway.namespaced_name());
+        claim.faults.push(fault(Class::Referential, "NoMatchingParent", message));
+        return Some(claim);
+    }
+    for (index, entry) in set.listeners.iter().enumerate() {
+        let field = at("spec.listeners", index);
+        let plan = listener::plan(key, &field, entry, settings, reader, &mut claim.faults);
+        claim.listeners.push(plan);
+    }
+    if set.listeners.is_empty() {
+        let message = "a ListenerSet must have at least one listener";
+        claim.faults.push(Fault::new(key, Class::Invalid, "spec.listeners", "NoListeners", message));
+    }
+    for (policy, _, section) in holding::of_set(key, &object.metadata.labels, reader) {
+        let from = match section {
+            Section::Whole => String::new(),
+            Section::Named(name) => listener::section(&name),
+        };
+        reader.edge(key, from, &policy, Role::Modifies);
+    }
+    claim.gateway = Some(gateway);
+    claim.faults.sort_unstable();
+    Some(claim)
+}
+
+/// Returns the claim of a set after failed translation: the previous claim and a fault.
+pub(super) fn failed(object: &holdfast_api::object::Object, before: Option<&SetClaim>) -> SetClaim {
+    let nothing = || SetClaim { age: object.age(), gateway: None, listeners: Vec::new(), faults: Vec::new() };
+    let mut claim = before.cloned().unwrap_or_else(nothing);
+    claim.faults.push(guard::fault(&object.key));
+    claim.faults.sort_unstable();
+    claim.faults.dedup();
+    claim
+}
+
+impl Translator {
+    pub(super) fn set_set(&mut self, key: &ObjectKey, claim: Option<SetClaim>) {
+        if self.sets.get(key).map(|known| &**known) == claim.as_ref() {
+            return;
+        }
+        match claim {
+            Some(claim) => drop(self.sets.insert(key.clone(), Arc::new(claim))),
+            None => {
+                self.sets.remove(key);
+                self.lent.remove(key);
+                self.forget(&Unit::Set(key.clone()));
+            }
+        }
+        self.mark(&super::reader::Input::Set(key.clone()));
+    }
+
+    /// Returns the claim of a ListenerSet.
+    pub fn set(&self, key: &ObjectKey) -> Option<&Arc<SetClaim>> {
+        self.sets.get(key)
+    }
+}

@@ -1,0 +1,453 @@
+//! Variants: outcomes for single fleets that differ from the desired ones, by objects in another version and closed
+//! units.
+//!
+//! Only the routes that an overlay mentions, and those that read an object of the overlay, are translated again.
+//! Everything else is shared with the desired outcome.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::settings::Settings;
+use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_envoy::encode::names;
+use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_xds::Snapshot;
+
+use super::claims;
+use super::fleet::{Composition, FleetId};
+use super::gateway::{self, Outcome};
+use super::overlay::Overlay;
+use super::policy::level;
+use super::proxy;
+use super::reader::{Input, Reader};
+use super::route::{self, Rendered, RoutePlan};
+use super::{Translator, Unit, endpoints, guard};
+
+/// The overlays in force, and the outcomes under them.
+#[derive(Debug, Default)]
+pub(super) struct Variants {
+    overlays: BTreeMap<FleetId, Arc<Overlay>>,
+    routes: BTreeMap<(FleetId, ObjectKey), Arc<RoutePlan>>,
+    gateways: BTreeSet<FleetId>,
+    /// Fleets with policy settings of their Gateway that differ from the desired ones.
+    levels: BTreeSet<FleetId>,
+}
+
+impl Variants {
+    /// Returns whether this fleet is served a variant of the Gateway itself.
+    pub(super) fn has_gateway(&self, fleet: &FleetId) -> bool {
+        self.gateways.contains(fleet)
+    }
+
+    /// Returns whether this fleet has policy settings of its Gateway that differ from the desired ones.
+    pub(super) fn has_levels(&self, fleet: &FleetId) -> bool {
+        self.levels.contains(fleet)
+    }
+}
+
+impl Translator {
+    /// Returns the fleets of a Gateway.
+    pub(super) fn fleets_of(&self, gateway: &ObjectKey) -> Vec<FleetId> {
+        let from = self.fleets.range(FleetId::main(gateway)..);
+        from.map(|(id, _)| id).take_while(|id| id.gateway == *gateway).cloned().collect()
+    }
+
+    /// Opens another fleet of a Gateway as a copy of an existing one. Does nothing if the fleet is already open.
+    pub fn open(&mut self, id: &FleetId, like: &FleetId) {
+        let Some(fleet) = self.fleets.get(like).filter(|_| !self.fleets.contains_key(id)).cloned() else { return };
+        self.fleets.insert(id.clone(), fleet);
+        let varied: Vec<_> = self.variants.routes.iter().filter(|((of, _), _)| of == like).collect();
+        let varied: Vec<_> = varied.into_iter().map(|((_, key), plan)| (key.clone(), plan.clone())).collect();
+        for (key, plan) in varied {
+            self.variants.routes.insert((id.clone(), key.clone()), plan);
+            self.dirty.insert(Unit::RouteVariant(id.clone(), key));
+        }
+        if let Some(overlay) = self.variants.overlays.get(like).cloned() {
+            self.variants.overlays.insert(id.clone(), overlay);
+        }
+        if self.variants.gateways.contains(like) {
+            self.variants.gateways.insert(id.clone());
+            self.dirty.insert(Unit::GatewayVariant(id.clone()));
+        }
+        if self.variants.levels.contains(like) {
+            self.variants.levels.insert(id.clone());
+            self.dirty.insert(Unit::LevelsVariant(id.clone()));
+        }
+        self.touched.insert(id.clone());
+    }
+
+    /// Closes a fleet and removes its outcomes.
+    pub fn close(&mut self, id: &FleetId) {
+        self.variants.overlays.remove(id);
+        self.variants.gateways.remove(id);
+        self.drop_unit(Unit::GatewayVariant(id.clone()));
+        self.variants.levels.remove(id);
+        self.drop_unit(Unit::LevelsVariant(id.clone()));
+        let own: Vec<_> = self.variants.routes.keys().filter(|(of, _)| of == id).cloned().collect();
+        for (of, key) in own {
+            let plan = self.variants.routes.remove(&(of, key.clone()));
+            self.drop_unit(Unit::RouteVariant(id.clone(), key));
+            if let Some(plan) = plan {
+                plan.services().iter().for_each(|service| self.release_service(service));
+            }
+        }
+        self.fleets.remove(id);
+        self.touched.remove(id);
+        self.keep_endpoints(id, BTreeSet::new());
+    }
+
+    /// Sets the overlay of a fleet. It takes effect with the next translation.
+    pub fn lay_over(&mut self, id: &FleetId, overlay: Overlay) {
+        let before = self.variants.overlays.get(id).cloned().unwrap_or_default();
+        if *before == overlay {
+            return;
+        }
+        let keys: BTreeSet<ObjectKey> = before.keys().into_iter().chain(overlay.keys()).cloned().collect();
+        let changed: Vec<ObjectKey> = keys.into_iter().filter(|key| before.differs_at(&overlay, key)).collect();
+        if before.policies != overlay.policies {
+            self.dirty.insert(Unit::LevelsVariant(id.clone()));
+        }
+        if overlay.is_empty() {
+            self.variants.overlays.remove(id);
+        } else {
+            self.variants.overlays.insert(id.clone(), Arc::new(overlay));
+        }
+        self.dirty.insert(Unit::GatewayVariant(id.clone()));
+        for key in changed {
+            for route in self.routes_reading(&key) {
+                self.dirty.insert(Unit::RouteVariant(id.clone(), route));
+            }
+            // Ports of a Service without a readable desired version.
+            let readers = self.readers.get(&Input::Object(key.clone()));
+            let endpoints = readers.into_iter().flatten().filter(|unit| matches!(unit, Unit::Endpoints(_)));
+            self.dirty.extend(endpoints.cloned());
+            // An object without a readable desired version exists only in the overlay.
+            self.dirty.insert(Unit::RouteVariant(id.clone(), key));
+        }
+    }
+
+    /// Returns the route objects that read an object, or the plan of this object, in translation.
+    pub fn routes_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
+        let direct = self.readers.get(&Input::Object(key.clone())).into_iter().flatten();
+        let policies = direct.clone().filter_map(|unit| match unit {
+            Unit::Policy(policy) => Some(policy),
+            _ => None,
+        });
+        let through = policies.chain([key]).map(|policy| Input::Policy(policy.clone()));
+        let through: Vec<&Unit> = through.filter_map(|input| self.readers.get(&input)).flatten().collect();
+        let readers = direct.chain(through);
+        let routes = readers.filter_map(|unit| match unit {
+            Unit::Host(route) | Unit::Claims(route) | Unit::Route(route) | Unit::RouteVariant(_, route) => {
+                Some(route.clone())
+            }
+            _ => None,
+        });
+        routes.collect()
+    }
+
+    /// Returns an overlay that contains an object without a readable desired version.
+    pub(super) fn stand_in(&self, key: &ObjectKey, objects: &ObjectSnapshot) -> Option<Arc<Overlay>> {
+        if objects.get(key).is_some() {
+            return None;
+        }
+        self.variants.overlays.values().find(|overlay| overlay.objects.contains_key(key)).cloned()
+    }
+
+    /// Returns the fleets that are served a variant of this route.
+    pub(super) fn variants_wanted(&self, route: &ObjectKey) -> BTreeSet<FleetId> {
+        let wanted = self.variants.overlays.iter().filter(|(id, overlay)| self.varies(id, overlay, route));
+        wanted.map(|(id, _)| id.clone()).collect()
+    }
+
+    fn varies(&self, id: &FleetId, overlay: &Overlay, route: &ObjectKey) -> bool {
+        let units = [
+            Unit::Host(route.clone()),
+            Unit::Claims(route.clone()),
+            Unit::Route(route.clone()),
+            Unit::RouteVariant(id.clone(), route.clone()),
+        ];
+        let reads = units.iter().filter_map(|unit| self.reads.get(unit)).flatten();
+        overlay.closed.contains_key(route)
+            || overlay.alters(route)
+            || reads.into_iter().any(|input| match input {
+                // Gateways and ListenerSets have variants in a unit of their own.
+                Input::Object(key) => {
+                    overlay.alters(key) && !matches!(&*key.kind, "Gateway" | listener_set::KIND)
+                        || (proxy::is_proxy(key) && overlay.closed.contains_key(key))
+                }
+                Input::Policy(key) => overlay.policies.contains_key(key),
+                _ => false,
+            })
+    }
+
+    pub(super) fn redo_levels_variant(&mut self, unit: &Unit, id: &FleetId, objects: &ObjectSnapshot) {
+        if !self.fleets.contains_key(id) {
+            return;
+        }
+        let overlay = self.variants.overlays.get(id).filter(|overlay| !overlay.policies.is_empty()).cloned();
+        let levels = match overlay {
+            Some(overlay) => {
+                self.variants.levels.insert(id.clone());
+                let read = self.read_over(unit, Some(&overlay), objects, |_, reader| level::plan(&id.gateway, reader));
+                // Translation failed: the last settings stay in force.
+                let Some(levels) = read.0 else { return };
+                Arc::new(levels)
+            }
+            None => {
+                self.forget(unit);
+                if !self.variants.levels.remove(id) {
+                    return;
+                }
+                self.levels.get(&id.gateway).cloned().unwrap_or_default()
+            }
+        };
+        if let Some(fleet) = self.fleets.get_mut(id) {
+            let before = fleet.levels().clone();
+            fleet.set_levels(levels.clone());
+            self.touched.insert(id.clone());
+            self.endpoints_wanted(&before.services(), &levels.services());
+            self.certificates_shown(&before.shown(), &levels.shown());
+        }
+    }
+
+    pub(super) fn redo_route_variant(&mut self, unit: &Unit, id: &FleetId, key: &ObjectKey, objects: &ObjectSnapshot) {
+        if !self.fleets.contains_key(id) {
+            return;
+        }
+        let overlay = self.variants.overlays.get(id).cloned();
+        let overlay = overlay.filter(|overlay| self.varies(id, overlay, key));
+        let plan = match &overlay {
+            Some(overlay) => {
+                let (plan, _) = self.read_over(unit, Some(overlay), objects, |settings, reader| {
+                    plan_over(key, overlay, settings, reader)
+                });
+                match plan {
+                    Some(plan) => plan.map(Arc::new),
+                    None => self.routes.get(key).cloned(),
+                }
+            }
+            None => {
+                self.forget(unit);
+                None
+            }
+        };
+        let at = (id.clone(), key.clone());
+        let old = match &plan {
+            Some(plan) => self.variants.routes.insert(at, plan.clone()),
+            None => self.variants.routes.remove(&at),
+        };
+        let served = if overlay.is_some() { plan.clone() } else { self.routes.get(key).cloned() };
+        if let Some(fleet) = self.fleets.get_mut(id)
+            && !served.as_ref().is_some_and(|plan| fleet.has(key, plan))
+        {
+            fleet.set_route(key, served.as_ref());
+            self.touched.insert(id.clone());
+        }
+        // A route that is served as desired again may need endpoints that no other route needed meanwhile.
+        self.services_changed(old.as_deref(), served.as_deref());
+    }
+
+    pub(super) fn redo_gateway_variant(&mut self, unit: &Unit, id: &FleetId, objects: &ObjectSnapshot) {
+        if !self.fleets.contains_key(id) {
+            return;
+        }
+        let before = self.certificates_of(&id.gateway);
+        let overlay = self.variants.overlays.get(id).cloned();
+        let secrets = |overlay: &Overlay| {
+            let secrets = overlay.objects.values().filter(|object| matches!(object.body, Body::Secret(_)));
+            let hidden = overlay.hidden.iter().filter(|key| &*key.kind == "Secret");
+            secrets.map(|object| &object.key).chain(hidden).cloned().collect::<Vec<_>>()
+        };
+        let held = overlay.as_deref().map(secrets).unwrap_or_default();
+        let closes = overlay.as_deref().is_some_and(|overlay| !self.refused_listeners(&id.gateway, overlay).is_empty());
+        let (plan, certificates) = match &overlay {
+            Some(overlay) if !held.is_empty() || closes => {
+                let read = self.read_over(unit, Some(overlay), objects, |settings, reader| {
+                    let certificates: BTreeMap<_, _> = held
+                        .iter()
+                        .filter_map(|key| Some((key.clone(), Arc::new(endpoints::secret(key, reader)?))))
+                        .collect();
+                    match gateway::plan(&id.gateway, settings, reader) {
+                        Outcome::Served(plan) => Some((plan, certificates)),
+                        Outcome::NotServed(_) | Outcome::None => None,
+                    }
+                });
+                self.variants.gateways.insert(id.clone());
+                match read.0.flatten() {
+                    Some((mut plan, certificates)) => {
+                        self.close_listeners(&id.gateway, &mut plan, overlay);
+                        (Some(Arc::new(plan)), certificates)
+                    }
+                    None => (None, BTreeMap::new()),
+                }
+            }
+            _ => {
+                self.forget(unit);
+                if !self.variants.gateways.remove(id) {
+                    return;
+                }
+                (self.plans.get(&id.gateway).cloned(), BTreeMap::new())
+            }
+        };
+        if let (Some(fleet), Some(plan)) = (self.fleets.get_mut(id), plan) {
+            fleet.hold_certificates(certificates);
+            fleet.set_plan(plan);
+            self.touched.insert(id.clone());
+        }
+        let after = self.certificates_of(&id.gateway);
+        self.certificates_changed(&before, &after);
+    }
+
+    /// Returns the plan of a route under an overlay, without applying the overlay.
+    pub fn try_route(&self, key: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<RoutePlan> {
+        if proxy::is_proxy(key) {
+            return self.try_share(key, over, objects);
+        }
+        let mut reader = self.reader(Some(over), objects);
+        guard::guarded(|| plan_over(key, over, &self.settings, &mut reader)).flatten()
+    }
+
+    /// Returns the contents of a route under an overlay; empty where the overlay changes nothing that the route reads.
+    pub fn contents_under(
+        &self,
+        gateway: &ObjectKey,
+        key: &ObjectKey,
+        overlay: &Overlay,
+        objects: &ObjectSnapshot,
+    ) -> Vec<(Content, Node)> {
+        let units = match proxy::is_proxy(key) {
+            // The unit of an HTTPProxy is its root with all included HTTPProxies.
+            true => self.roots_reading(key).into_iter().map(Unit::Route).collect(),
+            false => vec![Unit::Claims(key.clone()), Unit::Route(key.clone())],
+        };
+        let mut reads = units.iter().filter_map(|unit| self.reads.get(unit)).flatten();
+        let altered = |input: &Input| match input {
+            Input::Object(key) => overlay.alters(key),
+            Input::Policy(key) => overlay.policies.contains_key(key),
+            _ => false,
+        };
+        if !reads.any(altered) {
+            return Vec::new();
+        }
+        let over = Overlay { closed: BTreeMap::new(), ..overlay.clone() };
+        let plan = self.try_route(key, &over, objects);
+        plan.map(|plan| self.contents(gateway, &plan)).unwrap_or_default()
+    }
+
+    /// Returns whether an object may currently use another one.
+    pub fn is_granted(&self, from: &ObjectKey, to: &ObjectKey, objects: &ObjectSnapshot) -> bool {
+        self.reader(None, objects).granted((&from.group, &from.kind, &from.namespace), to)
+    }
+
+    /// Returns the contents of a route's plan in the main fleet of a Gateway.
+    pub fn contents(&self, gateway: &ObjectKey, plan: &RoutePlan) -> Vec<(Content, Node)> {
+        self.fleets.get(&FleetId::main(gateway)).map(|fleet| fleet.contents(plan)).unwrap_or_default()
+    }
+
+    /// Returns the contents of the routes of a plan that a predicate selects.
+    pub fn parts_of(
+        &self,
+        gateway: &ObjectKey,
+        plan: &RoutePlan,
+        wanted: impl Fn(&Rendered, ListenerContext) -> bool,
+    ) -> Vec<(Content, Node)> {
+        let fleet = self.fleets.get(&FleetId::main(gateway));
+        fleet.map(|fleet| fleet.parts_of(plan, wanted)).unwrap_or_default()
+    }
+
+    /// Returns the routes of a plan in the tables of a Gateway that have one of these contents, by route configuration.
+    pub fn parts_with(
+        &self,
+        gateway: &ObjectKey,
+        plan: &RoutePlan,
+        contents: &BTreeSet<Content>,
+    ) -> BTreeMap<String, BTreeMap<Content, Arc<Rendered>>> {
+        let mut parts: BTreeMap<String, BTreeMap<Content, Arc<Rendered>>> = BTreeMap::new();
+        let fleet = self.fleets.get(&FleetId::main(gateway));
+        for (table, context, served) in fleet.into_iter().flat_map(|fleet| fleet.placed(plan)) {
+            let content = served.encoded(context).1;
+            if contents.contains(&content) {
+                parts.entry(names::route_configuration(table)).or_default().insert(content, served);
+            }
+        }
+        parts
+    }
+
+    /// Returns whether a route in the Gateway's main fleet has this content. Scans all routes: for rare queries only.
+    pub fn has_content(&self, gateway: &ObjectKey, content: &Content) -> bool {
+        self.fleets.get(&FleetId::main(gateway)).is_some_and(|fleet| fleet.has_content(content))
+    }
+
+    /// Returns the routes with at least one rule that is not served as written.
+    pub fn invalid_routes(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.replaced_routes.iter()
+    }
+
+    /// Returns the routes with an unusable hostname.
+    pub fn unclaimed_routes(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.unclaimed_routes.iter()
+    }
+
+    /// Returns the desired certificates of a Gateway's listeners and the client certificates presented to backends,
+    /// each with its hash.
+    pub fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
+        let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
+        let fleet = self.fleets.get(&FleetId::main(gateway));
+        let shown = fleet.map(|fleet| fleet.certificates()).unwrap_or_default();
+        let keys = listeners.flat_map(|listener| &listener.certificates).chain(&shown);
+        keys.filter_map(|key| Some((key.clone(), Content(*self.secrets.get(key)?.version.as_bytes())))).collect()
+    }
+
+    /// Returns the snapshot of a fleet.
+    pub fn snapshot(&self, id: &FleetId) -> Option<&Snapshot> {
+        self.fleets.get(id).map(super::fleet::Fleet::snapshot)
+    }
+
+    /// Returns the existing but unusable certificates of a Gateway's listeners, each with the reason.
+    pub fn broken_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
+        let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
+        listeners.flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
+    }
+
+    /// Returns every route object.
+    pub fn route_keys(&self) -> BTreeSet<ObjectKey> {
+        self.routes.keys().filter(|key| !proxy::is_proxy(key)).chain(self.shares.keys()).cloned().collect()
+    }
+
+    /// Returns the desired plan of a route; for an HTTPProxy, its part of the plans of its roots.
+    pub fn route(&self, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
+        if proxy::is_proxy(key) { self.shares.get(key) } else { self.routes.get(key) }
+    }
+
+    /// Returns the plan of a route as served to a fleet.
+    pub fn served_route(&self, id: &FleetId, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
+        self.variants.routes.get(&(id.clone(), key.clone())).or_else(|| self.routes.get(key))
+    }
+
+    /// Returns the plan of a route object as served to a fleet; for an HTTPProxy, its part of the plans of its roots.
+    pub fn served_share(&self, id: &FleetId, key: &ObjectKey) -> Option<Arc<RoutePlan>> {
+        if !proxy::is_proxy(key) {
+            return self.served_route(id, key).cloned();
+        }
+        let roots = self.roots_reading(key);
+        self.share_of(key, roots.iter().filter_map(|root| self.served_route(id, root))).map(Arc::new)
+    }
+
+    /// Returns the parts of the named route configuration of a fleet.
+    pub fn composition(&self, id: &FleetId, resource: &str) -> Option<(&Composition, ListenerContext)> {
+        self.fleets.get(id)?.composition(resource)
+    }
+}
+
+/// Returns the plan of a route under an overlay.
+fn plan_over(key: &ObjectKey, overlay: &Overlay, settings: &Settings, reader: &mut Reader<'_>) -> Option<RoutePlan> {
+    if proxy::is_proxy(key) {
+        return proxy::plan(key, &overlay.closed, settings, reader);
+    }
+    let claims = claims::claims(key, settings, reader)?;
+    let open = route::Closed::new();
+    route::plan(key, &claims, overlay.closed.get(key).unwrap_or(&open), settings, reader)
+}

@@ -1,0 +1,71 @@
+//! Reports of translation: faults, statuses and replacements. Computed on request, never on the hot path.
+
+use std::collections::BTreeMap;
+
+use holdfast_api::fault::Fault;
+use holdfast_graph::ObjectKey;
+
+use super::Translator;
+use super::claims::ListenerId;
+use super::gateway::GatewayPlan;
+use super::route::RoutePlan;
+use crate::proxies::finding::Finding;
+
+impl Translator {
+    /// Returns all faults in order, without duplicates.
+    pub fn faults(&self) -> Vec<Fault> {
+        let plans = self.plans.values().flat_map(|plan| &plan.faults);
+        let routes = self.routes.values().flat_map(|plan| &plan.faults);
+        let mut faults: Vec<Fault> = plans
+            .chain(routes)
+            .chain(self.unserved_gateways.values())
+            .chain(self.classes.values())
+            .chain(self.endpoint_faults.values().flatten())
+            .chain(self.policies.values().flat_map(|plan| &plan.faults))
+            .chain(self.sets.values().flat_map(|claim| &claim.faults))
+            .chain(self.levels.values().flat_map(|levels| &levels.faults))
+            .chain(self.backends.values().flat_map(|plan| &plan.faults))
+            .cloned()
+            .chain(self.orphan_faults())
+            .chain(self.duplicate_faults())
+            .chain(self.extensions.values().flatten().map(Finding::fault))
+            .collect();
+        faults.sort_unstable();
+        faults.dedup();
+        faults
+    }
+
+    /// Returns the findings about an ExtensionService.
+    pub fn extension_findings(&self, key: &ObjectKey) -> Option<&[Finding]> {
+        self.extensions.get(key).map(Vec::as_slice)
+    }
+
+    /// Returns the fault of a GatewayClass of this controller.
+    pub fn class_fault(&self, key: &ObjectKey) -> Option<&Fault> {
+        self.classes.get(key)
+    }
+
+    /// Returns the plans of the Gateways of this controller, in order.
+    pub fn plans(&self) -> BTreeMap<&ObjectKey, &GatewayPlan> {
+        self.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
+    }
+
+    /// Returns the plans of the route objects, in order.
+    pub fn routes(&self) -> BTreeMap<&ObjectKey, &RoutePlan> {
+        self.routes.iter().map(|(key, plan)| (key, &**plan)).collect()
+    }
+
+    /// Returns the number of route objects at each listener.
+    pub fn attached(&self) -> BTreeMap<ListenerId, i32> {
+        let mut attached = BTreeMap::new();
+        for plan in self.routes.values() {
+            let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
+            let listeners: std::collections::BTreeSet<_> =
+                accepted.flat_map(|parent| &parent.attachments).map(|attachment| &attachment.listener).collect();
+            for listener in listeners {
+                *attached.entry(listener.clone()).or_insert(0) += 1;
+            }
+        }
+        attached
+    }
+}
