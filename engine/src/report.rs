@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::status::features::supported;
 use holdfast_api::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION, ObjectStatus};
@@ -410,7 +411,7 @@ fn reference(parent: &holdfast_translate::claims::Parent) -> Value {
     let written = &parent.reference;
     let mut value = json!({
         "group": written.group.as_deref().unwrap_or(GROUP),
-        "kind": written.kind.as_deref().unwrap_or("Gateway"),
+        "kind": written.kind.as_deref().unwrap_or(kinds::GATEWAY),
         "name": written.name,
     });
     if let Some(fields) = value.as_object_mut() {

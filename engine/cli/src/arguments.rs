@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use holdfast_api::apis::decode::NAME_BYTES_MAX;
 use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_check::duration;
 use holdfast_graph::ObjectKey;
@@ -195,7 +196,7 @@ impl GatewayName {
     /// The object key of the Gateway.
     pub fn key(&self) -> ObjectKey {
         let (namespace, name) = self.0.split_once('/').unwrap_or_default();
-        ObjectKey::new(GROUP, "Gateway", namespace, name)
+        ObjectKey::new(GROUP, kinds::GATEWAY, namespace, name)
     }
 }
 

@@ -22,6 +22,7 @@ use envoy_types::pb::envoy::config::route::v3::route_action::ClusterSpecifier;
 use envoy_types::pb::google::protobuf::Any;
 use holdfast_api::apis::contour;
 use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_envoy::encode::route::direct_response;
 use holdfast_envoy::encode::{self, names};
@@ -254,16 +255,16 @@ impl FallbackScope {
 }
 
 fn is_proxy(object: &Object) -> bool {
-    &*object.key.kind == "HTTPProxy"
+    &*object.key.kind == kinds::HTTP_PROXY
 }
 
 /// Returns the object of a route, by the name of the route.
 fn owner(name: &str) -> Option<ObjectKey> {
     let mut parts = name.split('/');
     let (group, kind) = match parts.next()? {
-        "httproute" => (GROUP, "HTTPRoute"),
-        "grpcroute" => (GROUP, "GRPCRoute"),
-        "httpproxy" => (contour::GROUP, "HTTPProxy"),
+        "httproute" => (GROUP, kinds::HTTP_ROUTE),
+        "grpcroute" => (GROUP, kinds::GRPC_ROUTE),
+        "httpproxy" => (contour::GROUP, kinds::HTTP_PROXY),
         _ => return None,
     };
     Some(ObjectKey::new(group, kind, parts.next()?, parts.next()?))

@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_envoy::model::Backend;
 use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
@@ -214,7 +215,7 @@ fn is_healed_by_certificates(node: &Node, certificates: &BTreeMap<Node, Broken>,
     if *node.section != *HOST || !is_proxy(&node.key) || !settings.isolate || !settings.use_last_valid {
         return false;
     }
-    let unread = world.unusable.iter().filter(|key| &*key.kind == "Secret");
+    let unread = world.unusable.iter().filter(|key| &*key.kind == kinds::SECRET);
     let secrets = certificates.keys().map(|node| &node.key).chain(unread);
     let objects = secrets.filter_map(|key| Some((key.clone(), world.candidate(key)?.object))).collect();
     let over = Overlay { objects, ..Overlay::default() };

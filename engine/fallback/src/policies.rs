@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_graph::{Content, Decision, Detected, Node, ObjectKey, Step, World as _};
 use holdfast_translate::policy::{PolicyPlan, Unenforceable};
@@ -224,7 +224,7 @@ pub(super) fn closed(plan: &PolicyPlan, message: &str) -> PolicyPlan {
 /// closed and reported instead.
 pub(super) fn decide_targets(derived: &mut Derived, world: &World<'_>) {
     // A route at several listeners is closed if all listeners with its hosts are closed.
-    let above = |node: &Node| node.key == *world.gateway || &*node.key.kind == listener_set::KIND;
+    let above = |node: &Node| node.key == *world.gateway || &*node.key.kind == kinds::LISTENER_SET;
     let behind = derived.plan.decisions.iter().filter(|(node, _)| above(node));
     let behind: BTreeSet<ObjectKey> = behind.flat_map(|(_, decision)| decision.causes.iter().cloned()).collect();
     if !behind.is_empty() {
@@ -241,7 +241,8 @@ pub(super) fn decide_targets(derived: &mut Derived, world: &World<'_>) {
     }
     derived.plan.decisions.retain(|node, decision| {
         let has_settings = |key: &ObjectKey| {
-            world.translator.policy(key).is_some() || matches!(&*key.kind, "DirectResponse" | "GatewayExtension")
+            world.translator.policy(key).is_some()
+                || matches!(&*key.kind, kinds::DIRECT_RESPONSE | kinds::GATEWAY_EXTENSION)
         };
         decision.step == Step::Backfilled || !node.section.is_empty() || !has_settings(&node.key)
     });

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::remote::Remote;
@@ -49,7 +50,7 @@ impl FallbackScope {
                 if self.is_proven_policy(&key, inputs) {
                     self.unpromoted.remove(&key);
                     let read = inputs.translator.policy(&key).into_iter().flat_map(|plan| &plan.secrets);
-                    let extensions = read.filter(|read| &*read.kind == "GatewayExtension").cloned();
+                    let extensions = read.filter(|read| &*read.kind == kinds::GATEWAY_EXTENSION).cloned();
                     for key in extensions.chain([key.clone()]).collect::<Vec<_>>() {
                         self.promote_one(&key, inputs);
                     }
@@ -66,7 +67,7 @@ impl FallbackScope {
             let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
             let routes = plan.iter().flat_map(|plan| &plan.routes);
             let made_from = routes.flat_map(|rendered| rendered.route.origins.iter());
-            let answers = made_from.filter(|key| &*key.kind == "DirectResponse");
+            let answers = made_from.filter(|key| &*key.kind == kinds::DIRECT_RESPONSE);
             let origins: BTreeSet<ObjectKey> = own.chain(of_remotes).chain(answers).cloned().collect();
             for key in origins.iter().chain([&key]) {
                 self.promote_one(key, inputs);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_envoy::refusal::{self, Class};
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Origins, Verdict};
@@ -96,11 +97,13 @@ fn refused_type(node: &Node) -> ResourceType {
     const PARTS_OF_ROUTES: [&str; 3] = ["rules[", "routes[", "includes["];
     match &*node.key.kind {
         _ if is_chain(node) => ResourceType::Listener,
-        "Secret" => ResourceType::Secret,
-        "Service" | "Backend" | "BackendConfigPolicy" | "BackendTLSPolicy" | "ExtensionService" => {
-            ResourceType::Cluster
-        }
-        "HTTPRoute" | "GRPCRoute" => ResourceType::Route,
+        kinds::SECRET => ResourceType::Secret,
+        kinds::SERVICE
+        | kinds::BACKEND
+        | kinds::BACKEND_CONFIG_POLICY
+        | kinds::BACKEND_TLS_POLICY
+        | kinds::EXTENSION_SERVICE => ResourceType::Cluster,
+        kinds::HTTP_ROUTE | kinds::GRPC_ROUTE => ResourceType::Route,
         _ if PARTS_OF_ROUTES.iter().any(|part| node.section.starts_with(part)) => ResourceType::Route,
         _ => ResourceType::Listener,
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_envoy::hold::Refusal;
 use holdfast_graph::ObjectKey;
@@ -172,7 +173,7 @@ impl FallbackScopes {
         let is_there = |gateway: &str| {
             let Some((namespace, name)) = gateway.split_once('/') else { return false };
             let proxies = Some(listeners::key()).filter(|key| key.namespaced_name() == gateway);
-            let written = || ObjectKey::new(holdfast_api::apis::gateway::GROUP, "Gateway", namespace, name);
+            let written = || ObjectKey::new(holdfast_api::apis::gateway::GROUP, kinds::GATEWAY, namespace, name);
             let key = proxies.unwrap_or_else(written);
             inputs.translator.snapshot(&FleetId::main(&key)).is_some()
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use holdfast_api::apis::kinds;
 use holdfast_envoy::hold::Refusal;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::ResourceType;
@@ -18,8 +19,8 @@ impl FallbackScope {
             let kind = match refusal.kind {
                 // For a whole port or table, only the Gateway is known to be affected.
                 ResourceType::Listener | ResourceType::Route => return self.gateway.clone(),
-                ResourceType::Cluster | ResourceType::Endpoints => "Service",
-                ResourceType::Secret => "Secret",
+                ResourceType::Cluster | ResourceType::Endpoints => kinds::SERVICE,
+                ResourceType::Secret => kinds::SECRET,
             };
             let resource = self.wanted.get(refusal.kind, &refusal.resource);
             let origins = resource.into_iter().flat_map(|resource| resource.origins.iter());

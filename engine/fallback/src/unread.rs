@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
 use super::scope::FallbackScope;
 use super::step_inputs::StepInputs;
 
-const KIND: &str = "EndpointSlice";
+const KIND: &str = kinds::ENDPOINT_SLICE;
 
 /// Checks whether these endpoints may be outdated, because some EndpointSlices cannot be read.
 pub(super) fn may_be_others(resource: &Resource, inputs: &StepInputs<'_>) -> bool {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
@@ -382,7 +382,7 @@ fn is_root(object: &Object) -> bool {
 /// Checks whether an object that cannot be read at all is backfilled. Objects that decide about requests of other
 /// objects are not, because their intended protection is unknown.
 fn goes_back_unread(key: &ObjectKey) -> bool {
-    !matches!(&*key.kind, "GatewayExtension" | "DirectResponse")
+    !matches!(&*key.kind, kinds::GATEWAY_EXTENSION | kinds::DIRECT_RESPONSE)
 }
 
 /// Checks whether a version has content to serve: an HTTPProxy without routes has none.
@@ -409,7 +409,7 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn keeps_its_version(&self, key: &ObjectKey) -> bool {
-        matches!(&*key.kind, "Gateway" | "GatewayClass" | listener_set::KIND)
+        matches!(&*key.kind, kinds::GATEWAY | kinds::GATEWAY_CLASS | kinds::LISTENER_SET)
             || self.objects.get(key).is_some_and(|object| is_root(object))
     }
 
@@ -447,6 +447,9 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn serves(&self, key: &ObjectKey) -> bool {
-        matches!(&*key.kind, "Gateway" | listener_set::KIND | "HTTPRoute" | "GRPCRoute" | "HTTPProxy")
+        matches!(
+            &*key.kind,
+            kinds::GATEWAY | kinds::LISTENER_SET | kinds::HTTP_ROUTE | kinds::GRPC_ROUTE | kinds::HTTP_PROXY
+        )
     }
 }

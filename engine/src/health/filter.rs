@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use holdfast_api::apis::kinds;
+
 use super::view::{Detected, Finding, Health};
 
 impl Health {
@@ -37,7 +39,7 @@ impl Health {
     pub fn known_gateways(&self) -> BTreeSet<String> {
         let subjects = self.findings().flat_map(|finding| &finding.objects).map(|subject| &subject.object);
         let subjects =
-            subjects.filter(|object| &*object.kind == "Gateway").map(|object| object.key().namespaced_name());
+            subjects.filter(|object| &*object.kind == kinds::GATEWAY).map(|object| object.key().namespaced_name());
         let at = self.findings().flat_map(|finding| &finding.gateways).filter(|gateway| !gateway.is_empty());
         let shown = self.gateways.iter().map(|gateway| &gateway.name);
         subjects.chain(at.chain(shown).map(ToString::to_string)).collect()

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use envoy_types::pb::envoy::config::route::v3::route::Action as Answer;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, without_field};
 use holdfast_check::time::Moment;
 use holdfast_envoy::hold::Refusal;
@@ -29,7 +30,14 @@ use crate::health::view::{Detected as By, Gets, Health};
 use crate::report::survey::field;
 
 /// Kinds that are served themselves: clients notice a fault of these kinds, independent of references to the object.
-const SERVED: [&str; 6] = ["GatewayClass", "Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "HTTPProxy"];
+const SERVED: [&str; 6] = [
+    kinds::GATEWAY_CLASS,
+    kinds::GATEWAY,
+    kinds::LISTENER_SET,
+    kinds::HTTP_ROUTE,
+    kinds::GRPC_ROUTE,
+    kinds::HTTP_PROXY,
+];
 
 /// Answers of Envoys of a held Gateway, by route name: the status of a direct response, or unset if the route forwards.
 type Answers = BTreeMap<String, Option<u16>>;
@@ -253,7 +261,8 @@ impl Engine {
         let key = self.scopes.gateways().into_iter().find(|(name, _)| **name == state.name);
         let key = key.and_then(|(_, scopes)| scopes.first()).map(|scope| scope.gateway.clone());
         let (namespace, name) = state.name.split_once('/').unwrap_or(("", &state.name));
-        let key = key.unwrap_or_else(|| ObjectKey::new(holdfast_api::apis::gateway::GROUP, "Gateway", namespace, name));
+        let key =
+            key.unwrap_or_else(|| ObjectKey::new(holdfast_api::apis::gateway::GROUP, kinds::GATEWAY, namespace, name));
         let plan = self.translator.gateway(&key);
         let serving = plan.into_iter().flat_map(|plan| plan.all().map(|listener| (plan.address, listener)));
         let serving = serving.filter(|(_, listener)| listener.state == ListenerState::Serving);

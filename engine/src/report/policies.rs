@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::status::{Condition, FALLBACK_CONDITION};
 use holdfast_fallback::scope::FallbackScope;
@@ -110,7 +111,7 @@ impl Engine {
 
     /// Returns the Gateways that serve an ancestor: the Gateway itself, or the Gateways that a ListenerSet joined.
     fn gateways_of(&self, ancestor: &ObjectKey) -> Vec<ObjectKey> {
-        if &*ancestor.kind == "Gateway" {
+        if &*ancestor.kind == kinds::GATEWAY {
             return vec![ancestor.clone()];
         }
         let joined = self.translator.plans().into_iter().filter(|(_, plan)| plan.sets.contains_key(ancestor));

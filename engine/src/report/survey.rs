@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::without_field;
 use holdfast_check::time::Moment;
@@ -202,7 +202,7 @@ impl<'a> Survey<'a> {
             if answers.is_empty() && plan.is_some() && self.engine.translator.is_closed_above(&scope.fleet, &node.key) {
                 answers.push(("".into(), self.engine.settings().closed_status, Scope::Object));
             }
-            if node.key == scope.gateway || &*node.key.kind == listener_set::KIND {
+            if node.key == scope.gateway || &*node.key.kind == kinds::LISTENER_SET {
                 answers = self.closed_listeners(scope, node);
             }
             for (section, response, scope) in &answers {

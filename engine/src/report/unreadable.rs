@@ -3,7 +3,7 @@
 //! The parents of a route are those of its stand-in version, if there is one. No generation is reported, since the
 //! generation is unknown.
 
-use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_api::status::{Condition, ObjectStatus};
 use holdfast_fallback::view::FallbackReport;
@@ -37,7 +37,7 @@ impl Engine {
     fn status_of_unreadable(&self, report: &FallbackReport, key: &ObjectKey, message: &str) -> Option<Value> {
         let accepted = Condition::new("Accepted", false, REASON, message);
         match &*key.kind {
-            "HTTPRoute" | "GRPCRoute" => {
+            kinds::HTTP_ROUTE | kinds::GRPC_ROUTE => {
                 let served = self.scopes.iter().find_map(|scope| self.translator.served_route(&scope.fleet, key));
                 let parents = served.into_iter().flat_map(|plan| &plan.parents).map(|parent| {
                     let fallback = condition(report, key, &parent.gateway.namespaced_name());
@@ -54,8 +54,8 @@ impl Engine {
                     false => json!({ "parents": parents }),
                 })
             }
-            "Gateway" | listener_set::KIND => Some(json!({ "conditions": [accepted], "listeners": [] })),
-            "HTTPProxy" => {
+            kinds::GATEWAY | kinds::LISTENER_SET => Some(json!({ "conditions": [accepted], "listeners": [] })),
+            kinds::HTTP_PROXY => {
                 let valid = Condition::new("Valid", false, "ErrorPresent", message);
                 Some(json!({ "conditions": [valid], "currentStatus": "invalid", "description": message }))
             }

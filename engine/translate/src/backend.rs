@@ -5,6 +5,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kgateway::backend::Backend as WrittenBackend;
+use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
@@ -64,9 +65,9 @@ pub(super) fn resolve(
     reader: &mut Reader<'_>,
 ) -> Result<Backend, Box<Refused>> {
     let namespace = reference.namespace.unwrap_or(&referrer.route.namespace);
-    let key = match (reference.group.unwrap_or(""), reference.kind.unwrap_or("Service")) {
-        ("", "Service") => scheme::service_key(namespace, reference.name),
-        (GROUP, "Backend") => ObjectKey::new(GROUP, "Backend", namespace, reference.name),
+    let key = match (reference.group.unwrap_or(""), reference.kind.unwrap_or(kinds::SERVICE)) {
+        ("", kinds::SERVICE) => scheme::service_key(namespace, reference.name),
+        (GROUP, kinds::BACKEND) => ObjectKey::new(GROUP, kinds::BACKEND, namespace, reference.name),
         (group, kind) => {
             let group = if group.is_empty() { "core" } else { group };
             let message = format!("backendRefs of kind {group}/{kind} are not supported: use a Service or a Backend");
@@ -132,7 +133,7 @@ fn port_of_service(
         let message = format!("port {number} of Service {} is {}, not TCP", key.namespaced_name(), port.protocol);
         return fault(".port", "UnsupportedProtocol", message);
     }
-    let h2c = &*referrer.route.kind == "GRPCRoute" || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");
+    let h2c = &*referrer.route.kind == kinds::GRPC_ROUTE || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");
     let protocol = if h2c { Protocol::H2c } else { Protocol::Http1 };
     let target = Target { key, labels: &object.metadata.labels, port: Some(&*port.name) };
     let upstream = match cluster_policy::of(&target, protocol, referrer, reader) {
@@ -173,7 +174,7 @@ fn named_otherwise(
         Ok(served) => served,
         Err(why) => return fault(".name", "UnsupportedValue", unserved(why)),
     };
-    let is_grpc = &*referrer.route.kind == "GRPCRoute";
+    let is_grpc = &*referrer.route.kind == kinds::GRPC_ROUTE;
     let target = Target { key, labels: &object.metadata.labels, port: None };
     let protocol = if is_grpc { Protocol::H2c } else { served.protocol() };
     let upstream = match cluster_policy::of(&target, protocol, referrer, reader) {

@@ -12,6 +12,7 @@ use gateway_api::httproutes::{
 };
 use holdfast_api::apis::gateway::references::BackendRef;
 use holdfast_api::apis::kgateway;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Fault, at};
 use holdfast_envoy::features::Flaw;
 use holdfast_envoy::features::cors::{Cors, MAX_AGE_DEFAULT, MAX_AGE_MIN};
@@ -26,7 +27,7 @@ use super::backend::{self, Reference, Referrer, Sent};
 use super::reader::Reader;
 
 /// kgateway kinds that filters may name.
-const EXTENSIONS: [&str; 2] = ["TrafficPolicy", "DirectResponse"];
+const EXTENSIONS: [&str; 2] = [kinds::TRAFFIC_POLICY, kinds::DIRECT_RESPONSE];
 /// Filters of one rule or backend; same limit as in the CRD.
 const FILTERS_MAX: usize = 16;
 

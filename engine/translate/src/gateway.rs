@@ -7,6 +7,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::gateway::Gateway;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
@@ -89,7 +90,7 @@ impl GatewayPlan {
 
 /// Returns the key of a GatewayClass.
 pub fn class_key(name: &str) -> ObjectKey {
-    ObjectKey::new(GROUP, "GatewayClass", "", name)
+    ObjectKey::new(GROUP, kinds::GATEWAY_CLASS, "", name)
 }
 
 /// The controller of a Gateway.

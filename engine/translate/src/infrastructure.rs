@@ -9,6 +9,7 @@ use std::sync::Arc;
 use gateway_api::gatewayclasses::GatewayClassParametersRef;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::gateway::Gateway;
+use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme::config_map_key;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
@@ -69,7 +70,7 @@ fn read_map(
     reader: &mut Reader<'_>,
 ) -> Result<Value, Box<Fault>> {
     let fault = |class: Class, message: String| Box::new(Fault::new(key, class, field, REASON, message));
-    if !group.is_empty() || kind != "ConfigMap" {
+    if !group.is_empty() || kind != kinds::CONFIG_MAP {
         let message = format!("parametersRef of kind {group}/{kind} is not supported: use a ConfigMap");
         return Err(fault(Class::Invalid, message));
     }

@@ -10,7 +10,7 @@ use gateway_api::gateways::{
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::gateway::{Gateway, ListenerEntry};
-use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::settings::Settings;
@@ -28,7 +28,7 @@ use crate::provision::READY_PORT;
 /// Certificates of one listener; same limit as in the CRD.
 pub const CERTIFICATES_MAX: usize = 64;
 /// The kinds of route that an HTTP or HTTPS listener can serve.
-pub(crate) const ROUTE_KINDS: [&str; 2] = ["HTTPRoute", "GRPCRoute"];
+pub(crate) const ROUTE_KINDS: [&str; 2] = [kinds::HTTP_ROUTE, kinds::GRPC_ROUTE];
 
 /// The supported operators of label selectors.
 const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
@@ -240,7 +240,7 @@ pub(super) fn plan(
     reader: &mut Reader<'_>,
     faults: &mut Vec<Fault>,
 ) -> ListenerPlan {
-    let set = (&*owner.kind == listener_set::KIND).then(|| OfSet { key: owner.clone(), section: entry.name.clone() });
+    let set = (&*owner.kind == kinds::LISTENER_SET).then(|| OfSet { key: owner.clone(), section: entry.name.clone() });
     let name = match &set {
         // The names of a Gateway's own listeners contain no slash.
         Some(set) => format!("{}/{}/{}", owner.namespace, owner.name, set.section).into(),
@@ -463,8 +463,9 @@ fn tls(
     }
     for (index, reference) in references.iter().enumerate().take(CERTIFICATES_MAX) {
         let field = at(&format!("{field}.certificateRefs"), index);
-        let (group, kind) = (reference.group.as_deref().unwrap_or(""), reference.kind.as_deref().unwrap_or("Secret"));
-        if !group.is_empty() || kind != "Secret" {
+        let (group, kind) =
+            (reference.group.as_deref().unwrap_or(""), reference.kind.as_deref().unwrap_or(kinds::SECRET));
+        if !group.is_empty() || kind != kinds::SECRET {
             let group = if group.is_empty() { "core" } else { group };
             let message = format!("certificateRefs must reference Secrets, not {group}/{kind}");
             close(plan, field, Class::Invalid, "InvalidCertificateRef", message);

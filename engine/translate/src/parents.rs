@@ -1,8 +1,9 @@
 //! Resolution of parentRefs: to a Gateway, or to a ListenerSet of a Gateway.
 
 use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::references::ParentRef;
-use holdfast_api::apis::gateway::{GROUP, listener_set};
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::settings::Settings;
 use holdfast_graph::{ObjectKey, Role};
@@ -28,8 +29,8 @@ pub(super) fn of(
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Result<Place, Missing> {
-    let kind = reference.kind.as_deref().unwrap_or("Gateway");
-    let is_known = matches!(kind, "Gateway" | listener_set::KIND);
+    let kind = reference.kind.as_deref().unwrap_or(kinds::GATEWAY);
+    let is_known = matches!(kind, kinds::GATEWAY | kinds::LISTENER_SET);
     if reference.group.as_deref().unwrap_or(GROUP) != GROUP || !is_known {
         return Err(Missing::Faulty(
             Class::Ignored,
@@ -41,7 +42,7 @@ pub(super) fn of(
     let named = ObjectKey::new(GROUP, kind, namespace, reference.name.clone());
     reader.edge(key, "", &named, Role::Attaches);
     let (gateway, set) = match kind {
-        listener_set::KIND => (of_set(&named, reader)?, Some(named)),
+        kinds::LISTENER_SET => (of_set(&named, reader)?, Some(named)),
         _ => (named, None),
     };
     if reader.plan(&gateway).is_some() {

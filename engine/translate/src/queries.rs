@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_graph::ObjectKey;
@@ -142,7 +143,7 @@ impl Translator {
 
     /// Returns the Backends that cannot be served because of their own content.
     pub fn unusable_backends(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<BackendPlan>)> {
-        self.backends.iter().filter(|(key, plan)| &*key.kind == "Backend" && plan.unenforceable.is_some())
+        self.backends.iter().filter(|(key, plan)| &*key.kind == kinds::BACKEND && plan.unenforceable.is_some())
     }
 
     /// Returns the unusable Backends that routes of a Gateway use, each with the reason.
@@ -151,7 +152,7 @@ impl Translator {
             let plans = self.routes_reading(key).into_iter().filter_map(|route| self.routes.get(&route));
             plans.into_iter().any(|plan| plan.gateways().contains(gateway))
         };
-        let unusable = self.backends.iter().filter(|(key, _)| *key.kind == *"Backend");
+        let unusable = self.backends.iter().filter(|(key, _)| *key.kind == *kinds::BACKEND);
         let unusable = unusable.filter_map(|(key, plan)| Some((key, plan.unenforceable.as_deref()?)));
         unusable.filter(move |(key, _)| is_used(key))
     }

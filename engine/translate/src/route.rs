@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::route::RuleEntry;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
@@ -319,7 +320,7 @@ fn enumerate<R>(rules: &[RuleEntry<R>], mut each: impl FnMut(usize, &RuleEntry<R
 /// <https://gateway-api.sigs.k8s.io/reference/spec/#grpcroute> (hostnames)
 fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, faults: &mut Vec<Fault>) -> Parent {
     let mut parent = parent.clone();
-    let other = if &*object.key.kind == "GRPCRoute" { "HTTPRoute" } else { "GRPCRoute" };
+    let other = if &*object.key.kind == kinds::GRPC_ROUTE { kinds::HTTP_ROUTE } else { kinds::GRPC_ROUTE };
     let mut lost = None;
     give_way(&object.key, &mut parent, other, reader);
     parent.attachments.retain(|attachment| {

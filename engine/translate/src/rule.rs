@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use holdfast_api::apis::gateway::references::BackendRef;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_api::settings::{Settings, body_for};
@@ -99,7 +100,7 @@ pub(super) struct Outcome {
 /// Returns the status that Gateway API requires for missing backends: 500; for gRPC calls `UNAVAILABLE`, which Envoy
 /// derives from 503.
 fn missing_backend_status(route: &Object) -> u16 {
-    if &*route.key.kind == "GRPCRoute" { 503 } else { 500 }
+    if &*route.key.kind == kinds::GRPC_ROUTE { 503 } else { 500 }
 }
 
 /// Translates a rule.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_api::object::Age;
 use holdfast_envoy::model::{Response, ServicePort};
@@ -119,7 +119,7 @@ impl Translator {
         } else {
             self.lent.insert(owner.clone(), hostnames);
         }
-        let is_set = &*owner.kind == listener_set::KIND;
+        let is_set = &*owner.kind == kinds::LISTENER_SET;
         self.dirty.insert(if is_set { Unit::Set(owner.clone()) } else { Unit::Gateway(owner.clone()) });
         true
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::gateway::listener_set;
+use holdfast_api::apis::kinds;
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::encode::names;
@@ -175,7 +175,7 @@ impl Translator {
             || reads.into_iter().any(|input| match input {
                 // Gateways and ListenerSets have variants in a unit of their own.
                 Input::Object(key) => {
-                    overlay.alters(key) && !matches!(&*key.kind, "Gateway" | listener_set::KIND)
+                    overlay.alters(key) && !matches!(&*key.kind, kinds::GATEWAY | kinds::LISTENER_SET)
                         || (proxy::is_proxy(key) && overlay.closed.contains_key(key))
                 }
                 Input::Policy(key) => overlay.policies.contains_key(key),
@@ -258,7 +258,7 @@ impl Translator {
         let overlay = self.variants.overlays.get(id).cloned();
         let secrets = |overlay: &Overlay| {
             let secrets = overlay.objects.values().filter(|object| matches!(object.body, Body::Secret(_)));
-            let hidden = overlay.hidden.iter().filter(|key| &*key.kind == "Secret");
+            let hidden = overlay.hidden.iter().filter(|key| &*key.kind == kinds::SECRET);
             secrets.map(|object| &object.key).chain(hidden).cloned().collect::<Vec<_>>()
         };
         let held = overlay.as_deref().map(secrets).unwrap_or_default();

@@ -10,6 +10,7 @@ pub mod decode;
 pub mod document;
 pub mod gateway;
 pub mod kgateway;
+pub mod kinds;
 pub mod meta;
 mod misspelt;
 pub mod protection;

@@ -4,7 +4,7 @@ use holdfast_graph::ObjectKey;
 use serde_json::Value;
 
 use super::decode::Found;
-use super::{Body, contour, core, gateway, kgateway};
+use super::{Body, contour, core, gateway, kgateway, kinds};
 
 /// Scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,10 @@ pub struct Kind {
 impl Kind {
     /// Returns whether the kind is a policy that restricts access to other objects or decides how backends are reached.
     pub(super) fn protects(&self) -> bool {
-        matches!(self.kind, "BackendConfigPolicy" | "BackendTLSPolicy" | "ListenerPolicy" | "TrafficPolicy")
+        matches!(
+            self.kind,
+            kinds::BACKEND_CONFIG_POLICY | kinds::BACKEND_TLS_POLICY | kinds::LISTENER_POLICY | kinds::TRAFFIC_POLICY
+        )
     }
 }
 
@@ -55,7 +58,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: "",
         versions: &["v1"],
-        kind: "ConfigMap",
+        kind: kinds::CONFIG_MAP,
         plural: "configmaps",
         scope: Scope::Namespaced,
         has_status: false,
@@ -67,7 +70,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: "",
         versions: &["v1"],
-        kind: "Namespace",
+        kind: kinds::NAMESPACE,
         plural: "namespaces",
         scope: Scope::Cluster,
         has_status: false,
@@ -79,7 +82,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: "",
         versions: &["v1"],
-        kind: "Secret",
+        kind: kinds::SECRET,
         plural: "secrets",
         scope: Scope::Namespaced,
         has_status: false,
@@ -91,7 +94,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: "",
         versions: &["v1"],
-        kind: "Service",
+        kind: kinds::SERVICE,
         plural: "services",
         scope: Scope::Namespaced,
         has_status: false,
@@ -101,7 +104,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: "discovery.k8s.io",
         versions: &["v1"],
-        kind: "EndpointSlice",
+        kind: kinds::ENDPOINT_SLICE,
         plural: "endpointslices",
         scope: Scope::Namespaced,
         has_status: false,
@@ -111,7 +114,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: kgateway::GROUP,
         versions: &["v1alpha1"],
-        kind: "Backend",
+        kind: kinds::BACKEND,
         plural: "backends",
         scope: Scope::Namespaced,
         has_status: true,
@@ -123,7 +126,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: kgateway::GROUP,
         versions: &["v1alpha1"],
-        kind: "BackendConfigPolicy",
+        kind: kinds::BACKEND_CONFIG_POLICY,
         plural: "backendconfigpolicies",
         scope: Scope::Namespaced,
         has_status: true,
@@ -135,7 +138,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: kgateway::GROUP,
         versions: &["v1alpha1"],
-        kind: "DirectResponse",
+        kind: kinds::DIRECT_RESPONSE,
         plural: "directresponses",
         scope: Scope::Namespaced,
         has_status: true,
@@ -145,7 +148,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: kgateway::GROUP,
         versions: &["v1alpha1"],
-        kind: "GatewayExtension",
+        kind: kinds::GATEWAY_EXTENSION,
         plural: "gatewayextensions",
         scope: Scope::Namespaced,
         has_status: true,
@@ -157,7 +160,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: kgateway::GROUP,
         versions: &["v1alpha1"],
-        kind: "ListenerPolicy",
+        kind: kinds::LISTENER_POLICY,
         plural: "listenerpolicies",
         scope: Scope::Namespaced,
         has_status: true,
@@ -167,7 +170,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: kgateway::GROUP,
         versions: &["v1alpha1"],
-        kind: "TrafficPolicy",
+        kind: kinds::TRAFFIC_POLICY,
         plural: "trafficpolicies",
         scope: Scope::Namespaced,
         has_status: true,
@@ -179,7 +182,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: gateway::GROUP,
         versions: &["v1"],
-        kind: "BackendTLSPolicy",
+        kind: kinds::BACKEND_TLS_POLICY,
         plural: "backendtlspolicies",
         scope: Scope::Namespaced,
         has_status: true,
@@ -191,7 +194,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: gateway::GROUP,
         versions: &["v1", "v1beta1"],
-        kind: "Gateway",
+        kind: kinds::GATEWAY,
         plural: "gateways",
         scope: Scope::Namespaced,
         has_status: true,
@@ -204,7 +207,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: gateway::GROUP,
         versions: &["v1", "v1beta1"],
-        kind: "GatewayClass",
+        kind: kinds::GATEWAY_CLASS,
         plural: "gatewayclasses",
         scope: Scope::Cluster,
         has_status: true,
@@ -214,7 +217,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: gateway::GROUP,
         versions: &["v1"],
-        kind: "GRPCRoute",
+        kind: kinds::GRPC_ROUTE,
         plural: "grpcroutes",
         scope: Scope::Namespaced,
         has_status: true,
@@ -224,7 +227,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: gateway::GROUP,
         versions: &["v1", "v1beta1"],
-        kind: "HTTPRoute",
+        kind: kinds::HTTP_ROUTE,
         plural: "httproutes",
         scope: Scope::Namespaced,
         has_status: true,
@@ -234,7 +237,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: gateway::GROUP,
         versions: &["v1"],
-        kind: gateway::listener_set::KIND,
+        kind: kinds::LISTENER_SET,
         plural: "listenersets",
         scope: Scope::Namespaced,
         has_status: true,
@@ -247,7 +250,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: gateway::GROUP,
         versions: &["v1", "v1beta1"],
-        kind: "ReferenceGrant",
+        kind: kinds::REFERENCE_GRANT,
         plural: "referencegrants",
         scope: Scope::Namespaced,
         has_status: false,
@@ -257,7 +260,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: contour::GROUP,
         versions: &["v1alpha1"],
-        kind: "ExtensionService",
+        kind: kinds::EXTENSION_SERVICE,
         plural: "extensionservices",
         scope: Scope::Namespaced,
         has_status: true,
@@ -267,7 +270,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: contour::GROUP,
         versions: &["v1"],
-        kind: "HTTPProxy",
+        kind: kinds::HTTP_PROXY,
         plural: "httpproxies",
         scope: Scope::Namespaced,
         has_status: true,
@@ -277,7 +280,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         group: contour::GROUP,
         versions: &["v1"],
-        kind: "TLSCertificateDelegation",
+        kind: kinds::TLS_CERTIFICATE_DELEGATION,
         plural: "tlscertificatedelegations",
         scope: Scope::Namespaced,
         has_status: false,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use holdfast_api::apis::kinds;
 use holdfast_api::apis::{Decoded, Kind, Scope, decode};
 use holdfast_engine::engine::Event;
 use holdfast_engine::watching::{Item, Present, WatchEvent};
@@ -178,7 +179,7 @@ impl Running {
     }
 
     fn fields(&self) -> Option<&'static str> {
-        (self.watch.kind.kind == "Secret").then_some(SECRETS_READ)
+        (self.watch.kind.kind == kinds::SECRET).then_some(SECRETS_READ)
     }
 
     async fn watch(&mut self, resource: &ApiResource) -> Result<Next, Ended> {

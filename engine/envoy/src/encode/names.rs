@@ -1,6 +1,7 @@
 //! Names of resources and of their parts. All names are made here: from identities, never from an index that changes
 //! when another object is added or removed.
 
+use holdfast_api::apis::kinds;
 use holdfast_graph::ObjectKey;
 
 use crate::features::remote::Remote;
@@ -59,7 +60,7 @@ pub fn service_port(endpoints: &str) -> Option<ServicePort> {
         Some((port, health)) => (port, Some(health.parse().ok()?)),
         None => (rest, None),
     };
-    Some(ServicePort { key: ObjectKey::new("", "Service", namespace, name), port: port.parse().ok()?, health })
+    Some(ServicePort { key: ObjectKey::new("", kinds::SERVICE, namespace, name), port: port.parse().ok()?, health })
 }
 
 /// Returns the name of a certificate.

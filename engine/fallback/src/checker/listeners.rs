@@ -6,6 +6,7 @@
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
@@ -124,8 +125,8 @@ fn verifies_clients(gateway: &ObjectKey, today: &Today<'_>) -> bool {
 /// Checks whether a current grant allows the Gateway or ListenerSet of a listener to use this certificate.
 fn may_use(listener: &ListenerPlan, gateway: &ObjectKey, secret: &ObjectKey, today: &Today<'_>) -> bool {
     match &listener.set {
-        Some(set) => today.allows(GROUP, "ListenerSet", &set.key.namespace, secret),
-        None => today.allows(GROUP, "Gateway", &gateway.namespace, secret),
+        Some(set) => today.allows(GROUP, kinds::LISTENER_SET, &set.key.namespace, secret),
+        None => today.allows(GROUP, kinds::GATEWAY, &gateway.namespace, secret),
     }
 }
 
@@ -143,7 +144,7 @@ fn refers(listener: &ListenerPlan, gateway: &ObjectKey, secret: &ObjectKey, toda
     let entries = listeners.iter().filter(|entry| entry.name == *name);
     let tls = entries.filter_map(|entry| entry.written.as_ref()?.tls.as_ref());
     tls.flat_map(|tls| tls.certificate_refs.iter().flatten()).any(|reference| {
-        reference.kind.as_deref().is_none_or(|kind| kind == "Secret")
+        reference.kind.as_deref().is_none_or(|kind| kind == kinds::SECRET)
             && reference.group.as_deref().is_none_or(str::is_empty)
             && reference.name == *secret.name
             && reference.namespace.as_deref().unwrap_or(&owner.namespace) == &*secret.namespace

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::route::{Rule as _, RuleEntry};
 use holdfast_api::apis::kgateway::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_envoy::model::Action;
 use holdfast_graph::{Node, ObjectKey};
@@ -156,7 +157,7 @@ fn is_filled(list: &Value) -> bool {
 }
 
 fn is_policy(key: &ObjectKey) -> bool {
-    &*key.group == GROUP && matches!(&*key.kind, "TrafficPolicy" | "ListenerPolicy")
+    &*key.group == GROUP && matches!(&*key.kind, kinds::TRAFFIC_POLICY | kinds::LISTENER_POLICY)
 }
 
 /// Returns, in a sentence, what an earlier version of a policy lacks; `None` if it lacks nothing.
@@ -231,8 +232,9 @@ fn rule(object: &Object, index: usize) -> (Option<Arc<str>>, Vec<ObjectKey>) {
     let namespace = &*object.key.namespace;
     let named = |filters: &[gateway_api::httproutes::HttpRouteRulesFilters]| {
         let references = filters.iter().filter_map(|filter| filter.extension_ref.as_ref());
-        let policies = references.filter(|reference| reference.group == GROUP && reference.kind == "TrafficPolicy");
-        policies.map(|reference| ObjectKey::new(GROUP, "TrafficPolicy", namespace, &*reference.name)).collect()
+        let policies =
+            references.filter(|reference| reference.group == GROUP && reference.kind == kinds::TRAFFIC_POLICY);
+        policies.map(|reference| ObjectKey::new(GROUP, kinds::TRAFFIC_POLICY, namespace, &*reference.name)).collect()
     };
     match &object.body {
         Body::HttpRoute(route) => match route.rules.get(index) {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::references::ParentRef;
+use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::object::Object;
 use holdfast_envoy::model::table::TableName;
@@ -156,11 +157,11 @@ fn lent(
 /// listeners; a reference to a ListenerSet covers the listeners of the set.
 fn names(parent: &ParentRef, route: &ObjectKey, gateway: &ObjectKey, listener: &ListenerPlan) -> bool {
     let (kind, owner, section) = match &listener.set {
-        Some(set) => ("ListenerSet", &set.key, &set.section),
-        None => ("Gateway", gateway, &listener.name),
+        Some(set) => (kinds::LISTENER_SET, &set.key, &set.section),
+        None => (kinds::GATEWAY, gateway, &listener.name),
     };
     parent.group.as_deref().is_none_or(|group| group == GROUP)
-        && parent.kind.as_deref().unwrap_or("Gateway") == kind
+        && parent.kind.as_deref().unwrap_or(kinds::GATEWAY) == kind
         && *parent.namespace.as_ref().unwrap_or(&route.namespace) == owner.namespace
         && parent.name == owner.name
         && parent.section_name.as_ref().is_none_or(|name| name == section)

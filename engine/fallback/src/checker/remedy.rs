@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_graph::{Decision, Node, ObjectKey, Step};
 use holdfast_translate::overlay::{Closing, Manner};
@@ -29,7 +30,7 @@ pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, wor
     for objection in objections.iter().filter(|objection| !whole.contains(&objection.node.key)) {
         let node = &objection.node;
         match &*node.key.kind {
-            "Gateway" | "ListenerSet" => close_certificates(derived, objection),
+            kinds::GATEWAY | kinds::LISTENER_SET => close_certificates(derived, objection),
             _ => {
                 let is_stand_in = derived.overlay.objects.contains_key(&node.key);
                 // The matches of an acknowledged version can be answered; for other versions, `World::manner`
@@ -42,8 +43,8 @@ pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, wor
 }
 
 fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &World<'_>) {
-    let was_hidden = &*key.kind != "Secret" && derived.overlay.hidden.remove(key);
-    if matches!(&*key.kind, "Gateway" | "ListenerSet") {
+    let was_hidden = &*key.kind != kinds::SECRET && derived.overlay.hidden.remove(key);
+    if matches!(&*key.kind, kinds::GATEWAY | kinds::LISTENER_SET) {
         if was_hidden || derived.overlay.objects.remove(key).is_some() {
             // The desired version is served.
             return;
@@ -67,7 +68,11 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
     }
     if matches!(
         &*key.kind,
-        "BackendConfigPolicy" | "BackendTLSPolicy" | "Backend" | "GatewayExtension" | "DirectResponse"
+        kinds::BACKEND_CONFIG_POLICY
+            | kinds::BACKEND_TLS_POLICY
+            | kinds::BACKEND
+            | kinds::GATEWAY_EXTENSION
+            | kinds::DIRECT_RESPONSE
     ) {
         // Everything that is read from the object is closed with it.
         hide(derived, key);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::core::service::Service;
 use holdfast_api::apis::kgateway::policy::Targets;
+use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_graph::ObjectKey;
@@ -45,7 +46,7 @@ impl<'a> Today<'a> {
         for policy in policies.iter().filter(|policy| policy.key.namespace == object.key.namespace) {
             let Some(targets) = targets(&policy.body) else { continue };
             // ListenerPolicies apply to Gateways only.
-            if matches!(policy.body, Body::ListenerPolicy(_)) && &*object.key.kind != "Gateway" {
+            if matches!(policy.body, Body::ListenerPolicy(_)) && &*object.key.kind != kinds::GATEWAY {
                 continue;
             }
             let is_kind = |group: &str, kind: &str| *group == *object.key.group && *kind == *object.key.kind;

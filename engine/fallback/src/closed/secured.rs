@@ -3,6 +3,7 @@
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::TransportSocket;
 use holdfast_api::apis::kgateway;
+use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
@@ -22,7 +23,7 @@ pub(super) fn place(cluster: &str) -> Option<(ObjectKey, Option<u16>)> {
     let mut parts = cluster.split('/');
     match (parts.next()?, parts.next()?, parts.next()?) {
         ("service", namespace, name) => Some((scheme::service_key(namespace, name), parts.next()?.parse().ok())),
-        ("backend", namespace, name) => Some((ObjectKey::new(kgateway::GROUP, "Backend", namespace, name), None)),
+        ("backend", namespace, name) => Some((ObjectKey::new(kgateway::GROUP, kinds::BACKEND, namespace, name), None)),
         _ => None,
     }
 }

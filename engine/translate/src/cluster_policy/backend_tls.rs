@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use holdfast_api::apis::gateway::backend_tls::{self as written, AUTHORITIES_MAX, BackendTlsSpec, NAMES_MAX};
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::at;
 use holdfast_envoy::features::upstream::{AltName, Trust, UpstreamTls, Validation};
 use holdfast_graph::ObjectKey;
@@ -93,7 +94,7 @@ fn bundle(
     let mut parts: Vec<(ObjectKey, Arc<[u8]>)> = Vec::new();
     for (index, reference) in references.iter().take(AUTHORITIES_MAX).enumerate() {
         let field = at("spec.validation.caCertificateRefs", index);
-        if !reference.group.is_empty() || !["ConfigMap", "Secret"].contains(&&*reference.kind) {
+        if !reference.group.is_empty() || ![kinds::CONFIG_MAP, kinds::SECRET].contains(&&*reference.kind) {
             let message = format!(
                 "caCertificateRefs must reference ConfigMaps or Secrets, not {}/{}",
                 reference.group, reference.kind

@@ -2,6 +2,7 @@
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kgateway::backend::{Aws, AwsAuth, Host, Lambda};
+use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_envoy::features::function::{CallKey, Function};
 use holdfast_envoy::features::hosts::{Hosts, NamedHost};
@@ -167,7 +168,7 @@ fn call_key(
         notes.unsupported("spec.aws.auth.assumeRole", OWN_ROLES);
         return None;
     }
-    let (Some("Secret"), Some(reference)) = (auth.kind.as_deref(), &auth.secret_ref) else {
+    let (Some(kinds::SECRET), Some(reference)) = (auth.kind.as_deref(), &auth.secret_ref) else {
         notes.invalid("spec.aws.auth", "type must be Secret, and secretRef must be set");
         return None;
     };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kgateway::backend::PriorityGroup;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::at;
 use holdfast_envoy::features::hosts::{HOSTS_MAX, Hosts};
 use holdfast_envoy::model::Protocol;
@@ -42,7 +43,7 @@ pub(super) fn read(
         let mut hosts = Vec::new();
         for (index, reference) in group.backend_refs.iter().take(BACKENDS_MAX).enumerate() {
             let field = at(&field, index);
-            let member = ObjectKey::new(GROUP, "Backend", &*key.namespace, &*reference.name);
+            let member = ObjectKey::new(GROUP, kinds::BACKEND, &*key.namespace, &*reference.name);
             let Some((own, protocol)) = self::member(&field, &member, behalf, reader, notes) else { continue };
             if *spoken.get_or_insert(protocol) != protocol {
                 notes.invalid(

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP as GATEWAY_GROUP;
 use holdfast_api::apis::kgateway::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_api::object::{Age, Object};
 use holdfast_envoy::features::upstream::{Configured, Upstream, UpstreamTls};
 use holdfast_envoy::model::Protocol;
@@ -69,11 +70,11 @@ pub(super) fn is_policy(key: &ObjectKey) -> bool {
 }
 
 fn is_config(key: &ObjectKey) -> bool {
-    &*key.group == GROUP && &*key.kind == "BackendConfigPolicy"
+    &*key.group == GROUP && &*key.kind == kinds::BACKEND_CONFIG_POLICY
 }
 
 fn is_tls(key: &ObjectKey) -> bool {
-    &*key.group == GATEWAY_GROUP && &*key.kind == "BackendTLSPolicy"
+    &*key.group == GATEWAY_GROUP && &*key.kind == kinds::BACKEND_TLS_POLICY
 }
 
 /// A policy that cannot be enforced, with the error message.

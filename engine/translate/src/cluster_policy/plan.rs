@@ -5,6 +5,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kgateway::policy::{TargetRef, Targets};
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_graph::{ObjectKey, Role};
 
@@ -105,7 +106,7 @@ fn named(key: &ObjectKey, target: &TargetRef) -> ObjectKey {
 }
 
 fn may_target(group: &str, kind: &str) -> bool {
-    matches!((group, kind), ("", "Service") | (GROUP, "Backend"))
+    matches!((group, kind), ("", kinds::SERVICE) | (GROUP, kinds::BACKEND))
 }
 
 fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {

@@ -7,6 +7,7 @@ use holdfast_api::apis::kgateway::access::{
     Acl as WrittenAcl, ApiKeyAuth as WrittenKeys, BasicAuth as WrittenUsers, Rbac,
 };
 use holdfast_api::apis::kgateway::traffic_policy::TrafficSpec;
+use holdfast_api::apis::kinds;
 use holdfast_envoy::features::Flaw;
 use holdfast_envoy::features::acl::{Acl, Entry, RANGES_MAX};
 use holdfast_envoy::features::api_key_auth::{ApiKeyAuth, KEYS_MAX, SOURCES_MAX, Source};
@@ -185,7 +186,7 @@ fn api_key_auth(written: &WrittenKeys, reading: &mut Reading<'_, '_>) -> Option<
         (Some(reference), None, None) => {
             let field = "spec.apiKeyAuth.secretRef";
             let core = reference.group.as_deref().unwrap_or_default().is_empty()
-                && reference.kind.as_deref().unwrap_or("Secret") == "Secret";
+                && reference.kind.as_deref().unwrap_or(kinds::SECRET) == kinds::SECRET;
             if !core {
                 reading.invalid(field, "must reference a Secret");
                 return None;

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kgateway::policy::{Targets, Unread};
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::settings::Settings;
 use holdfast_graph::{Content, Edge, ObjectKey};
@@ -40,7 +41,7 @@ use crate::policies::rank::{self, Rank};
 use crate::policies::settings::{Field, Piece, Settings as Pieces};
 
 /// Kinds of policies that are attached to Gateways, listeners and routes.
-const KINDS: [&str; 2] = ["ListenerPolicy", "TrafficPolicy"];
+const KINDS: [&str; 2] = [kinds::LISTENER_POLICY, kinds::TRAFFIC_POLICY];
 
 /// Checks whether a key is a policy of these kinds.
 pub(super) fn is_policy(key: &ObjectKey) -> bool {

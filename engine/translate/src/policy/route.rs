@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kgateway::direct_response::DirectResponse;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_envoy::features::body_format::BodyFormat;
@@ -73,7 +74,7 @@ impl Attached<'_> {
                 rule.closed.get_or_insert((key.clone(), Unenforceable { class, message: message.into() }));
             };
             let missing = |rule: &mut OfRule| wrong(Class::Referential, "ExtensionNotFound", "does not exist", rule);
-            if kind == "DirectResponse" {
+            if kind == kinds::DIRECT_RESPONSE {
                 match reader.object(&key).map(|found| &found.body) {
                     Some(Body::DirectResponse(written)) => match answer(written) {
                         Ok(_) if rule.answer.is_some() => {

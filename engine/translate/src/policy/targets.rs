@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
-use holdfast_api::apis::gateway::listener_set;
 use holdfast_api::apis::gateway::route::{Route, RuleEntry};
 use holdfast_api::apis::kgateway::policy::{TargetRef, Targets};
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::at;
 use holdfast_graph::ObjectKey;
 
@@ -24,7 +24,7 @@ pub struct Target {
 }
 
 /// Kinds that TrafficPolicies can be attached to.
-const OF_TRAFFIC: [&str; 4] = ["Gateway", listener_set::KIND, "HTTPRoute", "GRPCRoute"];
+const OF_TRAFFIC: [&str; 4] = [kinds::GATEWAY, kinds::LISTENER_SET, kinds::HTTP_ROUTE, kinds::GRPC_ROUTE];
 
 /// Reads the targets of a policy. A missing target is reported: users must not assume that the policy is effective.
 pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_, '_>) -> Vec<Target> {
@@ -53,7 +53,7 @@ pub(super) fn read(key: &ObjectKey, targets: &Targets, reading: &mut Reading<'_,
 
 /// Checks whether policies of this kind can be attached to objects of that kind.
 pub(super) fn may_target(key: &ObjectKey, group: &str, kind: &str) -> bool {
-    group == GROUP && (kind == "Gateway" || (&*key.kind == "TrafficPolicy" && OF_TRAFFIC.contains(&kind)))
+    group == GROUP && (kind == kinds::GATEWAY || (&*key.kind == kinds::TRAFFIC_POLICY && OF_TRAFFIC.contains(&kind)))
 }
 
 fn strange(key: &ObjectKey, group: &str, kind: &str) -> String {
@@ -75,7 +75,7 @@ fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut
         Body::GrpcRoute(route) => has_rule(route, section, |rule| rule.name.as_deref()),
         _ => false,
     };
-    let part = if matches!(&*target.kind, "Gateway" | listener_set::KIND) { "listener" } else { "rule" };
+    let part = if matches!(&*target.kind, kinds::GATEWAY | kinds::LISTENER_SET) { "listener" } else { "rule" };
     (!has).then(|| format!("{} {} has no {part} {section:?}", named.kind, named.namespaced_name()))
 }
 

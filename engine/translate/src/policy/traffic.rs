@@ -6,6 +6,7 @@ use std::time::Duration;
 use holdfast_api::apis::kgateway::policy::Targets;
 use holdfast_api::apis::kgateway::traffic as written;
 use holdfast_api::apis::kgateway::traffic_policy::{LocalRateLimit, TrafficSpec};
+use holdfast_api::apis::kinds;
 use holdfast_envoy::features::cors::{Cors, MAX_AGE_DEFAULT, MAX_AGE_MIN};
 use holdfast_envoy::features::filters::{Filter, Setting};
 use holdfast_envoy::features::internal_redirect::{CrossScheme, InternalRedirect};
@@ -76,16 +77,16 @@ pub(super) fn read(spec: &TrafficSpec, targets: &Targets, reading: &mut Reading<
         shape::compression(written, reading);
     }
     if let Some(written) = &spec.url_rewrite {
-        only_for("urlRewrite", &["HTTPRoute"], targets, reading);
+        only_for("urlRewrite", &[kinds::HTTP_ROUTE], targets, reading);
         url_rewrite(written, reading);
     }
     if let Some(auto) = spec.auto_host_rewrite {
-        only_for("autoHostRewrite", &["HTTPRoute"], targets, reading);
+        only_for("autoHostRewrite", &[kinds::HTTP_ROUTE], targets, reading);
         reading.piece("autoHostRewrite", Piece::AutoHost(auto));
     }
     if let Some(prefix) = &spec.stat_prefix {
         let piece = reading.observing(|reading| {
-            only_for("statPrefix", &["HTTPRoute", "GRPCRoute"], targets, reading);
+            only_for("statPrefix", &[kinds::HTTP_ROUTE, kinds::GRPC_ROUTE], targets, reading);
             stat_prefix(prefix, reading)
         });
         if let Some(piece) = piece {
@@ -94,7 +95,7 @@ pub(super) fn read(spec: &TrafficSpec, targets: &Targets, reading: &mut Reading<
     }
     if let Some(written) = &spec.tracing {
         let piece = reading.observing(|reading| {
-            only_for("tracing", &["HTTPRoute", "GRPCRoute"], targets, reading);
+            only_for("tracing", &[kinds::HTTP_ROUTE, kinds::GRPC_ROUTE], targets, reading);
             Some(shape::tracing(written, reading))
         });
         if let Some(piece) = piece {

@@ -1,5 +1,6 @@
 //! Comparison of existing objects with the desired objects.
 
+use holdfast_api::apis::kinds;
 use serde_json::Value;
 
 use super::OWNED_LABEL;
@@ -39,7 +40,7 @@ pub fn owner(object: &Value) -> Option<&str> {
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
     let text = |owner: &Value, name: &str| owner.get(name).and_then(Value::as_str).map(str::to_owned);
     let is_gateway = |owner: &&Value| {
-        text(owner, "kind").as_deref() == Some("Gateway")
+        text(owner, "kind").as_deref() == Some(kinds::GATEWAY)
             && owner.get("controller").and_then(Value::as_bool) == Some(true)
     };
     owners.iter().find(is_gateway).and_then(|owner| owner.get("uid")).and_then(Value::as_str)

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_api::apis::kinds;
 use serde_json::{Value, json};
 
 use super::bootstrap::BOOTSTRAP_FILE;
@@ -25,7 +26,7 @@ pub(super) fn config_map(plane: &DataPlane, operator: &Operator, bootstrap: &Val
     let version = hash(&text);
     let mut data: BTreeMap<&str, String> = secure::files(operator);
     data.insert(BOOTSTRAP_FILE, text);
-    (with(object(plane, "v1", "ConfigMap"), [("data", json!(data))]), version)
+    (with(object(plane, "v1", kinds::CONFIG_MAP), [("data", json!(data))]), version)
 }
 
 pub(super) fn budget(plane: &DataPlane, parameters: &Parameters) -> Option<Value> {

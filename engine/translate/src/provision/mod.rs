@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 pub use bootstrap::READY_PORT;
 use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_graph::ObjectKey;
 pub use parameters::{Flaw, KEY, Parameters};
 use serde_json::{Map, Value, json};
@@ -145,7 +146,7 @@ fn metadata(
     notes.extend(annotations.clone());
     let owner = json!({
         "apiVersion": format!("{GROUP}/v1"),
-        "kind": "Gateway",
+        "kind": kinds::GATEWAY,
         "name": plane.gateway.name,
         "uid": plane.uid,
         "controller": true,

@@ -1,5 +1,6 @@
 //! Service in front of a Gateway's Envoys, with a port for each port of its listeners.
 
+use holdfast_api::apis::kinds;
 use serde_json::{Value, json};
 
 use super::parameters::{Parameters, ServiceType};
@@ -31,5 +32,5 @@ pub(super) fn service(plane: &DataPlane, parameters: &Parameters) -> Value {
         let ranges = Some(&written.load_balancer_source_ranges).filter(|ranges| !ranges.is_empty());
         put(&mut spec, "loadBalancerSourceRanges", ranges);
     }
-    with(metadata(plane, "v1", "Service", &written.labels, &written.annotations), [("spec", spec)])
+    with(metadata(plane, "v1", kinds::SERVICE, &written.labels, &written.annotations), [("spec", spec)])
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdfast_api::apis::contour::GROUP;
 use holdfast_api::apis::contour::condition::MatchCondition;
 use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_check::re2::Regexes;
 use holdfast_graph::ObjectKey;
@@ -77,7 +78,7 @@ pub struct Tree {
 
 /// Returns the key of an HTTPProxy.
 pub fn key(namespace: &str, name: &str) -> ObjectKey {
-    ObjectKey::new(GROUP, "HTTPProxy", namespace, name)
+    ObjectKey::new(GROUP, kinds::HTTP_PROXY, namespace, name)
 }
 
 /// Reads a tree from its root, within the remaining budgets; `find` returns the HTTPProxies that may be included.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
 use holdfast_envoy::encode::listener::TlsVersions;
@@ -34,7 +35,7 @@ const HTTP: &str = "http";
 
 /// Returns the key of the virtual Gateway for the listeners of HTTPProxies.
 pub fn key() -> ObjectKey {
-    ObjectKey::new(GROUP, "Gateway", NAMESPACE, NAME)
+    ObjectKey::new(GROUP, kinds::GATEWAY, NAMESPACE, NAME)
 }
 
 /// Returns the key of the Gateway with the listeners of HTTPProxies.
@@ -211,7 +212,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         https,
         hostname,
         hostname_fault: None,
-        kinds: ["HTTPProxy"].into(),
+        kinds: [kinds::HTTP_PROXY].into(),
         namespaces: Namespaces::None,
         certificates: Vec::new(),
         clients: None,

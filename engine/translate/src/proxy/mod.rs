@@ -27,6 +27,7 @@ mod upstream;
 
 use holdfast_api::apis::contour::GROUP;
 use holdfast_api::apis::contour::http_proxy::HttpProxy;
+use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_graph::ObjectKey;
@@ -42,7 +43,7 @@ const CLASS: &str = "contour";
 
 /// Checks whether a key is that of an HTTPProxy.
 pub fn is_proxy(key: &ObjectKey) -> bool {
-    &*key.group == GROUP && &*key.kind == "HTTPProxy"
+    &*key.group == GROUP && &*key.kind == kinds::HTTP_PROXY
 }
 
 /// Checks whether the class of an HTTPProxy is served.

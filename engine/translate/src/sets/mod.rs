@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Age;
 use holdfast_api::settings::Settings;
@@ -43,7 +44,7 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
     let fault = |class, reason, message: String| Fault::new(key, class, "spec.parentRef", reason, message);
     let Some(gateway) = set.gateway(key) else {
         let group = set.parent.group.as_deref().unwrap_or(GROUP);
-        let kind = set.parent.kind.as_deref().unwrap_or("Gateway");
+        let kind = set.parent.kind.as_deref().unwrap_or(kinds::GATEWAY);
         claim.faults.push(fault(
             Class::Ignored,
             "NotServed",

@@ -6,6 +6,7 @@ use gateway_api::gateways::{
     GatewayListenersAllowedRoutesNamespacesSelectorMatchExpressions as Expression,
 };
 use holdfast_api::apis::gateway::gateway::Gateway;
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 
 use crate::listener::{self, Namespaces};
@@ -21,7 +22,7 @@ pub(super) fn read(gateway: &Gateway, fault: &mut impl FnMut(String, Class, &'st
         Some(From::Same) => Namespaces::Same,
         Some(From::Selector) => {
             let selector = namespaces.selector.as_ref().map(selector);
-            listener::selected(selector.as_ref(), "spec.allowedListeners", "ListenerSet", fault)
+            listener::selected(selector.as_ref(), "spec.allowedListeners", kinds::LISTENER_SET, fault)
         }
     }
 }

@@ -12,11 +12,8 @@ use serde_json::Value;
 
 use super::GROUP;
 use super::gateway::{self, ListenerEntry};
-use crate::apis::Body;
 use crate::apis::decode::Found;
-
-/// The name of the kind.
-pub const KIND: &str = "ListenerSet";
+use crate::apis::{Body, kinds};
 
 /// A ListenerSet.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +50,7 @@ impl ListenerSet {
 
 /// Returns the identity of a ListenerSet.
 pub fn key(namespace: &str, name: &str) -> ObjectKey {
-    ObjectKey::new(GROUP, KIND, namespace, name)
+    ObjectKey::new(GROUP, kinds::LISTENER_SET, namespace, name)
 }
 
 pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<Body> {

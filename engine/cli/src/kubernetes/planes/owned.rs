@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
+use holdfast_api::apis::kinds;
 use holdfast_translate::provision::OWNED_LABEL;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -27,8 +28,8 @@ pub(in crate::kubernetes) struct Kind {
 
 /// All kinds of created objects.
 pub(in crate::kubernetes) const KINDS: [Kind; 6] = [
-    Kind { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps", optional: false },
-    Kind { group: "", version: "v1", kind: "Service", plural: "services", optional: false },
+    Kind { group: "", version: "v1", kind: kinds::CONFIG_MAP, plural: "configmaps", optional: false },
+    Kind { group: "", version: "v1", kind: kinds::SERVICE, plural: "services", optional: false },
     Kind { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts", optional: false },
     Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments", optional: false },
     Kind {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::kinds;
 use holdfast_engine::engine::Event;
 use holdfast_graph::ObjectKey;
 use holdfast_translate::provision::{DataPlane, FIELD_OWNER, Provisioned, addresses, compare, names};
@@ -111,7 +112,7 @@ impl Writer {
     async fn bring(&mut self, plane: &DataPlane, leads: bool) -> Provisioned {
         let problem = if leads { self.apply_all(plane).await.err() } else { None };
         let name = names::name(&plane.gateway);
-        let service = self.owned.get(&("Service", plane.gateway.namespace.to_string(), name));
+        let service = self.owned.get(&(kinds::SERVICE, plane.gateway.namespace.to_string(), name));
         let service = service.filter(|service| compare::is_ours(service, &plane.uid));
         Provisioned { addresses: service.as_ref().map(addresses::of_service).unwrap_or_default(), problem }
     }
@@ -160,7 +161,7 @@ impl Writer {
     /// Returns whether the Gateway of a data plane exists in the API server and is not being deleted. Checked before an
     /// object is created. Reads the status of the Gateway, for which the permission exists already.
     async fn lives(&self, plane: &DataPlane) -> Result<bool, Error> {
-        let kind = GroupVersionKind::gvk(GROUP, "v1", "Gateway");
+        let kind = GroupVersionKind::gvk(GROUP, "v1", kinds::GATEWAY);
         let resource = ApiResource::from_gvk_with_plural(&kind, "gateways");
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &plane.gateway.namespace, &resource);
         match api.get_status(&plane.gateway.name).await {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::GROUP;
 use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
+use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
 use holdfast_translate::overlay::Overlay;
@@ -35,7 +36,7 @@ impl Included {
                 let Entry::Decoded(include) = entry else { continue };
                 let namespace = include.namespace.as_ref().filter(|namespace| !namespace.is_empty());
                 let namespace = namespace.unwrap_or(&includer.namespace);
-                let target = ObjectKey::new(GROUP, "HTTPProxy", namespace.clone(), include.name.clone());
+                let target = ObjectKey::new(GROUP, kinds::HTTP_PROXY, namespace.clone(), include.name.clone());
                 let Some(child) = readable(&target, overlay, today).filter(|child| child.virtual_host.is_none()) else {
                     continue;
                 };

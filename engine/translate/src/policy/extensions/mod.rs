@@ -11,6 +11,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kgateway::extension::GatewayExtension;
 use holdfast_api::apis::kgateway::traffic_policy::{ExtensionRef, TrafficSpec};
+use holdfast_api::apis::kinds;
 use holdfast_graph::{ObjectKey, Role};
 pub(super) use used::Used;
 
@@ -29,7 +30,7 @@ pub(super) fn extension<'a>(
     reading: &mut Reading<'_, 'a>,
 ) -> Option<(ObjectKey, &'a GatewayExtension)> {
     let namespace = reference.namespace.as_deref().unwrap_or(&reading.key.namespace);
-    let key = ObjectKey::new(GROUP, "GatewayExtension", namespace, &*reference.name);
+    let key = ObjectKey::new(GROUP, kinds::GATEWAY_EXTENSION, namespace, &*reference.name);
     let field = format!("spec.{field}.extensionRef");
     reading.reader.edge(reading.key, "", &key, Role::Requires);
     if !reading.reader.granted((GROUP, &reading.key.kind, &reading.key.namespace), &key) {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP as GATEWAY_GROUP;
 use holdfast_api::apis::kgateway::listener_policy::{ClientCertificateValidation, ObjectReference};
+use holdfast_api::apis::kinds;
 use holdfast_check::certificate::check_client_authorities;
 use holdfast_envoy::features::client_certificate::{ClientCertificates, Trust};
 use holdfast_graph::{ObjectKey, Role};
@@ -64,7 +65,7 @@ pub(super) fn read(
 /// Reads the certificate authorities of an object.
 fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'_, '_>) -> Option<(ObjectKey, Bytes)> {
     let kind = &*reference.kind;
-    if !reference.group.is_empty() || !matches!(kind, "Secret" | "ConfigMap") {
+    if !reference.group.is_empty() || !matches!(kind, kinds::SECRET | kinds::CONFIG_MAP) {
         let group = if reference.group.is_empty() { "core" } else { &reference.group };
         reading.invalid(field, format!("caCertificateRefs must reference Secrets or ConfigMaps, not {group}/{kind}"));
         return None;
@@ -75,7 +76,7 @@ fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'
     // A ReferenceGrant for Gateways is sufficient as well: the policy is in the Gateway's namespace.
     let own = reading.key.clone();
     let granted = reading.reader.granted((&own.group, &own.kind, &own.namespace), &key)
-        || reading.reader.granted((GATEWAY_GROUP, "Gateway", &own.namespace), &key);
+        || reading.reader.granted((GATEWAY_GROUP, kinds::GATEWAY, &own.namespace), &key);
     if !granted {
         let message = format!(
             "{kind} {} is in another namespace, and no ReferenceGrant there allows Gateways or ListenerPolicies of {} to \
@@ -91,7 +92,7 @@ fn authorities(field: &str, reference: &ObjectReference, reading: &mut Reading<'
         Some(Body::Secret(secret)) => secret.data.get(ENTRY).cloned(),
         Some(Body::ConfigMap(map)) => map.data.get(ENTRY).map(|text| Bytes::copy_from_slice(text.as_bytes())),
         _ => {
-            let reason = if kind == "Secret" { "SecretNotFound" } else { "ConfigMapNotFound" };
+            let reason = if kind == kinds::SECRET { "SecretNotFound" } else { "ConfigMapNotFound" };
             reading.missing(field, reason, format!("{kind} {} does not exist", key.namespaced_name()));
             return None;
         }
