@@ -440,17 +440,10 @@ fn tls(
     };
     let references = tls.and_then(|tls| tls.certificate_refs.as_deref()).unwrap_or_default();
     if tls.and_then(|tls| tls.mode.as_ref()) == Some(&GatewayListenersTlsMode::Passthrough) {
-        plan.reject(
-            ListenerState::Closed,
-            "UnsupportedValue",
-            "mode Passthrough is not supported for listeners of protocol HTTPS",
-        );
-        fault(
-            format!("{field}.mode"),
-            Class::Invalid,
-            "UnsupportedValue",
-            "mode Passthrough is not supported for listeners of protocol HTTPS; use Terminate".into(),
-        );
+        let message = "mode Passthrough is not supported for listeners of protocol HTTPS";
+        plan.reject(ListenerState::Closed, "UnsupportedValue", message);
+        let message = format!("{message}; use Terminate");
+        fault(format!("{field}.mode"), Class::Invalid, "UnsupportedValue", message);
         return;
     }
     if references.is_empty() {
@@ -463,11 +456,11 @@ fn tls(
     }
     for (index, reference) in references.iter().enumerate().take(CERTIFICATES_MAX) {
         let field = at(&format!("{field}.certificateRefs"), index);
-        let (group, kind) =
-            (reference.group.as_deref().unwrap_or(""), reference.kind.as_deref().unwrap_or(kinds::SECRET));
+        let group = reference.group.as_deref().unwrap_or("");
+        let kind = reference.kind.as_deref().unwrap_or(kinds::SECRET);
         if !group.is_empty() || kind != kinds::SECRET {
-            let group = if group.is_empty() { "core" } else { group };
-            let message = format!("certificateRefs must reference Secrets, not {group}/{kind}");
+            let of = if group.is_empty() { "core" } else { group };
+            let message = format!("certificateRefs must reference Secrets, not {of}/{kind}");
             close(plan, field, Class::Invalid, "InvalidCertificateRef", message);
             continue;
         }
