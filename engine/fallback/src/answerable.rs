@@ -6,15 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use holdfast_envoy::inspect::references::{self, ResourceReference};
 use holdfast_xds::{ResourceType, Snapshot};
 
 use super::rollout::Waiting;
 use super::scope::FallbackScope;
-
-/// Field `route_config_name` of `Rds`, a string.
-const RDS_NAME: u8 = 0x12;
-/// Field `name` of `SdsSecretConfig`, a string.
-const SDS_NAME: u8 = 0x0a;
 
 impl FallbackScope {
     /// Returns the changed resources that an Envoy answers when it is offered this configuration. Of route
@@ -23,9 +19,15 @@ impl FallbackScope {
     pub(super) fn answerable(&self, node: &str, changed: Waiting, offered: &Snapshot) -> Waiting {
         let of = |kind: ResourceType| changed.keys().filter(move |(of, _)| *of == kind);
         let names = |kind: ResourceType| of(kind).map(|(_, name)| name.as_bytes()).collect::<BTreeSet<_>>();
-        let routes = self.named(node, &names(ResourceType::Route), RDS_NAME, offered, &[ResourceType::Listener]);
+        let routes = self.named(
+            node,
+            &names(ResourceType::Route),
+            ResourceReference::Routes,
+            offered,
+            &[ResourceType::Listener],
+        );
         let by = [ResourceType::Listener, ResourceType::Cluster, ResourceType::Route];
-        let secrets = self.named(node, &names(ResourceType::Secret), SDS_NAME, offered, &by);
+        let secrets = self.named(node, &names(ResourceType::Secret), ResourceReference::Secret, offered, &by);
         let mut waiting = changed;
         waiting.retain(|(kind, name), _| match kind {
             ResourceType::Route => routes.contains(name.as_bytes()),
@@ -35,12 +37,12 @@ impl FallbackScope {
         waiting
     }
 
-    /// Returns the names that occur in a field with this tag in resources of these types.
+    /// Returns the names that resources of these types reference.
     fn named(
         &self,
         node: &str,
         names: &BTreeSet<&[u8]>,
-        tag: u8,
+        reference: ResourceReference,
         offered: &Snapshot,
         kinds: &[ResourceType],
     ) -> BTreeSet<Vec<u8>> {
@@ -55,27 +57,12 @@ impl FallbackScope {
             // wait without an answer is worse than no wait: after such a wait the content counts as refused.
             let is_missing = self.hold.unavailable.lacks(node, kind, &resource.name, resource.version)
                 && self.hold.acknowledged(kind, &resource.name).is_none_or(|known| known.version == resource.version);
+            // A false match causes a wait without an answer, until the deadline.
             if !is_missing {
-                find(&resource.body, tag, names, &mut found);
+                references::find(&resource.body, reference, names, &mut found);
             }
         }
         found
-    }
-}
-
-/// Finds strings in a message at any depth: the tag of the field, the length, and the bytes. A false match causes a
-/// wait without an answer, until the deadline.
-fn find(body: &[u8], tag: u8, names: &BTreeSet<&[u8]>, found: &mut BTreeSet<Vec<u8>>) {
-    for (at, _) in body.iter().enumerate().filter(|(_, byte)| **byte == tag) {
-        let rest = body.get(at + 1..).unwrap_or_default();
-        let (length, rest) = match rest {
-            [low, rest @ ..] if *low < 0x80 => (usize::from(*low), rest),
-            [low, high, rest @ ..] if *high < 0x80 => (usize::from(low & 0x7f) | usize::from(*high) << 7, rest),
-            _ => continue,
-        };
-        if let Some(name) = rest.get(..length).filter(|name| names.contains(name)) {
-            found.insert(name.to_vec());
-        }
     }
 }
 

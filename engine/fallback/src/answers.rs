@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdfast_envoy::inspect::clusters::shape;
 use holdfast_graph::{Content, Detected};
 use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 
 use super::readmission::owners;
 use super::rollout::{Stage, Waiting};
 use super::scope::FallbackScope;
-use super::shapes::shape;
 use super::step_inputs::StepInputs;
 
 impl FallbackScope {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use holdfast_envoy::encode::chain_parts;
+use holdfast_envoy::inspect::chain_parts;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_translate::policy::PolicyPlan;
 use holdfast_xds::{ResourceType, Version};

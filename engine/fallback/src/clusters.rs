@@ -14,6 +14,7 @@ use bytes::Bytes;
 use holdfast_api::object::Object;
 use holdfast_envoy::encode::{self, names};
 use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::inspect::clusters::shape;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_translate::overlay::Overlay;
 use holdfast_xds::{ResourceType, Version};
@@ -21,7 +22,6 @@ use holdfast_xds::{ResourceType, Version};
 use super::hybrid::hybrid;
 use super::readmission::Subject;
 use super::scope::FallbackScope;
-use super::shapes::shape;
 use super::step_inputs::StepInputs;
 
 /// Returns the share of an object in a cluster, as a content that can be refused.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use holdfast_api::object::Object;
+use holdfast_envoy::inspect::clusters::shape;
 use holdfast_graph::{Content, Detected, Node, Quarantine};
 use holdfast_store::Change;
 use holdfast_store::shards::{Offer, OnTrial};
@@ -16,7 +17,6 @@ use super::readmission::{Readmission, Subject};
 use super::restored::RestoredScope;
 use super::rollout::{Stage, TRIED};
 use super::scope::FallbackScope;
-use super::shapes::shape;
 use super::step_inputs::StepInputs;
 use super::suspects;
 use super::witnesses::Witnesses;

@@ -52,7 +52,6 @@ pub mod scopes;
 pub mod search;
 mod served_endpoints;
 pub mod served_state;
-mod shapes;
 mod shared;
 pub mod step_inputs;
 pub mod suspects;

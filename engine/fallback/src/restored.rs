@@ -3,21 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
+use holdfast_envoy::inspect::clusters::shape;
+use holdfast_envoy::inspect::routes;
 use holdfast_envoy::refusal::{self, Class};
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Origins, Verdict};
 use holdfast_store::shards::ScopeOffers;
 use holdfast_store::{StoredResource, StoredVerdict};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
-use prost::Message;
 
 use super::chains;
 use super::derive::is_chain;
 use super::last_valid::{LastValid, Version as ObjectVersion};
 use super::scope::FallbackScope;
-use super::shapes::shape;
 use super::step_inputs::StepInputs;
 
 /// All stored state that could be read.
@@ -209,18 +208,11 @@ impl FallbackScope {
 /// Returns the contents that an acknowledged resource proves.
 fn proven(kind: ResourceType, resource: &Resource) -> Vec<Content> {
     match kind {
-        ResourceType::Route => contents(&resource.body),
+        ResourceType::Route => routes::contents(&resource.body),
         ResourceType::Cluster => vec![shape(&resource.body), Content(*resource.version.as_bytes())],
         ResourceType::Listener => chains::proven(&resource.body),
         ResourceType::Endpoints | ResourceType::Secret => Vec::new(),
     }
-}
-
-/// Returns the parts of a route configuration: each route with its bytes.
-fn contents(body: &[u8]) -> Vec<Content> {
-    let Ok(configuration) = RouteConfiguration::decode(body) else { return Vec::new() };
-    let routes = configuration.virtual_hosts.iter().flat_map(|host| &host.routes);
-    routes.map(|route| Content(*Version::of(&route.encode_to_vec()).as_bytes())).collect()
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_envoy::inspect::clusters::shape;
 use holdfast_xds::{AgainByName, Resource, ResourceType, Snapshot, Version};
 use imbl::ordmap::DiffItem;
 
 use super::scope::FallbackScope;
 use super::search::Search;
 use super::served_endpoints::{with_all_endpoints, with_current_endpoints};
-use super::shapes::shape;
 use super::step_inputs::StepInputs;
 use super::suspects;
 use crate::trial::Trial;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use holdfast_envoy::inspect::clusters::shape;
 use holdfast_envoy::refusal::{self, Class};
 use holdfast_graph::Detected;
 use holdfast_xds::{ResourceType, Version};
@@ -14,7 +15,6 @@ use super::clusters::Known;
 use super::readmission::Subject;
 use super::rollout::{Stage, changes, next};
 use super::scope::FallbackScope;
-use super::shapes::shape;
 use super::step_inputs::StepInputs;
 use super::together::Together;
 use super::{accused, chains, trials};

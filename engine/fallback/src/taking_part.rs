@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use holdfast_envoy::encode::chain_parts;
+use holdfast_envoy::inspect::chain_parts;
 use holdfast_graph::Content;
 use holdfast_xds::{ResourceType, Version};
 

@@ -6,12 +6,11 @@ mod listeners;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
-use envoy_types::pb::envoy::config::route::v3::route::Action as Answer;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, without_field};
 use holdfast_check::time::Moment;
 use holdfast_envoy::hold::Refusal;
+use holdfast_envoy::inspect::routes;
 use holdfast_envoy::model::{Action, PathMatch};
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
@@ -20,7 +19,6 @@ use holdfast_graph::{Detected, Node, ObjectKey, Step};
 use holdfast_translate::listener::ListenerState;
 use holdfast_translate::route::RoutePlan;
 use holdfast_xds::ResourceType;
-use prost::Message;
 
 use super::ReplacementView;
 use crate::engine::Engine;
@@ -348,13 +346,7 @@ fn in_a_hold(answers: &Answers, plan: &RoutePlan, section: &str, gets: Gets) -> 
 /// Returns the direct responses of a scope's published route configurations.
 fn published(scope: &FallbackScope) -> Answers {
     let resources = scope.everyone.iter().flat_map(|everyone| everyone.of(ResourceType::Route).values());
-    let tables = resources.filter_map(|resource| RouteConfiguration::decode(resource.body.clone()).ok());
-    let routes = tables.flat_map(|table| table.virtual_hosts).flat_map(|host| host.routes);
-    let answer = |action: Option<Answer>| match action {
-        Some(Answer::DirectResponse(response)) => u16::try_from(response.status).ok(),
-        _ => None,
-    };
-    routes.map(|route| (route.name, answer(route.action))).collect()
+    resources.flat_map(|resource| routes::direct_responses(&resource.body)).collect()
 }
 
 /// Returns the refused resource with Envoy's message.

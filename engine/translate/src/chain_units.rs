@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::encode;
+use holdfast_envoy::inspect::chain_parts;
 use holdfast_graph::{Content, Node, ObjectKey};
 
 use super::fleet::FleetId;
@@ -61,7 +62,7 @@ impl Translator {
         // The content of a chain itself does not depend on the filters that routes require.
         let connections = self.connections(gateway);
         for (port, _) in ports::ports(gateway, plan, &connections, |_| Vec::new()) {
-            let parts = encode::chain_parts::parts(&encode::listener::encode(&port));
+            let parts = chain_parts::parts(&encode::listener::encode(&port));
             chains.extend(parts.into_iter().map(|parts| (parts.name, parts.placed)));
         }
         let serving = plan.all().filter(|listener| listener.state == ListenerState::Serving);

@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use envoy_types::pb::envoy::config::route::v3 as envoy;
-use envoy_types::pb::envoy::config::route::v3::route::Action as EnvoyAction;
-use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
+use holdfast_envoy::encode::route::everything;
 use holdfast_envoy::encode::{self, names};
 use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::features::filters::{self, Filters};
@@ -25,7 +23,6 @@ use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::OrdMap;
 pub use levels::GatewayGuards;
 use levels::{speaks, with_policies};
-use prost::Message;
 
 use super::chains;
 use super::gateway::GatewayPlan;
@@ -656,18 +653,4 @@ fn released<K: Ord>(users: &mut BTreeMap<K, usize>, key: &K) -> bool {
 
 fn misdirected() -> Bytes {
     everything(&Response::new(MISDIRECTED, "".into()))
-}
-
-/// Returns a route that answers every request with the same response.
-fn everything(response: &Response) -> Bytes {
-    envoy::Route {
-        r#match: Some(envoy::RouteMatch {
-            path_specifier: Some(PathSpecifier::Prefix("/".into())),
-            ..Default::default()
-        }),
-        action: Some(EnvoyAction::DirectResponse(encode::route::direct_response(response))),
-        ..Default::default()
-    }
-    .encode_to_vec()
-    .into()
 }

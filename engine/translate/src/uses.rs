@@ -8,6 +8,7 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::encode;
 use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::inspect::chain_parts;
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
@@ -79,13 +80,12 @@ impl Translator {
             let filters = if guards.is_empty() { Vec::new() } else { guards.filters() };
             let contents = rendered.policy_settings().iter().map(|setting| setting.content());
             let own = rendered.encoded(context).1;
-            contents.chain(filters.iter().map(encode::chain_parts::filter_content)).chain([own]).collect()
+            contents.chain(filters.iter().map(chain_parts::filter_content)).chain([own]).collect()
         });
         let levels = self.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
         let policies = levels.flat_map(|(_, level)| &level.keys).filter_map(|key| self.policies.get(key));
         let contents = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
-        let filters =
-            self.level_filters(gateway).into_iter().map(|(filter, _)| encode::chain_parts::filter_content(&filter));
+        let filters = self.level_filters(gateway).into_iter().map(|(filter, _)| chain_parts::filter_content(&filter));
         let above: BTreeSet<Content> = contents.chain(filters).collect();
         parts.chain([above]).filter(|group| group.len() > 1).collect()
     }
@@ -175,5 +175,5 @@ fn filters_in(plan: &RoutePlan) -> Vec<(Content, ObjectKey, Node)> {
 /// Returns a filter as a content, with the object that configures it and the unit that requires it.
 fn with_owner(filter: &ChainFilter, unit: Node) -> (Content, ObjectKey, Node) {
     let owner = filter.owners().first().unwrap_or(&unit.key).clone();
-    (encode::chain_parts::filter_content(filter), owner, unit)
+    (chain_parts::filter_content(filter), owner, unit)
 }

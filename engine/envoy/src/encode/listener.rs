@@ -366,7 +366,7 @@ fn of_policies(filter: &Known) -> HttpFilter {
     }
 }
 
-pub(super) fn own_filter(filter: &ChainFilter) -> HttpFilter {
+pub(crate) fn own_filter(filter: &ChainFilter) -> HttpFilter {
     #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
     let (mut config, disabled) = filter.encode();
     #[cfg(any(test, feature = "testing"))]
@@ -379,7 +379,7 @@ pub(super) fn own_filter(filter: &ChainFilter) -> HttpFilter {
     }
 }
 
-pub(super) fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {
+pub(crate) fn http_filter<M: Message + Name>(name: &str, config: &M) -> HttpFilter {
     HttpFilter {
         name: name.into(),
         config_type: Some(HttpFilterConfig::TypedConfig(any(config))),

@@ -3,7 +3,6 @@
 //! Equal input results in equal bytes. Envoy's messages have maps, and the order of several entries is not defined:
 //! this module never puts more than one entry into a map of one message.
 
-pub mod chain_parts;
 pub mod cluster;
 pub mod endpoints;
 pub mod listener;

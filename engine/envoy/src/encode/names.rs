@@ -1,7 +1,7 @@
 //! Names of resources and of their parts. All names are made here: from identities, never from an index that changes
-//! when another object is added or removed.
+//! when another object is added or removed. A name is parsed only here, beside the function that makes it.
 
-use holdfast_api::apis::kinds;
+use holdfast_api::apis::{contour, gateway, kgateway, kinds, scheme};
 use holdfast_graph::ObjectKey;
 
 use crate::features::remote::Remote;
@@ -10,6 +10,10 @@ use crate::model::{Backend, Place, Protocol, ServicePort};
 
 /// The cluster name that is referenced and never defined: it receives the share of missing backends.
 pub(crate) const MISSING_BACKEND: &str = "holdfast-missing-backend";
+
+/// Groups and kinds of the objects that have routes.
+const OBJECTS_WITH_ROUTES: [(&str, &str); 3] =
+    [(gateway::GROUP, kinds::HTTP_ROUTE), (gateway::GROUP, kinds::GRPC_ROUTE), (contour::GROUP, kinds::HTTP_PROXY)];
 
 /// Returns the name of a cluster. A Service with two protocols, or with two sets of settings, has two clusters.
 pub fn cluster(backend: &Backend) -> String {
@@ -20,12 +24,24 @@ pub fn cluster(backend: &Backend) -> String {
     let tuned = backend.tuned.as_ref().map(|tuned| format!("/{}", tuned.label())).unwrap_or_default();
     let place = match &backend.place {
         Place::Service(service) => endpoints(service),
-        Place::Hosts(_) | Place::Anywhere(_) | Place::Function(_) => {
-            let owner = backend.place.key();
-            format!("backend/{}/{}", owner.namespace, owner.name)
-        }
+        Place::Hosts(_) | Place::Anywhere(_) | Place::Function(_) => of_backend(backend.place.key()),
     };
     format!("{place}{protocol}{tuned}")
+}
+
+/// Returns the name of the cluster of a Backend with HTTP/1 and the usual settings.
+fn of_backend(key: &ObjectKey) -> String {
+    format!("backend/{}/{}", key.namespace, key.name)
+}
+
+/// Returns the Service with its port, or the Backend, from the name of its cluster.
+pub fn backend(cluster: &str) -> Option<(ObjectKey, Option<u16>)> {
+    let mut parts = cluster.split('/');
+    match (parts.next()?, parts.next()?, parts.next()?) {
+        ("service", namespace, name) => Some((scheme::service_key(namespace, name), parts.next()?.parse().ok())),
+        ("backend", namespace, name) => Some((ObjectKey::new(kgateway::GROUP, kinds::BACKEND, namespace, name), None)),
+        _ => None,
+    }
 }
 
 /// Returns the name of the cluster of an external service that Envoy itself calls. The cluster of an object is named
@@ -60,7 +76,7 @@ pub fn service_port(endpoints: &str) -> Option<ServicePort> {
         Some((port, health)) => (port, Some(health.parse().ok()?)),
         None => (rest, None),
     };
-    Some(ServicePort { key: ObjectKey::new("", kinds::SERVICE, namespace, name), port: port.parse().ok()?, health })
+    Some(ServicePort { key: scheme::service_key(namespace, name), port: port.parse().ok()?, health })
 }
 
 /// Returns the name of a certificate.
@@ -106,6 +122,11 @@ pub fn refusal(listener: &str) -> String {
     format!("refuse/{listener}")
 }
 
+/// Returns the name of a filter chain that was closed while its listener is held.
+pub fn closed_chain(chain: &str) -> String {
+    format!("closed/{chain}")
+}
+
 /// Checks whether a route configuration is for requests without TLS, by its name.
 pub fn is_plain(route_configuration: &str) -> bool {
     route_configuration.starts_with("http/")
@@ -121,15 +142,161 @@ pub fn virtual_host(host: &Host) -> String {
 pub fn proxy_route(key: &ObjectKey, section: &str, instance: usize, implicit: bool) -> String {
     let again = if instance > 0 { format!("/{instance}") } else { String::new() };
     let implicit = if implicit { "/implicit" } else { "" };
-    format!("httpproxy/{}/{}/{section}{again}{implicit}", key.namespace, key.name)
+    format!("{}/{section}{again}{implicit}", routes_of(key))
 }
 
 /// Returns the name of a route: one match of one rule, by the rule's name if it has one.
 pub fn route(key: &ObjectKey, rule: usize, rule_name: Option<&str>, entry: usize) -> String {
-    let kind = key.kind.to_ascii_lowercase();
-    let prefix = format!("{kind}/{}/{}", key.namespace, key.name);
     match rule_name {
-        Some(name) => format!("{prefix}/{name}/{entry}"),
-        None => format!("{prefix}/{rule}/{entry}"),
+        Some(name) => format!("{}/{name}/{entry}", routes_of(key)),
+        None => format!("{}/{rule}/{entry}", routes_of(key)),
+    }
+}
+
+/// Returns the name of a route of a rule with the same name as an earlier rule.
+pub fn repeated_route(route: &str, rule: usize, entry: usize) -> String {
+    format!("{route}/again-{rule}-{entry}")
+}
+
+/// Returns the common part of the names of an object's routes.
+fn routes_of(key: &ObjectKey) -> String {
+    format!("{}/{}/{}", key.kind.to_ascii_lowercase(), key.namespace, key.name)
+}
+
+/// Returns the object of a route, from the name of the route.
+pub fn object_of_route(route: &str) -> Option<ObjectKey> {
+    let mut parts = route.split('/');
+    let prefix = parts.next()?;
+    let (group, kind) = OBJECTS_WITH_ROUTES.into_iter().find(|(_, kind)| kind.to_ascii_lowercase() == prefix)?;
+    Some(ObjectKey::new(group, kind, parts.next()?, parts.next()?))
+}
+
+/// Returns the name of a filter that a GatewayExtension or a policy configures. A filter that fails open has another
+/// name than one that fails closed.
+pub fn extension_filter(filter: &str, owner: &ObjectKey, fail_open: bool) -> String {
+    owned_filter(&format!("{filter}/extension"), owner, fail_open)
+}
+
+/// Returns the name of an authorization filter of HTTPProxies.
+pub fn proxy_auth_filter(service: &ObjectKey, fail_open: bool) -> String {
+    owned_filter("ext_auth", service, fail_open)
+}
+
+/// Returns the name of the JWT filter of an HTTPProxy.
+pub fn proxy_jwt_filter(proxy: &ObjectKey) -> String {
+    owned_filter("jwt", proxy, false)
+}
+
+fn owned_filter(filter: &str, owner: &ObjectKey, fail_open: bool) -> String {
+    let open = if fail_open { "/open" } else { "" };
+    format!("{filter}/{}/{}{open}", owner.namespace, owner.name)
+}
+
+/// Returns the kind of a filter, from its name: the name without the object that configures the filter.
+pub fn kind_of_filter(filter: &str) -> &str {
+    match filter.split_once('/') {
+        Some((kind, _)) if !filter.starts_with("holdfast.dev/") => kind,
+        _ => filter,
+    }
+}
+
+/// Returns the name of a slot of the probe for a route configuration.
+pub fn probe_routes(slot: usize) -> String {
+    format!("probe/route/{slot}")
+}
+
+/// Returns the name of a slot of the probe for a certificate.
+pub fn probe_certificate(slot: usize) -> String {
+    format!("probe/certificate/{slot}")
+}
+
+/// The start of the names of the probe's slots for certificate authorities.
+const PROBE_AUTHORITIES: &str = "probe/authorities/";
+
+/// Returns the name of a slot of the probe for certificate authorities.
+pub fn probe_authorities(slot: usize) -> String {
+    format!("{PROBE_AUTHORITIES}{slot}")
+}
+
+/// Checks whether a slot of the probe is for certificate authorities, by its name.
+pub fn is_probe_authorities(slot: &str) -> bool {
+    slot.starts_with(PROBE_AUTHORITIES)
+}
+
+/// Returns the name of a cluster that is tried on the probe.
+pub fn probe_cluster(slot: usize) -> String {
+    format!("probe/cluster/{slot}")
+}
+
+/// The name of each listener that is tried on the probe. They are tried one after the other: two at a time may use the
+/// same address.
+pub const PROBE_LISTENER: &str = "probe/listener";
+/// The listener of the probe with the slots for route configurations.
+pub const PROBE_ROUTES_LISTENER: &str = "probe/routes";
+/// The listener of the probe with the slots for certificates.
+pub const PROBE_CERTIFICATES_LISTENER: &str = "probe/certificates";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::filters::Filter;
+
+    fn key(group: &str, kind: &str) -> ObjectKey {
+        ObjectKey::new(group, kind, "shop", "cart")
+    }
+
+    #[test]
+    fn the_object_of_a_route_is_in_its_name() {
+        for (group, kind) in OBJECTS_WITH_ROUTES {
+            let key = key(group, kind);
+            let first = route(&key, 0, None, 1);
+            let again = repeated_route(&first, 2, 0);
+            let names = [route(&key, 1, Some("named"), 0), proxy_route(&key, "routes[0]", 1, true), first, again];
+            for name in names {
+                assert_eq!(object_of_route(&name), Some(key.clone()), "{name}");
+            }
+        }
+        assert_eq!(object_of_route("pulse"), None);
+        assert_eq!(object_of_route("tcproute/shop/cart/0/0"), None);
+    }
+
+    #[test]
+    fn the_backend_of_a_cluster_is_in_its_name() {
+        let service = |health| ServicePort { key: scheme::service_key("shop", "cart"), port: 80, health };
+        for (health, protocol) in [(None, Protocol::Http1), (Some(81), Protocol::H2c)] {
+            let place = Place::Service(service(health));
+            let name = cluster(&Backend { place, protocol, tuned: None });
+            assert_eq!(backend(&name), Some((scheme::service_key("shop", "cart"), Some(80))), "{name}");
+            assert_eq!(service_port(&endpoints(&service(health))), Some(service(health)));
+        }
+        let written = key(kgateway::GROUP, kinds::BACKEND);
+        assert_eq!(backend(&format!("{}/h2c", of_backend(&written))), Some((written, None)));
+        assert_eq!(backend(&group(&key("", "ExtensionService"))), None);
+        assert_eq!(backend(MISSING_BACKEND), None);
+    }
+
+    #[test]
+    fn the_kind_of_a_filter_is_in_its_name() {
+        let owner = key("", "Owner");
+        assert_eq!(kind_of_filter(&extension_filter("ratelimit", &owner, true)), "ratelimit");
+        assert_eq!(kind_of_filter(&extension_filter("oauth2/tokens", &owner, false)), "oauth2");
+        assert_eq!(kind_of_filter(&proxy_auth_filter(&owner, true)), "ext_auth");
+        assert_eq!(kind_of_filter(&proxy_jwt_filter(&owner)), "jwt");
+        for own in [Filter::Acl, Filter::Buffer] {
+            assert_eq!(kind_of_filter(own.name()), own.name());
+        }
+    }
+
+    #[test]
+    fn slots_of_the_probe_differ_by_their_purpose() {
+        assert!(is_probe_authorities(&probe_authorities(1)));
+        let others = [probe_routes(1), probe_certificate(1), probe_cluster(1)];
+        assert!(!others.iter().any(|slot| is_probe_authorities(slot)));
+    }
+
+    #[test]
+    fn only_tables_of_ports_are_plain() {
+        assert!(is_plain(&route_configuration(&TableName::Port(80))));
+        assert!(!is_plain(&route_configuration(&TableName::Listener("http/80".into()))));
     }
 }

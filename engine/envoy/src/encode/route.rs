@@ -2,6 +2,7 @@
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto>
 
+use bytes::Bytes;
 use envoy_types::pb::envoy::config::core::v3::DataSource;
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier as DataSpecifier;
 use envoy_types::pb::envoy::config::route::v3 as envoy;
@@ -181,8 +182,25 @@ fn put_format(response: &Response, bytes: &mut Vec<u8>) {
     prost::encoding::bytes::encode(DIRECT_RESPONSE, &action, bytes);
 }
 
+/// Returns a route that gives every request the same response.
+pub fn everything(response: &Response) -> Bytes {
+    for_everything(response).encode_to_vec().into()
+}
+
+/// See [`everything`].
+pub(crate) fn for_everything(response: &Response) -> envoy::Route {
+    envoy::Route {
+        r#match: Some(envoy::RouteMatch {
+            path_specifier: Some(PathSpecifier::Prefix("/".into())),
+            ..Default::default()
+        }),
+        action: Some(EnvoyAction::DirectResponse(direct_response(response))),
+        ..Default::default()
+    }
+}
+
 /// Returns a direct response without body format.
-pub fn direct_response(response: &Response) -> envoy::DirectResponseAction {
+pub(crate) fn direct_response(response: &Response) -> envoy::DirectResponseAction {
     envoy::DirectResponseAction {
         status: response.status.into(),
         body: (!response.body.is_empty()).then(|| DataSource {

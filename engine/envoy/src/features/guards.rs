@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3::FilterConfig;
 use envoy_types::pb::google::protobuf::Any;
+use prost::Message;
 
 use super::chain::{ChainFilter, GUARD, demand};
 use super::ext_auth::ExtAuth;
 use super::ext_proc::ExtProc;
+use super::filters::Guarding;
 use super::jwt::Jwt;
 use super::oauth2::OAuth2;
 use super::rate_limit::GlobalLimit;
@@ -123,6 +125,11 @@ impl Guards {
         settings.extend(self.rate_limit.iter().map(|limit| (limit.service.name.to_string(), any(&limit.encode()))));
         settings.extend(self.ext_proc.iter().map(|shown| (shown.service.name.to_string(), any(&shown.encode()))));
         settings
+    }
+
+    /// Returns the encoded settings by filter name; see [`Guarding`].
+    pub fn guarding(&self) -> Guarding {
+        self.encode().into_iter().map(|(name, config)| (name, config.encode_to_vec())).collect()
     }
 
     /// Returns the guards that are set here, each with its filter.

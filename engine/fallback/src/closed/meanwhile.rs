@@ -9,18 +9,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::route::v3::FilterConfig;
-use envoy_types::pb::google::protobuf::Any;
-use holdfast_envoy::encode::route::CORS_FILTER;
-use holdfast_envoy::features::filters::{Filter, Guarding};
-use holdfast_envoy::features::{chain, cookies, filters};
+use holdfast_envoy::features::filters::{self, Guarding};
+use holdfast_envoy::inspect::guards::in_force;
 use holdfast_envoy::model::Action;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::fleet::GatewayGuards;
 use holdfast_translate::route::{Rendered, RoutePlan};
 use holdfast_xds::{ResourceType, Snapshot};
-use prost::Message;
 
 use super::Held;
 use crate::forms::Form;
@@ -73,18 +69,20 @@ impl FallbackScope {
         today: &GatewayGuards,
         inputs: &StepInputs<'_>,
     ) -> bool {
-        let Some(form) = held.meanwhile.and_then(|trying| trying.forms.get(held.configuration)) else { return false };
+        let Some(form) = held.meanwhile.and_then(|trying| trying.forms.get(held.route.configuration)) else {
+            return false;
+        };
         if today.closed || plan.policies.iter().any(|policy| self.is_broken(policy, inputs)) {
             return false;
         }
-        let of_its_name = |rendered: &&Arc<Rendered>| *rendered.route.name == *held.route.name;
+        let of_its_name = |rendered: &&Arc<Rendered>| *rendered.route.name == *held.route.name();
         let mut wanted: Vec<&Arc<Rendered>> = plan.routes.iter().filter(of_its_name).collect();
         if wanted.is_empty() {
             // For a route that was removed, its policy settings are unknown: the settings of all other routes together
             // are required.
             wanted = plan.routes.iter().collect();
         }
-        let hosts = form.composition.get(&Host::new(Some(&held.domain.into())));
+        let hosts = form.composition.get(&Host::new(Some(&held.route.domain.into())));
         let before = hosts.into_iter().flat_map(|parts| parts.iter().map(|(_, rendered)| rendered)).find(of_its_name);
         let Some(before) = before.filter(|_| !wanted.is_empty()) else { return false };
         let level_then = today.place.iter().flat_map(|(table, listener)| {
@@ -93,21 +91,16 @@ impl FallbackScope {
         });
         let settings_then = before.policy_settings().iter().chain(level_then.flat_map(|level| &level.policy_settings));
         let then: BTreeSet<&ObjectKey> = settings_then.map(|setting| setting.policy()).collect();
-        let kinds_then = kinds([
-            encoded(&held.route.typed_per_filter_config),
-            encoded(held.of_host),
-            encoded(held.of_configuration),
-        ]);
+        let kinds_then = held.route.guards_in_force();
         wanted.iter().all(|rendered| {
             let route = &rendered.route;
             if matches!(route.action, Action::Respond(_)) && !plan.policies.is_empty() {
                 return false;
             }
-            let configs = route.guards.under(&today.levels).encode();
-            let configs = configs.into_iter().map(|(name, config)| (name, config.encode_to_vec()));
-            let own: Guarding = filters::guarding(&route.filters).into_iter().chain(configs).collect();
+            let guards = route.guards.under(&today.levels).guarding();
+            let own: Guarding = filters::guarding(&route.filters).into_iter().chain(guards).collect();
             let now = rendered.policy_settings().iter().chain(&today.policy_settings);
-            kinds([own, today.host.clone(), today.configuration.clone()]).is_subset(&kinds_then)
+            in_force([own, today.host.clone(), today.configuration.clone()]).is_subset(&kinds_then)
                 && now.map(|setting| setting.policy()).all(|policy| {
                     let guards = inputs.translator.policy(policy).is_none_or(|plan| plan.guards());
                     !guards || (then.contains(policy) && !self.is_broken(policy, inputs))
@@ -129,78 +122,5 @@ impl FallbackScope {
     pub(super) fn proxy_goes_on_meanwhile(&self, owner: &ObjectKey, held: &Held<'_>, inputs: &StepInputs<'_>) -> bool {
         let mut all = inputs.translator.roots_of(owner).chain([owner]);
         held.meanwhile.is_some() && !all.any(|key| self.is_broken(key, inputs))
-    }
-}
-
-/// Checks that the held filters include all desired kinds of filters.
-pub(super) fn same_kinds(desired: &super::HashMap<String, Any>, held: &super::HashMap<String, Any>) -> bool {
-    kinds([encoded(desired)]).is_subset(&kinds([encoded(held)]))
-}
-
-fn encoded(settings: &super::HashMap<String, Any>) -> Guarding {
-    settings.iter().map(|(name, config)| (name.clone(), config.encode_to_vec())).collect()
-}
-
-/// Returns the kinds of guards in force: only filters that reject requests count, and the settings at the closest level
-/// win.
-fn kinds<const N: usize>(levels: [Guarding; N]) -> BTreeSet<String> {
-    let mut closest: BTreeMap<&str, &[u8]> = BTreeMap::new();
-    for (name, config) in levels.iter().flatten() {
-        closest.entry(name).or_insert(config);
-    }
-    let in_force = closest.into_iter().filter(|(name, config)| turns_away(name) && !is_off(config));
-    in_force.map(|(name, _)| kind(name).to_owned()).collect()
-}
-
-/// Returns the name of a filter without the name of its extension.
-fn kind(filter: &str) -> &str {
-    match filter.split_once('/') {
-        Some((kind, _)) if !filter.starts_with("holdfast.dev/") => kind,
-        _ => filter,
-    }
-}
-
-/// Checks whether a filter rejects requests. Other filters change or report something, or carry the scope of a setting.
-fn turns_away(filter: &str) -> bool {
-    let changes = [
-        Filter::Fault,
-        Filter::DenyResponse,
-        Filter::Transformation,
-        Filter::Metadata,
-        Filter::HeaderMutation,
-        Filter::SecretHeaders,
-    ];
-    let passive = [chain::GUARD, CORS_FILTER, cookies::FILTER];
-    !passive.contains(&filter) && !changes.into_iter().any(|other| other.name() == filter)
-}
-
-fn is_off(config: &[u8]) -> bool {
-    let config = Any::decode(config).ok().filter(|any| any.type_url.ends_with(".route.v3.FilterConfig"));
-    config.and_then(|any| FilterConfig::decode(&*any.value).ok()).is_some_and(|config| config.disabled)
-}
-
-#[cfg(test)]
-mod tests {
-    use holdfast_envoy::encode::any;
-
-    use super::*;
-
-    fn of(settings: &[(&str, bool)]) -> Guarding {
-        let config = |disabled| any(&FilterConfig { disabled, ..Default::default() }).encode_to_vec();
-        settings.iter().map(|(name, off)| ((*name).to_owned(), config(*off))).collect()
-    }
-
-    #[test]
-    fn the_closest_level_is_in_force() {
-        let (auth, other) = ("ext_authz/extension/shop/a", "ext_authz/extension/shop/b");
-        let is = |levels, wanted: &[&str]| {
-            assert_eq!(kinds(levels).iter().map(String::as_str).collect::<Vec<_>>(), wanted);
-        };
-        is([of(&[]), of(&[(auth, false)])], &["ext_authz"]);
-        is([of(&[(auth, true)]), of(&[(auth, false)])], &[]);
-        is([of(&[(auth, true), (other, false)]), of(&[(auth, false)])], &["ext_authz"]);
-        is([of(&[(auth, false)]), of(&[(auth, true)])], &["ext_authz"]);
-        let rbac = Filter::Rbac.name();
-        is([of(&[(rbac, false), (chain::GUARD, false)]), of(&[(Filter::HeaderMutation.name(), false)])], &[rbac]);
     }
 }

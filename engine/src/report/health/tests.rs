@@ -1,7 +1,10 @@
 //! Tests of health after events, for each combination of feature gates: the report is compared with the configuration
 //! of simulated Envoys.
 
+use envoy_types::pb::envoy::config::route::v3::route::Action as Answer;
+use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
 use holdfast_api::settings::Fallback;
+use prost::Message;
 
 use super::*;
 use crate::engine::Event;
@@ -37,8 +40,7 @@ fn answer(scene: &Scene, path: &str) -> Option<u32> {
     let resource = snapshot.of(ResourceType::Route).values().next()?;
     let table = RouteConfiguration::decode(resource.body.clone()).ok()?;
     let mut routes = table.virtual_hosts.into_iter().flat_map(|host| host.routes);
-    let is_meant =
-        |route: &envoy_types::pb::envoy::config::route::v3::Route| format!("{:?}", route.r#match).contains(path);
+    let is_meant = |route: &Route| format!("{:?}", route.r#match).contains(path);
     let route = routes.find(is_meant)?;
     Some(match route.action? {
         Answer::DirectResponse(response) => response.status,

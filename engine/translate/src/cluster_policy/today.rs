@@ -1,9 +1,8 @@
 //! Current TLS requirements of backends, for checks of clusters that were made earlier.
 
-use envoy_types::pb::envoy::config::cluster::v3::Cluster;
-use envoy_types::pb::envoy::config::core::v3::TransportSocket;
 use holdfast_api::apis::Body;
 use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_envoy::inspect::clusters::ClusterTls;
 use holdfast_envoy::model::Protocol;
 use holdfast_graph::{ObjectKey, Role};
 
@@ -13,7 +12,7 @@ use crate::backend::{Referrer, Sent};
 use crate::overlay::Overlay;
 
 impl Translator {
-    /// Returns the allowed transport sockets for a Service's port or a Backend where current policies require TLS; the
+    /// Returns the allowed TLS settings of clusters for a Service's port or a Backend where current policies require TLS; the
     /// list is empty where no connection is allowed. Returns `None` where no object requires TLS. `over` has policies
     /// that are read in other versions.
     pub fn secured(
@@ -22,7 +21,7 @@ impl Translator {
         port: Option<u16>,
         over: &Overlay,
         objects: &ObjectSnapshot,
-    ) -> Option<Vec<TransportSocket>> {
+    ) -> Option<Vec<ClusterTls>> {
         let object = objects.get(place)?;
         let port = match &object.body {
             Body::Service(service) => service.port(port?).map(|port| &*port.name),
@@ -41,16 +40,14 @@ impl Translator {
         }
         let target = Target { key: place, labels: &object.metadata.labels, port };
         let referrer = Referrer { route: place, section: "", field: "", role: Role::Mentions, sent: Sent::Others };
-        let mut sockets = Vec::new();
+        let mut allowed = Vec::new();
         for protocol in [Protocol::Http1, Protocol::H2c] {
             let Ok(upstream) = super::of(&target, protocol, &referrer, &mut reader) else { return Some(Vec::new()) };
             // If the Service has several ports, the policy may be for another port.
             upstream.tls.as_ref()?;
-            let mut cluster = Cluster::default();
-            upstream.apply(&mut cluster);
-            sockets.extend(cluster.transport_socket);
+            allowed.extend(ClusterTls::of(&upstream));
         }
-        Some(sockets)
+        Some(allowed)
     }
 
     /// Returns the backend policies that are currently attached to a Service or Backend.

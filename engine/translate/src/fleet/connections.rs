@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use holdfast_envoy::encode::{self, chain_parts, names};
+use holdfast_envoy::encode::{self, names};
 use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::inspect::chain_parts;
 use holdfast_graph::{Content, ObjectKey};
 use holdfast_xds::Resource;
 

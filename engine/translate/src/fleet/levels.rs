@@ -14,7 +14,6 @@ use holdfast_envoy::features::guards::Guards;
 use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::ObjectKey;
-use prost::Message;
 
 use super::Fleet;
 use crate::listener::ListenerState;
@@ -170,8 +169,7 @@ impl Fleet {
         let levels = [guards_of(own).under([&guards_of(all)]), guards_of(all)];
         let of = |level: Option<&Arc<Level>>, guards: &Guards| {
             let filters = level.map(|level| filters::guarding(&level.filters)).unwrap_or_default();
-            let encoded = guards.encode().into_iter().map(|(name, config)| (name, config.encode_to_vec()));
-            filters.into_iter().chain(encoded).collect()
+            filters.into_iter().chain(guards.guarding()).collect()
         };
         let (configuration, of_host) = (of(all, &levels[1]), of(own, &levels[0]));
         let policy_settings =

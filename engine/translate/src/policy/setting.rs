@@ -10,10 +10,10 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use holdfast_api::object::Age;
-use holdfast_envoy::encode;
 use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::features::headers::HeaderEdits;
 use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_envoy::inspect::chain_parts;
 use holdfast_envoy::model::{Action, Forward, Match, PathRank, Precedence, Route, WeightedBackend};
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
@@ -210,7 +210,7 @@ impl PolicyPlan {
 
     /// Returns the contents of the filters that the policy requires in chains.
     pub fn filters(&self) -> Vec<Content> {
-        self.chain_filters().iter().map(encode::chain_parts::filter_content).collect()
+        self.chain_filters().iter().map(chain_parts::filter_content).collect()
     }
 
     /// Returns the field below `spec` of the setting with this content.

@@ -10,11 +10,11 @@ use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType as FilterCo
 use envoy_types::pb::envoy::config::listener::v3::{FilterChain, Listener};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use holdfast_graph::Content;
-use holdfast_xds::Version;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost::{Message, Name};
 
-use super::listener::{http_filter, own_filter};
+use super::content;
+use crate::encode::listener::{http_filter, own_filter};
 use crate::features::chain::ChainFilter;
 use crate::features::connection::{ListenerSettings, health_check};
 
@@ -142,8 +142,4 @@ fn only(manager: &[u8], stays: impl Fn(&Content) -> bool, all: &mut Vec<Content>
         }
     }
     Some(left)
-}
-
-fn content(bytes: &[u8]) -> Content {
-    Content(*Version::of(bytes).as_bytes())
 }

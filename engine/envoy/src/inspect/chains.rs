@@ -1,4 +1,4 @@
-//! Closing of filter chains in held listeners: filter chains that must no longer accept connections refuse them.
+//! Filter chains of encoded listeners, and the closing of held ones that must no longer accept connections.
 //!
 //! A held chain lacks requirements that were added later: a host that was removed or closed, client certificates, an IP
 //! access list. A chain with requirements that are at least the desired ones stays as it is held.
@@ -9,14 +9,16 @@ use envoy_types::pb::envoy::config::listener::v3::{Filter, FilterChain, Listener
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::DownstreamTlsContext;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use envoy_types::pb::google::protobuf::Any;
-use holdfast_envoy::encode::listener::{REFUSAL, refusal};
-use holdfast_envoy::features::stream;
 use prost::Message;
+
+use crate::encode::listener::{REFUSAL, refusal};
+use crate::encode::names;
+use crate::features::stream;
 
 /// Returns the held listener with refusing chains where the desired listener requires more; `None` if there is no such
 /// chain. `meanwhile`: whether the listener is held only until the desired one was tried. In that case, a chain with an
 /// earlier form of a requirement satisfies the desired form.
-pub(super) fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Bytes> {
+pub fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Option<Bytes> {
     let mut held = Listener::decode(held).ok()?;
     let desired = match desired {
         Some(bytes) => Listener::decode(bytes).ok()?,
@@ -28,8 +30,7 @@ pub(super) fn close(held: &[u8], desired: Option<&[u8]>, meanwhile: bool) -> Opt
         if is_for_tls(chain) && !is_refusal(chain) && wanted.is_none_or(|wanted| is_stricter(wanted, chain, meanwhile))
         {
             any = true;
-            let name = format!("closed/{}", chain.name);
-            *chain = refusal(name, chain.filter_chain_match.take());
+            *chain = refusal(names::closed_chain(&chain.name), chain.filter_chain_match.take());
         }
     }
     any.then(|| held.encode_to_vec().into())
@@ -76,15 +77,15 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use holdfast_envoy::encode::listener::{Chain, ChainTls, Port, encode};
-    use holdfast_envoy::features::client_certificate::{ClientCertificates, Trust};
-    use holdfast_envoy::features::ip_filter::{IpFilter, IpRange};
-    use holdfast_envoy::features::stream::Stream;
-    use holdfast_envoy::model::table::TableName;
-    use holdfast_envoy::model::{Backend, Place, Protocol, ServicePort};
     use holdfast_graph::ObjectKey;
 
     use super::*;
+    use crate::encode::listener::{Chain, ChainTls, Port, encode};
+    use crate::features::client_certificate::{ClientCertificates, Trust};
+    use crate::features::ip_filter::{IpFilter, IpRange};
+    use crate::features::stream::Stream;
+    use crate::model::table::TableName;
+    use crate::model::{Backend, Place, Protocol, ServicePort};
 
     fn listener(chains: Vec<Chain>) -> Bytes {
         encode(&Port { address: ([127, 0, 0, 1], 8443).into(), chains, socket: Arc::default() })
