@@ -306,7 +306,7 @@ fn enumerate<R>(rules: &[RuleEntry<R>], mut each: impl FnMut(usize, &RuleEntry<R
             for (entry, route) in outcome.routes.iter_mut().enumerate() {
                 let times = names.entry(route.name.to_string()).and_modify(|times| *times += 1).or_insert(0);
                 if *times > 0 {
-                    route.name = format!("{}/again-{index}-{entry}", route.name).into();
+                    route.name = encode::names::repeated_route(&route.name, index, entry).into();
                 }
             }
             outcome

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use holdfast_envoy::encode::slots;
+use holdfast_envoy::encode::{names, slots};
 use holdfast_fallback::trial::{Outcome, Trial, Tried};
 use holdfast_xds::{ResourceType, scrub};
 
@@ -63,12 +63,11 @@ impl Lane {
 
     fn name(self, slot: usize) -> String {
         match self {
-            Lane::Route => setup::route_slot(slot),
-            Lane::Certificate => setup::certificate_slot(slot),
-            Lane::Authorities => setup::authorities_slot(slot),
-            Lane::Cluster => format!("probe/cluster/{slot}"),
-            // One after the other under one name: two at a time may use the same address.
-            Lane::Listener => "probe/listener".into(),
+            Lane::Route => names::probe_routes(slot),
+            Lane::Certificate => names::probe_certificate(slot),
+            Lane::Authorities => names::probe_authorities(slot),
+            Lane::Cluster => names::probe_cluster(slot),
+            Lane::Listener => names::PROBE_LISTENER.into(),
         }
     }
 }

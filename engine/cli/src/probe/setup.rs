@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_envoy::encode::slots;
+use holdfast_envoy::encode::{names, slots};
 use holdfast_xds::ResourceType;
 
 use super::push::{Content, Nonces, Push};
@@ -15,18 +15,6 @@ pub(super) const ROUTE_SLOTS: usize = 128;
 pub(super) const SECRET_SLOTS: usize = 16;
 /// Maximum number of names of one request of the probe; further names are ignored.
 const NAMES_MAX: usize = 4096;
-
-pub(super) fn route_slot(number: usize) -> String {
-    format!("probe/route/{number}")
-}
-
-pub(super) fn certificate_slot(number: usize) -> String {
-    format!("probe/certificate/{number}")
-}
-
-pub(super) fn authorities_slot(number: usize) -> String {
-    format!("probe/authorities/{number}")
-}
 
 /// The state of the setup.
 #[derive(Debug, Default)]
@@ -40,8 +28,9 @@ pub(super) struct Setup {
 
 impl Setup {
     pub(super) fn new() -> Self {
-        let routes = (0..ROUTE_SLOTS).map(route_slot);
-        let secrets = (0..SECRET_SLOTS).flat_map(|number| [certificate_slot(number), authorities_slot(number)]);
+        let routes = (0..ROUTE_SLOTS).map(names::probe_routes);
+        let secrets =
+            (0..SECRET_SLOTS).flat_map(|number| [names::probe_certificate(number), names::probe_authorities(number)]);
         Self { unsubscribed: routes.chain(secrets).collect(), ..Self::default() }
     }
 
@@ -56,14 +45,20 @@ impl Setup {
         let names = names.iter().take(NAMES_MAX);
         match kind {
             ResourceType::Cluster if is_first => {
-                let clusters = (0..SECRET_SLOTS).map(authorities_slot);
+                let clusters = (0..SECRET_SLOTS).map(names::probe_authorities);
                 let clusters = clusters.map(|name| (name.clone(), slots::authorities(&name, &name))).collect();
                 vec![self.expect(nonces.push(kind, Content::Resources(clusters)), true)]
             }
             ResourceType::Listener if is_first => {
-                let routes = slots::routes("probe/routes", (0..ROUTE_SLOTS).map(route_slot));
-                let certificates = slots::certificates("probe/certificates", (0..SECRET_SLOTS).map(certificate_slot));
-                let listeners = vec![("probe/routes".into(), routes), ("probe/certificates".into(), certificates)];
+                let routes = slots::routes(names::PROBE_ROUTES_LISTENER, (0..ROUTE_SLOTS).map(names::probe_routes));
+                let certificates = slots::certificates(
+                    names::PROBE_CERTIFICATES_LISTENER,
+                    (0..SECRET_SLOTS).map(names::probe_certificate),
+                );
+                let listeners = vec![
+                    (names::PROBE_ROUTES_LISTENER.into(), routes),
+                    (names::PROBE_CERTIFICATES_LISTENER.into(), certificates),
+                ];
                 vec![self.expect(nonces.push(kind, Content::Resources(listeners)), true)]
             }
             ResourceType::Cluster | ResourceType::Listener => Vec::new(),
@@ -104,7 +99,7 @@ impl Setup {
 /// another one in between. A refusal also ends the wait for the Secret.
 pub(super) fn placeholder(name: &str, nonces: &mut Nonces) -> Push {
     let mut push = nonces.push(ResourceType::Secret, Content::Resources(Vec::new()));
-    let authorities = name.starts_with("probe/authorities/");
+    let authorities = names::is_probe_authorities(name);
     push.content = Content::Resources(vec![(name.to_owned(), slots::placeholder(name, authorities, push.nonce))]);
     push
 }
@@ -122,10 +117,18 @@ mod tests {
     fn setup_is_done_when_every_slot_was_requested_and_answered() {
         let (mut setup, mut nonces) = (Setup::new(), Nonces::default());
         let mut pushes = setup.on_subscription(ResourceType::Cluster, &[], &mut nonces);
-        pushes.extend(setup.on_subscription(ResourceType::Secret, &names(authorities_slot, SECRET_SLOTS), &mut nonces));
+        pushes.extend(setup.on_subscription(
+            ResourceType::Secret,
+            &names(names::probe_authorities, SECRET_SLOTS),
+            &mut nonces,
+        ));
         pushes.extend(setup.on_subscription(ResourceType::Listener, &[], &mut nonces));
-        pushes.extend(setup.on_subscription(ResourceType::Secret, &names(certificate_slot, SECRET_SLOTS), &mut nonces));
-        let (first, second) = (names(route_slot, ROUTE_SLOTS).split_off(1), vec![route_slot(0)]);
+        pushes.extend(setup.on_subscription(
+            ResourceType::Secret,
+            &names(names::probe_certificate, SECRET_SLOTS),
+            &mut nonces,
+        ));
+        let (first, second) = (names(names::probe_routes, ROUTE_SLOTS).split_off(1), vec![names::probe_routes(0)]);
         pushes.extend(setup.on_subscription(ResourceType::Route, &first, &mut nonces));
         for push in std::mem::take(&mut pushes) {
             assert_eq!(setup.answer(push.nonce, push.kind == ResourceType::Secret), Some(true));

@@ -91,7 +91,7 @@ pub(crate) fn spoil_filter(filter: &mut Any) {
 
 /// Adds a filter chain's mistake: a server name with a partial wildcard.
 pub(crate) fn spoil_chain(chain: &mut FilterChain) {
-    let spoilt = chain.name.starts_with("https/") && chain.name.contains(NAME);
+    let spoilt = chain.name.contains(NAME);
     if let Some(matches) = chain.filter_chain_match.as_mut().filter(|_| spoilt) {
         matches.server_names.push("part*.example".into());
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kgateway::extension::{ExtProcProvider, FilterStage};
 use holdfast_api::apis::kgateway::traffic_policy::{ExtProc as Written, ExtensionRef, ProcessingMode, TrafficSpec};
+use holdfast_envoy::encode::names;
 use holdfast_envoy::features::ext_proc::{
     ExtProc, Modes, Place, ProcessingService, Shown, ShownBody, stat_prefix_fault,
 };
@@ -88,7 +89,7 @@ fn service(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Ar
     let service = ProcessingService {
         place,
         weight: Reverse(weight),
-        name: extensions::name("ext_proc", &key, fail_open),
+        name: names::extension_filter("ext_proc", &key, fail_open).into(),
         owners: vec![key.clone()],
         remote,
         call_options,

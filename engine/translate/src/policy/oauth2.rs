@@ -9,6 +9,7 @@ use std::time::Duration;
 use holdfast_api::apis::kgateway::extension::{DenyRedirect, OAuth2 as Written, OAuth2Cookies, OAuth2Token};
 use holdfast_api::apis::kgateway::traffic_policy::{ExtensionRef, TrafficSpec};
 use holdfast_api::apis::{Body, scheme};
+use holdfast_envoy::encode::names;
 use holdfast_envoy::features::jwt::{Fetching, Jwt, JwtFilter, Keys, Provider, Requirement};
 use holdfast_envoy::features::oauth2::{
     ClientSecret, Cookies, ENTRIES_MAX, Login, OAuth2, SECRET_BYTES_MAX, SameSite, check_https,
@@ -81,7 +82,7 @@ fn login(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<OAut
     let deny_redirect = denied(written.deny_redirect.as_ref(), &mut used)?;
     let tokens = tokens(written, &cookies, &mut used)?;
     let login = Login {
-        name: extensions::name("oauth2", &key, false),
+        name: names::extension_filter("oauth2", &key, false).into(),
         owner: key.clone(),
         remote: used.remote("oauth2.backendRef", written.backend_ref.as_ref(), false)?,
         token_endpoint,
@@ -260,7 +261,7 @@ fn verified(name: &str, token: &OAuth2Token, cookie: &str, keys: Keys, used: &mu
     let name: Arc<str> = name.into();
     let requirement = Requirement::of(&name);
     let filter = JwtFilter {
-        name: extensions::name(&format!("oauth2/{name}"), used.key, false),
+        name: names::extension_filter(&format!("oauth2/{name}"), used.key, false).into(),
         owners: vec![used.key.clone()],
         providers: BTreeMap::from([(name, provider)]),
         requirements: [requirement.clone()].into(),

@@ -9,6 +9,7 @@ use holdfast_api::apis::contour::policy::AuthorizationPolicy;
 use holdfast_api::apis::contour::virtual_host::VirtualHost;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::Class;
+use holdfast_envoy::encode::names;
 use holdfast_envoy::features::call_options::CallOptions;
 use holdfast_envoy::features::ext_auth::{AuthServer, Body, ExtAuth, OverHttp, Spoken, TIMEOUT_DEFAULT};
 use holdfast_envoy::features::remote::Remote;
@@ -132,9 +133,8 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
             as_bytes: body.pack_as_bytes == Some(true),
         }
     });
-    let open = if fail_open { "/open" } else { "" };
     let server = AuthServer {
-        name: format!("ext_auth/{}/{}{open}", service.namespace, service.name).into(),
+        name: names::proxy_auth_filter(&service, fail_open).into(),
         owners: vec![key.clone(), service],
         remote: Remote::Group(group),
         call_options: CallOptions::default(),

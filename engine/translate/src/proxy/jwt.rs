@@ -10,6 +10,7 @@ use holdfast_api::apis::contour::route::JwtVerificationPolicy;
 use holdfast_api::apis::contour::virtual_host::VirtualHost;
 use holdfast_api::fault::{Class, at};
 use holdfast_api::settings::Settings;
+use holdfast_envoy::encode::names;
 use holdfast_envoy::features::jwt::{
     Fetching, Jwt, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, URI_BYTES_MAX, check_keys,
 };
@@ -122,7 +123,7 @@ pub(super) fn of_host(
         providers.insert(name, read);
     }
     let requirements: BTreeSet<Requirement> = providers.keys().map(Requirement::of).collect();
-    let name = format!("jwt/{}/{}", key.namespace, key.name).into();
+    let name = names::proxy_jwt_filter(key).into();
     let filter = JwtFilter { name, owners: vec![key.clone()], providers, requirements };
     Ok(Some(HostJwt { filter: Arc::new(filter), default }))
 }

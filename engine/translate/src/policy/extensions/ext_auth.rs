@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use holdfast_api::apis::kgateway::extension::{ExtAuthProvider, HttpService};
 use holdfast_api::apis::kgateway::traffic_policy::{ExtensionRef, RequestBody, TrafficSpec};
+use holdfast_envoy::encode::names;
 use holdfast_envoy::features::call_options::CallOptions;
 use holdfast_envoy::features::ext_auth::{
     AuthServer, Body, ExtAuth, OverHttp, Spoken, TIMEOUT_DEFAULT, stat_prefix_fault,
@@ -14,7 +15,7 @@ use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::model::{Like, Part};
 
 use super::super::reading::Reading;
-use super::{Used, extension, name};
+use super::{Used, extension};
 use crate::policies::settings::Piece;
 
 /// Default timeout of authorization over HTTP.
@@ -86,7 +87,7 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
     let fail_open = written.fail_open == Some(true);
     let stat_prefix = used.stat_prefix("extAuth.statPrefix", written.stat_prefix.as_ref(), stat_prefix_fault);
     let server = AuthServer {
-        name: name("ext_auth", &key, fail_open),
+        name: names::extension_filter("ext_auth", &key, fail_open).into(),
         owners: vec![key.clone()],
         remote,
         call_options,

@@ -8,13 +8,14 @@ use std::time::Duration;
 use holdfast_api::apis::kgateway::extension::{Jwt as Written, JwtProvider, LocalJwks, RemoteJwks};
 use holdfast_api::apis::kgateway::traffic_policy::{ExtensionRef, TrafficSpec};
 use holdfast_api::apis::{Body, scheme};
+use holdfast_envoy::encode::names;
 use holdfast_envoy::features::jwt::{
     Fetching, Jwt, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, URI_BYTES_MAX, check_keys,
 };
 use holdfast_graph::Role;
 
 use super::super::reading::Reading;
-use super::{Used, extension, name};
+use super::{Used, extension};
 use crate::policies::settings::Piece;
 
 /// Timeout for fetching keys.
@@ -66,7 +67,7 @@ fn jwt(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Jwt> {
     }
     let requirement = Requirement { providers: providers.keys().cloned().collect(), allow_missing };
     let filter = JwtFilter {
-        name: name("jwt", &key, false),
+        name: names::extension_filter("jwt", &key, false).into(),
         owners: vec![key.clone()],
         providers,
         requirements: [requirement.clone()].into(),

@@ -5,8 +5,6 @@ mod jwt;
 mod rate_limit;
 mod used;
 
-use std::sync::Arc;
-
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kgateway::extension::GatewayExtension;
@@ -55,10 +53,4 @@ pub(super) fn extension<'a>(
             None
         }
     }
-}
-
-/// Returns the name of a filter. A filter that fails open has another name than one that fails closed.
-pub(super) fn name(filter: &str, key: &ObjectKey, fail_open: bool) -> Arc<str> {
-    let open = if fail_open { "/open" } else { "" };
-    format!("{filter}/extension/{}/{}{open}", key.namespace, key.name).into()
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use holdfast_api::apis::kgateway::extension::RateLimitProvider;
 use holdfast_api::apis::kgateway::traffic_policy::{DescriptorEntry, GlobalRateLimit, TrafficSpec};
+use holdfast_envoy::encode::names;
 use holdfast_envoy::features::rate_limit::{Entry, GlobalLimit, RateLimitService};
 
 use super::super::reading::Reading;
-use super::{Used, extension, name};
+use super::{Used, extension};
 use crate::policies::settings::Piece;
 
 /// Default timeout of a rate limit service.
@@ -69,7 +70,7 @@ fn limit(written: &GlobalRateLimit, reading: &mut Reading<'_, '_>) -> Option<Glo
     let request = used.duration("rateLimit.grpcService.requestTimeout", service.request_timeout.as_deref());
     let (remote, call_options) = used.grpc("rateLimit.grpcService", service)?;
     let service = RateLimitService {
-        name: name("ratelimit", &key, fail_open),
+        name: names::extension_filter("ratelimit", &key, fail_open).into(),
         owners: vec![key.clone()],
         remote,
         call_options,
