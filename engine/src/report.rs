@@ -24,6 +24,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
+use holdfast_api::section::ObjectSection;
 use holdfast_api::status::features::supported;
 use holdfast_api::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION, ObjectStatus};
 use holdfast_envoy::encode::names;
@@ -230,7 +231,8 @@ impl Engine {
         let is_verdict = |detected| matches!(detected, Detected::Nack | Detected::Probe);
         let own = broken.filter(|(node, broken)| node.key == *key && is_verdict(broken.detected));
         let found = own.map(|(node, broken)| {
-            let kind = if node.section.starts_with("includes") { "IncludeError" } else { "RouteError" };
+            let is_include = matches!(ObjectSection::parse(&node.section), ObjectSection::Include(_));
+            let kind = if is_include { "IncludeError" } else { "RouteError" };
             let field = field(node, broken);
             Finding::error(key, &field, kind, "RefusedByEnvoy", format!("{field}: {}", broken.message))
         });

@@ -6,6 +6,7 @@ pub mod apis;
 pub mod fault;
 pub mod ledger;
 pub mod object;
+pub mod section;
 pub mod settings;
 pub mod snapshot;
 pub mod status;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::object::Object;
+use holdfast_api::section;
 use holdfast_graph::{Decision, Node, ObjectKey, Step};
 use holdfast_translate::claims::is_unusable_hostname;
 use holdfast_translate::gateway::GatewayPlan;
@@ -46,7 +47,7 @@ pub(super) fn found(world: &World<'_>) -> Claims {
         }
         let faults = plan.faults.iter().filter(|fault| is_unusable_hostname(fault));
         let broken = faults.map(|fault| {
-            let section = fault.field.strip_prefix("spec.").unwrap_or(&fault.field);
+            let section = section::of_field(&fault.field);
             let node = Node::section(key.clone(), section);
             (node, by_translation(fault.field.clone(), fault.message.clone()))
         });

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::section;
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
 use holdfast_store::{Change, StoredVerdict};
 use holdfast_xds::{ResourceType, Version};
@@ -91,7 +92,7 @@ impl FallbackScope {
         witnesses: Vec<Content>,
         inputs: &StepInputs<'_>,
     ) {
-        let field = if node.section.is_empty() { String::new() } else { format!("spec.{}", node.section) };
+        let field = section::field(&node.section);
         let verdict = Verdict {
             node: node.clone(),
             generation: generation(&node.key, inputs),

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
+use holdfast_api::section::{self, ObjectSection};
 use holdfast_envoy::model::Backend;
 use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
-use holdfast_translate::chain_units::HOST_UNIT;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
 use holdfast_translate::proxy::{HOST, is_proxy};
 
@@ -255,7 +255,7 @@ fn changed(held: &BTreeSet<ObjectKey>, left_out: &mut LeftOut, world: &World<'_>
 }
 
 pub(super) fn suspected(node: &Node, message: &str) -> Broken {
-    let field = if node.section.is_empty() { String::new() } else { format!("spec.{}", node.section) };
+    let field = section::field(&node.section);
     Broken { detected: Detected::Suspected, field: field.into(), message: message.into(), since: None }
 }
 
@@ -306,7 +306,7 @@ fn refused(world: &World<'_>, retry_at: &mut Option<u64>) -> BTreeMap<Node, Brok
 
 /// Checks whether a node is the unit of a filter chain.
 pub(super) fn is_chain(node: &Node) -> bool {
-    node.section.starts_with("listeners[") || *node.section == *HOST_UNIT
+    matches!(ObjectSection::parse(&node.section), ObjectSection::Listener(_) | ObjectSection::Host)
 }
 
 pub(super) fn of(verdict: &Verdict) -> Broken {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
 use holdfast_envoy::inspect::clusters::shape;
 use holdfast_envoy::inspect::routes;
 use holdfast_envoy::refusal::{self, Class};
@@ -93,7 +94,8 @@ impl Restored {
 /// Returns the type of the resource that was refused for a unit; it determines the class of the refusal. Settings and
 /// filters that policies and extensions add to listeners count as parts of listeners.
 fn refused_type(node: &Node) -> ResourceType {
-    const PARTS_OF_ROUTES: [&str; 3] = ["rules[", "routes[", "includes["];
+    use ObjectSection::{Include, ProxyRoute, Rule};
+    let section = ObjectSection::parse(&node.section);
     match &*node.key.kind {
         _ if is_chain(node) => ResourceType::Listener,
         kinds::SECRET => ResourceType::Secret,
@@ -103,7 +105,7 @@ fn refused_type(node: &Node) -> ResourceType {
         | kinds::BACKEND_TLS_POLICY
         | kinds::EXTENSION_SERVICE => ResourceType::Cluster,
         kinds::HTTP_ROUTE | kinds::GRPC_ROUTE => ResourceType::Route,
-        _ if PARTS_OF_ROUTES.iter().any(|part| node.section.starts_with(part)) => ResourceType::Route,
+        _ if matches!(section, Rule(_) | ProxyRoute(_) | Include(_)) => ResourceType::Route,
         _ => ResourceType::Listener,
     }
 }

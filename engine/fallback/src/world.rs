@@ -8,6 +8,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::features::redirect::ListenerContext;
@@ -210,7 +211,7 @@ impl World<'_> {
                     Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
                 let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
                 // Its includes are the current ones in any case.
-                let is_supplied = |section: &str| !section.starts_with("includes");
+                let is_supplied = |section: &str| !matches!(ObjectSection::parse(section), ObjectSection::Include(_));
                 let invalid = |replaced: &Replaced| replaced.class == Class::Invalid && is_supplied(&replaced.section);
                 let contents = self.translator.contents(self.gateway, &plan);
                 let refused = |(content, node): &(Content, Node)| is_supplied(&node.section) && self.refuses(content);
@@ -414,7 +415,8 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn comes_from_versions(&self, node: &Node) -> bool {
-        !is_proxy(&node.key) || node.section.is_empty() || node.section.starts_with("routes[")
+        let section = ObjectSection::parse(&node.section);
+        !is_proxy(&node.key) || matches!(section, ObjectSection::Whole | ObjectSection::ProxyRoute(_))
     }
 
     fn differs_from_last_valid(&self, key: &ObjectKey) -> bool {
@@ -424,8 +426,10 @@ impl holdfast_graph::World for World<'_> {
     }
 
     fn must_replace(&self, node: &Node) -> bool {
-        let rule = node.section.strip_prefix("rules[").and_then(|rest| rest.strip_suffix(']'));
-        let rule = rule.and_then(|index| index.parse().ok());
+        let rule = match ObjectSection::parse(&node.section) {
+            ObjectSection::Rule(index) => Some(index),
+            _ => None,
+        };
         // For an HTTPProxy, a root may contain the guard.
         let roots = self.translator.roots_of(&node.key).filter_map(|root| self.objects.get(root));
         // Policy settings of the Gateway protect everything below it.

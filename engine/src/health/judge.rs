@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_api::fault::Class;
 use holdfast_api::ledger::Present;
+use holdfast_api::section::{self, unit};
 use holdfast_check::time::Moment;
 use holdfast_fallback::view::Identity;
 use holdfast_graph::ObjectKey;
@@ -139,7 +140,7 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, cases: &[Case]
 }
 
 fn unexplained(effect: &Effect) -> Found {
-    let section = if effect.section.is_empty() { String::new() } else { format!("spec.{}", effect.section) };
+    let section = section::field(&effect.section);
     // The message may begin with a field of the section.
     let is_field = |text: &&str| {
         let below = text.strip_prefix(&*section);
@@ -164,12 +165,6 @@ fn unexplained(effect: &Effect) -> Found {
         since: None,
         used: true,
     }
-}
-
-/// Returns the part of an object that contains a field: `rules[1]` of `spec.rules[1].matches[0]`.
-pub fn unit(field: &str) -> &str {
-    let below = field.strip_prefix("spec.").unwrap_or(field);
-    below.split('.').next().unwrap_or_default()
 }
 
 /// Groups cases with the same cause, by severity.

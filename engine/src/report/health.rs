@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, without_field};
+use holdfast_api::section::{ObjectSection, unit};
 use holdfast_check::time::Moment;
 use holdfast_envoy::hold::Refusal;
 use holdfast_envoy::inspect::routes;
@@ -23,7 +24,7 @@ use holdfast_xds::ResourceType;
 use super::ReplacementView;
 use crate::engine::Engine;
 use crate::health::facts::{Effect, Facts, Found, GatewayFacts, Outside, Refusing};
-use crate::health::judge::{judge, unit};
+use crate::health::judge::judge;
 use crate::health::view::{Detected as By, Gets, Health};
 use crate::report::survey::field;
 
@@ -146,7 +147,7 @@ impl Engine {
             if plan.is_some() && !plan.iter().chain(desired).any(|plan| has_place(plan, &state.name)) {
                 continue;
             }
-            let is_listener = node.section.starts_with("listeners");
+            let is_listener = matches!(ObjectSection::parse(&node.section), ObjectSection::Listener(_));
             let gets = match step {
                 Step::Backfilled => {
                     let since = backfilled.get(&node.key).copied().unwrap_or_default();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
+use holdfast_api::section;
 use holdfast_api::status::{Condition, FALLBACK_CONDITION};
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
@@ -201,7 +202,7 @@ impl Engine {
                 views.push(ReplacementView {
                     gateway: gateway.namespaced_name(),
                     object: listener.owner(gateway).clone(),
-                    section: listener.field.strip_prefix("spec.").unwrap_or(&listener.field).to_owned(),
+                    section: section::of_field(&listener.field).to_owned(),
                     scope,
                     cause: why.class,
                     response: Some(self.settings().closed_status),
@@ -285,7 +286,7 @@ impl Engine {
                     (holdfast_envoy::encode::names::route_configuration(table), names(&level.merged.origins))
                 });
                 let hosts = levels.listeners.iter();
-                let hosts = hosts.map(|(name, level)| (format!("listeners[{name}]"), names(&level.merged.origins)));
+                let hosts = hosts.map(|(name, level)| (section::listener(name), names(&level.merged.origins)));
                 (key.to_string(), tables.chain(hosts).collect::<Value>())
             })
             .collect();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::without_field;
+use holdfast_api::section::{self, ObjectSection};
 use holdfast_check::time::Moment;
 use holdfast_fallback::derive::Broken;
 use holdfast_fallback::policies;
@@ -348,25 +349,20 @@ fn untranslated(plan: &RoutePlan) -> String {
 
 /// Returns the scope of a section within its object.
 pub fn scope(section: &str) -> Scope {
-    match section {
-        "" => Scope::Object,
-        section if section.starts_with("listeners") => Scope::Listener,
-        section if section.starts_with("hostnames") => Scope::Hostname,
-        section if section.starts_with("includes") => Scope::Include,
-        "virtualhost" | "tcpproxy" => Scope::Host,
-        section if section.starts_with("rules") || section.starts_with("routes") => Scope::Rule,
-        // A field of a policy.
-        _ => Scope::Object,
+    match ObjectSection::parse(section) {
+        ObjectSection::Listener(_) => Scope::Listener,
+        ObjectSection::Hostname(_) => Scope::Hostname,
+        ObjectSection::Include(_) => Scope::Include,
+        ObjectSection::Host | ObjectSection::Stream => Scope::Host,
+        ObjectSection::Rule(_) | ObjectSection::ProxyRoute(_) => Scope::Rule,
+        // A field of a policy belongs to the policy as a whole.
+        ObjectSection::Whole | ObjectSection::Field(_) => Scope::Object,
     }
 }
 
 /// Returns the field of a finding; for a verdict about the object as a whole, the unit in which the fault appears.
 pub fn field(node: &Node, broken: &Broken) -> String {
-    if broken.field.is_empty() && !node.section.is_empty() {
-        format!("spec.{}", node.section)
-    } else {
-        broken.field.to_string()
-    }
+    if broken.field.is_empty() { section::field(&node.section) } else { broken.field.to_string() }
 }
 
 /// Returns the rank of a finding by its source; the most certain source has the lowest rank.

@@ -5,6 +5,7 @@ pub mod played;
 pub mod scopes;
 pub mod texts;
 
+use holdfast_api::section;
 use holdfast_api::settings::Settings;
 pub use holdfast_api::testing::{documents, mutate};
 pub use holdfast_envoy::encode::mistakes;
@@ -47,7 +48,7 @@ pub fn unreported(engine: &Engine) -> Vec<String> {
     for replaced in engine.replacements() {
         let field = format!("spec.{}", replaced.section);
         // A host as a whole is closed for any fault of its HTTPProxy.
-        let whole = replaced.section == "virtualhost" && is_reported(&replaced.object, "");
+        let whole = replaced.section == section::HOST && is_reported(&replaced.object, "");
         // The field must be a list and is not: the fault names the list.
         let list = field.split('[').next().unwrap_or_default();
         let whole = whole || faults.iter().any(|fault| fault.object == replaced.object && fault.field == list);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use holdfast_api::section;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::encode;
 use holdfast_envoy::inspect::chain_parts;
@@ -17,9 +18,6 @@ use super::overlay::Overlay;
 use super::policy::connections::Connections;
 use super::{Translator, ports};
 
-/// The section of a root HTTPProxy that its filter chain belongs to.
-pub const HOST_UNIT: &str = "virtualhost";
-
 impl Translator {
     /// Returns the unit that owns the filter chain of a listener. The plain HTTP port of HTTPProxies has no owner.
     fn unit_of(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<Node> {
@@ -30,7 +28,7 @@ impl Translator {
         let host = listener.hostname.as_ref().filter(|_| listener.https)?;
         let roots = self.hosts.iter().filter(|(_, claim)| claim.tls.is_some());
         let mut roots = roots.filter(|(_, claim)| claim.host.as_ref().is_some_and(|own| *own.domain() == **host));
-        roots.next().map(|(root, _)| Node::section(root.clone(), HOST_UNIT))
+        roots.next().map(|(root, _)| Node::section(root.clone(), section::HOST))
     }
 
     /// Returns the units of a Gateway's filter chains by chain name, for serving chains and refusing chains.

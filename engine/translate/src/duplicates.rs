@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use holdfast_api::fault::{Class, Fault};
+use holdfast_api::section::{self, ObjectSection};
 use holdfast_envoy::model::{Match, NamedMatch, PathMatch};
 use holdfast_graph::ObjectKey;
 
@@ -87,7 +88,7 @@ impl Fleet {
                 let winner = *first.entry(CanonicalMatch::new(&rendered.route.matches)).or_insert(key);
                 if winner != key {
                     *lost += 1;
-                    let at = (key, section(rendered), winner);
+                    let at = (key, section_of(rendered), winner);
                     found.entry(at).or_default().insert(host.domain().to_owned());
                 }
             }
@@ -103,9 +104,9 @@ impl Fleet {
     }
 }
 
-fn section(rendered: &Rendered) -> String {
+fn section_of(rendered: &Rendered) -> String {
     let precedence = &rendered.route.precedence;
-    format!("rules[{}].matches[{}]", precedence.rule, precedence.entry)
+    format!("{}.matches[{}]", ObjectSection::Rule(precedence.rule), precedence.entry)
 }
 
 impl Translator {
@@ -121,7 +122,7 @@ impl Translator {
         let all = self.duplicates().into_values().flat_map(|duplicates| duplicates.lost);
         let faults = all.flat_map(|(key, lost)| {
             lost.into_iter().map(move |one| {
-                let field = format!("spec.{}", one.section);
+                let field = section::field(&one.section);
                 Fault::new(&key, Class::Conflict, field, "DuplicateMatch", one.message())
             })
         });

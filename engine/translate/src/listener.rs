@@ -13,6 +13,7 @@ use holdfast_api::apis::gateway::gateway::{Gateway, ListenerEntry};
 use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, Fault, at};
+use holdfast_api::section;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
 use holdfast_envoy::encode::listener::TlsVersions;
@@ -126,7 +127,7 @@ impl ListenerPlan {
 
     /// Returns the unit of the listener.
     pub fn unit(&self, gateway: &ObjectKey) -> Node {
-        Node::section(self.owner(gateway).clone(), section(self.section()))
+        Node::section(self.owner(gateway).clone(), section::listener(self.section()))
     }
 
     /// Returns the hosts that the listener owns.
@@ -204,11 +205,6 @@ pub enum Namespaces {
     Selected(Box<Selector>),
     /// None: the selector is unusable, or the allowed routes are unknown.
     None,
-}
-
-/// Returns the section of an object for a listener.
-pub fn section(name: &str) -> String {
-    format!("listeners[{name}]")
 }
 
 /// Returns the port that is bound for a port as written.
@@ -466,7 +462,7 @@ fn tls(
         }
         let namespace = reference.namespace.as_deref().unwrap_or(&owner.namespace);
         let secret = scheme::secret_key(namespace, &reference.name);
-        reader.edge(owner, section(plan.section()), &secret, Role::Requires);
+        reader.edge(owner, section::listener(plan.section()), &secret, Role::Requires);
         if !reader.granted((&owner.group, &owner.kind, &owner.namespace), &secret) {
             let message = format!(
                 "Secret {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",

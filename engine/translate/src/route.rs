@@ -9,6 +9,7 @@ use holdfast_api::apis::gateway::route::RuleEntry;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
 use holdfast_check::re2::Regexes;
@@ -215,7 +216,7 @@ pub(super) fn plan(
         plan.replaced.extend(outcome.replaced);
         plan.policies.extend(outcome.policies.iter().cloned());
         let of_policies = outcome.of_policies.map(|origins| (outcome.policies, origins));
-        plan.merged.extend(of_policies.map(|of_policies| (format!("rules[{index}]").into(), of_policies)));
+        plan.merged.extend(of_policies.map(|of_policies| (ObjectSection::Rule(index).to_string().into(), of_policies)));
     }
     let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
     plan.places = attachments.flat_map(places).collect();
@@ -292,7 +293,7 @@ fn outcomes(object: &Object, closed: &Closed, settings: &Settings, reader: &mut 
 }
 
 fn closing(closed: &Closed, index: usize) -> Option<&Closing> {
-    if closed.is_empty() { None } else { closed.get(format!("rules[{index}]").as_str()) }
+    if closed.is_empty() { None } else { closed.get(ObjectSection::Rule(index).to_string().as_str()) }
 }
 
 fn enumerate<R>(rules: &[RuleEntry<R>], mut each: impl FnMut(usize, &RuleEntry<R>) -> Outcome) -> Vec<Outcome> {

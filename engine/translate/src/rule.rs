@@ -7,6 +7,7 @@ use holdfast_api::apis::gateway::references::BackendRef;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::{Settings, body_for};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::Flaw;
@@ -111,7 +112,7 @@ pub(super) fn translate(
     settings: &Settings,
     reader: &mut Reader<'_>,
 ) -> Outcome {
-    let section = format!("rules[{}]", rule.index);
+    let section = ObjectSection::Rule(rule.index).to_string();
     let field = format!("spec.{section}");
     let mut outcome = Outcome::default();
     let attached = attached.of_rule(object, rule.index, rule.name, &rule.filters.extensions, reader);
@@ -223,7 +224,7 @@ pub(super) fn unreadable(
     settings: &Settings,
 ) -> Outcome {
     let place = Place { object, index, name, origins: Origins::one(object.key.clone()) };
-    broken(place, matches, format!("rules[{index}]"), message, settings, Outcome::default())
+    broken(place, matches, ObjectSection::Rule(index).to_string(), message, settings, Outcome::default())
 }
 
 /// Returns a rule with nothing readable but its index and name.
@@ -235,7 +236,7 @@ pub(super) fn nothing_known<'a>(index: usize, name: Option<&'a str>) -> ReadRule
 /// Translates a rule that Envoy refuses as written: it is replaced by a direct response, or left out.
 pub(super) fn closed(object: &Object, rule: &ReadRule<'_>, closing: &Closing, settings: &Settings) -> Outcome {
     let place = Place { object, index: rule.index, name: rule.name, origins: Origins::one(object.key.clone()) };
-    let section = format!("rules[{}]", rule.index);
+    let section = ObjectSection::Rule(rule.index).to_string();
     let narrowed: Vec<Ranked>;
     let matches = match closing.how {
         Manner::AsWritten => &rule.matches,
@@ -306,7 +307,7 @@ impl Place<'_> {
         };
         let (key, matches) = (self.object.key.clone(), ranked.matches.clone());
         let name = names::route(&key, self.index, self.name, entry).into();
-        let section = format!("rules[{}]", self.index).into();
+        let section = ObjectSection::Rule(self.index).to_string().into();
         Route { origins: self.origins.clone(), ..Route::bare(key, name, precedence, matches, action, section) }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::section::ObjectSection;
 use holdfast_envoy::model::{Action, Place, Route};
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::overlay::Overlay;
@@ -20,7 +21,7 @@ pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today:
         let route = &rendered.route;
         for target in of(route) {
             if let Some(why) = wrong(key, target, overlay, today) {
-                let section = format!("rules[{}]", route.precedence.rule);
+                let section = ObjectSection::Rule(route.precedence.rule).to_string();
                 found.insert(Objection::new(Node::section(key.clone(), section), About::Backend, why));
             }
         }

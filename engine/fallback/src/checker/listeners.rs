@@ -7,6 +7,7 @@
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
+use holdfast_api::section;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
@@ -29,8 +30,8 @@ pub(super) fn check(
     let mut found = Vec::new();
     let mut object = |listener: &ListenerPlan, why: String| {
         let node = match &listener.set {
-            Some(set) => Node::section(set.key.clone(), format!("listeners[{}]", set.section)),
-            None => Node::section(gateway.clone(), format!("listeners[{}]", listener.name)),
+            Some(set) => Node::section(set.key.clone(), section::listener(&set.section)),
+            None => Node::section(gateway.clone(), section::listener(&listener.name)),
         };
         found.push(Objection::new(node, About::Listener, why));
     };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
+use holdfast_api::section::ObjectSection;
 use holdfast_graph::{Decision, Node, ObjectKey, Step};
 use holdfast_translate::overlay::{Closing, Manner};
 use holdfast_translate::policy::{PolicyPlan, Unenforceable};
@@ -86,15 +87,16 @@ fn close_object(derived: &mut Derived, key: &ObjectKey, why: &Arc<str>, world: &
     }
     derived.overlay.policies.remove(key);
     let was = remove_stand_in(derived, key);
-    let (list, rules) = match world.objects.get(key).map(|object| &object.body) {
-        Some(Body::HttpRoute(route)) => ("rules", route.rules.len()),
-        Some(Body::GrpcRoute(route)) => ("rules", route.rules.len()),
-        Some(Body::HttpProxy(proxy)) => ("routes", proxy.routes.len()),
-        // Services, and objects that cannot be read at all, are served in their current form.
-        _ => return,
-    };
+    let (section, rules): (fn(usize) -> ObjectSection<'static>, _) =
+        match world.objects.get(key).map(|object| &object.body) {
+            Some(Body::HttpRoute(route)) => (ObjectSection::Rule, route.rules.len()),
+            Some(Body::GrpcRoute(route)) => (ObjectSection::Rule, route.rules.len()),
+            Some(Body::HttpProxy(proxy)) => (ObjectSection::ProxyRoute, proxy.routes.len()),
+            // Services, and objects that cannot be read at all, are served in their current form.
+            _ => return,
+        };
     for index in 0..rules {
-        let node = Node::section(key.clone(), format!("{list}[{index}]"));
+        let node = Node::section(key.clone(), section(index).to_string());
         close_unit(derived, &node, world.manner(&node), why);
         if let (Some(decision), Some(was)) = (derived.plan.decisions.get_mut(&node), &was) {
             decision.causes.extend(was.causes.iter().cloned());

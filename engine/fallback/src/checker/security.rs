@@ -14,6 +14,7 @@ use gateway_api::httproutes::{
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::route::{Rule as Filtered, RuleEntry};
 use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::Settings;
 use holdfast_envoy::features::redirect::Scheme;
 use holdfast_envoy::model::table::TableName;
@@ -246,7 +247,7 @@ pub(super) fn check(
         for (index, rule) in desired.rules.iter().enumerate().filter(|(_, rule)| !rule.security.is_empty()) {
             let Some(lost) = rule.security.lacking(route, &carried, plain, settings) else { continue };
             if both.is_form_of(route, index) || both.gets_requests_of(route, index) {
-                let node = Node::section(key.clone(), format!("rules[{}]", route.precedence.rule));
+                let node = Node::section(key.clone(), ObjectSection::Rule(route.precedence.rule).to_string());
                 let why = format!("it lacks {lost}, which rule {index} of the current object requires");
                 found.insert(Objection::new(node, About::Security, why));
             }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
+use holdfast_api::section::{self, ObjectSection};
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport};
 use holdfast_graph::ObjectKey;
@@ -24,7 +25,8 @@ impl Engine {
         let backfilled: BTreeMap<ObjectKey, &BackfilledObject> =
             backfilled.map(|known| (known.object.key(), known)).collect();
         // A step of the fallback for the listener itself is a sufficient report.
-        let known = effects.iter().filter(|effect| effect.section.starts_with("listeners["));
+        let known =
+            effects.iter().filter(|effect| matches!(ObjectSection::parse(&effect.section), ObjectSection::Listener(_)));
         let known: BTreeSet<(ObjectKey, Arc<str>, Arc<str>)> =
             known.map(|effect| (effect.object.key(), effect.gateway.clone(), effect.section.clone())).collect();
         let roots = LazyCell::new(|| self.roots());
@@ -116,12 +118,12 @@ fn earlier(known: &&BackfilledObject) -> Gets {
 fn writers(gateway: &ObjectKey, listener: &ListenerPlan, roots: &Roots) -> Vec<(ObjectKey, Arc<str>)> {
     let host = listener.hostname.as_deref().unwrap_or_default().to_ascii_lowercase();
     match roots.get(&host).filter(|_| listener.proxies && listener.https) {
-        Some(roots) => roots.iter().map(|root| (root.clone(), "virtualhost".into())).collect(),
+        Some(roots) => roots.iter().map(|root| (root.clone(), section::HOST.into())).collect(),
         None => vec![(listener.owner(gateway).clone(), field(listener))],
     }
 }
 
 /// Returns the section of a listener in its object, as in `listeners[1]`.
 pub(super) fn field(listener: &ListenerPlan) -> Arc<str> {
-    listener.field.strip_prefix("spec.").unwrap_or(&listener.field).into()
+    section::of_field(&listener.field).into()
 }

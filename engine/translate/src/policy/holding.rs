@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::section;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::super::gateway::GatewayPlan;
-use super::super::listener::{self, ListenerPlan};
+use super::super::listener::ListenerPlan;
 use super::super::reader::Reader;
 use super::{PolicyPlan, targets};
 use crate::policies::attachment::Section;
@@ -31,7 +32,7 @@ impl<'a> Holding<'a> {
         for (policy, _, section) in &whole {
             let from = match section {
                 Section::Whole => String::new(),
-                Section::Named(name) => listener::section(name),
+                Section::Named(name) => section::listener(name),
             };
             reader.edge(key, from, policy, Role::Modifies);
         }

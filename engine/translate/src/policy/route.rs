@@ -9,6 +9,7 @@ use holdfast_api::apis::kgateway::direct_response::DirectResponse;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
 use holdfast_envoy::features::body_format::BodyFormat;
 use holdfast_envoy::model::{Response, Route};
 use holdfast_graph::{ObjectKey, Role};
@@ -61,7 +62,7 @@ impl Attached<'_> {
         extensions: &[(usize, String, String, String)],
         reader: &mut Reader<'_>,
     ) -> OfRule {
-        let section = format!("rules[{index}]");
+        let section = ObjectSection::Rule(index).to_string();
         let mut rule = OfRule::default();
         let mut named: Vec<(ObjectKey, Arc<PolicyPlan>)> = Vec::new();
         for (place, group, kind, extension) in extensions {

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use holdfast_api::fault::Class;
+use holdfast_api::section::ObjectSection;
 
 use super::finding::Finding;
 use super::order::RouteOrigin;
@@ -35,7 +36,7 @@ pub fn judge(leaves: Vec<Leaf>, is_claimed: impl Fn(&Leaf) -> bool) -> (Vec<Leaf
     for (leaf, _) in leaves.iter().zip(&kept).filter(|(leaf, kept)| !**kept && leaf.origin == RouteOrigin::Written) {
         let What::Route { index, .. } = leaf.what else { continue };
         let message = format!("duplicate match conditions defined on route matching {}", leaf.conditions);
-        let field = format!("spec.routes[{index}]");
+        let field = format!("spec.{}", ObjectSection::ProxyRoute(index));
         let error = Finding::error(&leaf.owner, field, "RouteError", "DuplicateMatchConditions", message);
         findings.push(error.of_class(Class::Conflict));
         for ancestor in leaf.ancestors.iter() {

@@ -8,6 +8,7 @@ use holdfast_api::apis::contour::condition::MatchCondition;
 use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
+use holdfast_api::section::ObjectSection;
 use holdfast_check::re2::Regexes;
 use holdfast_graph::ObjectKey;
 
@@ -147,7 +148,13 @@ impl Walk<'_> {
         let (unusable, why) = match (read, why) {
             (Ok(conditions), None) => return (conditions, RouteOrigin::Written, None),
             (_, Some(why)) => {
-                let found = Finding::error(key, format!("spec.routes[{index}]"), "RouteError", NOT_READABLE, &*why);
+                let found = Finding::error(
+                    key,
+                    format!("spec.{}", ObjectSection::ProxyRoute(index)),
+                    "RouteError",
+                    NOT_READABLE,
+                    &*why,
+                );
                 self.tree.findings.push(found);
                 (None, why)
             }
@@ -157,7 +164,7 @@ impl Walk<'_> {
             }
         };
         if let Some(unusable) = unusable {
-            let field = format!("spec.routes[{index}].conditions");
+            let field = format!("spec.{}.conditions", ObjectSection::ProxyRoute(index));
             let found = Finding::error(key, field, "RouteError", unusable.reason, unusable.message);
             self.tree.findings.push(found);
         }
@@ -174,7 +181,7 @@ impl Walk<'_> {
         instance: usize,
         regexes: &Regexes,
     ) {
-        let field = format!("spec.includes[{index}]");
+        let field = format!("spec.{}", ObjectSection::Include(index));
         let include = match proxy.includes.get(index) {
             Some(Entry::Decoded(include)) => include,
             Some(Entry::Broken { conditions, why, .. }) => {

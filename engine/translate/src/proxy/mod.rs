@@ -29,12 +29,10 @@ use holdfast_api::apis::contour::GROUP;
 use holdfast_api::apis::contour::http_proxy::HttpProxy;
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
+pub use holdfast_api::section::HOST;
 use holdfast_api::settings::Settings;
 use holdfast_graph::ObjectKey;
 pub(crate) use tree::{ClosedUnits, failed, plan};
-
-/// Section of a host as a whole.
-pub const HOST: &str = "virtualhost";
 
 /// Annotations with the class of an HTTPProxy; the first existing one applies.
 const CLASS_ANNOTATIONS: [&str; 2] = ["projectcontour.io/ingress.class", "kubernetes.io/ingress.class"];

@@ -9,6 +9,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::http_proxy::HttpProxy;
 use holdfast_api::apis::contour::virtual_host::{TcpProxy, VirtualHost};
 use holdfast_api::fault::{Class, at};
+use holdfast_api::section::STREAM;
 use holdfast_api::settings::Settings;
 use holdfast_envoy::features::ip_filter::IpFilter;
 use holdfast_envoy::features::stream::Stream;
@@ -22,8 +23,6 @@ use crate::proxies::finding::{Finding, NOT_READABLE};
 use crate::proxies::tree::{self, DEPTH_MAX};
 use crate::reader::Reader;
 
-/// Section of the `tcpproxy` of an HTTPProxy.
-pub(super) const SECTION: &str = "tcpproxy";
 /// Type of sub-conditions about the content of a `tcpproxy`.
 const PROXY: &str = "TCPProxyError";
 /// Type of sub-conditions about the include of a `tcpproxy`.
@@ -141,7 +140,7 @@ impl Walk<'_, '_> {
 
     /// Returns the HTTPProxy that an include references.
     fn enter(&mut self, owner: &ObjectKey, field: &str, target: &ObjectKey) -> Option<Arc<HttpProxy>> {
-        self.reader.edge(owner, SECTION, target, Role::Mentions);
+        self.reader.edge(owner, STREAM, target, Role::Mentions);
         let name = target.namespaced_name();
         let found = self.reader.object(target).and_then(|object| match &object.body {
             Body::HttpProxy(proxy) => is_ours(object, proxy, self.settings).then(|| proxy.clone()),
@@ -213,7 +212,7 @@ impl Walk<'_, '_> {
                 }
             };
             let reference =
-                ServiceReference { owner: &owner, section: SECTION, service, common: &common, host: &"".into() };
+                ServiceReference { owner: &owner, section: STREAM, service, common: &common, host: &"".into() };
             match service::backend(&reference, self.reader) {
                 Ok((backend, warning)) => {
                     let warned = warning.map(|message| {

@@ -9,6 +9,7 @@ use holdfast_api::apis::contour::condition::MatchCondition;
 use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
+use holdfast_api::section::{ObjectSection, STREAM};
 use holdfast_api::settings::{Replacement, Settings, body_for};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::rewrite::PathRewrite;
@@ -18,7 +19,6 @@ use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Made, RouteFailure, Unit};
 use super::host::HostClaim;
-use super::stream::SECTION;
 use super::{HOST, host, is_ours, narrowed, policy};
 use crate::guard;
 use crate::narrow;
@@ -73,7 +73,7 @@ pub(crate) fn plan(
         is_ours(object, proxy, settings).then(|| proxy.clone())
     });
     for (includer, index, included) in &tree.includes {
-        reader.edge(includer, format!("includes[{index}]"), included, Role::Mentions);
+        reader.edge(includer, ObjectSection::Include(*index).to_string(), included, Role::Mentions);
         // If the including HTTPProxy is closed, the included one is closed as well.
         if tree.members.contains(included) {
             match includer == key {
@@ -253,8 +253,8 @@ fn entry<'a>(
 
 fn section(leaf: &Leaf) -> String {
     match leaf.what {
-        What::Route { index, .. } => format!("routes[{index}]"),
-        What::Include { index, .. } => format!("includes[{index}]"),
+        What::Route { index, .. } => ObjectSection::ProxyRoute(index).to_string(),
+        What::Include { index, .. } => ObjectSection::Include(index).to_string(),
     }
 }
 
@@ -296,9 +296,9 @@ impl Host<'_> {
 
     /// Keeps a host without routes, so that its requests without TLS are not served by a wildcard host.
     fn keep(&self, plan: &mut RoutePlan) {
-        let name = names::proxy_route(self.key, SECTION, 0, false);
+        let name = names::proxy_route(self.key, STREAM, 0, false);
         let nothing = Action::Respond(Response::new(NOTHING_THERE, "".into()));
-        let route = self.bare(0, name, SECTION, self.object, Match::any(), nothing);
+        let route = self.bare(0, name, STREAM, self.object, Match::any(), nothing);
         plan.routes.push(Arc::new(Rendered::new(route)));
     }
 

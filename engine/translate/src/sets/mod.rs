@@ -13,6 +13,7 @@ use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Age;
+use holdfast_api::section;
 use holdfast_api::settings::Settings;
 use holdfast_graph::{ObjectKey, Role};
 
@@ -76,7 +77,7 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
     for (policy, _, section) in holding::of_set(key, &object.metadata.labels, reader) {
         let from = match section {
             Section::Whole => String::new(),
-            Section::Named(name) => listener::section(&name),
+            Section::Named(name) => section::listener(&name),
         };
         reader.edge(key, from, &policy, Role::Modifies);
     }

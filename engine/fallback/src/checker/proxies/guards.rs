@@ -12,6 +12,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::http_proxy::HttpProxy;
 use holdfast_api::apis::contour::policy::{HeadersPolicy, IpFilterPolicy};
 use holdfast_api::apis::contour::route::Route as Written;
+use holdfast_api::section::ObjectSection;
 use holdfast_envoy::features::headers::HeaderEdits;
 use holdfast_envoy::features::ip_filter::{IpFilter, IpRange};
 use holdfast_envoy::model::{Action, Route};
@@ -85,8 +86,7 @@ fn written<'a>(route: &Route, today: &Today<'a>) -> Entry<'a> {
 }
 
 fn entry<'a>(proxy: &'a HttpProxy, section: &str) -> Entry<'a> {
-    let index = section.strip_prefix("routes[").and_then(|rest| rest.strip_suffix(']'));
-    let Some(index) = index.and_then(|index| index.parse::<usize>().ok()) else { return Entry::None };
+    let ObjectSection::ProxyRoute(index) = ObjectSection::parse(section) else { return Entry::None };
     match proxy.routes.get(index).map(|entry| entry.guards()) {
         Some(Some(route)) => Entry::Known(route),
         Some(None) => Entry::Unknown,
