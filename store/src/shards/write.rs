@@ -24,48 +24,8 @@ pub(super) fn write<B: Bucket>(
 ) -> Result<(), StoreError> {
     offers.values_mut().for_each(|offers| offers.all.truncate(OFFERS_MAX));
     offers.retain(|_, offers| *offers != ScopeOffers::default());
-    let generation = store.known.generation + 1;
-    let mut next = Known { generation, leaves: BTreeMap::new() };
-    let mut fresh = Vec::new();
-    let mut scopes: BTreeSet<Scope> = memory.scopes()?.into_iter().collect();
-    scopes.extend(offers.keys().cloned());
-    for scope in scopes {
-        let known = store.known.leaves.get(&scope);
-        if let Some(known) = known.filter(|_| touched.is_some_and(|touched| !touched.contains(&scope))) {
-            next.leaves.insert(scope, known.clone());
-            continue;
-        }
-        let known = known.map(Vec::as_slice).unwrap_or_default();
-        let mut leaves = Vec::new();
-        let records = tree::records(&memory, &scope, store.sealer.as_ref())?;
-        let mut pages = tree::leaves(&records);
-        if let Some(offers) = offers.get(&scope) {
-            pages.extend(form::encode(&RecordForm::Offers(offers.into())));
-        }
-        for page in pages {
-            let name = bound(&store.identity, &scope);
-            let digest = *frame::digest(store.sealer.as_ref(), &name, &page).bytes();
-            if let Some(same) = known.iter().find(|leaf| leaf.digest == digest) {
-                leaves.push(same.clone());
-                continue;
-            }
-            let bytes = frame::wrap(store.sealer.as_ref(), &[&name[..], &digest].concat(), &page)?;
-            let parts = u32::try_from(bytes.len().div_ceil(BLOB_BYTES_MAX)).unwrap_or(u32::MAX);
-            let leaf = Leaf { generation, digest, parts, bytes: bytes.len() as u64 };
-            leaves.push(leaf.clone());
-            fresh.push((leaf, Bytes::from(bytes)));
-        }
-        if !leaves.is_empty() {
-            next.leaves.insert(scope, leaves);
-        }
-    }
-    let all = || next.leaves.values().flatten();
-    count("shards", all().count(), LEAVES_MAX)?;
-    let bytes: u64 = all().map(|leaf| leaf.bytes).sum();
-    if bytes > SHARED_BYTES_MAX {
-        let (bytes, max) = [bytes, SHARED_BYTES_MAX].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)).into();
-        return Err(StoreError::TooLarge { name: "the shared store".into(), bytes, max });
-    }
+    let (next, fresh) = next(store, &memory, &offers, touched)?;
+    check_limits(&next)?;
     if next.leaves == store.known.leaves && store.revision.is_some() && !store.incomplete {
         // The change, if there is one, is not shared.
         (store.memory, store.offers) = (memory, offers);
@@ -89,6 +49,62 @@ pub(super) fn write<B: Bucket>(
     store.incomplete = false;
     let expired = std::mem::replace(&mut store.expiring, gone);
     sweep(store, expired, &named);
+    Ok(())
+}
+
+/// Returns the next generation, and the content of its new leaves.
+fn next<B: Bucket>(
+    store: &ShardStore<B>,
+    memory: &MemoryStore,
+    offers: &Offers,
+    touched: Option<&BTreeSet<Scope>>,
+) -> Result<(Known, Vec<(Leaf, Bytes)>), StoreError> {
+    let generation = store.known.generation + 1;
+    let mut next = Known { generation, leaves: BTreeMap::new() };
+    let mut fresh = Vec::new();
+    let mut scopes: BTreeSet<Scope> = memory.scopes()?.into_iter().collect();
+    scopes.extend(offers.keys().cloned());
+    for scope in scopes {
+        let known = store.known.leaves.get(&scope);
+        if let Some(known) = known.filter(|_| touched.is_some_and(|touched| !touched.contains(&scope))) {
+            next.leaves.insert(scope, known.clone());
+            continue;
+        }
+        let known = known.map(Vec::as_slice).unwrap_or_default();
+        let mut leaves = Vec::new();
+        let records = tree::records(memory, &scope, store.sealer.as_ref())?;
+        let mut pages = tree::leaves(&records);
+        if let Some(offers) = offers.get(&scope) {
+            pages.extend(form::encode(&RecordForm::Offers(offers.into())));
+        }
+        for page in pages {
+            let name = bound(&store.identity, &scope);
+            let digest = *frame::digest(store.sealer.as_ref(), &name, &page).bytes();
+            if let Some(same) = known.iter().find(|leaf| leaf.digest == digest) {
+                leaves.push(same.clone());
+                continue;
+            }
+            let bytes = frame::wrap(store.sealer.as_ref(), &[&name[..], &digest].concat(), &page)?;
+            let parts = u32::try_from(bytes.len().div_ceil(BLOB_BYTES_MAX)).unwrap_or(u32::MAX);
+            let leaf = Leaf { generation, digest, parts, bytes: bytes.len() as u64 };
+            leaves.push(leaf.clone());
+            fresh.push((leaf, Bytes::from(bytes)));
+        }
+        if !leaves.is_empty() {
+            next.leaves.insert(scope, leaves);
+        }
+    }
+    Ok((next, fresh))
+}
+
+fn check_limits(next: &Known) -> Result<(), StoreError> {
+    let all = || next.leaves.values().flatten();
+    count("shards", all().count(), LEAVES_MAX)?;
+    let bytes: u64 = all().map(|leaf| leaf.bytes).sum();
+    if bytes > SHARED_BYTES_MAX {
+        let (bytes, max) = [bytes, SHARED_BYTES_MAX].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)).into();
+        return Err(StoreError::TooLarge { name: "the shared store".into(), bytes, max });
+    }
     Ok(())
 }
 

@@ -261,9 +261,8 @@ pub(super) fn transport_socket(
 /// Returns the HTTP connection manager of a route configuration, with the limits of Envoy's best practices for edge
 /// proxies.
 ///
-/// `proxies` adds the filters that routes of HTTPProxies configure; `own` are the filters that some of the routes use.
-/// An external authorization service may select another route for a request, so all other checks come after it. `details`
-/// is the information about client certificates that is forwarded to backends; nothing is forwarded if it is unset.
+/// `details` is the information about client certificates that is forwarded to backends; nothing is forwarded if it is
+/// unset. See [`http_filters`] for the other parameters.
 pub(super) fn connection_manager(
     name: String,
     proxies: bool,
@@ -272,40 +271,10 @@ pub(super) fn connection_manager(
     settings: &ListenerSettings,
 ) -> Filter {
     let yes = || Some(BoolValue { value: true });
-    let together = own.iter().filter(|filter| filter.place().is_none());
-    let (counted, others): (Vec<_>, Vec<_>) = together.partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
-    let at = |place: Place| own.iter().filter(move |filter| filter.place() == Some(place)).map(own_filter);
-    let access = |phase: Phase| ACCESS.iter().filter(move |filter| phase_of(**filter) == phase).map(of_policies);
     let mut manager = HttpConnectionManager {
         stat_prefix: name.replace('/', "_"),
         route_specifier: Some(RouteSpecifier::Rds(Rds { config_source: Some(ads()), route_config_name: name })),
-        http_filters: settings
-            .label()
-            .map(|label| http_filter(guard::NAMES, &guard::naming(&label)))
-            .into_iter()
-            // No external service receives requests of connections without the required guards.
-            .chain([of_policies(&Known::Connection)])
-            .chain(at(Place::First))
-            .chain(BEFORE.iter().map(of_policies))
-            .chain(at(Place::Unknown))
-            .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
-            .chain([http_filter(chain::GUARD, &Rbac::default())])
-            .chain(others.iter().map(|filter| own_filter(filter)))
-            .chain(access(Phase::Authentication))
-            .chain(at(Place::Known))
-            .chain(access(Phase::Authorization))
-            .chain(at(Place::Allowed))
-            // Health checks are not rate limited.
-            .chain(settings.health_check().map(|(_, check)| http_filter(health_check::FILTER, &check.encode())))
-            .chain(access(Phase::RateLimiting))
-            .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
-            .chain(counted.iter().map(|filter| own_filter(filter)))
-            .chain(at(Place::Counted))
-            .chain(proxies.then(|| http_filter(cookies::FILTER, &cookies::filter())))
-            .chain(CONTENT.iter().map(of_policies))
-            .chain(at(Place::Last))
-            .chain([http_filter("envoy.filters.http.router", &Router::default())])
-            .collect(),
+        http_filters: http_filters(proxies, own, settings),
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".into(), ..Default::default() }],
         use_remote_address: yes(),
         normalize_path: yes(),
@@ -338,6 +307,44 @@ pub(super) fn connection_manager(
         name: "envoy.filters.network.http_connection_manager".into(),
         config_type: Some(FilterConfig::TypedConfig(manager)),
     }
+}
+
+/// Returns the HTTP filters of a connection manager, in order.
+///
+/// `proxies` adds the filters that routes of HTTPProxies configure; `own` are the filters that some of the routes use.
+/// An external authorization service may select another route for a request, so all other checks come after it.
+fn http_filters(proxies: bool, own: &[ChainFilter], settings: &ListenerSettings) -> Vec<HttpFilter> {
+    let together = own.iter().filter(|filter| filter.place().is_none());
+    let (counted, others): (Vec<_>, Vec<_>) = together.partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
+    let at = |place: Place| own.iter().filter(move |filter| filter.place() == Some(place)).map(own_filter);
+    let access = |phase: Phase| ACCESS.iter().filter(move |filter| phase_of(**filter) == phase).map(of_policies);
+    settings
+        .label()
+        .map(|label| http_filter(guard::NAMES, &guard::naming(&label)))
+        .into_iter()
+        // No external service receives requests of connections without the required guards.
+        .chain([of_policies(&Known::Connection)])
+        .chain(at(Place::First))
+        .chain(BEFORE.iter().map(of_policies))
+        .chain(at(Place::Unknown))
+        .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
+        .chain([http_filter(chain::GUARD, &Rbac::default())])
+        .chain(others.iter().map(|filter| own_filter(filter)))
+        .chain(access(Phase::Authentication))
+        .chain(at(Place::Known))
+        .chain(access(Phase::Authorization))
+        .chain(at(Place::Allowed))
+        // Health checks are not rate limited.
+        .chain(settings.health_check().map(|(_, check)| http_filter(health_check::FILTER, &check.encode())))
+        .chain(access(Phase::RateLimiting))
+        .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
+        .chain(counted.iter().map(|filter| own_filter(filter)))
+        .chain(at(Place::Counted))
+        .chain(proxies.then(|| http_filter(cookies::FILTER, &cookies::filter())))
+        .chain(CONTENT.iter().map(of_policies))
+        .chain(at(Place::Last))
+        .chain([http_filter("envoy.filters.http.router", &Router::default())])
+        .collect()
 }
 
 /// Purpose of a filter of [`ACCESS`]: authentication, authorization or rate limiting.

@@ -49,10 +49,7 @@ impl Route {
             allowed(*enable_websockets),
         );
         entering.opening("permitInsecure", "requests without TLS", allowed(*permit_insecure));
-        let AuthorizationPolicy { disabled, context } = auth_policy.clone().unwrap_or_default();
-        let called = Some((disabled == Some(true), context.unwrap_or_default()));
-        let called = called.filter(|(disabled, context)| *disabled || !context.is_empty());
-        entering.equal("authPolicy", "whether the authorization server gets a request, and its content", &called);
+        authorization(auth_policy.as_ref(), &mut entering);
         entering.free("timeoutPolicy", "how long requests may take", timeout_policy);
         entering.free("retryPolicy", "how often a backend is tried", retry_policy);
         entering.free("healthCheckPolicy", "which endpoints get requests", health_check_policy);
@@ -73,16 +70,7 @@ impl Route {
         let token = Some((require.filter(|provider| !provider.is_empty()), disabled == Some(true)));
         let token = token.filter(|(require, disabled)| require.is_some() || *disabled);
         entering.equal("jwtVerificationPolicy", "the provider of tokens that authorize requests", &token);
-        let list = |list: &Option<Vec<IpFilterPolicy>>| list.clone().unwrap_or_default();
-        let lists = (list(ip_allow_policy), list(ip_deny_policy));
-        let is_filtered = host_is_filtered || !lists.0.is_empty() || !lists.1.is_empty();
-        let because = "the client addresses that are allowed; a list of the route replaces that of its host";
-        entering.demands("ipAllowPolicy, ipDenyPolicy", Rule::Equal, because, Names::new());
-        let token = format!("{lists:?}");
-        entering.does("ipAllowPolicy, ipDenyPolicy", &token);
-        if is_filtered {
-            entering.requires("ipAllowPolicy, ipDenyPolicy", &token);
-        }
+        addresses([ip_allow_policy, ip_deny_policy], host_is_filtered, &mut entering);
 
         let because = "removing or overwriting (`set`, of `Host` as well) keeps the client's own value from backends";
         let (removed, set) = changed(request_headers_policy.as_ref());
@@ -96,6 +84,27 @@ impl Route {
         cookies("cookieRewritePolicies", because, cookie_rewrite_policies.as_deref(), &mut forwarding);
         services_of(services.as_deref().unwrap_or_default(), &mut forwarding);
         Protection { entering, forwarding }
+    }
+}
+
+fn authorization(policy: Option<&AuthorizationPolicy>, sheet: &mut Sheet) {
+    let AuthorizationPolicy { disabled, context } = policy.cloned().unwrap_or_default();
+    let called = Some((disabled == Some(true), context.unwrap_or_default()));
+    let called = called.filter(|(disabled, context)| *disabled || !context.is_empty());
+    sheet.equal("authPolicy", "whether the authorization server gets a request, and its content", &called);
+}
+
+/// Declares the lists of allowed and denied client addresses.
+fn addresses(lists: [&Option<Vec<IpFilterPolicy>>; 2], host_is_filtered: bool, sheet: &mut Sheet) {
+    let field = "ipAllowPolicy, ipDenyPolicy";
+    let because = "the client addresses that are allowed; a list of the route replaces that of its host";
+    sheet.demands(field, Rule::Equal, because, Names::new());
+    let [allowed, denied] = lists.map(|list| list.clone().unwrap_or_default());
+    let is_filtered = host_is_filtered || !allowed.is_empty() || !denied.is_empty();
+    let token = format!("{:?}", (allowed, denied));
+    sheet.does(field, &token);
+    if is_filtered {
+        sheet.requires(field, &token);
     }
 }
 

@@ -107,17 +107,7 @@ impl Declare for HttpSettings {
         sheet.equal("httpSettings.forwardClientCertDetails", because, forward_client_cert_details);
         sheet.free("httpSettings.generateRequestId", "identities for logs and traces", generate_request_id);
         sheet.free("httpSettings.healthCheck", "Envoy itself answers at this path", health_check);
-        let http2 = http2_protocol_options.clone().unwrap_or_default();
-        let Http2ProtocolOptions {
-            allow_connect,
-            initial_connection_window_size: _,
-            initial_stream_window_size: _,
-            max_concurrent_streams: _,
-        } = http2;
-        let because = "limits the memory that a client uses in Envoy; any figure is a limit";
-        sheet.limit("httpSettings.http2ProtocolOptions", because, http2_protocol_options.is_some());
-        let field = "httpSettings.http2ProtocolOptions.allowConnect";
-        sheet.opening(field, "streams may become tunnels", allowed(allow_connect));
+        http2(http2_protocol_options.as_ref(), sheet);
         let because = "limits how long a client may hold a connection";
         sheet.limit("httpSettings.idleTimeout", because, is_time(idle_timeout));
         sheet.free("httpSettings.localReplies", "the form of local replies of Envoy", local_replies);
@@ -140,12 +130,29 @@ impl Declare for HttpSettings {
         sheet.free("httpSettings.stripHostPortMode", because, strip_host_port_mode);
         sheet.free("httpSettings.stripTrailingHostDot", because, strip_trailing_host_dot);
         sheet.free("httpSettings.tracing", "spans; they protect no request", tracing);
-        let UpgradeConfig { enabled_upgrades } = upgrade_config.clone().unwrap_or_default();
-        let upgrades = enabled_upgrades.iter().map(ToString::to_string);
-        sheet.opening("httpSettings.upgradeConfig", "the protocols to which connections may be upgraded", upgrades);
+        upgrades(upgrade_config.as_ref(), sheet);
         sheet.equal("httpSettings.useRemoteAddress", "decides which address is the client's", use_remote_address);
         sheet.free("httpSettings.uuidRequestIdConfig", "identities for logs and traces", uuid_request_id_config);
         sheet.equal("httpSettings.xffNumTrustedHops", "decides which address is the client's", xff_num_trusted_hops);
         sheet.equal("httpSettings.xffTrustedCIDRs", "decides which address is the client's", xff_trusted_cidrs);
     }
+}
+
+fn http2(options: Option<&Http2ProtocolOptions>, sheet: &mut Sheet) {
+    let Http2ProtocolOptions {
+        allow_connect,
+        initial_connection_window_size: _,
+        initial_stream_window_size: _,
+        max_concurrent_streams: _,
+    } = options.cloned().unwrap_or_default();
+    let because = "limits the memory that a client uses in Envoy; any figure is a limit";
+    sheet.limit("httpSettings.http2ProtocolOptions", because, options.is_some());
+    let field = "httpSettings.http2ProtocolOptions.allowConnect";
+    sheet.opening(field, "streams may become tunnels", allowed(allow_connect));
+}
+
+fn upgrades(config: Option<&UpgradeConfig>, sheet: &mut Sheet) {
+    let UpgradeConfig { enabled_upgrades } = config.cloned().unwrap_or_default();
+    let upgrades = enabled_upgrades.iter().map(ToString::to_string);
+    sheet.opening("httpSettings.upgradeConfig", "the protocols to which connections may be upgraded", upgrades);
 }
