@@ -81,6 +81,45 @@ struct HostState {
     origins: Origins,
 }
 
+impl HostState {
+    /// Returns the routes with the settings of listener and Gateway policies. A served route of the last call is used
+    /// again if neither the settings nor the route changed.
+    fn routes_under(&mut self, levels: &[Option<Arc<Level>>; 2]) -> Vec<Arc<Rendered>> {
+        let mut before = std::mem::take(&mut self.with_policies);
+        if self.policy_levels != *levels {
+            before.clear();
+            self.policy_levels.clone_from(levels);
+        }
+        let by_action = levels.each_ref().map(Option::as_ref);
+        if !speaks(&by_action) {
+            return self.routes.values().cloned().collect();
+        }
+        let mut all = Vec::with_capacity(self.routes.len());
+        for (precedence, rendered) in &self.routes {
+            let known = before.get(precedence).filter(|(desired, _)| Arc::ptr_eq(desired, rendered));
+            let fresh = || with_policies(rendered, &by_action).unwrap_or_else(|| rendered.clone());
+            let served = known.map_or_else(fresh, |(_, served)| served.clone());
+            self.with_policies.insert(precedence.clone(), (rendered.clone(), served.clone()));
+            all.push(served);
+        }
+        all
+    }
+
+    /// Returns the settings of the virtual host, including those of policies.
+    fn settings_under(&self, levels: &[Option<Arc<Level>>; 2]) -> HostSettings {
+        let mut settings = self.settings.clone();
+        if let [Some(own), all] = levels {
+            // The settings of an HTTPProxy for its host take precedence.
+            settings.filters.clone_from(&own.filters);
+            settings.guards = own.guards.under(all.iter().map(|all| &all.guards));
+            if settings.rate_limit.is_some() {
+                settings.filters.remove(&filters::Filter::LocalRateLimit);
+            }
+        }
+        settings
+    }
+}
+
 /// Reason for a host without routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
@@ -518,26 +557,7 @@ impl Fleet {
             return;
         }
         let context = table.context;
-        let by_action = levels.each_ref().map(Option::as_ref);
-        let mut before = std::mem::take(&mut state.with_policies);
-        if state.policy_levels != levels {
-            before.clear();
-            state.policy_levels.clone_from(&levels);
-        }
-        let served: Vec<Arc<Rendered>> = state
-            .routes
-            .iter()
-            .map(|(precedence, rendered)| {
-                if !speaks(&by_action) {
-                    return rendered.clone();
-                }
-                let known = before.get(precedence).filter(|(desired, _)| Arc::ptr_eq(desired, rendered));
-                let fresh = || with_policies(rendered, &by_action).unwrap_or_else(|| rendered.clone());
-                let served = known.map_or_else(fresh, |(_, served)| served.clone());
-                state.with_policies.insert(precedence.clone(), (rendered.clone(), served.clone()));
-                served
-            })
-            .collect();
+        let served = state.routes_under(&levels);
         let encoded = |rendered: Arc<Rendered>| (rendered.encoded(context), rendered);
         // Closed routes have no parts: they are neither suspected nor proven.
         let open = served.into_iter().filter(|_| !is_closed);
@@ -550,15 +570,7 @@ impl Fleet {
         if state.base == Some(Base::Misdirected) && routes.is_empty() {
             routes.push(misdirected());
         }
-        let mut settings = state.settings.clone();
-        if let Some(own) = levels[0].as_ref().filter(|_| !is_closed) {
-            // The settings of an HTTPProxy for its host take precedence.
-            settings.filters.clone_from(&own.filters);
-            settings.guards = own.guards.under(levels[1].iter().map(|all| &all.guards));
-            if settings.rate_limit.is_some() {
-                settings.filters.remove(&filters::Filter::LocalRateLimit);
-            }
-        }
+        let settings = if is_closed { state.settings.clone() } else { state.settings_under(&levels) };
         let bytes = encode::route_configuration::virtual_host(
             names::virtual_host(host),
             host.domain().to_owned(),

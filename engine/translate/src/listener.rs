@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use gateway_api::gateways::{
     GatewayListenersAllowedRoutes, GatewayListenersAllowedRoutesNamespacesFrom as From,
-    GatewayListenersAllowedRoutesNamespacesSelector as Selector, GatewayListenersTls, GatewayListenersTlsMode,
+    GatewayListenersAllowedRoutesNamespacesSelector as Selector, GatewayListenersTls,
+    GatewayListenersTlsCertificateRefs, GatewayListenersTlsMode,
 };
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
@@ -114,6 +115,49 @@ pub struct ListenerPlan {
 }
 
 impl ListenerPlan {
+    /// Returns a listener that serves as far as its name, port and protocol show.
+    fn unread(owner: &ObjectKey, field: &str, entry: &ListenerEntry) -> Self {
+        let set =
+            (&*owner.kind == kinds::LISTENER_SET).then(|| OfSet { key: owner.clone(), section: entry.name.clone() });
+        let name = match &set {
+            // The names of a Gateway's own listeners contain no slash.
+            Some(set) => format!("{}/{}/{}", owner.namespace, owner.name, set.section).into(),
+            None => entry.name.clone(),
+        };
+        Self {
+            name,
+            set,
+            field: field.to_owned(),
+            port: 0,
+            seen_port: 0,
+            tls_versions: TlsVersions::default(),
+            proxies: false,
+            declared_port: entry.written.as_ref().map_or(0, |listener| listener.port),
+            protocol: entry.written.as_ref().map_or_else(|| "".into(), |listener| (&*listener.protocol).into()),
+            https: false,
+            hostname: None,
+            hostname_fault: None,
+            kinds: ROUTE_KINDS.into(),
+            namespaces: Namespaces::Same,
+            certificates: Vec::new(),
+            clients: None,
+            stream: None,
+            to_nameless: false,
+            broken_certificates: Vec::new(),
+            named_certificates: Vec::new(),
+            state: ListenerState::Serving,
+            is_port_in_use: false,
+            accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
+            conflicted: Condition::new(
+                "Conflicted",
+                false,
+                "NoConflicts",
+                "no other listener claims the same port, protocol and hostname",
+            ),
+            resolved_refs: Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
+        }
+    }
+
     /// Returns the object that the listener is written in: the ListenerSet that adds it, or this Gateway.
     pub fn owner<'a>(&'a self, gateway: &'a ObjectKey) -> &'a ObjectKey {
         self.set.as_ref().map_or(gateway, |set| &set.key)
@@ -240,44 +284,7 @@ pub(super) fn plan(
     reader: &mut Reader<'_>,
     faults: &mut Vec<Fault>,
 ) -> ListenerPlan {
-    let set = (&*owner.kind == kinds::LISTENER_SET).then(|| OfSet { key: owner.clone(), section: entry.name.clone() });
-    let name = match &set {
-        // The names of a Gateway's own listeners contain no slash.
-        Some(set) => format!("{}/{}/{}", owner.namespace, owner.name, set.section).into(),
-        None => entry.name.clone(),
-    };
-    let mut plan = ListenerPlan {
-        name,
-        set,
-        field: field.to_owned(),
-        port: 0,
-        seen_port: 0,
-        tls_versions: TlsVersions::default(),
-        proxies: false,
-        declared_port: entry.written.as_ref().map_or(0, |listener| listener.port),
-        protocol: entry.written.as_ref().map_or_else(|| "".into(), |listener| (&*listener.protocol).into()),
-        https: false,
-        hostname: None,
-        hostname_fault: None,
-        kinds: ROUTE_KINDS.into(),
-        namespaces: Namespaces::Same,
-        certificates: Vec::new(),
-        clients: None,
-        stream: None,
-        to_nameless: false,
-        broken_certificates: Vec::new(),
-        named_certificates: Vec::new(),
-        state: ListenerState::Serving,
-        is_port_in_use: false,
-        accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
-        conflicted: Condition::new(
-            "Conflicted",
-            false,
-            "NoConflicts",
-            "no other listener claims the same port, protocol and hostname",
-        ),
-        resolved_refs: Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
-    };
+    let mut plan = ListenerPlan::unread(owner, field, entry);
     let mut fault = |field: String, class: Class, reason: &'static str, message: String| {
         faults.push(Fault::new(owner, class, field, reason, message));
     };
@@ -307,19 +314,7 @@ pub(super) fn plan(
         fault(format!("{field}.port"), Class::Invalid, "PortUnavailable", message);
     }
     if let Some(hostname) = listener.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
-        if let Err(error) = holdfast_check::host::hostname(hostname) {
-            let message = error.to_string();
-            fault(format!("{field}.hostname"), Class::Invalid, "Invalid", message.clone());
-            let state = plan.state;
-            plan.reject(ListenerState::Out, "Invalid", &message);
-            match reader.lent_hostname(owner, plan.section()) {
-                Some(lent) => (plan.hostname, plan.state) = (lent, state),
-                None => plan.hostname = Some(hostname.into()),
-            }
-            plan.hostname_fault = Some(message);
-        } else {
-            plan.hostname = Some(hostname.into());
-        }
+        claim_hostname(owner, &mut plan, hostname, reader, &mut fault);
     }
     if !entry.whole && plan.state == ListenerState::Serving {
         // The claim of the listener is known; its allowed routes are not.
@@ -343,6 +338,30 @@ pub(super) fn plan(
         );
     }
     plan
+}
+
+/// Sets the hostname of a listener. A listener with an unusable hostname takes part with the hostname of the last valid
+/// version, if there is one.
+fn claim_hostname(
+    owner: &ObjectKey,
+    plan: &mut ListenerPlan,
+    hostname: &str,
+    reader: &mut Reader<'_>,
+    fault: &mut impl FnMut(String, Class, &'static str, String),
+) {
+    let Err(error) = holdfast_check::host::hostname(hostname) else {
+        plan.hostname = Some(hostname.into());
+        return;
+    };
+    let message = error.to_string();
+    fault(format!("{}.hostname", plan.field), Class::Invalid, "Invalid", message.clone());
+    let state = plan.state;
+    plan.reject(ListenerState::Out, "Invalid", &message);
+    match reader.lent_hostname(owner, plan.section()) {
+        Some(lent) => (plan.hostname, plan.state) = (lent, state),
+        None => plan.hostname = Some(hostname.into()),
+    }
+    plan.hostname_fault = Some(message);
 }
 
 /// Checks the validation of client certificates that a Gateway requires for all its TLS listeners, including those that
@@ -434,10 +453,6 @@ fn tls(
         let message = format!("the TLS option {name:?} is not served by this version of Holdfast");
         fault(format!("{field}.options"), Class::Ignored, "NotServed", message);
     }
-    let mut close = |plan: &mut ListenerPlan, field: String, class, reason: &'static str, message: String| {
-        plan.resolved_refs = Condition::new("ResolvedRefs", false, reason, &message);
-        fault(field, class, reason, message);
-    };
     let references = tls.and_then(|tls| tls.certificate_refs.as_deref()).unwrap_or_default();
     if tls.and_then(|tls| tls.mode.as_ref()) == Some(&GatewayListenersTlsMode::Passthrough) {
         let message = "mode Passthrough is not supported for listeners of protocol HTTPS";
@@ -448,56 +463,81 @@ fn tls(
     }
     if references.is_empty() {
         let message = "an HTTPS listener needs a certificate: set certificateRefs".to_owned();
-        close(plan, format!("{field}.certificateRefs"), Class::Invalid, "InvalidCertificateRef", message);
+        unresolved(plan, format!("{field}.certificateRefs"), Class::Invalid, "InvalidCertificateRef", message, fault);
     }
     if references.len() > CERTIFICATES_MAX {
         let message = format!("must have at most {CERTIFICATES_MAX} entries");
-        close(plan, format!("{field}.certificateRefs"), Class::Invalid, "InvalidCertificateRef", message);
+        unresolved(plan, format!("{field}.certificateRefs"), Class::Invalid, "InvalidCertificateRef", message, fault);
     }
     for (index, reference) in references.iter().enumerate().take(CERTIFICATES_MAX) {
         let field = at(&format!("{field}.certificateRefs"), index);
-        let group = reference.group.as_deref().unwrap_or("");
-        let kind = reference.kind.as_deref().unwrap_or(kinds::SECRET);
-        if !group.is_empty() || kind != kinds::SECRET {
-            let of = if group.is_empty() { "core" } else { group };
-            let message = format!("certificateRefs must reference Secrets, not {of}/{kind}");
-            close(plan, field, Class::Invalid, "InvalidCertificateRef", message);
-            continue;
-        }
-        let namespace = reference.namespace.as_deref().unwrap_or(&owner.namespace);
-        let secret = scheme::secret_key(namespace, &reference.name);
-        reader.edge(owner, section(plan.section()), &secret, Role::Requires);
-        if !reader.granted((&owner.group, &owner.kind, &owner.namespace), &secret) {
-            let message = format!(
-                "Secret {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
-                secret.namespaced_name(),
-                owner.kind,
-                owner.namespace
-            );
-            close(plan, field, Class::Referential, "RefNotPermitted", message);
-            continue;
-        }
-        match certificate(&secret, reader) {
-            // The order is that of the references: clients that name no host get the first certificate.
-            Ok(()) if plan.certificates.contains(&secret) => {}
-            Ok(()) => {
-                plan.named_certificates.push(secret.clone());
-                plan.certificates.push(secret);
-            }
-            Err((class, message)) => {
-                if class == Class::Invalid {
-                    if !plan.named_certificates.contains(&secret) {
-                        plan.named_certificates.push(secret.clone());
-                    }
-                    plan.broken_certificates.push((secret, message.clone()));
-                }
-                close(plan, field, class, "InvalidCertificateRef", message);
-            }
-        }
+        read_certificate(owner, plan, field, reference, reader, fault);
     }
     if plan.certificates.is_empty() && plan.state == ListenerState::Serving {
         plan.state = ListenerState::Closed;
     }
+}
+
+/// Adds a certificate to a TLS listener, or reports why it cannot be used.
+fn read_certificate(
+    owner: &ObjectKey,
+    plan: &mut ListenerPlan,
+    field: String,
+    reference: &GatewayListenersTlsCertificateRefs,
+    reader: &mut Reader<'_>,
+    fault: &mut impl FnMut(String, Class, &'static str, String),
+) {
+    let group = reference.group.as_deref().unwrap_or("");
+    let kind = reference.kind.as_deref().unwrap_or(kinds::SECRET);
+    if !group.is_empty() || kind != kinds::SECRET {
+        let of = if group.is_empty() { "core" } else { group };
+        let message = format!("certificateRefs must reference Secrets, not {of}/{kind}");
+        unresolved(plan, field, Class::Invalid, "InvalidCertificateRef", message, fault);
+        return;
+    }
+    let namespace = reference.namespace.as_deref().unwrap_or(&owner.namespace);
+    let secret = scheme::secret_key(namespace, &reference.name);
+    reader.edge(owner, section(plan.section()), &secret, Role::Requires);
+    if !reader.granted((&owner.group, &owner.kind, &owner.namespace), &secret) {
+        let message = format!(
+            "Secret {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
+            secret.namespaced_name(),
+            owner.kind,
+            owner.namespace
+        );
+        unresolved(plan, field, Class::Referential, "RefNotPermitted", message, fault);
+        return;
+    }
+    match certificate(&secret, reader) {
+        // The order is that of the references: clients that name no host get the first certificate.
+        Ok(()) if plan.certificates.contains(&secret) => {}
+        Ok(()) => {
+            plan.named_certificates.push(secret.clone());
+            plan.certificates.push(secret);
+        }
+        Err((class, message)) => {
+            if class == Class::Invalid {
+                if !plan.named_certificates.contains(&secret) {
+                    plan.named_certificates.push(secret.clone());
+                }
+                plan.broken_certificates.push((secret, message.clone()));
+            }
+            unresolved(plan, field, class, "InvalidCertificateRef", message, fault);
+        }
+    }
+}
+
+/// Reports a reference of a listener that cannot be resolved.
+fn unresolved(
+    plan: &mut ListenerPlan,
+    field: String,
+    class: Class,
+    reason: &'static str,
+    message: String,
+    fault: &mut impl FnMut(String, Class, &'static str, String),
+) {
+    plan.resolved_refs = Condition::new("ResolvedRefs", false, reason, &message);
+    fault(field, class, reason, message);
 }
 
 /// Checks that the Secret contains a certificate and a key that Envoy can use.

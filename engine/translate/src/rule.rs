@@ -19,7 +19,8 @@ use holdfast_graph::{ObjectKey, Origins};
 use super::filters::Filters;
 use super::narrow;
 use super::overlay::{Closing, Manner};
-use super::policy::route::Attached;
+use super::policy::Unenforceable;
+use super::policy::route::{Attached, OfRule};
 use super::policy::setting::PolicySetting;
 use super::reader::Reader;
 use super::weighted;
@@ -115,10 +116,10 @@ pub(super) fn translate(
     let field = format!("spec.{section}");
     let mut outcome = Outcome::default();
     let attached = attached.of_rule(object, rule.index, rule.name, &rule.filters.extensions, reader);
-    let resolved = weighted::resolve(&object.key, &section, rule.backends, reader);
+    let mut resolved = weighted::resolve(&object.key, &section, rule.backends, reader);
     let mirrors = rule.filters.mirrors(&object.key, &section, reader, &mut outcome.faults);
     let mut flaws = rule.flaws;
-    flaws.extend(resolved.flaws);
+    flaws.extend(std::mem::take(&mut resolved.flaws));
     outcome.faults.extend(flaws.iter().map(|flaw| {
         Fault::new(&object.key, Class::Invalid, format!("{field}.{}", flaw.field), "UnsupportedValue", &flaw.message)
     }));
@@ -143,45 +144,17 @@ pub(super) fn translate(
         return broken(place, &rule.matches, section, message, settings, outcome);
     }
     if let Some((policy, why)) = &attached.closed {
-        let message = format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message);
-        if attached.faults.is_empty() {
-            outcome.faults.push(Fault::new(&object.key, why.class, &field, NOT_ENFORCED, &message));
-        }
-        let mut outcome = broken(place, &rule.matches, section, message, &answering(settings), outcome);
-        if let Some(replaced) = &mut outcome.replaced {
-            replaced.class = why.class;
-            replaced.policy = Some(policy.clone());
-        }
-        return outcome;
+        return not_enforced(place, &rule.matches, &attached, (policy, why), settings, outcome);
     }
-    let missing = resolved.faults.first().map(|fault| format!("{}: {}", fault.field, fault.message));
-    let status = missing_backend_status(object);
     let answers = attached.answer.is_some();
-    let action = if let Some(redirect) = rule.filters.redirect {
-        Action::Redirect(redirect)
-    } else if let Some((_, response)) = &attached.answer {
-        Action::Respond(response.clone())
-    } else if resolved.backends.iter().any(|backend| backend.backend.is_some()) {
-        let (backends, rewrite, timeouts) = (resolved.backends, rule.filters.rewrite, rule.timeouts);
-        let gets_requests = backends.iter().any(|backend| backend.backend.is_none());
-        if let Some(message) = missing.filter(|_| gets_requests) {
-            outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
+    let action = match (rule.filters.redirect, &attached.answer) {
+        (Some(redirect), _) => Action::Redirect(redirect),
+        (None, Some((_, response))) => Action::Respond(response.clone()),
+        (None, None) => {
+            let forward =
+                Forward { rewrite: rule.filters.rewrite, timeouts: rule.timeouts, mirrors, ..Forward::default() };
+            forward_or_answer(&place, resolved, forward, rule.backends.is_empty(), settings, &mut outcome)
         }
-        outcome.backends.extend(backends.iter().filter_map(|backend| backend.backend.clone()));
-        outcome.backends.extend(mirrors.iter().map(|mirror| mirror.backend.clone()));
-        Action::Forward(Box::new(Forward { backends, rewrite, timeouts, mirrors, ..Forward::default() }))
-    } else {
-        // The setting for invalid routes does not change this status.
-        let message = missing.unwrap_or_else(|| {
-            let why =
-                if rule.backends.is_empty() { "the rule has no backendRefs" } else { "all backendRefs have weight 0" };
-            let message = format!("{why}, so that requests are answered with status {status}");
-            let full_message = format!("{field}: {message}");
-            outcome.faults.push(Fault::new(&object.key, Class::Ignored, &field, "NoBackends", message));
-            full_message
-        });
-        outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
-        Action::Respond(Response::new(status, body_for(&settings.missing_backend_body, &object.key.kind)))
     };
     let cleared = matches!(action, Action::Respond(_)) && !answers;
     let has_policies = !cleared && !attached.policy_settings.is_empty();
@@ -200,6 +173,64 @@ pub(super) fn translate(
         outcome.routes.push(route);
     }
     outcome
+}
+
+/// Translates a rule with a policy that cannot be enforced: it is replaced by a direct response.
+fn not_enforced(
+    place: Place<'_>,
+    matches: &[Ranked],
+    attached: &OfRule,
+    (policy, why): (&ObjectKey, &Unenforceable),
+    settings: &Settings,
+    mut outcome: Outcome,
+) -> Outcome {
+    let message = format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message);
+    let section = place.section();
+    if attached.faults.is_empty() {
+        let field = format!("spec.{section}");
+        outcome.faults.push(Fault::new(&place.object.key, why.class, field, NOT_ENFORCED, &message));
+    }
+    let mut outcome = broken(place, matches, section, message, &answering(settings), outcome);
+    if let Some(replaced) = &mut outcome.replaced {
+        replaced.class = why.class;
+        replaced.policy = Some(policy.clone());
+    }
+    outcome
+}
+
+/// Returns the action of a rule that forwards requests; without any usable backend, a direct response.
+fn forward_or_answer(
+    place: &Place<'_>,
+    resolved: Resolved,
+    forward: Forward,
+    is_without_backends: bool,
+    settings: &Settings,
+    outcome: &mut Outcome,
+) -> Action {
+    let (object, section) = (place.object, place.section());
+    let missing = resolved.faults.first().map(|fault| format!("{}: {}", fault.field, fault.message));
+    let status = missing_backend_status(object);
+    if resolved.backends.iter().any(|backend| backend.backend.is_some()) {
+        let backends = resolved.backends;
+        let gets_requests = backends.iter().any(|backend| backend.backend.is_none());
+        if let Some(message) = missing.filter(|_| gets_requests) {
+            outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
+        }
+        outcome.backends.extend(backends.iter().filter_map(|backend| backend.backend.clone()));
+        outcome.backends.extend(forward.mirrors.iter().map(|mirror| mirror.backend.clone()));
+        return Action::Forward(Box::new(Forward { backends, ..forward }));
+    }
+    // The setting for invalid routes does not change this status.
+    let message = missing.unwrap_or_else(|| {
+        let why = if is_without_backends { "the rule has no backendRefs" } else { "all backendRefs have weight 0" };
+        let message = format!("{why}, so that requests are answered with status {status}");
+        let field = format!("spec.{section}");
+        let full_message = format!("{field}: {message}");
+        outcome.faults.push(Fault::new(&object.key, Class::Ignored, field, "NoBackends", message));
+        full_message
+    });
+    outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
+    Action::Respond(Response::new(status, body_for(&settings.missing_backend_body, &object.key.kind)))
 }
 
 fn missing_backend(
@@ -291,6 +322,10 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
+    fn section(&self) -> String {
+        format!("rules[{}]", self.index)
+    }
+
     fn route(&self, entry: usize, ranked: &Ranked, action: Action) -> Route {
         let precedence = Precedence {
             lent: false,
@@ -306,7 +341,7 @@ impl Place<'_> {
         };
         let (key, matches) = (self.object.key.clone(), ranked.matches.clone());
         let name = names::route(&key, self.index, self.name, entry).into();
-        let section = format!("rules[{}]", self.index).into();
+        let section = self.section().into();
         Route { origins: self.origins.clone(), ..Route::bare(key, name, precedence, matches, action, section) }
     }
 }

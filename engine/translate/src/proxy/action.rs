@@ -216,22 +216,11 @@ pub(super) fn make(
     let cookies = cookies::read(context, route.cookie_rewrite_policies.as_deref(), "cookieRewritePolicies", "route")?;
     let replacement = replacement(context, route)?;
     let mut backends = BTreeSet::new();
-    let services = route.services.as_ref().is_some_and(|services| !services.is_empty());
-    let action = match (services, &route.request_redirect_policy, &route.direct_response_policy) {
-        (true, None, None) => {
-            let forward = forward(context, route, request.host.as_ref(), &cookies)?;
-            let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
-            backends.extend(named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend)).cloned());
-            Action::Forward(Box::new(forward))
-        }
-        (false, Some(redirect), None) => Action::Redirect(redirected(context, redirect)?),
-        (false, None, Some(response)) => Action::Respond(direct(context, response)?),
-        _ => {
-            let message = "must set exactly one of route.services or route.requestRedirectPolicy or \
-                           route.directResponsePolicy";
-            return Err(context.invalid("services", "RouteError", "RouteActionCountNotValid", message));
-        }
-    };
+    let action = action(context, route, request.host.as_ref(), &cookies)?;
+    if let Action::Forward(forward) = &action {
+        let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
+        backends.extend(named.chain(forward.mirrors.iter().map(|mirror| &mirror.backend)).cloned());
+    }
     let secure = guards.ext_auth.is_some() || guards.jwt.is_some();
     let guard = guard.cloned().unwrap_or_default();
     Ok(Made {
@@ -248,6 +237,26 @@ pub(super) fn make(
         backends,
         permit_insecure: route.permit_insecure == Some(true) && !secure,
     })
+}
+
+/// Returns the destination of the requests of a route: Services, a redirect or a direct response.
+fn action(
+    context: &mut Context<'_, '_>,
+    route: &Route,
+    host: Option<&Arc<str>>,
+    cookies: &[CookieRewrite],
+) -> Result<Action, RouteFailure> {
+    let services = route.services.as_ref().is_some_and(|services| !services.is_empty());
+    match (services, &route.request_redirect_policy, &route.direct_response_policy) {
+        (true, None, None) => Ok(Action::Forward(Box::new(forward(context, route, host, cookies)?))),
+        (false, Some(redirect), None) => Ok(Action::Redirect(redirected(context, redirect)?)),
+        (false, None, Some(response)) => Ok(Action::Respond(direct(context, response)?)),
+        _ => {
+            let message = "must set exactly one of route.services or route.requestRedirectPolicy or \
+                           route.directResponsePolicy";
+            Err(context.invalid("services", "RouteError", "RouteActionCountNotValid", message))
+        }
+    }
 }
 
 /// Returns the external authorization, JWT authentication and global rate limit of a route.

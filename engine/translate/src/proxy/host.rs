@@ -39,25 +39,8 @@ pub(crate) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
     let host = proxy.virtual_host.as_ref().filter(|_| is_ours(object, proxy, settings))?;
     let mut claim =
         HostClaim { host: None, seats: None, tls: None, closed: false, findings: Vec::new(), edges: Vec::new() };
-    if !may_be_root(object, settings) {
-        claim.findings.push(Finding::error(
-            key,
-            "spec.virtualhost",
-            "RootNamespaceError",
-            "RootProxyNotAllowedInNamespace",
-            "root HTTPProxy cannot be defined in this namespace",
-        ));
-        return Some(claim);
-    }
-    if host.fqdn.is_empty() {
-        let message = "Spec.VirtualHost.Fqdn must be specified";
-        let field = "spec.virtualhost.fqdn";
-        claim.findings.push(Finding::error(key, field, "VirtualHostError", "FQDNNotSpecified", message));
-        return Some(claim);
-    }
-    if let Err(fault) = holdfast_check::host::hostname(&host.fqdn) {
-        let field = "spec.virtualhost.fqdn";
-        claim.findings.push(Finding::error(key, field, "VirtualHostError", "FQDNInvalid", fault.to_string()));
+    if let Some(found) = unusable_name(object, &host.fqdn, settings) {
+        claim.findings.push(found);
         return Some(claim);
     }
     claim.host = Some(Host::new(Some(&host.fqdn)));
@@ -105,6 +88,27 @@ pub(crate) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
     claim.findings.extend(seated.additional);
     claim.seats = Some(seated.seats);
     Some(claim)
+}
+
+/// Returns why a root cannot claim a host; `None` if it can.
+fn unusable_name(object: &Object, fqdn: &str, settings: &Settings) -> Option<Finding> {
+    let key = &object.key;
+    if !may_be_root(object, settings) {
+        return Some(Finding::error(
+            key,
+            "spec.virtualhost",
+            "RootNamespaceError",
+            "RootProxyNotAllowedInNamespace",
+            "root HTTPProxy cannot be defined in this namespace",
+        ));
+    }
+    let field = "spec.virtualhost.fqdn";
+    if fqdn.is_empty() {
+        let message = "Spec.VirtualHost.Fqdn must be specified";
+        return Some(Finding::error(key, field, "VirtualHostError", "FQDNNotSpecified", message));
+    }
+    let fault = holdfast_check::host::hostname(fqdn).err()?;
+    Some(Finding::error(key, field, "VirtualHostError", "FQDNInvalid", fault.to_string()))
 }
 
 /// Returns the claim of a root after a failed translation: the root keeps its claim, and its host is closed.

@@ -93,10 +93,7 @@ pub(super) fn find(
             cookies: if cookies.is_empty() { cookies } else { together(route_cookies, &cookies) },
         });
     }
-    if found.backends.iter().all(|backend| backend.weight == 0) {
-        found.backends.iter_mut().for_each(|backend| backend.weight = 1);
-    }
-    found.backends.retain(|backend| backend.weight > 0);
+    found.distribute_weights();
     if found.backends.is_empty() {
         let message =
             missing.unwrap_or_else(|| "all Services of the route are mirrors, so that no Service responds".to_owned());
@@ -107,6 +104,16 @@ pub(super) fn find(
         return Err(context.invalid("services", "ServiceError", "WeightInvalid", fault.to_string()));
     }
     Ok(found)
+}
+
+impl Found {
+    /// Drops backends without weight; if no backend has a weight, all get the same.
+    fn distribute_weights(&mut self) {
+        if self.backends.iter().all(|backend| backend.weight == 0) {
+            self.backends.iter_mut().for_each(|backend| backend.weight = 1);
+        }
+        self.backends.retain(|backend| backend.weight > 0);
+    }
 }
 
 /// Reads the header policies of one Service.
@@ -232,13 +239,7 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
     let Some(port) = known.port(number).filter(|port| &*port.protocol == "TCP") else {
         return missing(format!("port \"{number}\" on service {name:?} not matched"));
     };
-    let health = match service.health_port.map(|health| u16::try_from(health).map_err(|_| health)).transpose() {
-        Ok(health) => health.filter(|health| *health != number),
-        Err(health) => {
-            let message = format!("service {:?}: health port {health} must be in the range 1-65535", service.name);
-            return wrong("healthPort", "ServiceError", "ServicePortInvalid", message);
-        }
-    };
+    let health = health_port(service, number)?;
     let is_there = |health: &u16| known.port(*health).is_some_and(|port| &*port.protocol == "TCP");
     if let Some(health) = health.filter(|health| !is_there(health)) {
         return missing(format!("port \"{health}\" on service {name:?} not matched"));
@@ -279,6 +280,21 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
         tuned: upstream.tuned(),
     };
     Ok((backend, warning))
+}
+
+/// Returns the port for health checks, if it is not the port for requests.
+fn health_port(service: &Service, number: u16) -> Result<Option<u16>, Unusable> {
+    let Some(written) = service.health_port else { return Ok(None) };
+    match u16::try_from(written) {
+        Ok(health) => Ok(Some(health).filter(|health| *health != number)),
+        Err(_) => Err(Unusable::Wrong {
+            below: "healthPort",
+            kind: "ServiceError",
+            reason: "ServicePortInvalid",
+            class: Class::Invalid,
+            message: format!("service {:?}: health port {written} must be in the range 1-65535", service.name),
+        }),
+    }
 }
 
 /// Returns the protocol of a port: from the route, else from the port, else from the Service's annotations.

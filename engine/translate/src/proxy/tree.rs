@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::contour::condition::MatchCondition;
 use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
+use holdfast_api::apis::contour::{self, condition::MatchCondition};
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
 use holdfast_api::settings::{Replacement, Settings, body_for};
@@ -16,7 +16,7 @@ use holdfast_envoy::model::table::TableName;
 use holdfast_envoy::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
 use holdfast_graph::{ObjectKey, Origins, Role};
 
-use super::action::{self, Made, RouteFailure, Unit};
+use super::action::{self, Guard, Made, RouteFailure, Unit};
 use super::host::HostClaim;
 use super::stream::SECTION;
 use super::{HOST, host, is_ours, narrowed, policy};
@@ -30,7 +30,7 @@ use crate::proxies::finding::{Finding, NOT_READABLE};
 use crate::proxies::order::{Rank, RouteOrigin};
 use crate::proxies::path::Path;
 use crate::proxies::rewrite::{self, Served};
-use crate::proxies::tree::{self, Leaf, What};
+use crate::proxies::tree::{self, Leaf, Tree, What};
 use crate::reader::Reader;
 use crate::route::{Closed, Rendered, RoutePlan};
 use crate::rule::Replaced;
@@ -72,25 +72,9 @@ pub(crate) fn plan(
         objects.insert(child.clone(), object.clone());
         is_ours(object, proxy, settings).then(|| proxy.clone())
     });
-    for (includer, index, included) in &tree.includes {
-        reader.edge(includer, format!("includes[{index}]"), included, Role::Mentions);
-        // If the including HTTPProxy is closed, the included one is closed as well.
-        if tree.members.contains(included) {
-            match includer == key {
-                true => reader.edge_to_section(included, includer, HOST, Role::Attaches),
-                false => reader.edge(included, "", includer, Role::Attaches),
-            }
-        }
-    }
+    record_includes(key, &tree, reader);
     plan.findings.extend(tree.findings);
-    let claimed = claimed_today(key, &tree.members, settings, reader);
-    let is_stand_in = |leaf: &Leaf| reader.over.is_some_and(|over| over.objects.contains_key(&leaf.owner));
-    let is_claimed =
-        |leaf: &Leaf| !is_stand_in(leaf) || claimed.contains(&(leaf.owner.clone(), leaf.conditions.clone()));
-    let (mut leaves, duplicates) = duplicates::judge(tree.leaves, is_claimed);
-    for leaf in leaves.iter_mut().filter(|leaf| leaf.origin == RouteOrigin::Written && !is_claimed(leaf)) {
-        leaf.origin = given_up(leaf, reader);
-    }
+    let (leaves, duplicates) = ranked(key, tree.leaves, &tree.members, settings, reader);
     plan.findings.extend(duplicates);
     plan.members = tree.members;
     if let Some(stream) = claim.tls.as_ref().and_then(|tls| tls.stream.as_ref()) {
@@ -100,34 +84,10 @@ pub(crate) fn plan(
     }
     plan.findings.extend(of_host);
     place(&mut plan, claim);
-    let mut made = Vec::new();
-    let mut replacements = Vec::new();
-    for leaf in &leaves {
-        let route = written(leaf, &objects);
-        let section = section(leaf);
-        let closing = closed.get(&leaf.owner).and_then(|units| units.get(section.as_str()));
-        let mut one = match (&leaf.what, route, closing) {
-            (_, _, Some(closing)) => Err(RouteFailure::Closed(closing.clone())),
-            (What::Include { message, class, .. }, _, _) => Err(RouteFailure::Include(message.clone(), *class)),
-            (What::Route { index, broken: Some(why) }, _, _) => {
-                let entry = entry(&leaf.owner, *index, &objects);
-                // A protected route must not be replaced by a broader route, even if replacement is disabled.
-                match guard.is_err() || entry.is_none_or(Entry::names_guard) || proxy.host_names_guard() {
-                    true => Err(RouteFailure::Guarded(why.clone())),
-                    false => Err(RouteFailure::Invalid(why.clone())),
-                }
-            }
-            (What::Route { .. }, None, _) => Err(RouteFailure::Invalid("it could not be read".into())),
-            (What::Route { .. }, Some(route), None) => {
-                let (guard, regexes) = (guard.as_ref().ok(), budgets.of(&leaf.ancestors, &leaf.owner));
-                let unit = Unit { leaf, section: &section, regexes: &regexes };
-                action::make(&unit, route, guard, settings, reader, &mut plan.findings)
-            }
-        };
-        let replacement = one.as_mut().ok().and_then(|made| made.replacement.take());
-        replacements.push(replacement);
-        made.push(one);
-    }
+    let context = Routes { objects: &objects, closed, guard: guard.as_ref().ok(), proxy, settings };
+    let mut made = context.make(&leaves, &mut budgets, reader, &mut plan.findings);
+    let replacements: Vec<_> =
+        made.iter_mut().map(|one| one.as_mut().ok().and_then(|made| made.replacement.take())).collect();
     let mut served = rewrite::expand(&leaves, &replacements);
     for served in &mut served {
         if let Some(Err(RouteFailure::Closed(Closing { how: Manner::Narrowed, .. }))) = made.get(served.index) {
@@ -150,13 +110,106 @@ pub(crate) fn plan(
     if plan.routes.is_empty() && claim.tls.as_ref().is_some_and(|tls| tls.stream.is_some()) {
         host.keep(&mut plan);
     }
+    put_in_order(&mut plan);
+    Some(plan)
+}
+
+/// Sorts the findings, and derives the faults from them.
+fn put_in_order(plan: &mut RoutePlan) {
     plan.findings.sort_unstable();
     plan.findings.dedup();
     // Decoding has reported unreadable parts already.
     plan.faults = plan.findings.iter().filter(|finding| finding.reason != NOT_READABLE).map(Finding::fault).collect();
     plan.replaced.sort_unstable();
     plan.replaced.dedup();
-    Some(plan)
+}
+
+/// Records the includes of a tree as edges.
+fn record_includes(root: &ObjectKey, tree: &Tree, reader: &mut Reader<'_>) {
+    for (includer, index, included) in &tree.includes {
+        reader.edge(includer, format!("includes[{index}]"), included, Role::Mentions);
+        // If the including HTTPProxy is closed, the included one is closed as well.
+        if tree.members.contains(included) {
+            match includer == root {
+                true => reader.edge_to_section(included, includer, HOST, Role::Attaches),
+                false => reader.edge(included, "", includer, Role::Attaches),
+            }
+        }
+    }
+}
+
+/// Returns the leaves of a tree without duplicates, and the findings about duplicates. Leaves that only a stand-in
+/// version of an HTTPProxy has yield to the leaves that are claimed today.
+fn ranked(
+    root: &ObjectKey,
+    leaves: Vec<Leaf>,
+    members: &BTreeSet<ObjectKey>,
+    settings: &Settings,
+    reader: &Reader<'_>,
+) -> (Vec<Leaf>, Vec<Finding>) {
+    let claimed = claimed_today(root, members, settings, reader);
+    let is_stand_in = |leaf: &Leaf| reader.over.is_some_and(|over| over.objects.contains_key(&leaf.owner));
+    let is_claimed =
+        |leaf: &Leaf| !is_stand_in(leaf) || claimed.contains(&(leaf.owner.clone(), leaf.conditions.clone()));
+    let (mut leaves, duplicates) = duplicates::judge(leaves, is_claimed);
+    for leaf in leaves.iter_mut().filter(|leaf| leaf.origin == RouteOrigin::Written && !is_claimed(leaf)) {
+        leaf.origin = given_up(leaf, reader);
+    }
+    (leaves, duplicates)
+}
+
+/// Context of the translation of the routes of a tree.
+struct Routes<'a> {
+    objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
+    closed: &'a ClosedUnits,
+    /// Policies of the host; unset if they cannot be enforced.
+    guard: Option<&'a Guard>,
+    /// The root.
+    proxy: &'a HttpProxy,
+    settings: &'a Settings,
+}
+
+impl Routes<'_> {
+    /// Translates the route of each leaf.
+    fn make(
+        &self,
+        leaves: &[Leaf],
+        budgets: &mut Budgets,
+        reader: &mut Reader<'_>,
+        findings: &mut Vec<Finding>,
+    ) -> Vec<Result<Made, RouteFailure>> {
+        let mut all = Vec::with_capacity(leaves.len());
+        for leaf in leaves {
+            let section = section(leaf);
+            let made = self.readable(leaf, &section).and_then(|route| {
+                let regexes = budgets.of(&leaf.ancestors, &leaf.owner);
+                let unit = Unit { leaf, section: &section, regexes: &regexes };
+                action::make(&unit, route, self.guard, self.settings, reader, findings)
+            });
+            all.push(made);
+        }
+        all
+    }
+
+    /// Returns the route of a leaf, or why it cannot be translated.
+    fn readable(&self, leaf: &Leaf, section: &str) -> Result<&contour::route::Route, RouteFailure> {
+        let closing = self.closed.get(&leaf.owner).and_then(|units| units.get(section));
+        match (&leaf.what, closing) {
+            (_, Some(closing)) => Err(RouteFailure::Closed(closing.clone())),
+            (What::Include { message, class, .. }, None) => Err(RouteFailure::Include(message.clone(), *class)),
+            (What::Route { index, broken: Some(why) }, None) => {
+                let entry = entry(&leaf.owner, *index, self.objects);
+                // A protected route must not be replaced by a broader route, even if replacement is disabled.
+                match self.guard.is_none() || entry.is_none_or(Entry::names_guard) || self.proxy.host_names_guard() {
+                    true => Err(RouteFailure::Guarded(why.clone())),
+                    false => Err(RouteFailure::Invalid(why.clone())),
+                }
+            }
+            (What::Route { broken: None, .. }, None) => {
+                written(leaf, self.objects).ok_or_else(|| RouteFailure::Invalid("it could not be read".into()))
+            }
+        }
+    }
 }
 
 /// Returns the conditions that HTTPProxies with a stand-in version claim today.
@@ -229,10 +282,7 @@ fn rank<'a>(served: &'a Served<'_>) -> Rank<'a> {
     Rank { conditions: &served.conditions, origin: served.origin }
 }
 
-fn written<'a>(
-    leaf: &Leaf,
-    objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
-) -> Option<&'a holdfast_api::apis::contour::route::Route> {
+fn written<'a>(leaf: &Leaf, objects: &'a BTreeMap<ObjectKey, Arc<Object>>) -> Option<&'a contour::route::Route> {
     let What::Route { index, .. } = leaf.what else { return None };
     match entry(&leaf.owner, index, objects)? {
         Entry::Decoded(route) => Some(route),
@@ -244,7 +294,7 @@ fn entry<'a>(
     owner: &ObjectKey,
     index: usize,
     objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
-) -> Option<&'a Entry<holdfast_api::apis::contour::route::Route>> {
+) -> Option<&'a Entry<contour::route::Route>> {
     match &objects.get(owner)?.body {
         Body::HttpProxy(proxy) => proxy.routes.get(index),
         _ => None,
