@@ -27,14 +27,14 @@ impl Translator {
             return Some(listener.unit(gateway));
         }
         let host = listener.hostname.as_ref().filter(|_| listener.https)?;
-        let roots = self.hosts.iter().filter(|(_, claim)| claim.tls.is_some());
+        let roots = self.httpproxy.hosts.iter().filter(|(_, claim)| claim.tls.is_some());
         let mut roots = roots.filter(|(_, claim)| claim.host.as_ref().is_some_and(|own| *own.domain() == **host));
         roots.next().map(|(root, _)| Node::section(root.clone(), HOST_UNIT))
     }
 
     /// Returns the units of a Gateway's filter chains by chain name, for serving chains and refusing chains.
     pub fn chain_units(&self, gateway: &ObjectKey) -> BTreeMap<String, Node> {
-        let Some(plan) = self.plans.get(gateway) else { return BTreeMap::new() };
+        let Some(plan) = self.gateway_api.plans.get(gateway) else { return BTreeMap::new() };
         let mut units = BTreeMap::new();
         for listener in plan.all().filter(|listener| listener.state != ListenerState::Out) {
             if let Some(unit) = self.unit_of(gateway, listener) {
@@ -49,7 +49,7 @@ impl Translator {
     /// Returns the desired filter chains of a Gateway, each with the unit that owns it. Where a certificate is
     /// unusable, the result also contains the chain with the earlier version of the certificate.
     pub fn chains(&self, gateway: &ObjectKey) -> Vec<(Content, Node)> {
-        let Some(plan) = self.plans.get(gateway) else { return Vec::new() };
+        let Some(plan) = self.gateway_api.plans.get(gateway) else { return Vec::new() };
         let mut contents = self.chains_of(gateway, plan);
         contents.extend(Self::with_earlier_certificates(plan).iter().flat_map(|plan| self.chains_of(gateway, plan)));
         contents.dedup();
@@ -86,23 +86,23 @@ impl Translator {
 
     /// Returns the settings that ListenerPolicies apply to a Gateway.
     fn connections(&self, gateway: &ObjectKey) -> Connections {
-        self.levels.get(gateway).map(|levels| levels.connections.clone()).unwrap_or_default()
+        self.policy.levels.get(gateway).map(|levels| levels.connections.clone()).unwrap_or_default()
     }
 
     /// Returns the policy settings of a listener of a fleet.
     pub fn listener_policy_settings(&self, fleet: &FleetId, name: &str) -> ListenerPolicySettings {
-        self.fleets.get(fleet).map(|fleet| fleet.listener_policy_settings(name)).unwrap_or_default()
+        self.assembly.fleets.get(fleet).map(|fleet| fleet.listener_policy_settings(name)).unwrap_or_default()
     }
 
     /// Returns the bytes of a listener of a fleet under an overlay of policies, without applying the overlay.
     pub fn try_listener(&self, fleet: &FleetId, name: &str, over: &Overlay, objects: &ObjectSnapshot) -> Option<Bytes> {
         let levels = self.try_levels(&fleet.gateway, over, objects);
-        self.fleets.get(fleet)?.listener_with(name, &levels.connections)
+        self.assembly.fleets.get(fleet)?.listener_with(name, &levels.connections)
     }
 
     /// Returns the listeners that an overlay closes, by name, each with the reason.
     pub fn refused_listeners(&self, gateway: &ObjectKey, overlay: &Overlay) -> BTreeMap<Arc<str>, Arc<str>> {
-        let plan = self.plans.get(gateway).filter(|_| !overlay.closed.is_empty());
+        let plan = self.gateway_api.plans.get(gateway).filter(|_| !overlay.closed.is_empty());
         let listeners = plan.iter().flat_map(|plan| plan.all());
         // A listener that is closed as desired may be served with an earlier version of its certificate.
         let placed = listeners.filter(|listener| listener.has_place());

@@ -111,7 +111,7 @@ fn section(rendered: &Rendered) -> String {
 impl Translator {
     /// Returns the duplicate matches of each Gateway's desired route objects.
     pub fn duplicates(&self) -> BTreeMap<&ObjectKey, Duplicates> {
-        let main = self.fleets.iter().filter(|(id, _)| **id == FleetId::main(&id.gateway));
+        let main = self.assembly.fleets.iter().filter(|(id, _)| **id == FleetId::main(&id.gateway));
         let all = main.map(|(id, fleet)| (&id.gateway, fleet.duplicates()));
         all.filter(|(_, duplicates)| !duplicates.lost.is_empty()).collect()
     }

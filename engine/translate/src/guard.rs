@@ -7,9 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use holdfast_api::fault::{Class, Fault};
 use holdfast_graph::ObjectKey;
 
-#[cfg(any(test, feature = "testing"))]
-use super::Unit;
-
 /// The message about an object after failed translation.
 const MESSAGE: &str = "internal error: Holdfast failed to translate this version of the object and does not serve it; \
                        please report this bug";
@@ -23,25 +20,6 @@ pub(super) fn guarded<T>(piece: impl FnOnce() -> T) -> Option<T> {
 /// Returns the fault of an object after failed translation.
 pub(super) fn fault(key: &ObjectKey) -> Fault {
     Fault::new(key, Class::Invalid, "", "InternalError", MESSAGE)
-}
-
-/// Returns the object that a unit translates.
-#[cfg(any(test, feature = "testing"))]
-pub(super) fn subject(unit: &Unit) -> &ObjectKey {
-    match unit {
-        Unit::Policy(key)
-        | Unit::Levels(key)
-        | Unit::Host(key)
-        | Unit::Set(key)
-        | Unit::Gateway(key)
-        | Unit::Claims(key)
-        | Unit::Route(key)
-        | Unit::Secret(key) => key,
-        Unit::Extension(key) | Unit::Backend(key) | Unit::Class(key) => key,
-        Unit::RouteVariant(_, key) => key,
-        Unit::GatewayVariant(fleet) | Unit::LevelsVariant(fleet) => &fleet.gateway,
-        Unit::Endpoints(service) => &service.key,
-    }
 }
 
 /// Panics on objects that a test has marked.

@@ -146,9 +146,9 @@ impl Translator {
     /// Returns the ports of a Gateway as its Envoys bind them, desired or served, each once by the port number that
     /// clients use.
     pub fn ports(&self, gateway: &ObjectKey) -> Vec<Port> {
-        let served = self.fleets_of(gateway);
-        let served = served.iter().filter_map(|id| self.fleets.get(id)).map(Fleet::plan);
-        let plans = served.chain(self.plans.get(gateway).map(|plan| &**plan));
+        let served = self.assembly.fleets_of(gateway);
+        let served = served.iter().filter_map(|id| self.assembly.fleets.get(id)).map(Fleet::plan);
+        let plans = served.chain(self.gateway_api.plans.get(gateway).map(|plan| &**plan));
         let mut ports = BTreeMap::new();
         for listener in plans.flat_map(GatewayPlan::all).filter(|listener| listener.state != ListenerState::Out) {
             let port = Port { port: listener.seen_port, bound: listener.port, tls: listener.https };

@@ -22,7 +22,7 @@ use super::{Translator, Unit, guard};
 impl Translator {
     /// Returns the desired plan of a Gateway; `None` for a Gateway of another controller.
     pub fn gateway(&self, key: &ObjectKey) -> Option<&Arc<GatewayPlan>> {
-        self.plans.get(key)
+        self.gateway_api.plans.get(key)
     }
 
     /// Returns the plan of a Gateway under an overlay, without applying the overlay.
@@ -38,35 +38,35 @@ impl Translator {
 
     /// Returns the guard settings that the policies of a Gateway currently apply to a host.
     pub fn guards(&self, gateway: &ObjectKey, configuration: &str, domain: &str) -> GatewayGuards {
-        let fleet = self.fleets.get(&FleetId::main(gateway));
+        let fleet = self.assembly.fleets.get(&FleetId::main(gateway));
         fleet.map(|fleet| fleet.guards(configuration, domain)).unwrap_or_default()
     }
 
     /// Returns whether the object is a policy that applies to anything served.
     pub fn is_guard(&self, key: &ObjectKey) -> bool {
-        let readers = self.readers.get(&Input::Policy(key.clone()));
-        let governs = || readers.into_iter().flatten().any(|unit| *unit != Unit::Policy(key.clone()));
-        (self.policies.contains_key(key) && governs()) || self.guards_backends(key)
+        let mut readers = self.units.readers(&Input::Policy(key.clone()));
+        let mut governs = || readers.any(|unit| *unit != Unit::Policy(key.clone()));
+        (self.policy.plans.contains_key(key) && governs()) || self.guards_backends(key)
     }
 
     /// Returns the plan of a Gateway as served to a fleet.
     pub fn served_gateway(&self, fleet: &FleetId) -> Option<&GatewayPlan> {
-        self.fleets.get(fleet).map(Fleet::plan)
+        self.assembly.fleets.get(fleet).map(Fleet::plan)
     }
 
     /// Returns the policy settings of a Gateway; `None` where no policy applies.
     pub fn levels(&self, gateway: &ObjectKey) -> Option<&Arc<LevelPlan>> {
-        self.levels.get(gateway)
+        self.policy.levels.get(gateway)
     }
 
     /// Returns the policy settings of a Gateway as served to a fleet.
     pub fn served_levels(&self, fleet: &FleetId) -> Option<&Arc<LevelPlan>> {
-        self.fleets.get(fleet).map(Fleet::levels)
+        self.assembly.fleets.get(fleet).map(Fleet::levels)
     }
 
     /// Returns whether policies of the Gateway or its listeners close every place of a route in a fleet.
     pub fn is_closed_above(&self, fleet: &FleetId, route: &ObjectKey) -> bool {
-        let (Some(served), Some(plan)) = (self.fleets.get(fleet), self.served_route(fleet, route)) else {
+        let (Some(served), Some(plan)) = (self.assembly.fleets.get(fleet), self.served_route(fleet, route)) else {
             return false;
         };
         let mut places = plan.places.iter().filter(|(gateway, _, _)| *gateway == fleet.gateway).peekable();
@@ -76,7 +76,7 @@ impl Translator {
     /// Returns the hosts of routes that policies of the Gateway or its listeners close in a fleet, each with the
     /// closing policy.
     pub fn closed_hosts(&self, fleet: &FleetId) -> Vec<(&ObjectKey, Arc<str>, &ObjectKey)> {
-        let served = self.fleets.get(fleet);
+        let served = self.assembly.fleets.get(fleet);
         let Some(served) = served.filter(|served| served.levels().each().any(|(_, level)| level.closed.is_some()))
         else {
             return Vec::new();
@@ -88,12 +88,12 @@ impl Translator {
                 here.filter_map(|(_, table, host)| Some((key, host.domain().into(), served.closing(table, host)?)));
             Some(closed.collect::<Vec<_>>())
         };
-        self.routes.keys().filter_map(of).flatten().collect()
+        self.routes.plans.keys().filter_map(of).flatten().collect()
     }
 
     /// Returns the policy fields that apply to a route configuration of a fleet and to its hosts.
     pub fn settings_in_force(&self, fleet: &FleetId, resource: &str) -> BTreeSet<PolicySetting> {
-        self.fleets.get(fleet).map(|fleet| fleet.policy_settings(resource)).unwrap_or_default()
+        self.assembly.fleets.get(fleet).map(|fleet| fleet.policy_settings(resource)).unwrap_or_default()
     }
 
     /// Returns the policy settings of a Gateway under an overlay, without applying the overlay.
@@ -105,8 +105,8 @@ impl Translator {
     /// Returns the routes of a Gateway that the given policy settings close at every place, each with one closing
     /// policy.
     pub fn closed_routes<'l>(&self, gateway: &ObjectKey, levels: &'l LevelPlan) -> Vec<(&ObjectKey, &'l ObjectKey)> {
-        let Some(fleet) = self.fleets.get(&FleetId::main(gateway)) else { return Vec::new() };
-        self.routes.iter().filter_map(|(key, plan)| Some((key, fleet.closed_by(plan, levels)?))).collect()
+        let Some(fleet) = self.assembly.fleets.get(&FleetId::main(gateway)) else { return Vec::new() };
+        self.routes.plans.iter().filter_map(|(key, plan)| Some((key, fleet.closed_by(plan, levels)?))).collect()
     }
 
     /// Returns the plan of a policy in the given version, without applying this version.
@@ -133,7 +133,7 @@ impl Translator {
 
     /// Returns the policies that read an object in translation: an extension, or a backend that an extension calls.
     pub fn policies_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
-        let readers = self.readers.get(&Input::Object(key.clone())).into_iter().flatten();
+        let readers = self.units.readers(&Input::Object(key.clone()));
         let policies = readers.filter_map(|unit| match unit {
             Unit::Policy(policy) if policy != key => Some(policy.clone()),
             _ => None,
@@ -143,36 +143,39 @@ impl Translator {
 
     /// Returns the Backends that cannot be served because of their own content.
     pub fn unusable_backends(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<BackendPlan>)> {
-        self.backends.iter().filter(|(key, plan)| &*key.kind == kinds::BACKEND && plan.unenforceable.is_some())
+        self.backend_policy
+            .plans
+            .iter()
+            .filter(|(key, plan)| &*key.kind == kinds::BACKEND && plan.unenforceable.is_some())
     }
 
     /// Returns the unusable Backends that routes of a Gateway use, each with the reason.
     pub fn unusable_backends_of(&self, gateway: &ObjectKey) -> impl Iterator<Item = (&ObjectKey, &str)> {
         let is_used = move |key: &ObjectKey| {
-            let plans = self.routes_reading(key).into_iter().filter_map(|route| self.routes.get(&route));
+            let plans = self.routes_reading(key).into_iter().filter_map(|route| self.routes.plans.get(&route));
             plans.into_iter().any(|plan| plan.gateways().contains(gateway))
         };
-        let unusable = self.backends.iter().filter(|(key, _)| *key.kind == *kinds::BACKEND);
+        let unusable = self.backend_policy.plans.iter().filter(|(key, _)| *key.kind == *kinds::BACKEND);
         let unusable = unusable.filter_map(|(key, plan)| Some((key, plan.unenforceable.as_deref()?)));
         unusable.filter(move |(key, _)| is_used(key))
     }
 
     /// Returns all policies.
     pub fn policies(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<PolicyPlan>)> {
-        self.policies.iter()
+        self.policy.plans.iter()
     }
 
     /// Returns the policies that cannot be enforced, independent of their targets.
     pub fn unenforceable(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<PolicyPlan>)> {
-        self.policies.iter().filter(|(_, plan)| plan.unenforceable.is_some())
+        self.policy.plans.iter().filter(|(_, plan)| plan.unenforceable.is_some())
     }
 
     /// Returns whether a policy applies to a Gateway or to one of its routes.
     pub fn governs(&self, policy: &ObjectKey, gateway: &ObjectKey) -> bool {
-        let readers = self.readers.get(&Input::Policy(policy.clone()));
-        readers.into_iter().flatten().any(|unit| match unit {
+        let mut readers = self.units.readers(&Input::Policy(policy.clone()));
+        readers.any(|unit| match unit {
             Unit::Route(key) => {
-                let plan = self.routes.get(key).filter(|plan| plan.policies.contains(policy));
+                let plan = self.routes.plans.get(key).filter(|plan| plan.policies.contains(policy));
                 plan.is_some_and(|plan| plan.gateways().contains(gateway))
             }
             Unit::Levels(key) => key == gateway,
@@ -182,16 +185,16 @@ impl Translator {
 
     /// Returns the plan of a policy.
     pub fn policy(&self, key: &ObjectKey) -> Option<&Arc<PolicyPlan>> {
-        self.policies.get(key)
+        self.policy.plans.get(key)
     }
 
     /// Returns the routes and Gateways that a policy applies to.
     pub fn governed_by(&self, policy: &ObjectKey) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) {
-        let readers = self.readers.get(&Input::Policy(policy.clone()));
+        let readers = self.units.readers(&Input::Policy(policy.clone()));
         let (mut routes, mut gateways) = (BTreeSet::new(), BTreeSet::new());
-        for unit in readers.into_iter().flatten() {
+        for unit in readers {
             match unit {
-                Unit::Route(key) if self.routes.get(key).is_some_and(|plan| plan.policies.contains(policy)) => {
+                Unit::Route(key) if self.routes.plans.get(key).is_some_and(|plan| plan.policies.contains(policy)) => {
                     routes.insert(key.clone());
                 }
                 Unit::Levels(key) => {

@@ -20,13 +20,13 @@ use super::route::RoutePlan;
 impl Translator {
     /// Returns the service behind a fleet's cluster, and the routes that use the cluster, each with its unit.
     pub fn users(&self, fleet: &FleetId, cluster: &str) -> Option<(Remote, Vec<(Content, Node)>)> {
-        self.fleets.get(fleet)?.users(cluster)
+        self.assembly.fleets.get(fleet)?.users(cluster)
     }
 
     /// Returns the desired clusters of a Gateway that are made of an object, each with a unit that uses it.
     pub fn clusters_through(&self, gateway: &ObjectKey, key: &ObjectKey) -> Vec<(Version, Node)> {
         let routes = self.routes_reading(key);
-        let plans = routes.iter().filter_map(|route| self.routes.get(route));
+        let plans = routes.iter().filter_map(|route| self.routes.plans.get(route));
         let plans = plans.filter(|plan| plan.gateways().contains(gateway));
         let mut clusters: Vec<(Version, Node)> = plans.flat_map(|plan| clusters_in(plan, key)).collect();
         for (filter, unit) in self.level_filters(gateway) {
@@ -34,7 +34,8 @@ impl Translator {
             clusters.extend(through.map(|remote| (Version::of(&encode::cluster::remote(remote)), unit.clone())));
         }
         // Services for access logs and traces of its listeners.
-        let of_connections = self.levels.get(gateway).into_iter().flat_map(|levels| levels.connections.remotes());
+        let of_connections =
+            self.policy.levels.get(gateway).into_iter().flat_map(|levels| levels.connections.remotes());
         for (remote, policy) in of_connections.filter(|(remote, _)| remote.origins().contains(&key)) {
             clusters.push((Version::of(&encode::cluster::remote(&remote)), Node::whole(policy)));
         }
@@ -45,7 +46,7 @@ impl Translator {
     /// can refuse, the object that configures the filter, and the unit that requires it. Scans all routes: for rare
     /// queries only.
     pub fn filters(&self, gateway: &ObjectKey) -> Vec<(Content, ObjectKey, Node)> {
-        let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
+        let plans = self.routes.plans.values().filter(|plan| plan.gateways().contains(gateway));
         let of_routes = plans.flat_map(|plan| filters_in(plan));
         let of_levels = self.level_filters(gateway).into_iter().map(|(filter, unit)| with_owner(&filter, unit));
         of_routes.chain(of_levels).collect()
@@ -54,10 +55,10 @@ impl Translator {
     /// Returns the filters that policies of a Gateway and its listeners require, each with such a policy. If Envoy
     /// refuses a filter, the policy closes its targets.
     fn level_filters(&self, gateway: &ObjectKey) -> Vec<(ChainFilter, Node)> {
-        let levels = self.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
+        let levels = self.policy.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
         let filters = levels.flat_map(|(_, level)| {
             let required = level.guards.filters();
-            let policies = level.keys.iter().filter_map(|key| Some((key, self.policies.get(key)?)));
+            let policies = level.keys.iter().filter_map(|key| Some((key, self.policy.plans.get(key)?)));
             policies.flat_map(move |(key, plan)| {
                 let own: Vec<ChainFilter> = plan.chain_filters();
                 let own = own.into_iter().filter(|filter| required.contains(filter)).collect::<Vec<_>>();
@@ -71,8 +72,8 @@ impl Translator {
     /// and policy fields, and the part of the route itself. If one of them is closed, the others are no longer
     /// required. Scans all routes: for rare queries only.
     pub fn published_together(&self, gateway: &ObjectKey) -> Vec<BTreeSet<Content>> {
-        let fleet = self.fleets.get(&FleetId::main(gateway));
-        let plans = self.routes.values().filter(|plan| plan.gateways().contains(gateway));
+        let fleet = self.assembly.fleets.get(&FleetId::main(gateway));
+        let plans = self.routes.plans.values().filter(|plan| plan.gateways().contains(gateway));
         let placed = plans.flat_map(|plan| fleet.into_iter().flat_map(|fleet| fleet.placed(plan)));
         let parts = placed.map(|(_, context, rendered)| {
             let guards = &rendered.route.guards;
@@ -81,8 +82,8 @@ impl Translator {
             let own = rendered.encoded(context).1;
             contents.chain(filters.iter().map(encode::chain_parts::filter_content)).chain([own]).collect()
         });
-        let levels = self.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
-        let policies = levels.flat_map(|(_, level)| &level.keys).filter_map(|key| self.policies.get(key));
+        let levels = self.policy.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
+        let policies = levels.flat_map(|(_, level)| &level.keys).filter_map(|key| self.policy.plans.get(key));
         let contents = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
         let filters =
             self.level_filters(gateway).into_iter().map(|(filter, _)| encode::chain_parts::filter_content(&filter));
@@ -100,7 +101,7 @@ impl Translator {
             || self.has_content(gateway, content)
             || self.chains(gateway).iter().any(|(known, _)| known == content)
             || self.filters(gateway).iter().any(|(known, _, _)| known == content)
-            || self.policies.values().any(of_policy)
+            || self.policy.plans.values().any(of_policy)
     }
 
     /// Returns the filters of one route as contents.

@@ -49,53 +49,50 @@ impl Variants {
 }
 
 impl Translator {
-    /// Returns the fleets of a Gateway.
-    pub(super) fn fleets_of(&self, gateway: &ObjectKey) -> Vec<FleetId> {
-        let from = self.fleets.range(FleetId::main(gateway)..);
-        from.map(|(id, _)| id).take_while(|id| id.gateway == *gateway).cloned().collect()
-    }
-
     /// Opens another fleet of a Gateway as a copy of an existing one. Does nothing if the fleet is already open.
     pub fn open(&mut self, id: &FleetId, like: &FleetId) {
-        let Some(fleet) = self.fleets.get(like).filter(|_| !self.fleets.contains_key(id)).cloned() else { return };
-        self.fleets.insert(id.clone(), fleet);
+        let Some(fleet) = self.assembly.fleets.get(like).filter(|_| !self.assembly.fleets.contains_key(id)).cloned()
+        else {
+            return;
+        };
+        self.assembly.fleets.insert(id.clone(), fleet);
         let varied: Vec<_> = self.variants.routes.iter().filter(|((of, _), _)| of == like).collect();
         let varied: Vec<_> = varied.into_iter().map(|((_, key), plan)| (key.clone(), plan.clone())).collect();
         for (key, plan) in varied {
             self.variants.routes.insert((id.clone(), key.clone()), plan);
-            self.dirty.insert(Unit::RouteVariant(id.clone(), key));
+            self.units.schedule(Unit::RouteVariant(id.clone(), key));
         }
         if let Some(overlay) = self.variants.overlays.get(like).cloned() {
             self.variants.overlays.insert(id.clone(), overlay);
         }
         if self.variants.gateways.contains(like) {
             self.variants.gateways.insert(id.clone());
-            self.dirty.insert(Unit::GatewayVariant(id.clone()));
+            self.units.schedule(Unit::GatewayVariant(id.clone()));
         }
         if self.variants.levels.contains(like) {
             self.variants.levels.insert(id.clone());
-            self.dirty.insert(Unit::LevelsVariant(id.clone()));
+            self.units.schedule(Unit::LevelsVariant(id.clone()));
         }
-        self.touched.insert(id.clone());
+        self.assembly.touched.insert(id.clone());
     }
 
     /// Closes a fleet and removes its outcomes.
     pub fn close(&mut self, id: &FleetId) {
         self.variants.overlays.remove(id);
         self.variants.gateways.remove(id);
-        self.drop_unit(Unit::GatewayVariant(id.clone()));
+        self.units.cancel(&Unit::GatewayVariant(id.clone()));
         self.variants.levels.remove(id);
-        self.drop_unit(Unit::LevelsVariant(id.clone()));
+        self.units.cancel(&Unit::LevelsVariant(id.clone()));
         let own: Vec<_> = self.variants.routes.keys().filter(|(of, _)| of == id).cloned().collect();
         for (of, key) in own {
             let plan = self.variants.routes.remove(&(of, key.clone()));
-            self.drop_unit(Unit::RouteVariant(id.clone(), key));
+            self.units.cancel(&Unit::RouteVariant(id.clone(), key));
             if let Some(plan) = plan {
                 plan.services().iter().for_each(|service| self.release_service(service));
             }
         }
-        self.fleets.remove(id);
-        self.touched.remove(id);
+        self.assembly.fleets.remove(id);
+        self.assembly.touched.remove(id);
         self.keep_endpoints(id, BTreeSet::new());
     }
 
@@ -108,36 +105,36 @@ impl Translator {
         let keys: BTreeSet<ObjectKey> = before.keys().into_iter().chain(overlay.keys()).cloned().collect();
         let changed: Vec<ObjectKey> = keys.into_iter().filter(|key| before.differs_at(&overlay, key)).collect();
         if before.policies != overlay.policies {
-            self.dirty.insert(Unit::LevelsVariant(id.clone()));
+            self.units.schedule(Unit::LevelsVariant(id.clone()));
         }
         if overlay.is_empty() {
             self.variants.overlays.remove(id);
         } else {
             self.variants.overlays.insert(id.clone(), Arc::new(overlay));
         }
-        self.dirty.insert(Unit::GatewayVariant(id.clone()));
+        self.units.schedule(Unit::GatewayVariant(id.clone()));
         for key in changed {
             for route in self.routes_reading(&key) {
-                self.dirty.insert(Unit::RouteVariant(id.clone(), route));
+                self.units.schedule(Unit::RouteVariant(id.clone(), route));
             }
             // Ports of a Service without a readable desired version.
-            let readers = self.readers.get(&Input::Object(key.clone()));
-            let endpoints = readers.into_iter().flatten().filter(|unit| matches!(unit, Unit::Endpoints(_)));
-            self.dirty.extend(endpoints.cloned());
+            let readers = self.units.readers(&Input::Object(key.clone()));
+            let endpoints: Vec<Unit> = readers.filter(|unit| matches!(unit, Unit::Endpoints(_))).cloned().collect();
+            self.units.extend(endpoints);
             // An object without a readable desired version exists only in the overlay.
-            self.dirty.insert(Unit::RouteVariant(id.clone(), key));
+            self.units.schedule(Unit::RouteVariant(id.clone(), key));
         }
     }
 
     /// Returns the route objects that read an object, or the plan of this object, in translation.
     pub fn routes_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
-        let direct = self.readers.get(&Input::Object(key.clone())).into_iter().flatten();
+        let direct = self.units.readers(&Input::Object(key.clone()));
         let policies = direct.clone().filter_map(|unit| match unit {
             Unit::Policy(policy) => Some(policy),
             _ => None,
         });
         let through = policies.chain([key]).map(|policy| Input::Policy(policy.clone()));
-        let through: Vec<&Unit> = through.filter_map(|input| self.readers.get(&input)).flatten().collect();
+        let through: Vec<&Unit> = through.flat_map(|input| self.units.readers(&input)).collect();
         let readers = direct.chain(through);
         let routes = readers.filter_map(|unit| match unit {
             Unit::Host(route) | Unit::Claims(route) | Unit::Route(route) | Unit::RouteVariant(_, route) => {
@@ -169,7 +166,7 @@ impl Translator {
             Unit::Route(route.clone()),
             Unit::RouteVariant(id.clone(), route.clone()),
         ];
-        let reads = units.iter().filter_map(|unit| self.reads.get(unit)).flatten();
+        let reads = units.iter().flat_map(|unit| self.units.reads(unit));
         overlay.closed.contains_key(route)
             || overlay.alters(route)
             || reads.into_iter().any(|input| match input {
@@ -184,7 +181,7 @@ impl Translator {
     }
 
     pub(super) fn redo_levels_variant(&mut self, unit: &Unit, id: &FleetId, objects: &ObjectSnapshot) {
-        if !self.fleets.contains_key(id) {
+        if !self.assembly.fleets.contains_key(id) {
             return;
         }
         let overlay = self.variants.overlays.get(id).filter(|overlay| !overlay.policies.is_empty()).cloned();
@@ -197,24 +194,24 @@ impl Translator {
                 Arc::new(levels)
             }
             None => {
-                self.forget(unit);
+                self.units.forget(unit);
                 if !self.variants.levels.remove(id) {
                     return;
                 }
-                self.levels.get(&id.gateway).cloned().unwrap_or_default()
+                self.policy.levels.get(&id.gateway).cloned().unwrap_or_default()
             }
         };
-        if let Some(fleet) = self.fleets.get_mut(id) {
+        if let Some(fleet) = self.assembly.fleets.get_mut(id) {
             let before = fleet.levels().clone();
             fleet.set_levels(levels.clone());
-            self.touched.insert(id.clone());
+            self.assembly.touched.insert(id.clone());
             self.endpoints_wanted(&before.services(), &levels.services());
             self.certificates_shown(&before.shown(), &levels.shown());
         }
     }
 
     pub(super) fn redo_route_variant(&mut self, unit: &Unit, id: &FleetId, key: &ObjectKey, objects: &ObjectSnapshot) {
-        if !self.fleets.contains_key(id) {
+        if !self.assembly.fleets.contains_key(id) {
             return;
         }
         let overlay = self.variants.overlays.get(id).cloned();
@@ -226,11 +223,11 @@ impl Translator {
                 });
                 match plan {
                     Some(plan) => plan.map(Arc::new),
-                    None => self.routes.get(key).cloned(),
+                    None => self.routes.plans.get(key).cloned(),
                 }
             }
             None => {
-                self.forget(unit);
+                self.units.forget(unit);
                 None
             }
         };
@@ -239,22 +236,22 @@ impl Translator {
             Some(plan) => self.variants.routes.insert(at, plan.clone()),
             None => self.variants.routes.remove(&at),
         };
-        let served = if overlay.is_some() { plan.clone() } else { self.routes.get(key).cloned() };
-        if let Some(fleet) = self.fleets.get_mut(id)
+        let served = if overlay.is_some() { plan.clone() } else { self.routes.plans.get(key).cloned() };
+        if let Some(fleet) = self.assembly.fleets.get_mut(id)
             && !served.as_ref().is_some_and(|plan| fleet.has(key, plan))
         {
             fleet.set_route(key, served.as_ref());
-            self.touched.insert(id.clone());
+            self.assembly.touched.insert(id.clone());
         }
         // A route that is served as desired again may need endpoints that no other route needed meanwhile.
         self.services_changed(old.as_deref(), served.as_deref());
     }
 
     pub(super) fn redo_gateway_variant(&mut self, unit: &Unit, id: &FleetId, objects: &ObjectSnapshot) {
-        if !self.fleets.contains_key(id) {
+        if !self.assembly.fleets.contains_key(id) {
             return;
         }
-        let before = self.certificates_of(&id.gateway);
+        let before = self.assembly.certificates_of(&id.gateway);
         let overlay = self.variants.overlays.get(id).cloned();
         let secrets = |overlay: &Overlay| {
             let secrets = overlay.objects.values().filter(|object| matches!(object.body, Body::Secret(_)));
@@ -285,19 +282,19 @@ impl Translator {
                 }
             }
             _ => {
-                self.forget(unit);
+                self.units.forget(unit);
                 if !self.variants.gateways.remove(id) {
                     return;
                 }
-                (self.plans.get(&id.gateway).cloned(), BTreeMap::new())
+                (self.gateway_api.plans.get(&id.gateway).cloned(), BTreeMap::new())
             }
         };
-        if let (Some(fleet), Some(plan)) = (self.fleets.get_mut(id), plan) {
+        if let (Some(fleet), Some(plan)) = (self.assembly.fleets.get_mut(id), plan) {
             fleet.hold_certificates(certificates);
             fleet.set_plan(plan);
-            self.touched.insert(id.clone());
+            self.assembly.touched.insert(id.clone());
         }
-        let after = self.certificates_of(&id.gateway);
+        let after = self.assembly.certificates_of(&id.gateway);
         self.certificates_changed(&before, &after);
     }
 
@@ -323,7 +320,7 @@ impl Translator {
             true => self.roots_reading(key).into_iter().map(Unit::Route).collect(),
             false => vec![Unit::Claims(key.clone()), Unit::Route(key.clone())],
         };
-        let mut reads = units.iter().filter_map(|unit| self.reads.get(unit)).flatten();
+        let mut reads = units.iter().flat_map(|unit| self.units.reads(unit));
         let altered = |input: &Input| match input {
             Input::Object(key) => overlay.alters(key),
             Input::Policy(key) => overlay.policies.contains_key(key),
@@ -344,7 +341,7 @@ impl Translator {
 
     /// Returns the contents of a route's plan in the main fleet of a Gateway.
     pub fn contents(&self, gateway: &ObjectKey, plan: &RoutePlan) -> Vec<(Content, Node)> {
-        self.fleets.get(&FleetId::main(gateway)).map(|fleet| fleet.contents(plan)).unwrap_or_default()
+        self.assembly.fleets.get(&FleetId::main(gateway)).map(|fleet| fleet.contents(plan)).unwrap_or_default()
     }
 
     /// Returns the contents of the routes of a plan that a predicate selects.
@@ -354,7 +351,7 @@ impl Translator {
         plan: &RoutePlan,
         wanted: impl Fn(&Rendered, ListenerContext) -> bool,
     ) -> Vec<(Content, Node)> {
-        let fleet = self.fleets.get(&FleetId::main(gateway));
+        let fleet = self.assembly.fleets.get(&FleetId::main(gateway));
         fleet.map(|fleet| fleet.parts_of(plan, wanted)).unwrap_or_default()
     }
 
@@ -366,7 +363,7 @@ impl Translator {
         contents: &BTreeSet<Content>,
     ) -> BTreeMap<String, BTreeMap<Content, Arc<Rendered>>> {
         let mut parts: BTreeMap<String, BTreeMap<Content, Arc<Rendered>>> = BTreeMap::new();
-        let fleet = self.fleets.get(&FleetId::main(gateway));
+        let fleet = self.assembly.fleets.get(&FleetId::main(gateway));
         for (table, context, served) in fleet.into_iter().flat_map(|fleet| fleet.placed(plan)) {
             let content = served.encoded(context).1;
             if contents.contains(&content) {
@@ -378,53 +375,60 @@ impl Translator {
 
     /// Returns whether a route in the Gateway's main fleet has this content. Scans all routes: for rare queries only.
     pub fn has_content(&self, gateway: &ObjectKey, content: &Content) -> bool {
-        self.fleets.get(&FleetId::main(gateway)).is_some_and(|fleet| fleet.has_content(content))
+        self.assembly.fleets.get(&FleetId::main(gateway)).is_some_and(|fleet| fleet.has_content(content))
     }
 
     /// Returns the routes with at least one rule that is not served as written.
     pub fn invalid_routes(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.replaced_routes.iter()
+        self.routes.replaced.iter()
     }
 
     /// Returns the routes with an unusable hostname.
     pub fn unclaimed_routes(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.unclaimed_routes.iter()
+        self.routes.unclaimed.iter()
     }
 
     /// Returns the desired certificates of a Gateway's listeners and the client certificates presented to backends,
     /// each with its hash.
     pub fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
-        let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
-        let fleet = self.fleets.get(&FleetId::main(gateway));
+        let listeners = self.gateway_api.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
+        let fleet = self.assembly.fleets.get(&FleetId::main(gateway));
         let shown = fleet.map(|fleet| fleet.certificates()).unwrap_or_default();
         let keys = listeners.flat_map(|listener| &listener.certificates).chain(&shown);
-        keys.filter_map(|key| Some((key.clone(), Content(*self.secrets.get(key)?.version.as_bytes())))).collect()
+        keys.filter_map(|key| Some((key.clone(), Content(*self.assembly.secrets.get(key)?.version.as_bytes()))))
+            .collect()
     }
 
     /// Returns the snapshot of a fleet.
     pub fn snapshot(&self, id: &FleetId) -> Option<&Snapshot> {
-        self.fleets.get(id).map(super::fleet::Fleet::snapshot)
+        self.assembly.fleets.get(id).map(super::fleet::Fleet::snapshot)
     }
 
     /// Returns the existing but unusable certificates of a Gateway's listeners, each with the reason.
     pub fn broken_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
-        let listeners = self.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
+        let listeners = self.gateway_api.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
         listeners.flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
     }
 
     /// Returns every route object.
     pub fn route_keys(&self) -> BTreeSet<ObjectKey> {
-        self.routes.keys().filter(|key| !proxy::is_proxy(key)).chain(self.shares.keys()).cloned().collect()
+        self.routes
+            .plans
+            .keys()
+            .filter(|key| !proxy::is_proxy(key))
+            .chain(self.httpproxy.shares.keys())
+            .cloned()
+            .collect()
     }
 
     /// Returns the desired plan of a route; for an HTTPProxy, its part of the plans of its roots.
     pub fn route(&self, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
-        if proxy::is_proxy(key) { self.shares.get(key) } else { self.routes.get(key) }
+        if proxy::is_proxy(key) { self.httpproxy.shares.get(key) } else { self.routes.plans.get(key) }
     }
 
     /// Returns the plan of a route as served to a fleet.
     pub fn served_route(&self, id: &FleetId, key: &ObjectKey) -> Option<&Arc<RoutePlan>> {
-        self.variants.routes.get(&(id.clone(), key.clone())).or_else(|| self.routes.get(key))
+        self.variants.routes.get(&(id.clone(), key.clone())).or_else(|| self.routes.plans.get(key))
     }
 
     /// Returns the plan of a route object as served to a fleet; for an HTTPProxy, its part of the plans of its roots.
@@ -438,7 +442,7 @@ impl Translator {
 
     /// Returns the parts of the named route configuration of a fleet.
     pub fn composition(&self, id: &FleetId, resource: &str) -> Option<(&Composition, ListenerContext)> {
-        self.fleets.get(id)?.composition(resource)
+        self.assembly.fleets.get(id)?.composition(resource)
     }
 }
 

@@ -14,21 +14,21 @@ use crate::proxies::finding::Finding;
 impl Translator {
     /// Returns all faults in order, without duplicates.
     pub fn faults(&self) -> Vec<Fault> {
-        let plans = self.plans.values().flat_map(|plan| &plan.faults);
-        let routes = self.routes.values().flat_map(|plan| &plan.faults);
+        let plans = self.gateway_api.plans.values().flat_map(|plan| &plan.faults);
+        let routes = self.routes.plans.values().flat_map(|plan| &plan.faults);
         let mut faults: Vec<Fault> = plans
             .chain(routes)
-            .chain(self.unserved_gateways.values())
-            .chain(self.classes.values())
-            .chain(self.endpoint_faults.values().flatten())
-            .chain(self.policies.values().flat_map(|plan| &plan.faults))
-            .chain(self.sets.values().flat_map(|claim| &claim.faults))
-            .chain(self.levels.values().flat_map(|levels| &levels.faults))
-            .chain(self.backends.values().flat_map(|plan| &plan.faults))
+            .chain(self.gateway_api.unserved.values())
+            .chain(self.gateway_api.classes.values())
+            .chain(self.assembly.endpoint_faults.values().flatten())
+            .chain(self.policy.plans.values().flat_map(|plan| &plan.faults))
+            .chain(self.listener_set.claims.values().flat_map(|claim| &claim.faults))
+            .chain(self.policy.levels.values().flat_map(|levels| &levels.faults))
+            .chain(self.backend_policy.plans.values().flat_map(|plan| &plan.faults))
             .cloned()
-            .chain(self.orphan_faults())
+            .chain(self.httpproxy.orphan_faults())
             .chain(self.duplicate_faults())
-            .chain(self.extensions.values().flatten().map(Finding::fault))
+            .chain(self.httpproxy.extensions.values().flatten().map(Finding::fault))
             .collect();
         faults.sort_unstable();
         faults.dedup();
@@ -37,28 +37,28 @@ impl Translator {
 
     /// Returns the findings about an ExtensionService.
     pub fn extension_findings(&self, key: &ObjectKey) -> Option<&[Finding]> {
-        self.extensions.get(key).map(Vec::as_slice)
+        self.httpproxy.extensions.get(key).map(Vec::as_slice)
     }
 
     /// Returns the fault of a GatewayClass of this controller.
     pub fn class_fault(&self, key: &ObjectKey) -> Option<&Fault> {
-        self.classes.get(key)
+        self.gateway_api.classes.get(key)
     }
 
     /// Returns the plans of the Gateways of this controller, in order.
     pub fn plans(&self) -> BTreeMap<&ObjectKey, &GatewayPlan> {
-        self.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
+        self.gateway_api.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
     }
 
     /// Returns the plans of the route objects, in order.
     pub fn routes(&self) -> BTreeMap<&ObjectKey, &RoutePlan> {
-        self.routes.iter().map(|(key, plan)| (key, &**plan)).collect()
+        self.routes.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
     }
 
     /// Returns the number of route objects at each listener.
     pub fn attached(&self) -> BTreeMap<ListenerId, i32> {
         let mut attached = BTreeMap::new();
-        for plan in self.routes.values() {
+        for plan in self.routes.plans.values() {
             let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
             let listeners: std::collections::BTreeSet<_> =
                 accepted.flat_map(|parent| &parent.attachments).map(|attachment| &attachment.listener).collect();

@@ -26,7 +26,7 @@ pub struct PolicyEffect {
 impl Translator {
     /// Returns the outcome of a backend policy or Backend.
     pub fn backend(&self, key: &ObjectKey) -> Option<&plan::BackendPlan> {
-        self.backends.get(key).map(|plan| &**plan)
+        self.backend_policy.plans.get(key).map(|plan| &**plan)
     }
 
     /// Returns whether the object is a backend policy that routes use.
@@ -37,8 +37,8 @@ impl Translator {
     /// Returns the routes that use a backend of a policy, also by way of other policies.
     pub fn routes_using(&self, policy: &ObjectKey) -> BTreeSet<ObjectKey> {
         let mut routes = self.routes_reading(policy);
-        let readers = self.readers.get(&Input::Object(policy.clone()));
-        for unit in readers.into_iter().flatten() {
+        let readers = self.units.readers(&Input::Object(policy.clone()));
+        for unit in readers {
             if let Unit::Policy(other) = unit {
                 routes.extend(self.governed_by(other).0);
             }
@@ -50,7 +50,7 @@ impl Translator {
     pub fn policy_effects(&self, policy: &ObjectKey, objects: &ObjectSnapshot) -> BTreeMap<ObjectKey, PolicyEffect> {
         let mut effects: BTreeMap<ObjectKey, PolicyEffect> = BTreeMap::new();
         for route in self.routes_using(policy) {
-            let Some(plan) = self.routes.get(&route) else { continue };
+            let Some(plan) = self.routes.plans.get(&route) else { continue };
             let remotes = plan.remotes();
             let of_remotes = remotes.iter().flat_map(|remote| remote.origins()).cloned();
             let own = plan.backends.iter().map(|backend| backend.place.key().clone());

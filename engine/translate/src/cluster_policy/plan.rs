@@ -1,5 +1,6 @@
 //! Reports on backend policies and Backends: each object is read on its own, used or not.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
@@ -16,6 +17,13 @@ use crate::guard;
 use crate::policies::attachment::{self, Section};
 use crate::policy::Target;
 use crate::reader::Reader;
+
+/// Outcomes of backend policies and Backends.
+#[derive(Debug, Default)]
+pub(crate) struct BackendPolicies {
+    /// Reports on backend policies and Backends.
+    pub(crate) plans: BTreeMap<ObjectKey, Arc<BackendPlan>>,
+}
 
 /// The outcome of a backend policy or Backend.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -22,16 +22,25 @@ pub(crate) mod stream;
 mod timeouts;
 pub(crate) mod tls;
 mod tree;
-mod update;
 mod upstream;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use holdfast_api::apis::contour::GROUP;
 use holdfast_api::apis::contour::http_proxy::HttpProxy;
 use holdfast_api::apis::kinds;
+use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_graph::ObjectKey;
+use host::HostClaim;
+use neighbours::Claimants;
 pub(crate) use tree::{ClosedUnits, failed, plan};
+
+use crate::proxies::finding::Finding;
+use crate::proxies::status::ORPHANED;
+use crate::route::RoutePlan;
 
 /// Section of a host as a whole.
 pub const HOST: &str = "virtualhost";
@@ -52,4 +61,54 @@ pub fn is_ours(object: &Object, proxy: &HttpProxy, settings: &Settings) -> bool 
     let class = annotated.map(String::as_str).or(proxy.ingress_class_name.as_deref()).unwrap_or_default();
     let served = &settings.proxies.ingress_classes;
     if served.is_empty() { class.is_empty() || class == CLASS } else { served.iter().any(|name| **name == *class) }
+}
+
+/// Outcomes of HTTPProxies.
+#[derive(Debug, Default)]
+pub(crate) struct HttpProxies {
+    /// Claims of root HTTPProxies.
+    pub(crate) hosts: BTreeMap<ObjectKey, Arc<HostClaim>>,
+    /// Hosts of Gateway API routes at the Gateway of HTTPProxies.
+    pub(crate) claimants: Claimants,
+    /// HTTPProxies that are not roots.
+    pub(crate) children: BTreeSet<ObjectKey>,
+    /// Root HTTPProxies that contain each HTTPProxy in their include tree.
+    pub(crate) included: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// The part of the plans of its roots that belongs to each HTTPProxy.
+    pub(crate) shares: BTreeMap<ObjectKey, Arc<RoutePlan>>,
+    /// Findings about each ExtensionService.
+    pub(crate) extensions: BTreeMap<ObjectKey, Vec<Finding>>,
+}
+
+impl HttpProxies {
+    /// Returns the HTTPProxies that no root includes.
+    fn orphans(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.children.iter().filter(|child| !self.included.contains_key(*child))
+    }
+
+    /// Returns the faults of HTTPProxies that no root includes.
+    pub(crate) fn orphan_faults(&self) -> impl Iterator<Item = Fault> {
+        self.orphans().map(|child| orphaned(child).fault())
+    }
+
+    /// Replaces the members of the include tree of a root.
+    pub(crate) fn set_members(&mut self, root: &ObjectKey, before: &BTreeSet<ObjectKey>, after: &BTreeSet<ObjectKey>) {
+        for gone in before.difference(after) {
+            if let Some(roots) = self.included.get_mut(gone) {
+                roots.remove(root);
+                if roots.is_empty() {
+                    self.included.remove(gone);
+                }
+            }
+        }
+        for member in after {
+            self.included.entry(member.clone()).or_default().insert(root.clone());
+        }
+    }
+}
+
+/// Returns the finding about an HTTPProxy that no root includes.
+pub(crate) fn orphaned(child: &ObjectKey) -> Finding {
+    // The only problem is the missing include: the HTTPProxy is not served.
+    Finding::error(child, "", "Orphaned", "Orphaned", ORPHANED).of_class(Class::Referential)
 }

@@ -14,60 +14,23 @@ use holdfast_graph::ObjectKey;
 
 use super::host::HostClaim;
 use super::seats::Seats;
-use crate::Translator;
-use crate::claims::{Attachment, Claims, Parent};
+use crate::claims::{Attachment, Parent};
 use crate::gateway::GatewayPlan;
-use crate::reader::{Input, Reader};
+use crate::reader::Reader;
 
 /// A route of Gateway API that claims a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claimant {
     /// The host.
-    pub(super) host: Host,
+    pub(crate) host: Host,
     /// Age of the route.
-    pub(super) age: Age,
+    pub(crate) age: Age,
     /// Listeners at which the route claims the host.
-    pub(super) listeners: BTreeSet<Arc<str>>,
+    pub(crate) listeners: BTreeSet<Arc<str>>,
 }
 
 /// Routes that claim each host at the Gateway of HTTPProxies.
 pub(crate) type Claimants = BTreeMap<Host, BTreeMap<ObjectKey, Claimant>>;
-
-impl Translator {
-    /// Updates the hosts that a route claims.
-    pub(crate) fn claimed(&mut self, key: &ObjectKey, age: Option<&Age>, old: Option<&Claims>, new: Option<&Claims>) {
-        let Some(gateway) = self.settings.proxies.gateway.clone() else { return };
-        let hosts = |claims: Option<&Claims>| {
-            let mut hosts: BTreeMap<Host, BTreeSet<Arc<str>>> = BTreeMap::new();
-            let attachments = claims.into_iter().flat_map(|claims| claims.attachments());
-            for attachment in attachments.filter(|attachment| attachment.listener.gateway == gateway) {
-                for host in &attachment.hosts {
-                    hosts.entry(host.clone()).or_default().insert(attachment.listener.name.clone());
-                }
-            }
-            hosts
-        };
-        let (before, mut after) = (hosts(old), hosts(new));
-        let all: BTreeSet<Host> = before.into_keys().chain(after.keys().cloned()).collect();
-        for host in all {
-            let claimants = self.claimants.entry(host.clone()).or_default();
-            let claimant = after.remove(&host).zip(age);
-            let claimant =
-                claimant.map(|(listeners, age)| Claimant { host: host.clone(), age: age.clone(), listeners });
-            let was = match claimant.clone() {
-                Some(claimant) => claimants.insert(key.clone(), claimant),
-                None => claimants.remove(key),
-            };
-            if claimants.is_empty() {
-                self.claimants.remove(&host);
-            }
-            if was != claimant {
-                // A wildcard host that covers the host may be affected as well.
-                host.and_above().for_each(|host| self.mark(&Input::Claimants(host)));
-            }
-        }
-    }
-}
 
 /// Removes the hosts of HTTPProxies from a route at one of its parents.
 pub(crate) fn give_way(

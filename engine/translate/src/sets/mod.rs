@@ -6,6 +6,7 @@ pub mod join;
 mod namespaces;
 mod shared_host;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
@@ -17,10 +18,10 @@ use holdfast_api::settings::Settings;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::gateway::{self, Owner};
+use super::guard;
 use super::listener::{self, ListenerPlan};
 use super::policy::holding;
 use super::reader::Reader;
-use super::{Translator, Unit, guard};
 use crate::policies::attachment::Section;
 
 /// The claim of a ListenerSet.
@@ -95,24 +96,9 @@ pub(super) fn failed(object: &holdfast_api::object::Object, before: Option<&SetC
     claim
 }
 
-impl Translator {
-    pub(super) fn set_set(&mut self, key: &ObjectKey, claim: Option<SetClaim>) {
-        if self.sets.get(key).map(|known| &**known) == claim.as_ref() {
-            return;
-        }
-        match claim {
-            Some(claim) => drop(self.sets.insert(key.clone(), Arc::new(claim))),
-            None => {
-                self.sets.remove(key);
-                self.lent.remove(key);
-                self.forget(&Unit::Set(key.clone()));
-            }
-        }
-        self.mark(&super::reader::Input::Set(key.clone()));
-    }
-
-    /// Returns the claim of a ListenerSet.
-    pub fn set(&self, key: &ObjectKey) -> Option<&Arc<SetClaim>> {
-        self.sets.get(key)
-    }
+/// Outcomes of ListenerSets.
+#[derive(Debug, Default)]
+pub(crate) struct ListenerSets {
+    /// Claims of ListenerSets, each read on its own.
+    pub(crate) claims: BTreeMap<ObjectKey, Arc<SetClaim>>,
 }

@@ -1,0 +1,127 @@
+//! Gateway API: the outcomes of GatewayClasses, Gateways and routes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use holdfast_api::fault::Fault;
+use holdfast_api::object::Age;
+use holdfast_envoy::model::table::Host;
+use holdfast_graph::{Edge, Graph, ObjectKey};
+
+use crate::claims::{self, Claims, ListenerId};
+use crate::gateway::GatewayPlan;
+use crate::proxy;
+use crate::route::RoutePlan;
+
+/// A route that claims hosts at a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rival {
+    pub(crate) age: Age,
+    pub(crate) hosts: Vec<Host>,
+}
+
+/// Hostnames of the last valid version of a Gateway or ListenerSet, by listener; `None` means all hosts.
+pub type LentHostnames = BTreeMap<Arc<str>, Option<Arc<str>>>;
+
+/// Routes at a listener, by kind.
+pub(crate) type Rivals = HashMap<(ListenerId, Arc<str>), HashMap<ObjectKey, Rival>>;
+
+/// Outcomes of GatewayClasses and Gateways, and the claims of routes.
+#[derive(Debug, Default)]
+pub(crate) struct GatewayApi {
+    pub(crate) plans: HashMap<ObjectKey, Arc<GatewayPlan>>,
+    /// Faults of Gateways that are not served.
+    pub(crate) unserved: BTreeMap<ObjectKey, Fault>,
+    /// Faults of the GatewayClasses of this controller.
+    pub(crate) classes: BTreeMap<ObjectKey, Fault>,
+    pub(crate) claims: HashMap<ObjectKey, Arc<Claims>>,
+    pub(crate) rivals: Rivals,
+    /// Hostnames of last valid versions, for listeners with an unusable hostname as written.
+    pub(crate) lent: HashMap<ObjectKey, LentHostnames>,
+    /// Edges of Gateways: those that a Gateway reads itself, and those that its policies read.
+    pub(crate) edges: HashMap<ObjectKey, (Vec<Edge>, Vec<Edge>)>,
+}
+
+impl GatewayApi {
+    /// Writes the edges of a Gateway into the graph.
+    pub(crate) fn link(&mut self, key: &ObjectKey, graph: &mut Graph) {
+        let Some((own, of_policies)) = self.edges.get(key) else { return };
+        let all: Vec<Edge> = own.iter().chain(of_policies).cloned().collect();
+        if all.is_empty() {
+            self.edges.remove(key);
+        }
+        graph.replace(key, all);
+    }
+
+    /// Replaces the claims of a route among those of its listeners. Returns the listeners where they changed.
+    pub(crate) fn set_rivals(
+        &mut self,
+        key: &ObjectKey,
+        age: Option<&Age>,
+        old: Option<&Claims>,
+        new: Option<&Claims>,
+    ) -> Vec<(ListenerId, Arc<str>)> {
+        let places = |claims: Option<&Claims>| -> BTreeSet<ListenerId> {
+            let attachments = claims.into_iter().flat_map(|claims| claims.attachments());
+            attachments.map(|attachment| attachment.listener.clone()).collect()
+        };
+        let mut changed = Vec::new();
+        for listener in places(old).union(&places(new)) {
+            let hosts = new.into_iter().flat_map(|claims| claims.attachments());
+            let hosts =
+                hosts.filter(|a| a.listener == *listener).flat_map(|a| a.hosts.iter().cloned()).collect::<Vec<_>>();
+            let rival = age.cloned().filter(|_| !hosts.is_empty()).map(|age| Rival { age, hosts });
+            let at = (listener.clone(), key.kind.clone());
+            let routes = self.rivals.entry(at.clone()).or_default();
+            let before = match rival.clone() {
+                Some(rival) => routes.insert(key.clone(), rival),
+                None => routes.remove(key),
+            };
+            if routes.is_empty() {
+                self.rivals.remove(&at);
+            }
+            if before != rival {
+                changed.push(at);
+            }
+        }
+        changed
+    }
+}
+
+/// Outcomes of routes: HTTPRoutes, GRPCRoutes and root HTTPProxies.
+#[derive(Debug, Default)]
+pub(crate) struct RoutePlans {
+    pub(crate) plans: HashMap<ObjectKey, Arc<RoutePlan>>,
+    /// Routes with at least one rule that is not served as written.
+    pub(crate) replaced: BTreeSet<ObjectKey>,
+    /// Routes with an unusable hostname.
+    pub(crate) unclaimed: BTreeSet<ObjectKey>,
+}
+
+impl RoutePlans {
+    /// Sets the plan of a route and returns the last one.
+    pub(crate) fn set(&mut self, key: &ObjectKey, plan: Option<&Arc<RoutePlan>>) -> Option<Arc<RoutePlan>> {
+        // HTTPProxies are recorded individually, see `set_share`.
+        if !proxy::is_proxy(key) {
+            self.set_replaced(key, plan.is_some_and(|plan| !plan.replaced.is_empty()));
+        }
+        if plan.is_some_and(|plan| plan.faults.iter().any(claims::is_unusable_hostname)) {
+            self.unclaimed.insert(key.clone());
+        } else {
+            self.unclaimed.remove(key);
+        }
+        match plan {
+            Some(plan) => self.plans.insert(key.clone(), plan.clone()),
+            None => self.plans.remove(key),
+        }
+    }
+
+    /// Records whether a route object has a rule that is not served as written.
+    pub(crate) fn set_replaced(&mut self, key: &ObjectKey, is_replaced: bool) {
+        if is_replaced {
+            self.replaced.insert(key.clone());
+        } else {
+            self.replaced.remove(key);
+        }
+    }
+}
