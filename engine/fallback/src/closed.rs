@@ -30,7 +30,7 @@ use holdfast_envoy::features::filters;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_envoy::model::Response;
 use holdfast_graph::ObjectKey;
-use holdfast_translate::proxy::is_proxy as is_proxy_key;
+use holdfast_translate::httpproxy::is_proxy as is_proxy_key;
 use holdfast_translate::route::{Rendered, RoutePlan};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 pub use meanwhile::Trying;

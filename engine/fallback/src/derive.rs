@@ -10,9 +10,9 @@ use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_envoy::model::Backend;
 use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
-use holdfast_translate::chain_units::HOST_UNIT;
+use holdfast_translate::httpproxy::{HOST, is_proxy};
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
-use holdfast_translate::proxy::{HOST, is_proxy};
+use holdfast_translate::query::chain_units::HOST_UNIT;
 
 use super::checker::Objection;
 use super::claims;

@@ -6,53 +6,30 @@
 //!
 //! Stages, each of which reads only earlier ones: Gateway → claims of routes → routes → hosts and tables of each fleet.
 //! Endpoints and certificates are updated beside these stages.
+//!
+//! `incremental` is the core, which knows no kind. `gateway_api`, `listener_set`, `httpproxy`, `policy` and
+//! `backend_policy` are the functions of one API each, with a struct of its outcomes. `assembly` has the resources of
+//! each fleet. `update` has the state, `query` the questions about it.
 
 // Contents of policies (`policy/setting.rs`) are keys of sets; values that they compute on first use do
 // not affect their order.
 #![allow(clippy::mutable_key_type)]
 
 mod assembly;
-mod backend;
-pub mod chain_units;
-mod chains;
-pub mod claims;
-pub mod cluster_policy;
-mod conditions;
-mod conflicts;
-pub mod duplicates;
-mod endpoints;
-mod filters;
-pub mod fleet;
-pub mod gateway;
+pub mod backend_policy;
 mod gateway_api;
-mod grpc;
-mod guard;
-mod http;
+pub mod httpproxy;
 mod incremental;
-pub mod infrastructure;
-pub mod listener;
-mod narrow;
-mod narrow_calls;
+pub mod listener_set;
 pub mod overlay;
-mod parents;
-pub mod policies;
 pub mod policy;
-mod ports;
+pub mod precedence;
 pub mod provision;
-pub mod proxies;
-pub mod proxy;
-mod queries;
-pub mod reader;
-pub mod route;
-pub mod rule;
-pub mod sets;
-mod today;
+pub mod query;
+mod reader;
 mod update;
-mod uses;
-mod variant;
-mod view;
-mod weighted;
 
-pub use gateway_api::LentHostnames;
+pub use assembly::fleet;
+pub use gateway_api::{LentHostnames, claims, gateway, infrastructure, listener, route, rule};
 pub(crate) use update::Unit;
 pub use update::{Changes, Translator};

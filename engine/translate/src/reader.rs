@@ -15,16 +15,16 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Edge, Node, ObjectKey, Role};
 
-use super::claims::ListenerId;
-use super::gateway::GatewayPlan;
-use super::gateway_api::{GatewayApi, Rival};
-use super::overlay::Overlay;
-use super::policy::{self, Policies, PolicyPlan};
-use super::proxy::HttpProxies;
-use super::proxy::host::HostClaim;
-use super::proxy::neighbours::Claimant;
-use super::sets::{ListenerSets, SetClaim};
-use crate::policies::attachment::{self, Section};
+use crate::gateway_api::claims::ListenerId;
+use crate::gateway_api::gateway::GatewayPlan;
+use crate::gateway_api::{GatewayApi, Rival};
+use crate::httpproxy::HttpProxies;
+use crate::httpproxy::host::HostClaim;
+use crate::httpproxy::neighbours::Claimant;
+use crate::listener_set::{ListenerSets, SetClaim};
+use crate::overlay::Overlay;
+use crate::policy::{self, Policies, PolicyPlan};
+use crate::precedence::attachment::{self, Section};
 
 /// An input of translation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,15 +1,21 @@
 //! Assembly: the resources of each fleet, from the plans of all APIs.
 
+pub(crate) mod chains;
+pub(crate) mod endpoints;
+pub mod fleet;
+pub(crate) mod ports;
+pub(crate) mod routes;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdfast_api::fault::Fault;
-use holdfast_envoy::encode::endpoints;
+use holdfast_envoy::encode;
 use holdfast_envoy::model::ServicePort;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
-use crate::fleet::{Fleet, FleetId};
+use crate::assembly::fleet::{Fleet, FleetId};
 
 /// The fleets, and the resources that they share.
 #[derive(Debug, Default)]
@@ -103,7 +109,7 @@ impl Assembly {
 
     /// Records whether a Service's port has any endpoint.
     fn note_whether_empty(&mut self, service: &ServicePort, resource: &Resource) {
-        if resource.body == endpoints::encode(service, &BTreeSet::new()) {
+        if resource.body == encode::endpoints::encode(service, &BTreeSet::new()) {
             self.empty_services.insert(service.clone());
         } else {
             self.empty_services.remove(service);

@@ -1,17 +1,33 @@
-//! Gateway API: the outcomes of GatewayClasses, Gateways and routes.
+//! Gateway API: Gateways with their listeners, the claims of routes, HTTPRoutes and GRPCRoutes.
+//!
+//! The functions here read objects through the `Reader` and return outcomes; they do not know where outcomes are stored.
+
+pub mod claims;
+pub(crate) mod conditions;
+pub(crate) mod conflicts;
+pub(crate) mod filters;
+pub mod gateway;
+pub(crate) mod grpc;
+pub(crate) mod http;
+pub mod infrastructure;
+pub mod listener;
+pub(crate) mod narrow;
+pub(crate) mod narrow_calls;
+pub(crate) mod parents;
+pub mod route;
+pub mod rule;
+pub(crate) mod today;
+pub(crate) mod weighted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use claims::{Claims, ListenerId};
+use gateway::GatewayPlan;
 use holdfast_api::fault::Fault;
 use holdfast_api::object::Age;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Edge, Graph, ObjectKey};
-
-use crate::claims::{self, Claims, ListenerId};
-use crate::gateway::GatewayPlan;
-use crate::proxy;
-use crate::route::RoutePlan;
 
 /// A route that claims hosts at a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,43 +101,5 @@ impl GatewayApi {
             }
         }
         changed
-    }
-}
-
-/// Outcomes of routes: HTTPRoutes, GRPCRoutes and root HTTPProxies.
-#[derive(Debug, Default)]
-pub(crate) struct RoutePlans {
-    pub(crate) plans: HashMap<ObjectKey, Arc<RoutePlan>>,
-    /// Routes with at least one rule that is not served as written.
-    pub(crate) replaced: BTreeSet<ObjectKey>,
-    /// Routes with an unusable hostname.
-    pub(crate) unclaimed: BTreeSet<ObjectKey>,
-}
-
-impl RoutePlans {
-    /// Sets the plan of a route and returns the last one.
-    pub(crate) fn set(&mut self, key: &ObjectKey, plan: Option<&Arc<RoutePlan>>) -> Option<Arc<RoutePlan>> {
-        // HTTPProxies are recorded individually, see `set_share`.
-        if !proxy::is_proxy(key) {
-            self.set_replaced(key, plan.is_some_and(|plan| !plan.replaced.is_empty()));
-        }
-        if plan.is_some_and(|plan| plan.faults.iter().any(claims::is_unusable_hostname)) {
-            self.unclaimed.insert(key.clone());
-        } else {
-            self.unclaimed.remove(key);
-        }
-        match plan {
-            Some(plan) => self.plans.insert(key.clone(), plan.clone()),
-            None => self.plans.remove(key),
-        }
-    }
-
-    /// Records whether a route object has a rule that is not served as written.
-    pub(crate) fn set_replaced(&mut self, key: &ObjectKey, is_replaced: bool) {
-        if is_replaced {
-            self.replaced.insert(key.clone());
-        } else {
-            self.replaced.remove(key);
-        }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! This room knows no object kind and no API: a unit `U` and an input `I` are only compared.
 
+pub(crate) mod guard;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 

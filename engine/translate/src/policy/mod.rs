@@ -36,10 +36,10 @@ use reading::Reading;
 use setting::PolicySettings;
 pub use targets::Target;
 
-use super::guard;
-use super::reader::Reader;
-use crate::policies::rank::{self, Rank};
-use crate::policies::settings::{Field, Piece, Settings as Pieces};
+use crate::incremental::guard;
+use crate::precedence::rank::{self, Rank};
+use crate::precedence::settings::{Field, Piece, Settings as Pieces};
+use crate::reader::Reader;
 
 /// Kinds of policies that are attached to Gateways, listeners and routes.
 const KINDS: [&str; 2] = [kinds::LISTENER_POLICY, kinds::TRAFFIC_POLICY];

@@ -13,12 +13,12 @@ use holdfast_envoy::features::body_format::BodyFormat;
 use holdfast_envoy::model::{Response, Route};
 use holdfast_graph::{ObjectKey, Role};
 
-use super::super::reader::Reader;
 use super::setting::{self, PolicySetting};
 use super::{PolicyPlan, Unenforceable};
-use crate::policies::action::ActionSettings;
-use crate::policies::attachment::Section;
-use crate::policies::merge::{Merged, merge};
+use crate::precedence::action::ActionSettings;
+use crate::precedence::attachment::Section;
+use crate::precedence::merge::{Merged, merge};
+use crate::reader::Reader;
 
 /// Policies attached to a route object, in the order of their ranks.
 #[derive(Default)]

@@ -11,10 +11,10 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::Resource;
 
 use super::{Translator, Unit};
-use crate::endpoints;
-use crate::fleet::FleetId;
+use crate::assembly::endpoints;
+use crate::assembly::fleet::FleetId;
+use crate::gateway_api::route::RoutePlan;
 use crate::reader::Reader;
-use crate::route::RoutePlan;
 
 impl Translator {
     /// Reads the endpoints of a Service's port.

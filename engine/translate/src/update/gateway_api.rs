@@ -9,13 +9,15 @@ use holdfast_envoy::model::Response;
 use holdfast_graph::ObjectKey;
 
 use super::{Changes, Run, Translator, Unit};
-use crate::claims::{self, Claims};
-use crate::fleet::{Fleet, FleetId};
-use crate::gateway::{self, GatewayPlan};
+use crate::assembly::fleet::{Fleet, FleetId};
 use crate::gateway_api::LentHostnames;
+use crate::gateway_api::claims::{self, Claims};
+use crate::gateway_api::gateway::{self, GatewayPlan};
+use crate::gateway_api::infrastructure;
+use crate::gateway_api::route::{self, RoutePlan};
+use crate::httpproxy;
+use crate::incremental::guard;
 use crate::reader::Input;
-use crate::route::{self, RoutePlan};
-use crate::{guard, infrastructure, proxy};
 
 impl Translator {
     /// Reads the data plane parameters of a GatewayClass.
@@ -50,7 +52,7 @@ impl Translator {
             Some(fault) => self.gateway_api.unserved.insert(key.clone(), fault),
             None => self.gateway_api.unserved.remove(key),
         };
-        if run.objects.get(key).is_none() && *key != proxy::listeners::key() {
+        if run.objects.get(key).is_none() && *key != httpproxy::listeners::key() {
             self.units.forget(unit);
         }
     }

@@ -10,27 +10,28 @@ use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 
 use super::{Run, Translator, Unit};
-use crate::claims::Claims;
-use crate::guard;
+use crate::gateway_api::claims::Claims;
+use crate::gateway_api::route::RoutePlan;
+use crate::httpproxy::finding::Finding;
+use crate::httpproxy::host::HostClaim;
+use crate::httpproxy::neighbours::Claimant;
+use crate::httpproxy::{self, ClosedUnits, is_ours, listeners};
+use crate::incremental::guard;
 use crate::overlay::Overlay;
-use crate::proxies::finding::Finding;
-use crate::proxy::host::HostClaim;
-use crate::proxy::neighbours::Claimant;
-use crate::proxy::{self, ClosedUnits, is_ours, listeners};
 use crate::reader::Input;
-use crate::route::RoutePlan;
 
 impl Translator {
     /// Reads the claim of a root HTTPProxy.
     pub(super) fn redo_host(&mut self, unit: &Unit, key: &ObjectKey, run: &mut Run<'_>) {
-        let (claim, edges) = self.read(unit, run.objects, |settings, reader| proxy::host::claim(key, settings, reader));
+        let (claim, edges) =
+            self.read(unit, run.objects, |settings, reader| httpproxy::host::claim(key, settings, reader));
         let claim = match claim {
             Some(claim) => claim.map(|claim| HostClaim { edges, ..claim }),
-            None => proxy::host::failed(key, self.httpproxy.hosts.get(key).map(|claim| &**claim)),
+            None => httpproxy::host::failed(key, self.httpproxy.hosts.get(key).map(|claim| &**claim)),
         };
         // The certificate of the claim belongs to the listeners, so the Gateway of HTTPProxies counts as
         // translated even if the claim is unchanged.
-        run.changes.gateways.insert(proxy::listeners::gateway(&self.settings));
+        run.changes.gateways.insert(httpproxy::listeners::gateway(&self.settings));
         self.set_host(key, claim);
     }
 
@@ -38,9 +39,9 @@ impl Translator {
     pub(super) fn redo_root(&mut self, unit: &Unit, key: &ObjectKey, run: &mut Run<'_>) {
         let open = ClosedUnits::new();
         let (plan, mut edges) =
-            self.read(unit, run.objects, |settings, reader| proxy::plan(key, &open, settings, reader));
+            self.read(unit, run.objects, |settings, reader| httpproxy::plan(key, &open, settings, reader));
         let claim = self.httpproxy.hosts.get(key).cloned();
-        let plan = plan.unwrap_or_else(|| proxy::failed(run.objects.get(key)?, claim.as_deref(), &self.settings));
+        let plan = plan.unwrap_or_else(|| httpproxy::failed(run.objects.get(key)?, claim.as_deref(), &self.settings));
         edges.extend(claim.iter().flat_map(|claim| claim.edges.iter().cloned()));
         run.graph.replace(key, edges);
         let members = |plan: Option<&RoutePlan>| plan.map(|plan| plan.members.clone()).unwrap_or_default();
@@ -73,7 +74,7 @@ impl Translator {
 
     /// Reads an ExtensionService.
     pub(super) fn redo_extension(&mut self, unit: &Unit, key: &ObjectKey, run: &mut Run<'_>) {
-        let (read, edges) = self.read(unit, run.objects, |_, reader| proxy::extension::read(key, reader));
+        let (read, edges) = self.read(unit, run.objects, |_, reader| httpproxy::extension::read(key, reader));
         run.graph.replace(key, edges);
         let failed = || vec![Finding::error(key, "", "SpecError", "InternalError", guard::fault(key).message)];
         match read {
@@ -180,7 +181,7 @@ impl Translator {
     /// Returns the plan of a root with its includes under an overlay.
     pub fn try_root(&self, root: &ObjectKey, over: &Overlay, objects: &ObjectSnapshot) -> Option<RoutePlan> {
         let mut reader = self.reader(Some(over), objects);
-        guard::guarded(|| proxy::plan(root, &over.closed, &self.settings, &mut reader)).flatten()
+        guard::guarded(|| httpproxy::plan(root, &over.closed, &self.settings, &mut reader)).flatten()
     }
 
     /// Returns the plan of a root with its includes, as desired.
@@ -192,7 +193,7 @@ impl Translator {
     pub fn roots_reading(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
         match self.httpproxy.included.get(key) {
             Some(roots) => roots.clone(),
-            None => self.routes_reading(key).into_iter().filter(proxy::is_proxy).collect(),
+            None => self.routes_reading(key).into_iter().filter(httpproxy::is_proxy).collect(),
         }
     }
 
@@ -212,7 +213,7 @@ impl Translator {
     /// Returns the findings about an HTTPProxy; `None` if it is not served at all.
     pub fn proxy_findings(&self, key: &ObjectKey) -> Option<BTreeSet<Finding>> {
         if self.httpproxy.children.contains(key) && !self.httpproxy.included.contains_key(key) {
-            return Some([proxy::orphaned(key)].into());
+            return Some([httpproxy::orphaned(key)].into());
         }
         let plans = self.plans_of(key);
         if plans.is_empty() {

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::{Run, Translator, Unit};
+use crate::listener_set::{self, SetClaim};
 use crate::reader::Input;
-use crate::sets::{self, SetClaim};
 
 impl Translator {
     /// Reads the claim of a ListenerSet.
     pub(super) fn redo_set(&mut self, unit: &Unit, key: &ObjectKey, run: &mut Run<'_>) {
-        let (claim, edges) = self.read(unit, run.objects, |settings, reader| sets::claim(key, settings, reader));
+        let (claim, edges) =
+            self.read(unit, run.objects, |settings, reader| listener_set::claim(key, settings, reader));
         let before = self.listener_set.claims.get(key).cloned();
-        let failed = || run.objects.get(key).map(|object| sets::failed(object, before.as_deref()));
+        let failed = || run.objects.get(key).map(|object| listener_set::failed(object, before.as_deref()));
         run.graph.replace(key, edges);
         self.set_set(key, claim.unwrap_or_else(failed));
     }

@@ -10,6 +10,7 @@ mod httpproxy;
 mod listener_set;
 mod policy;
 mod unit;
+pub(crate) mod variants;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -22,20 +23,19 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_graph::{Edge, Graph, ObjectKey};
 use holdfast_xds::Snapshot;
 pub(crate) use unit::Unit;
+use variants::Variants;
 
 use crate::assembly::Assembly;
-use crate::cluster_policy::plan::BackendPolicies;
-use crate::fleet::FleetId;
-use crate::gateway_api::{GatewayApi, RoutePlans};
-use crate::guard;
-use crate::incremental::Incremental;
+use crate::assembly::fleet::FleetId;
+use crate::assembly::routes::RoutePlans;
+use crate::backend_policy::plan::BackendPolicies;
+use crate::gateway_api::GatewayApi;
+use crate::httpproxy::{HttpProxies, is_proxy};
+use crate::incremental::{Incremental, guard};
+use crate::listener_set::ListenerSets;
 use crate::overlay::Overlay;
 use crate::policy::Policies;
-use crate::proxy;
-use crate::proxy::HttpProxies;
 use crate::reader::{Indexes, Input, Reader};
-use crate::sets::ListenerSets;
-use crate::variant::Variants;
 
 /// State of translation.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Translator {
         let entered = new.map(|object| self.indexes.update(object, true)).unwrap_or_default();
         left.into_iter().chain(entered).for_each(|input| self.units.mark(&input));
         self.units.mark(&Input::Object(key.clone()));
-        if proxy::is_proxy(key) {
+        if is_proxy(key) {
             self.proxy_changed(key, new);
         }
         let own = match old.or(new).map(|object| &object.body) {
@@ -160,7 +160,7 @@ impl Translator {
             Unit::Claims(key) => self.redo_claims(unit, key, run),
             Unit::Set(key) => self.redo_set(unit, key, run),
             Unit::Host(key) => self.redo_host(unit, key, run),
-            Unit::Route(key) if proxy::is_proxy(key) => self.redo_root(unit, key, run),
+            Unit::Route(key) if is_proxy(key) => self.redo_root(unit, key, run),
             Unit::Route(key) => self.redo_route(unit, key, run),
             Unit::Extension(key) => self.redo_extension(unit, key, run),
             Unit::Policy(key) => self.redo_policy(unit, key, run),

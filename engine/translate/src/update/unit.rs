@@ -3,7 +3,7 @@
 use holdfast_envoy::model::ServicePort;
 use holdfast_graph::ObjectKey;
 
-use crate::fleet::FleetId;
+use crate::assembly::fleet::FleetId;
 
 /// Unit of translation, translated as a whole; the order of the enum is that of the stages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
