@@ -34,10 +34,10 @@ use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::{Detected, ObjectKey};
 use holdfast_translate::claims::ListenerId;
-use holdfast_translate::duplicates::Duplicates;
 use holdfast_translate::gateway::GatewayPlan;
+use holdfast_translate::httpproxy::finding::Finding;
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
-use holdfast_translate::proxies::finding::Finding;
+use holdfast_translate::query::duplicates::Duplicates;
 use holdfast_translate::route::RoutePlan;
 use holdfast_xds::ResourceType;
 pub use missing::missing_backends;
@@ -199,15 +199,15 @@ impl Engine {
                 }
                 Body::HttpProxy(_) => {
                     let mut findings = self.translator.proxy_findings(&object.key)?;
-                    let gateway = holdfast_translate::proxy::listeners::gateway(self.settings()).namespaced_name();
+                    let gateway = holdfast_translate::httpproxy::listeners::gateway(self.settings()).namespaced_name();
                     findings.extend(self.refused(&object.key, &gateway));
                     let fallback = conditions::condition(&report, &object.key, &gateway);
                     let fallback = fallback.map(|condition| condition.of_generation(generation));
-                    holdfast_translate::proxies::status::status(findings.iter(), fallback.as_ref(), generation)
+                    holdfast_translate::httpproxy::status::status(findings.iter(), fallback.as_ref(), generation)
                 }
                 Body::ExtensionService(_) => {
                     let findings = self.translator.extension_findings(&object.key)?;
-                    holdfast_translate::proxies::status::of_extension(findings.iter(), generation)
+                    holdfast_translate::httpproxy::status::of_extension(findings.iter(), generation)
                 }
                 Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {
                     self.policy_status(&report, &object.key, generation)?

@@ -12,9 +12,9 @@ use holdfast_api::apis::Body;
 use holdfast_api::object::Object;
 use holdfast_api::section;
 use holdfast_graph::{Decision, Node, ObjectKey, Step};
+use holdfast_translate::LentHostnames;
 use holdfast_translate::claims::is_unusable_hostname;
 use holdfast_translate::gateway::GatewayPlan;
-use holdfast_translate::reader::LentHostnames;
 
 use super::derive::{Broken, Derived, by_translation};
 use super::last_valid::Version;

@@ -22,7 +22,7 @@ use holdfast_envoy::inspect::chains;
 use holdfast_envoy::inspect::routes::{self, PublishedRoute};
 use holdfast_envoy::model::{Action, Response};
 use holdfast_graph::ObjectKey;
-use holdfast_translate::proxy::is_proxy as is_proxy_key;
+use holdfast_translate::httpproxy::is_proxy as is_proxy_key;
 use holdfast_translate::route::{Rendered, RoutePlan};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 pub use meanwhile::Trying;

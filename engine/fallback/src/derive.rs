@@ -11,8 +11,8 @@ use holdfast_api::fault::Class;
 use holdfast_api::section::{self, ObjectSection};
 use holdfast_envoy::model::Backend;
 use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
+use holdfast_translate::httpproxy::is_proxy;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
-use holdfast_translate::proxy::{HOST, is_proxy};
 
 use super::checker::Objection;
 use super::claims;

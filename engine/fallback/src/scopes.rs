@@ -9,7 +9,7 @@ use holdfast_envoy::hold::Refusal;
 use holdfast_graph::ObjectKey;
 use holdfast_store::{Batch, Change};
 use holdfast_translate::fleet::FleetId;
-use holdfast_translate::proxy::listeners;
+use holdfast_translate::httpproxy::listeners;
 use holdfast_xds::{EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 
 use super::attribution::Attributed;

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdfast_graph::{Content, Detected, Gates, Node, ObjectKey};
+use holdfast_translate::httpproxy::is_proxy;
 use holdfast_translate::overlay::Overlay;
 use holdfast_translate::policy::PolicyPlan;
-use holdfast_translate::proxy::is_proxy;
 
 use super::derive::Broken;
 use super::forms::Form;

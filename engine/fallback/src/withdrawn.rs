@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use holdfast_store::Change;
-use holdfast_translate::proxy::listeners;
+use holdfast_translate::httpproxy::listeners;
 use holdfast_xds::{EnvoyId, Offers};
 
 use super::restored::RestoredScope;

@@ -14,10 +14,10 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_graph::{Content, Node, ObjectKey, Quarantine};
 use holdfast_translate::Translator;
+use holdfast_translate::httpproxy::is_proxy;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
-use holdfast_translate::policies::attachment::{self, Section};
 use holdfast_translate::policy::PolicyPlan;
-use holdfast_translate::proxy::is_proxy;
+use holdfast_translate::precedence::attachment::{self, Section};
 use holdfast_translate::route::{Rendered, RoutePlan};
 use holdfast_translate::rule::Replaced;
 

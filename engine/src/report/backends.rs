@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use holdfast_api::apis::Body;
 use holdfast_api::object::Object;
 use holdfast_api::status::{Condition, FALLBACK_CONDITION};
-use holdfast_translate::cluster_policy::effect::PolicyEffect;
-use holdfast_translate::cluster_policy::plan::BackendPlan;
+use holdfast_translate::backend_policy::plan::BackendPlan;
+use holdfast_translate::query::effects::PolicyEffect;
 use serde_json::{Value, json};
 
 use super::policies::{ANCESTORS_MAX, reference};

@@ -150,7 +150,7 @@ impl Engine {
             *worst = (*worst).max(extent);
         };
         let Some(plan) = self.translator.policy(key) else { return ancestors };
-        let in_all = |origins: &[&holdfast_translate::policies::merge::Origins]| {
+        let in_all = |origins: &[&holdfast_translate::precedence::merge::Origins]| {
             origins.iter().map(|origins| override_extent(key, plan, origins)).max().unwrap_or(OverrideExtent::Whole)
         };
         for route in routes {
@@ -180,7 +180,7 @@ impl Engine {
         owner: &ObjectKey,
         levels: &'l LevelPlan,
         policy: &ObjectKey,
-    ) -> Vec<&'l holdfast_translate::policies::merge::Origins> {
+    ) -> Vec<&'l holdfast_translate::precedence::merge::Origins> {
         let listeners = self.translator.gateway(gateway).into_iter().flat_map(|plan| &plan.listeners);
         let mut seen = BTreeSet::new();
         let mut origins = Vec::new();
@@ -264,7 +264,7 @@ impl Engine {
 
     /// Returns the policies that set each field: of routes by rule, of Gateways by route configuration and listener.
     pub fn merge_origins(&self) -> Value {
-        let names = |origins: &holdfast_translate::policies::merge::Origins| -> Value {
+        let names = |origins: &holdfast_translate::precedence::merge::Origins| -> Value {
             let of = |keys: &Vec<ObjectKey>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
             origins.iter().map(|(field, keys)| ((*field).to_owned(), json!(of(keys)))).collect()
         };
@@ -311,7 +311,7 @@ fn describe(policy: &ObjectKey, why: &Unenforceable) -> String {
 fn override_extent(
     key: &ObjectKey,
     plan: &PolicyPlan,
-    origins: &holdfast_translate::policies::merge::Origins,
+    origins: &holdfast_translate::precedence::merge::Origins,
 ) -> OverrideExtent {
     let fields = plan.fields();
     let won = fields.iter().filter(|field| origins.get(*field).is_some_and(|keys| keys.contains(key))).count();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
 
-use super::policy::PolicyPlan;
+use crate::policy::PolicyPlan;
 
 /// How a closed unit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

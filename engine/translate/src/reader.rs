@@ -9,20 +9,22 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::core::endpoint_slice::{EndpointSlice, SERVICE_LABEL};
 use holdfast_api::apis::gateway::grant::ReferenceGrant;
 use holdfast_api::apis::kgateway::policy::Targets;
-use holdfast_api::object::{Age, Object};
+use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Edge, Node, ObjectKey, Role};
 
-use super::claims::ListenerId;
-use super::gateway::GatewayPlan;
-use super::overlay::Overlay;
-use super::policy::{self, PolicyPlan};
-use super::proxy::host::HostClaim;
-use super::proxy::neighbours::{Claimant, Claimants};
-use super::sets::SetClaim;
-use crate::policies::attachment::{self, Section};
+use crate::gateway_api::claims::ListenerId;
+use crate::gateway_api::gateway::GatewayPlan;
+use crate::gateway_api::{GatewayApi, Rival};
+use crate::httpproxy::HttpProxies;
+use crate::httpproxy::host::HostClaim;
+use crate::httpproxy::neighbours::Claimant;
+use crate::listener_set::{ListenerSets, SetClaim};
+use crate::overlay::Overlay;
+use crate::policy::{self, Policies, PolicyPlan};
+use crate::precedence::attachment::{self, Section};
 
 /// An input of translation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,19 +64,6 @@ pub(super) enum Input {
     /// The claim of a ListenerSet.
     Set(ObjectKey),
 }
-
-/// A route that claims hosts at a listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Rival {
-    pub(super) age: Age,
-    pub(super) hosts: Vec<Host>,
-}
-
-/// Hostnames of the last valid version of a Gateway or ListenerSet, by listener; `None` means all hosts.
-pub type LentHostnames = BTreeMap<Arc<str>, Option<Arc<str>>>;
-
-/// Routes at a listener, by kind.
-pub(super) type Rivals = HashMap<(ListenerId, Arc<str>), HashMap<ObjectKey, Rival>>;
 
 /// Lookup tables of objects.
 #[derive(Debug, Default)]
@@ -218,13 +207,10 @@ pub(super) struct Reader<'a> {
     /// Overlay with objects that are read in another version.
     pub(super) over: Option<&'a Overlay>,
     pub(super) indexes: &'a Indexes,
-    pub(super) plans: &'a HashMap<ObjectKey, Arc<GatewayPlan>>,
-    pub(super) rivals: &'a Rivals,
-    pub(super) claimants: &'a Claimants,
-    pub(super) hosts: &'a BTreeMap<ObjectKey, Arc<HostClaim>>,
-    pub(super) policies: &'a HashMap<ObjectKey, Arc<PolicyPlan>>,
-    pub(super) listener_sets: &'a BTreeMap<ObjectKey, Arc<SetClaim>>,
-    pub(super) lent: &'a HashMap<ObjectKey, LentHostnames>,
+    pub(super) gateway_api: &'a GatewayApi,
+    pub(super) listener_set: &'a ListenerSets,
+    pub(super) httpproxy: &'a HttpProxies,
+    pub(super) policy: &'a Policies,
     pub(super) reads: Vec<Input>,
     pub(super) edges: Vec<Edge>,
 }
@@ -300,13 +286,13 @@ impl<'a> Reader<'a> {
     /// Returns the claim of a root HTTPProxy.
     pub(super) fn host(&mut self, root: &ObjectKey) -> Option<Arc<HostClaim>> {
         self.reads.push(Input::Host(root.clone()));
-        self.hosts.get(root).cloned()
+        self.httpproxy.hosts.get(root).cloned()
     }
 
     /// Returns the claims of all root HTTPProxies.
     pub(super) fn hosts(&mut self) -> BTreeMap<ObjectKey, Arc<HostClaim>> {
         self.reads.push(Input::Hosts);
-        self.hosts.clone()
+        self.httpproxy.hosts.clone()
     }
 
     /// Returns the ListenerSets that name a Gateway, in the order of their names.
@@ -318,13 +304,13 @@ impl<'a> Reader<'a> {
     /// Returns the claim of a ListenerSet.
     pub(super) fn set(&mut self, key: &ObjectKey) -> Option<Arc<SetClaim>> {
         self.reads.push(Input::Set(key.clone()));
-        self.listener_sets.get(key).cloned()
+        self.listener_set.claims.get(key).cloned()
     }
 
     /// Returns the plan of a policy; `None` where no such policy exists.
     pub(super) fn policy(&mut self, key: &ObjectKey) -> Option<&'a Arc<PolicyPlan>> {
         self.reads.push(Input::Policy(key.clone()));
-        self.over.and_then(|over| over.policies.get(key)).or_else(|| self.policies.get(key))
+        self.over.and_then(|over| over.policies.get(key)).or_else(|| self.policy.plans.get(key))
     }
 
     /// Returns the policies attached to an object, each with the targeted section, in the order of their ranks.
@@ -376,7 +362,7 @@ impl<'a> Reader<'a> {
         below: bool,
     ) -> impl Iterator<Item = (&'a ObjectKey, &'a Claimant)> + use<'a> {
         self.reads.push(Input::Claimants(host.clone()));
-        let claimants = self.claimants;
+        let claimants = &self.httpproxy.claimants;
         let equal = claimants.get(host).into_iter();
         let wanted = (below && host.is_wildcard()).then(|| host.clone());
         let inner = wanted.into_iter().flat_map(move |host| {
@@ -403,13 +389,13 @@ impl<'a> Reader<'a> {
     /// Returns the plan of a Gateway; `None` for a Gateway of another controller.
     pub(super) fn plan(&mut self, gateway: &ObjectKey) -> Option<&'a Arc<GatewayPlan>> {
         self.reads.push(Input::Plan(gateway.clone()));
-        self.plans.get(gateway)
+        self.gateway_api.plans.get(gateway)
     }
 
     /// Returns the hostname that a listener had in the last valid version of its Gateway or ListenerSet, if the
     /// listener may have it again.
     pub(super) fn lent_hostname(&self, owner: &ObjectKey, listener: &str) -> Option<Option<Arc<str>>> {
-        self.lent.get(owner)?.get(listener).cloned()
+        self.gateway_api.lent.get(owner)?.get(listener).cloned()
     }
 
     /// Returns the routes of a kind at a listener.
@@ -419,7 +405,7 @@ impl<'a> Reader<'a> {
         kind: &str,
     ) -> impl Iterator<Item = (&'a ObjectKey, &'a Rival)> {
         let at = (listener.clone(), Arc::from(kind));
-        let found = self.rivals.get(&at);
+        let found = self.gateway_api.rivals.get(&at);
         self.reads.push(Input::Rivals(at.0, at.1));
         found.into_iter().flatten()
     }

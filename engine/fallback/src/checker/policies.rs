@@ -16,9 +16,9 @@ use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::ListenerState;
 use holdfast_translate::overlay::Overlay;
-use holdfast_translate::policies::merge::Origins;
 use holdfast_translate::policy::PolicyPlan;
 use holdfast_translate::policy::level::Level;
+use holdfast_translate::precedence::merge::Origins;
 use holdfast_translate::route::RoutePlan;
 use serde_json::Value;
 

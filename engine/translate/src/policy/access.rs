@@ -18,7 +18,7 @@ use holdfast_envoy::features::ip_filter::IpRange;
 use holdfast_envoy::features::rbac::Conditions;
 
 use super::reading::Reading;
-use crate::policies::settings::{ACL, Piece};
+use crate::precedence::settings::{ACL, Piece};
 
 /// Default entry of a Secret that contains users.
 const USERS_KEY: &str = ".htpasswd";

@@ -17,10 +17,10 @@ use holdfast_graph::{ObjectKey, Origins};
 use super::level::{Level, LevelPlan};
 use super::setting::PolicySetting;
 use super::{PolicyPlan, Unenforceable};
-use crate::gateway::GatewayPlan;
-use crate::listener::ListenerPlan;
-use crate::policies::merge::merge;
-use crate::policies::settings::Field;
+use crate::gateway_api::gateway::GatewayPlan;
+use crate::gateway_api::listener::ListenerPlan;
+use crate::precedence::merge::merge;
+use crate::precedence::settings::Field;
 
 /// Field of the verification of client certificates.
 const CLIENTS: Field = "clientCertificateValidation";
@@ -68,7 +68,7 @@ impl<'l> MergedSettings<'l> {
         let both = own.iter().chain(whole).filter(usable);
         let merged = merge(both.clone().map(|(key, plan)| (*key, &***plan.settings_at(port))));
         let base = merge(whole.iter().filter(usable).map(|(key, plan)| (*key, &***plan.settings_at(port))));
-        let firsts = |origins: &crate::policies::merge::Origins| {
+        let firsts = |origins: &crate::precedence::merge::Origins| {
             let first = |(field, keys): (&Field, &Vec<ObjectKey>)| {
                 let key = keys.first()?;
                 let (_, plan) = own.iter().chain(whole).find(|(known, _)| *known == key)?;

@@ -12,7 +12,7 @@ use holdfast_envoy::features::ext_proc::{
 
 use super::extensions::{self, Used};
 use super::reading::Reading;
-use crate::policies::settings::{EXT_PROC, Piece};
+use crate::precedence::settings::{EXT_PROC, Piece};
 
 pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     match &spec.ext_proc {

@@ -12,7 +12,7 @@ use holdfast_envoy::features::secret_headers::SecretHeaders;
 
 use super::reading::Reading;
 use super::{metadata, secret_headers};
-use crate::policies::settings::Piece;
+use crate::precedence::settings::Piece;
 
 /// Begin of an Inja template; Envoy does not support templates.
 const TEMPLATES: [&str; 3] = ["{{", "{%", "{#"];

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use holdfast_api::section;
 use holdfast_graph::{ObjectKey, Role};
 
-use super::super::gateway::GatewayPlan;
-use super::super::listener::ListenerPlan;
-use super::super::reader::Reader;
 use super::{PolicyPlan, targets};
-use crate::policies::attachment::Section;
+use crate::gateway_api::gateway::GatewayPlan;
+use crate::gateway_api::listener::ListenerPlan;
+use crate::precedence::attachment::Section;
+use crate::reader::Reader;
 
 /// A policy, its settings, and the part of an object that it is attached to.
 pub(crate) type Held<'a> = (ObjectKey, &'a Arc<PolicyPlan>, Section);

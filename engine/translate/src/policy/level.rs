@@ -15,15 +15,15 @@ use holdfast_envoy::model::ServicePort;
 use holdfast_envoy::model::table::TableName;
 use holdfast_graph::{ObjectKey, Origins};
 
-use super::super::listener::{ListenerPlan, ListenerState};
-use super::super::reader::Reader;
-use super::super::rule::NOT_ENFORCED;
 use super::connections::{self, Connections};
 use super::holding::Holding;
 use super::setting::{self, PolicySetting};
 use super::{PolicyPlan, Unenforceable};
-use crate::policies::action::ActionSettings;
-use crate::policies::merge::{Merged, merge};
+use crate::gateway_api::listener::{ListenerPlan, ListenerState};
+use crate::precedence::NOT_ENFORCED;
+use crate::precedence::action::ActionSettings;
+use crate::precedence::merge::{Merged, merge};
+use crate::reader::Reader;
 
 /// Settings of policies for a route configuration or for the hosts of a listener.
 #[derive(Clone, Debug, Default, PartialEq)]

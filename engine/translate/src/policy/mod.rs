@@ -21,7 +21,7 @@ mod shape;
 mod targets;
 mod traffic;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
@@ -31,14 +31,15 @@ use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::settings::Settings;
 use holdfast_graph::{Content, Edge, ObjectKey};
+use level::LevelPlan;
 use reading::Reading;
 use setting::PolicySettings;
 pub use targets::Target;
 
-use super::guard;
-use super::reader::Reader;
-use crate::policies::rank::{self, Rank};
-use crate::policies::settings::{Field, Piece, Settings as Pieces};
+use crate::incremental::guard;
+use crate::precedence::rank::{self, Rank};
+use crate::precedence::settings::{Field, Piece, Settings as Pieces};
+use crate::reader::Reader;
 
 /// Kinds of policies that are attached to Gateways, listeners and routes.
 const KINDS: [&str; 2] = [kinds::LISTENER_POLICY, kinds::TRAFFIC_POLICY];
@@ -46,6 +47,15 @@ const KINDS: [&str; 2] = [kinds::LISTENER_POLICY, kinds::TRAFFIC_POLICY];
 /// Checks whether a key is a policy of these kinds.
 pub(super) fn is_policy(key: &ObjectKey) -> bool {
     &*key.group == GROUP && KINDS.contains(&&*key.kind)
+}
+
+/// Outcomes of TrafficPolicies and ListenerPolicies.
+#[derive(Debug, Default)]
+pub(crate) struct Policies {
+    /// Policies, independent of their targets.
+    pub(crate) plans: HashMap<ObjectKey, Arc<PolicyPlan>>,
+    /// Policy settings of Gateways; Gateways without any are omitted.
+    pub(crate) levels: BTreeMap<ObjectKey, Arc<LevelPlan>>,
 }
 
 /// Extensions at fault: the class of the fault (content or reference) and all messages.

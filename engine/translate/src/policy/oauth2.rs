@@ -19,7 +19,7 @@ use holdfast_graph::Role;
 
 use super::extensions::{self, Used};
 use super::reading::Reading;
-use crate::policies::settings::{OAUTH2, Piece};
+use crate::precedence::settings::{OAUTH2, Piece};
 
 /// Entry of a Secret that contains the client secret.
 const SECRET_KEY: &str = "client-secret";

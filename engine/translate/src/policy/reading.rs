@@ -13,13 +13,13 @@ use holdfast_check::re2::Regexes;
 use holdfast_envoy::features::Flaw;
 use holdfast_graph::{ObjectKey, Role};
 
-use super::super::reader::Reader;
 use super::setting::PolicySettings;
 use super::targets::Target;
 use super::{Blamed, PolicyPlan, Unenforceable};
-use crate::narrow;
-use crate::policies::rank::Rank;
-use crate::policies::settings::{Field, Piece, Settings as Pieces};
+use crate::gateway_api::narrow;
+use crate::precedence::rank::Rank;
+use crate::precedence::settings::{Field, Piece, Settings as Pieces};
+use crate::reader::Reader;
 
 /// Suffix of messages about invalid parts that protect no request.
 const LEFT_OUT: &str = "; this setting is left out, and all other settings of the object are enforced";

@@ -14,12 +14,12 @@ use holdfast_envoy::features::body_format::BodyFormat;
 use holdfast_envoy::model::{Response, Route};
 use holdfast_graph::{ObjectKey, Role};
 
-use super::super::reader::Reader;
 use super::setting::{self, PolicySetting};
 use super::{PolicyPlan, Unenforceable};
-use crate::policies::action::ActionSettings;
-use crate::policies::attachment::Section;
-use crate::policies::merge::{Merged, merge};
+use crate::precedence::action::ActionSettings;
+use crate::precedence::attachment::Section;
+use crate::precedence::merge::{Merged, merge};
+use crate::reader::Reader;
 
 /// Policies attached to a route object, in the order of their ranks.
 #[derive(Default)]
@@ -65,41 +65,8 @@ impl Attached<'_> {
         let section = ObjectSection::Rule(index).to_string();
         let mut rule = OfRule::default();
         let mut named: Vec<(ObjectKey, Arc<PolicyPlan>)> = Vec::new();
-        for (place, group, kind, extension) in extensions {
-            let key = ObjectKey::new(group.as_str(), kind.as_str(), &*object.key.namespace, extension.as_str());
-            reader.edge(&object.key, section.as_str(), &key, Role::Requires);
-            let field = format!("spec.{section}.filters[{place}].extensionRef");
-            let wrong = |class: Class, reason: &'static str, message: &str, rule: &mut OfRule| {
-                let text = format!("{kind} {} {message}", key.namespaced_name());
-                rule.faults.push(Fault::new(&object.key, class, &field, reason, text));
-                rule.closed.get_or_insert((key.clone(), Unenforceable { class, message: message.into() }));
-            };
-            let missing = |rule: &mut OfRule| wrong(Class::Referential, "ExtensionNotFound", "does not exist", rule);
-            if kind == kinds::DIRECT_RESPONSE {
-                match reader.object(&key).map(|found| &found.body) {
-                    Some(Body::DirectResponse(written)) => match answer(written) {
-                        Ok(_) if rule.answer.is_some() => {
-                            wrong(
-                                Class::Invalid,
-                                "Invalid",
-                                "is the second DirectResponse of the rule; a rule can have only one",
-                                &mut rule,
-                            );
-                        }
-                        Ok(response) => rule.answer = Some((key, response)),
-                        Err(message) => {
-                            let why = Unenforceable { class: Class::Invalid, message: message.into() };
-                            rule.closed.get_or_insert((key.clone(), why));
-                        }
-                    },
-                    _ => missing(&mut rule),
-                }
-                continue;
-            }
-            match reader.policy(&key) {
-                Some(plan) => named.push((key, plan.clone())),
-                None => missing(&mut rule),
-            }
+        for extension in extensions {
+            named.extend(rule.read_reference(object, &section, extension, reader));
         }
         // Referenced policies come first, in the order of the references.
         let own = Section::Named(name.unwrap_or_default().into());
@@ -133,6 +100,49 @@ impl Attached<'_> {
 }
 
 impl OfRule {
+    /// Reads an object that a rule references. Returns the object if it is a policy; a DirectResponse becomes the answer
+    /// of the rule.
+    fn read_reference(
+        &mut self,
+        object: &Object,
+        section: &str,
+        (place, group, kind, name): &(usize, String, String, String),
+        reader: &mut Reader<'_>,
+    ) -> Option<(ObjectKey, Arc<PolicyPlan>)> {
+        let key = ObjectKey::new(group.as_str(), kind.as_str(), &*object.key.namespace, name.as_str());
+        reader.edge(&object.key, section, &key, Role::Requires);
+        let field = format!("spec.{section}.filters[{place}].extensionRef");
+        let wrong = |class: Class, reason: &'static str, message: &str, rule: &mut OfRule| {
+            let text = format!("{kind} {} {message}", key.namespaced_name());
+            rule.faults.push(Fault::new(&object.key, class, &field, reason, text));
+            rule.closed.get_or_insert((key.clone(), Unenforceable { class, message: message.into() }));
+        };
+        let missing = |rule: &mut OfRule| wrong(Class::Referential, "ExtensionNotFound", "does not exist", rule);
+        if kind != kinds::DIRECT_RESPONSE {
+            let plan = reader.policy(&key).cloned();
+            if plan.is_none() {
+                missing(self);
+            }
+            return plan.map(|plan| (key, plan));
+        }
+        let Some(Body::DirectResponse(written)) = reader.object(&key).map(|found| &found.body) else {
+            missing(self);
+            return None;
+        };
+        match answer(written) {
+            Ok(_) if self.answer.is_some() => {
+                let message = "is the second DirectResponse of the rule; a rule can have only one";
+                wrong(Class::Invalid, "Invalid", message, self);
+            }
+            Ok(response) => self.answer = Some((key, response)),
+            Err(message) => {
+                let why = Unenforceable { class: Class::Invalid, message: message.into() };
+                self.closed.get_or_insert((key, why));
+            }
+        }
+        None
+    }
+
     /// Applies the settings to a route of the rule.
     pub(crate) fn apply(&self, object: &Object, index: usize, name: Option<&str>, route: &mut Route) {
         let rule = name.map_or_else(|| index.to_string(), str::to_owned);

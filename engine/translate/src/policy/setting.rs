@@ -20,9 +20,9 @@ use holdfast_xds::Version;
 
 use super::PolicyPlan;
 use super::route::fill;
-use crate::policies::merge::{Merged, Origins as OfFields, merge};
-use crate::policies::settings::{Field, Piece, Settings};
-use crate::route::Rendered;
+use crate::gateway_api::route::Rendered;
+use crate::precedence::merge::{Merged, Origins as OfFields, merge};
+use crate::precedence::settings::{Field, Piece, Settings};
 
 /// Name of the route that a policy is tried with.
 const TRIAL: &str = "trial";

@@ -17,7 +17,7 @@ use holdfast_envoy::model::{Like, Part, ValueMatch};
 
 use super::reading::Reading;
 use super::traffic::{number, percent, positive};
-use crate::policies::settings::Piece;
+use crate::precedence::settings::Piece;
 
 pub(super) fn buffer(written: &written::Buffer, reading: &mut Reading<'_, '_>) {
     let setting = match (&written.max_request_size, &written.disable) {

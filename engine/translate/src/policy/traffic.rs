@@ -18,7 +18,7 @@ use holdfast_envoy::features::token_bucket::{INTERVAL_MIN, TokenBucket};
 
 use super::reading::Reading;
 use super::shape;
-use crate::policies::settings::Piece;
+use crate::precedence::settings::Piece;
 
 /// Conditions of retries.
 const RETRY_ON: [&str; 15] = [

@@ -87,10 +87,10 @@ fn only_the_engine_names_kinds_of_kubernetes() {
 
 /// The files that create the step budget for the regular expressions of an object, with the object.
 const BUDGETS: [(&str, &str); 5] = [
-    ("engine/translate/src/route.rs", "an HTTPRoute or GRPCRoute"),
-    ("engine/translate/src/today.rs", "the desired version of one of which another is read"),
+    ("engine/translate/src/gateway_api/route.rs", "an HTTPRoute or GRPCRoute"),
+    ("engine/translate/src/gateway_api/today.rs", "the desired version of one of which another is read"),
     ("engine/translate/src/policy/reading.rs", "a policy, or an extension that it names"),
-    ("engine/translate/src/proxies/budgets.rs", "an HTTPProxy, for each that includes it"),
+    ("engine/translate/src/httpproxy/budgets.rs", "an HTTPProxy, for each that includes it"),
     ("engine/fallback/src/proxy_protection.rs", "an HTTPProxy of which two versions are compared"),
 ];
 

@@ -8,8 +8,8 @@ use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
+use holdfast_translate::httpproxy::is_ours;
 use holdfast_translate::overlay::Overlay;
-use holdfast_translate::proxy::is_ours;
 
 use super::super::today::Today;
 use crate::world::World;

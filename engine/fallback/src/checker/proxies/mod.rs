@@ -17,8 +17,8 @@ use holdfast_check::re2;
 use holdfast_envoy::model::table::TableName;
 use holdfast_envoy::model::{Action, PathMatch, Route};
 use holdfast_graph::{Node, ObjectKey};
+use holdfast_translate::httpproxy::is_proxy;
 use holdfast_translate::overlay::Overlay;
-use holdfast_translate::proxy::is_proxy;
 use holdfast_translate::route::RoutePlan;
 use includes::Included;
 

@@ -1,7 +1,7 @@
 //! Test scopes with HTTPProxies: two roots with guards and TLS, a child of both, a chain of includes.
 
 use holdfast_api::testing::mutate::Choose;
-use holdfast_translate::proxy::listeners;
+use holdfast_translate::httpproxy::listeners;
 use serde_json::{Value, json};
 
 use super::{Plans, edits};

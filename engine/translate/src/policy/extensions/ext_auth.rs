@@ -16,7 +16,7 @@ use holdfast_envoy::model::{Like, Part};
 
 use super::super::reading::Reading;
 use super::{Used, extension};
-use crate::policies::settings::Piece;
+use crate::precedence::settings::Piece;
 
 /// Default timeout of authorization over HTTP.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(2);

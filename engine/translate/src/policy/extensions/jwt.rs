@@ -16,7 +16,7 @@ use holdfast_graph::Role;
 
 use super::super::reading::Reading;
 use super::{Used, extension};
-use crate::policies::settings::Piece;
+use crate::precedence::settings::Piece;
 
 /// Timeout for fetching keys.
 const KEYS_TIMEOUT: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use holdfast_envoy::features::rate_limit::{Entry, GlobalLimit, RateLimitService}
 
 use super::super::reading::Reading;
 use super::{Used, extension};
-use crate::policies::settings::Piece;
+use crate::precedence::settings::Piece;
 
 /// Default timeout of a rate limit service.
 const LIMIT_TIMEOUT: Duration = Duration::from_millis(100);

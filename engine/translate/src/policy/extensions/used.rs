@@ -9,8 +9,8 @@ use holdfast_envoy::features::call_options::{ATTEMPTS_MAX, Again, CallOptions};
 use holdfast_envoy::features::remote::Remote;
 use holdfast_graph::{ObjectKey, Role};
 
-use super::super::super::backend::{self, Reference, Referrer, Sent};
 use super::super::reading::Reading;
+use crate::backend_policy::backend::{self, Reference, Referrer, Sent};
 
 /// A GatewayExtension that a field uses, while it is read.
 pub(in super::super) struct Used<'u, 'r, 'a> {

@@ -7,9 +7,9 @@ use holdfast_envoy::features::connection::collector::{Collector, METADATA_MAX, R
 use holdfast_envoy::features::remote::Remote;
 use holdfast_graph::Role;
 
-use super::super::super::backend::{self, Reference, Referrer, Sent};
 use super::super::reading::Reading;
 use super::super::traffic::{number, positive};
+use crate::backend_policy::backend::{self, Reference, Referrer, Sent};
 
 /// Reads a collector; `None` if it is missing.
 pub(super) fn read(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> Option<Collector> {

@@ -16,6 +16,49 @@ pub(super) fn read(field: &str, written: &Filter, reading: &mut Reading<'_, '_>)
 }
 
 fn filter(field: &str, written: &Filter, outer: bool, reading: &mut Reading<'_, '_>) -> Option<LogFilter> {
+    if kinds_set(written) != 1 {
+        reading.invalid(format!("spec.{field}"), "exactly one kind of filter must be set");
+        return None;
+    }
+    if let Some(entries) = &written.and_filter {
+        return list(&format!("{field}.andFilter"), entries, outer, reading).map(LogFilter::And);
+    }
+    if let Some(entries) = &written.or_filter {
+        return list(&format!("{field}.orFilter"), entries, outer, reading).map(LogFilter::Or);
+    }
+    if let Some(filter) = &written.cel_filter {
+        return text(&format!("{field}.celFilter.match"), &filter.condition, reading).map(LogFilter::Cel);
+    }
+    if let Some(written) = &written.duration_filter {
+        let (op, value) = comparison(&format!("{field}.durationFilter"), written, reading)?;
+        return Some(LogFilter::Duration(op, value));
+    }
+    if let Some(written) = &written.status_code_filter {
+        let (op, value) = comparison(&format!("{field}.statusCodeFilter"), written, reading)?;
+        return Some(LogFilter::Status(op, value));
+    }
+    if let Some(written) = &written.grpc_status_filter {
+        return grpc_status(&format!("{field}.grpcStatusFilter"), written, reading);
+    }
+    if let Some(written) = &written.header_filter {
+        return header(&format!("{field}.headerFilter.header"), &written.header, reading);
+    }
+    if let Some(written) = &written.response_flag_filter {
+        let field = format!("spec.{field}.responseFlagFilter.flags");
+        if !(1..=ENTRIES_MAX).contains(&written.flags.len()) {
+            reading.invalid(field, format!("must have from 1 to {ENTRIES_MAX} entries"));
+            return None;
+        }
+        return Some(LogFilter::Flags(written.flags.clone()));
+    }
+    if let Some(written) = &written.runtime_filter {
+        return sampled(&format!("{field}.runtimeFilter"), written, reading).map(LogFilter::Sampled);
+    }
+    Some(if written.traceable_filter.is_some() { LogFilter::Traceable } else { LogFilter::NotHealthCheck })
+}
+
+/// Returns the number of kinds of filter that are set.
+fn kinds_set(written: &Filter) -> usize {
     let Filter {
         and_filter,
         or_filter,
@@ -42,57 +85,21 @@ fn filter(field: &str, written: &Filter, outer: bool, reading: &mut Reading<'_, 
         status_code_filter.is_some(),
         traceable_filter.is_some(),
     ];
-    if set.into_iter().filter(|set| *set).count() != 1 {
-        reading.invalid(format!("spec.{field}"), "exactly one kind of filter must be set");
+    set.into_iter().filter(|set| *set).count()
+}
+
+/// Reads a list of filters, none of which may be a list itself.
+fn list(field: &str, written: &[Filter], outer: bool, reading: &mut Reading<'_, '_>) -> Option<Vec<LogFilter>> {
+    if !outer || !(2..=ENTRIES_MAX).contains(&written.len()) {
+        let message = format!("must have from 2 to {ENTRIES_MAX} entries, none of which is a list itself");
+        reading.invalid(format!("spec.{field}"), message);
         return None;
     }
-    if let Some((below, list, all)) = and_filter
-        .as_ref()
-        .map(|list| ("andFilter", list, true))
-        .or_else(|| or_filter.as_ref().map(|list| ("orFilter", list, false)))
-    {
-        let field = format!("{field}.{below}");
-        if !outer || !(2..=ENTRIES_MAX).contains(&list.len()) {
-            let message = format!("must have from 2 to {ENTRIES_MAX} entries, none of which is a list itself");
-            reading.invalid(format!("spec.{field}"), message);
-            return None;
-        }
-        let entries = list.iter().enumerate();
-        let entries = entries.map(|(index, entry)| filter(&format!("{field}[{index}]"), entry, false, reading));
-        // All entries are read, so that each fault is reported.
-        let entries: Vec<Option<LogFilter>> = entries.collect();
-        let entries: Option<Vec<LogFilter>> = entries.into_iter().collect();
-        return entries.map(|entries| if all { LogFilter::And(entries) } else { LogFilter::Or(entries) });
-    }
-    if let Some(filter) = cel_filter {
-        return text(&format!("{field}.celFilter.match"), &filter.condition, reading).map(LogFilter::Cel);
-    }
-    if let Some(written) = duration_filter {
-        let (op, value) = comparison(&format!("{field}.durationFilter"), written, reading)?;
-        return Some(LogFilter::Duration(op, value));
-    }
-    if let Some(written) = status_code_filter {
-        let (op, value) = comparison(&format!("{field}.statusCodeFilter"), written, reading)?;
-        return Some(LogFilter::Status(op, value));
-    }
-    if let Some(written) = grpc_status_filter {
-        return grpc_status(&format!("{field}.grpcStatusFilter"), written, reading);
-    }
-    if let Some(written) = header_filter {
-        return header(&format!("{field}.headerFilter.header"), &written.header, reading);
-    }
-    if let Some(written) = response_flag_filter {
-        let field = format!("spec.{field}.responseFlagFilter.flags");
-        if !(1..=ENTRIES_MAX).contains(&written.flags.len()) {
-            reading.invalid(field, format!("must have from 1 to {ENTRIES_MAX} entries"));
-            return None;
-        }
-        return Some(LogFilter::Flags(written.flags.clone()));
-    }
-    if let Some(written) = runtime_filter {
-        return sampled(&format!("{field}.runtimeFilter"), written, reading).map(LogFilter::Sampled);
-    }
-    Some(if traceable_filter.is_some() { LogFilter::Traceable } else { LogFilter::NotHealthCheck })
+    let entries = written.iter().enumerate();
+    let entries = entries.map(|(index, entry)| filter(&format!("{field}[{index}]"), entry, false, reading));
+    // All entries are read, so that each fault is reported.
+    let entries: Vec<Option<LogFilter>> = entries.collect();
+    entries.into_iter().collect()
 }
 
 fn text(field: &str, text: &Arc<str>, reading: &mut Reading<'_, '_>) -> Option<Arc<str>> {

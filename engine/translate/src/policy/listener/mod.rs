@@ -20,7 +20,7 @@ use holdfast_envoy::features::connection::socket::{KEEPALIVE_SECONDS_MAX, Keepal
 
 use super::reading::Reading;
 use super::traffic::{duration, number, positive};
-use crate::policies::settings::{Field, Piece, Settings as Pieces};
+use crate::precedence::settings::{Field, Piece, Settings as Pieces};
 
 /// Maximum number of ports of one policy; the limit of the CRD.
 pub(crate) const PORTS_MAX: usize = 64;

@@ -14,9 +14,9 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// A source file of the product, without its tests.
 pub(super) struct Source {
-    name: String,
+    pub(super) name: String,
     code: String,
-    file: syn::File,
+    pub(super) file: syn::File,
 }
 
 impl Source {
@@ -32,7 +32,7 @@ impl Source {
     }
 
     /// Checks whether the file contains tests, benchmarks, examples or test support.
-    fn is_test(&self) -> bool {
+    pub(super) fn is_test(&self) -> bool {
         let parts: Vec<&str> = self.name.split('/').collect();
         parts.iter().any(|part| ["tests", "tests.rs", "benches", "examples", "testing"].contains(part))
     }

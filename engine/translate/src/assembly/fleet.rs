@@ -1,0 +1,668 @@
+//! Resources of one Gateway's Envoys, updated in parts: a change of one route costs only that route, its hosts and
+//! their tables.
+
+pub mod connections;
+mod levels;
+mod remotes;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_envoy::encode::route::everything;
+use holdfast_envoy::encode::{self, names};
+use holdfast_envoy::features::chain::ChainFilter;
+use holdfast_envoy::features::filters::{self, Filters};
+use holdfast_envoy::features::guards::Guards;
+use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::model::table::{Host, TableName};
+use holdfast_envoy::model::{Backend, HostSettings, Precedence, Response, ServicePort};
+use holdfast_graph::{Content, Node, ObjectKey, Origins};
+use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
+use imbl::OrdMap;
+pub use levels::GatewayGuards;
+use levels::{speaks, with_policies};
+
+use super::chains;
+use super::ports;
+use crate::gateway_api::gateway::GatewayPlan;
+use crate::gateway_api::listener::{ListenerPlan, ListenerState};
+use crate::gateway_api::route::{Rendered, RoutePlan};
+use crate::policy::level::{Level, LevelPlan, Scope};
+
+/// The status of a request for a host of another listener: the connection does not serve that host.
+///
+/// <https://www.rfc-editor.org/rfc/rfc9110#name-421-misdirected-request>
+const MISDIRECTED: u16 = 421;
+
+/// Identity of one of the configurations that a Gateway's Envoys may get. They differ in the versions of objects that
+/// are served.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FleetId {
+    /// The Gateway.
+    pub gateway: ObjectKey,
+    /// The label of the configuration; empty for the main one, which every Gateway has.
+    pub label: Arc<str>,
+}
+
+impl FleetId {
+    /// Returns the main configuration, which every Gateway has.
+    pub fn main(gateway: &ObjectKey) -> Self {
+        Self { gateway: gateway.clone(), label: "".into() }
+    }
+}
+
+/// The routes of a host in order, each with the hash of its bytes.
+pub type Parts = Arc<[(Content, Arc<Rendered>)]>;
+
+/// The parts of a route configuration, by host. Cloning is cheap; the cost of a comparison depends on the differences.
+pub type Composition = OrdMap<Host, Parts>;
+
+/// A host of a table.
+#[derive(Clone, Debug, Default)]
+struct HostState {
+    /// Why the host exists even without routes; unset where only its routes require it.
+    base: Option<Base>,
+    routes: BTreeMap<Precedence, Arc<Rendered>>,
+    /// Routes with settings of listener and Gateway policies: the desired route and the served route.
+    with_policies: BTreeMap<Precedence, (Arc<Rendered>, Arc<Rendered>)>,
+    /// The policy levels that `with_policies` was computed from, the more specific first.
+    policy_levels: [Option<Arc<Level>>; 2],
+    /// The settings of the whole host.
+    settings: HostSettings,
+    /// The filters that its routes require.
+    filters: BTreeSet<ChainFilter>,
+    bytes: Bytes,
+    version: Option<Version>,
+    origins: Origins,
+}
+
+impl HostState {
+    /// Returns the routes with the settings of listener and Gateway policies. A served route of the last call is used
+    /// again if neither the settings nor the route changed.
+    fn routes_under(&mut self, levels: &[Option<Arc<Level>>; 2]) -> Vec<Arc<Rendered>> {
+        let mut before = std::mem::take(&mut self.with_policies);
+        if self.policy_levels != *levels {
+            before.clear();
+            self.policy_levels.clone_from(levels);
+        }
+        let by_action = levels.each_ref().map(Option::as_ref);
+        if !speaks(&by_action) {
+            return self.routes.values().cloned().collect();
+        }
+        let mut all = Vec::with_capacity(self.routes.len());
+        for (precedence, rendered) in &self.routes {
+            let known = before.get(precedence).filter(|(desired, _)| Arc::ptr_eq(desired, rendered));
+            let fresh = || with_policies(rendered, &by_action).unwrap_or_else(|| rendered.clone());
+            let served = known.map_or_else(fresh, |(_, served)| served.clone());
+            self.with_policies.insert(precedence.clone(), (rendered.clone(), served.clone()));
+            all.push(served);
+        }
+        all
+    }
+
+    /// Returns the settings of the virtual host, including those of policies.
+    fn settings_under(&self, levels: &[Option<Arc<Level>>; 2]) -> HostSettings {
+        let mut settings = self.settings.clone();
+        if let [Some(own), all] = levels {
+            // The settings of an HTTPProxy for its host take precedence.
+            settings.filters.clone_from(&own.filters);
+            settings.guards = own.guards.under(all.iter().map(|all| &all.guards));
+            if settings.rate_limit.is_some() {
+                settings.filters.remove(&filters::Filter::LocalRateLimit);
+            }
+        }
+        settings
+    }
+}
+
+/// Reason for a host without routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    /// A listener owns the host.
+    Owned,
+    /// Another listener of the port owns the host.
+    Misdirected,
+}
+
+/// A route table.
+#[derive(Clone, Debug)]
+struct Table {
+    context: ListenerContext,
+    hosts: BTreeMap<Host, HostState>,
+    parts: Composition,
+}
+
+/// The resources of one Gateway.
+#[derive(Clone, Debug)]
+pub(crate) struct Fleet {
+    key: ObjectKey,
+    plan: Arc<GatewayPlan>,
+    levels: Arc<LevelPlan>,
+    /// External services that the filters of Gateway and listener policies call.
+    level_remotes: BTreeSet<Remote>,
+    /// The response for everything that must not be served.
+    closed: Response,
+    tables: BTreeMap<TableName, Table>,
+    backends: BTreeMap<Backend, usize>,
+    /// External services that filters call, other than backends of routes, with the route objects that require each.
+    remotes: BTreeMap<Remote, BTreeSet<ObjectKey>>,
+    services: BTreeMap<ServicePort, usize>,
+    certificates: BTreeSet<ObjectKey>,
+    /// Client certificates that are presented to backends, each with the number of clusters that use it.
+    shown: BTreeMap<ObjectKey, usize>,
+    /// CA certificates for the validation of client certificates.
+    trusts: BTreeMap<Arc<str>, Arc<Resource>>,
+    /// Secrets of the filters in its chains.
+    filter_secrets: BTreeMap<Arc<str>, Arc<Resource>>,
+    /// Certificates that are served in another version than the desired one.
+    held_certificates: BTreeMap<ObjectKey, Arc<Resource>>,
+    routes: BTreeMap<ObjectKey, Arc<RoutePlan>>,
+    dirty_hosts: BTreeSet<(TableName, Host)>,
+    dirty_tables: BTreeSet<TableName>,
+    dirty_listeners: bool,
+    snapshot: Snapshot,
+    changed: bool,
+}
+
+impl Table {
+    fn new(context: ListenerContext) -> Self {
+        Self { context, hosts: BTreeMap::new(), parts: Composition::new() }
+    }
+}
+
+impl Fleet {
+    /// Returns the Gateway as served.
+    pub(crate) fn plan(&self) -> &GatewayPlan {
+        &self.plan
+    }
+
+    pub(crate) fn new(key: ObjectKey, plan: Arc<GatewayPlan>, closed: Response) -> Self {
+        let mut fleet = Self {
+            key,
+            plan: plan.clone(),
+            levels: Arc::default(),
+            level_remotes: BTreeSet::new(),
+            closed,
+            tables: BTreeMap::new(),
+            backends: BTreeMap::new(),
+            remotes: BTreeMap::new(),
+            services: BTreeMap::new(),
+            certificates: BTreeSet::new(),
+            shown: BTreeMap::new(),
+            trusts: BTreeMap::new(),
+            filter_secrets: BTreeMap::new(),
+            held_certificates: BTreeMap::new(),
+            routes: BTreeMap::new(),
+            dirty_hosts: BTreeSet::new(),
+            dirty_tables: BTreeSet::new(),
+            dirty_listeners: true,
+            snapshot: Snapshot::default(),
+            changed: true,
+        };
+        fleet.set_plan(plan);
+        fleet
+    }
+
+    /// Returns the snapshot for its Envoys.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Returns whether anything changed since the last call.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Returns the parts of the named route configuration, and the listener context of their bytes.
+    pub(crate) fn composition(&self, resource: &str) -> Option<(&Composition, ListenerContext)> {
+        let table = self.tables.iter().find(|(name, _)| names::route_configuration(name) == resource);
+        table.map(|(_, table)| (&table.parts, table.context))
+    }
+
+    /// Returns its hosts, each with its routes in order.
+    pub(crate) fn hosts_in_order(&self) -> impl Iterator<Item = (&Host, impl Iterator<Item = &Rendered>)> {
+        let hosts = self.tables.values().flat_map(|table| &table.hosts);
+        hosts.map(|(host, state)| (host, state.routes.values().map(|rendered| &**rendered)))
+    }
+
+    /// Returns the contents of a route object at all its places.
+    pub(crate) fn contents(&self, plan: &RoutePlan) -> Vec<(Content, Node)> {
+        self.contents_of(plan, |_| true)
+    }
+
+    /// Returns the contents of the routes that a predicate selects.
+    fn contents_of(&self, plan: &RoutePlan, wanted: impl Fn(&Rendered) -> bool) -> Vec<(Content, Node)> {
+        let wanted = |served: &Rendered, _| wanted(served);
+        self.parts_of(plan, wanted)
+    }
+
+    /// Returns the contents of the routes that a predicate selects, with the settings of Gateway and listener policies.
+    pub(crate) fn parts_of(
+        &self,
+        plan: &RoutePlan,
+        wanted: impl Fn(&Rendered, ListenerContext) -> bool,
+    ) -> Vec<(Content, Node)> {
+        let placed = self.placed(plan).filter(|(_, context, served)| wanted(served, *context));
+        let mut contents: Vec<_> =
+            placed.map(|(_, context, served)| (served.encoded(context).1, served.node())).collect();
+        contents.sort_unstable();
+        contents.dedup();
+        contents
+    }
+
+    /// Returns the routes of a plan at every place, as served there.
+    pub(crate) fn placed(
+        &self,
+        plan: &RoutePlan,
+    ) -> impl Iterator<Item = (&TableName, ListenerContext, Arc<Rendered>)> {
+        plan.routes.iter().flat_map(move |rendered| {
+            let places = plan.places.iter().filter(|(gateway, _, _)| *gateway == self.key);
+            places.filter_map(move |(_, table, host)| {
+                let (table, context) = self.tables.get_key_value(table).map(|(name, table)| (name, table.context))?;
+                let served = with_policies(rendered, &self.levels_at(table, host)).unwrap_or_else(|| rendered.clone());
+                Some((table, context, served))
+            })
+        })
+    }
+
+    /// Returns the service behind a cluster, and the routes that use it. Scans all routes: for rare queries only.
+    pub(crate) fn users(&self, cluster: &str) -> Option<(Remote, Vec<(Content, Node)>)> {
+        let backends = self.backends.keys().cloned().map(Remote::Backend);
+        let remote = backends.chain(self.remotes.keys().cloned()).find(|remote| names::remote(remote) == cluster)?;
+        let uses = |rendered: &Rendered| rendered.route.uses().contains(&remote);
+        let users = self.routes.values().flat_map(|plan| self.contents_of(plan, uses)).collect();
+        Some((remote, users))
+    }
+
+    /// Returns whether a served route has this content.
+    pub(crate) fn has_content(&self, content: &Content) -> bool {
+        let parts = self.tables.values().flat_map(|table| table.parts.values());
+        parts.flat_map(|parts| parts.iter()).any(|(known, _)| known == content)
+    }
+
+    /// Serves certificates in these versions instead of the desired ones.
+    pub(crate) fn hold_certificates(&mut self, held: BTreeMap<ObjectKey, Arc<Resource>>) {
+        self.held_certificates = held;
+    }
+
+    /// Returns the certificates of its listeners and the client certificates that are presented to backends.
+    pub(crate) fn certificates(&self) -> BTreeSet<ObjectKey> {
+        self.certificates.iter().chain(self.shown.keys()).cloned().collect()
+    }
+
+    /// Returns whether the fleet uses this certificate.
+    pub(crate) fn uses_certificate(&self, key: &ObjectKey) -> bool {
+        self.certificates.contains(key) || self.shown.contains_key(key)
+    }
+
+    /// Returns whether the fleet uses the endpoints of this Service's port.
+    pub(crate) fn uses(&self, service: &ServicePort) -> bool {
+        self.services.contains_key(service)
+    }
+
+    /// Applies a changed plan of the Gateway.
+    pub(crate) fn set_plan(&mut self, plan: Arc<GatewayPlan>) {
+        self.dirty_listeners = true;
+        if !self.levels.listeners.is_empty() {
+            // A host may now belong to another listener.
+            let hosts = |(name, table): (&TableName, &Table)| {
+                table.hosts.keys().map(|host| (name.clone(), host.clone())).collect::<Vec<_>>()
+            };
+            self.dirty_hosts.extend(self.tables.iter().flat_map(hosts));
+        }
+        let mut wanted: BTreeMap<TableName, (ListenerContext, BTreeMap<Host, Base>)> = BTreeMap::new();
+        let participating = || plan.all().filter(|listener| listener.state != ListenerState::Out);
+        // Ports with listeners of ListenerSets, of which there may be many.
+        let crowded: BTreeSet<u16> = participating().filter(|l| l.https && l.set.is_some()).map(|l| l.port).collect();
+        for listener in participating().filter(|listener| listener.has_routes()) {
+            let (_, hosts) = wanted.entry(listener.table()).or_insert_with(|| (listener.context(), BTreeMap::new()));
+            // Clients that name no host are answered only by the hosts that are served to them.
+            let base = if listener.is_for_nameless() { Base::Misdirected } else { Base::Owned };
+            hosts.insert(listener.host(), base);
+            // A connection serves the hosts of one listener. HTTPProxies and ListenerSets may have many listeners, so
+            // that one entry (`*`) covers all other hosts, besides the hosts that match a wildcard of the listener.
+            if listener.https && (listener.proxies || crowded.contains(&listener.port)) {
+                hosts.entry(Host::any()).or_insert(Base::Misdirected);
+            }
+            let wildcards = chains::wildcards(listener, &plan);
+            let is_of_many = |listener: &ListenerPlan| listener.proxies || listener.set.is_some();
+            let may_be_misdirected = |other: &&ListenerPlan| match is_of_many(listener) || is_of_many(other) {
+                true => wildcards.iter().any(|wildcard| wildcard.covers(&other.host())),
+                false => true,
+            };
+            let others = participating().filter(|other| listener.https && other.port == listener.port);
+            for other in others.filter(may_be_misdirected) {
+                hosts.entry(other.host()).or_insert(Base::Misdirected);
+            }
+        }
+        let gone: Vec<_> = self.tables.keys().filter(|name| !wanted.contains_key(name)).cloned().collect();
+        for name in gone {
+            self.tables.remove(&name);
+            self.snapshot.remove(ResourceType::Route, &names::route_configuration(&name));
+            self.changed = true;
+        }
+        let fresh: BTreeSet<TableName> =
+            wanted.keys().filter(|name| !self.tables.contains_key(*name)).cloned().collect();
+        for (name, (context, bases)) in wanted {
+            let table = self.tables.entry(name.clone()).or_insert_with(|| Table::new(context));
+            if table.context != context {
+                table.context = context;
+                self.dirty_hosts.extend(table.hosts.keys().map(|host| (name.clone(), host.clone())));
+            }
+            for (host, state) in &mut table.hosts {
+                let base = bases.get(host).copied();
+                if state.base != base {
+                    state.base = base;
+                    self.dirty_hosts.insert((name.clone(), host.clone()));
+                }
+            }
+            for (host, base) in bases {
+                if !table.hosts.contains_key(&host) {
+                    table.hosts.insert(host.clone(), HostState { base: Some(base), ..HostState::default() });
+                    self.dirty_hosts.insert((name.clone(), host));
+                }
+            }
+            self.dirty_tables.insert(name);
+        }
+        let serving = participating().filter(|listener| listener.state == ListenerState::Serving);
+        self.certificates = serving.clone().flat_map(|listener| listener.certificates.iter().cloned()).collect();
+        let trusts = serving.filter_map(|listener| listener.clients.as_ref()).map(|clients| clients.trust.resource());
+        self.trusts = trusts.map(|resource| (resource.name.clone(), Arc::new(resource))).collect();
+        self.plan = plan;
+        // The routes of a table that is created again may be unchanged.
+        if !fresh.is_empty() {
+            let routes: Vec<Arc<RoutePlan>> = self.routes.values().cloned().collect();
+            routes.iter().for_each(|plan| self.put_routes(plan, |table| fresh.contains(table)));
+        }
+    }
+
+    /// Replaces the routes of a route object.
+    pub(crate) fn set_route(&mut self, route: &ObjectKey, new: Option<&Arc<RoutePlan>>) {
+        let new = new.filter(|plan| plan.gateways().contains(&self.key)).cloned();
+        let old = match &new {
+            Some(plan) => self.routes.insert(route.clone(), plan.clone()),
+            None => self.routes.remove(route),
+        };
+        if let Some(old) = &old {
+            self.each_place(
+                old,
+                |_| true,
+                |state, lent| {
+                    for rendered in &old.routes {
+                        state.routes.remove(&placed(rendered, lent));
+                    }
+                    if old.host != HostSettings::default() {
+                        state.settings = HostSettings::default();
+                    }
+                },
+            );
+        }
+        if let Some(new) = &new {
+            self.put_routes(new, |_| true);
+        }
+        let remotes = |plan: Option<&Arc<RoutePlan>>| plan.map(|plan| plan.remotes()).unwrap_or_default();
+        let (before, after) = (remotes(old.as_ref()), remotes(new.as_ref()));
+        after.difference(&before).for_each(|remote| self.use_remote(remote, route));
+        before.difference(&after).for_each(|remote| self.release_remote(remote, route));
+        let backends = |plan: Option<Arc<RoutePlan>>| plan.map(|plan| plan.backends.clone()).unwrap_or_default();
+        let (before, after) = (backends(old), backends(new));
+        after.difference(&before).for_each(|backend| self.use_backend(backend));
+        before.difference(&after).for_each(|backend| self.release_backend(backend));
+    }
+
+    /// Returns whether the fleet serves this version of a route object.
+    pub(crate) fn has(&self, route: &ObjectKey, plan: &RoutePlan) -> bool {
+        let same = |known: &Arc<RoutePlan>| {
+            (&known.places, &known.lent) == (&plan.places, &plan.lent)
+                && known.routes == plan.routes
+                && known.backends == plan.backends
+                && known.host == plan.host
+        };
+        self.routes.get(route).is_some_and(same)
+    }
+
+    fn put_routes(&mut self, new: &RoutePlan, at: impl Fn(&TableName) -> bool) {
+        self.each_place(new, at, |state, lent| {
+            state.routes.extend(new.routes.iter().map(|rendered| (placed(rendered, lent), rendered.clone())));
+            if new.host != HostSettings::default() {
+                state.settings.clone_from(&new.host);
+            }
+        });
+    }
+
+    /// Changes the hosts at the places of a route object, in the tables that `at` selects.
+    fn each_place(&mut self, plan: &RoutePlan, at: impl Fn(&TableName) -> bool, change: impl Fn(&mut HostState, bool)) {
+        for place in plan.places.iter().filter(|(gateway, table, _)| *gateway == self.key && at(table)) {
+            let (_, table_name, host) = place;
+            let Some(table) = self.tables.get_mut(table_name) else { continue };
+            change(table.hosts.entry(host.clone()).or_default(), plan.lent.contains(place));
+            self.dirty_hosts.insert((table_name.clone(), host.clone()));
+        }
+    }
+
+    fn use_backend(&mut self, backend: &Backend) {
+        let users = self.backends.entry(backend.clone()).or_insert(0);
+        *users += 1;
+        if *users == 1 {
+            self.put_backend(backend);
+            if let Some(service) = backend.service() {
+                *self.services.entry(service.clone()).or_insert(0) += 1;
+            }
+            if let Some(client) = backend.client() {
+                *self.shown.entry(client.clone()).or_insert(0) += 1;
+            }
+        }
+    }
+
+    fn put_backend(&mut self, backend: &Backend) {
+        let origins: Origins = backend.origins().cloned().collect();
+        let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
+        self.put(ResourceType::Cluster, Arc::new(resource));
+    }
+
+    fn release_backend(&mut self, backend: &Backend) {
+        if !released(&mut self.backends, backend) {
+            return;
+        }
+        let name = names::cluster(backend);
+        // The cluster of a changed object keeps its name.
+        let is_same = |other: &&Backend| other.place.key() == backend.place.key() && names::cluster(other) == name;
+        let other = self.backends.keys().filter(|_| backend.service().is_none()).find(is_same).cloned();
+        match other {
+            Some(other) => self.put_backend(&other),
+            None => {
+                self.snapshot.remove(ResourceType::Cluster, &name);
+            }
+        }
+        if let Some(client) = backend.client() {
+            released(&mut self.shown, client);
+        }
+        if let Some(service) = backend.service()
+            && released(&mut self.services, service)
+        {
+            self.snapshot.remove(ResourceType::Endpoints, &names::endpoints(service));
+        }
+        self.changed = true;
+    }
+
+    /// Inserts a resource that differs from the current one.
+    pub(crate) fn put(&mut self, kind: ResourceType, resource: Arc<Resource>) {
+        let same = |old: &Arc<Resource>| old.version == resource.version && old.origins == resource.origins;
+        if self.snapshot.get(kind, &resource.name).is_some_and(same) {
+            return;
+        }
+        self.snapshot.insert(kind, resource);
+        self.changed = true;
+    }
+
+    /// Encodes all changes. `endpoints` and `secrets` are those of all Gateways.
+    pub(crate) fn finish(
+        &mut self,
+        endpoints: &HashMap<ServicePort, Arc<Resource>>,
+        secrets: &HashMap<ObjectKey, Arc<Resource>>,
+    ) {
+        for (table_name, host) in std::mem::take(&mut self.dirty_hosts) {
+            self.finish_host(&table_name, &host);
+        }
+        for name in std::mem::take(&mut self.dirty_tables) {
+            self.finish_table(&name);
+        }
+        let missing: Vec<_> = self.services.keys().filter_map(|service| endpoints.get(service)).cloned().collect();
+        missing.into_iter().for_each(|resource| self.put(ResourceType::Endpoints, resource));
+        self.finish_groups(endpoints);
+        let known: Vec<_> = self.snapshot.of(ResourceType::Secret).keys().cloned().collect();
+        let mut wanted: BTreeMap<_, _> =
+            self.certificates().iter().filter_map(|key| self.certificate(key, secrets)).collect();
+        wanted.extend(self.trusts.clone());
+        wanted.extend(self.levels.connections.trusts());
+        if self.dirty_listeners {
+            self.filter_secrets = self.secrets_of_filters();
+        }
+        wanted.extend(self.filter_secrets.clone());
+        for name in known.iter().filter(|name| !wanted.contains_key(*name)) {
+            self.snapshot.remove(ResourceType::Secret, name);
+            self.changed = true;
+        }
+        wanted.into_values().for_each(|resource| self.put(ResourceType::Secret, resource));
+        if std::mem::take(&mut self.dirty_listeners) {
+            self.finish_listeners();
+        }
+    }
+
+    fn certificate(
+        &self,
+        key: &ObjectKey,
+        secrets: &HashMap<ObjectKey, Arc<Resource>>,
+    ) -> Option<(Arc<str>, Arc<Resource>)> {
+        let resource = self.held_certificates.get(key).or_else(|| secrets.get(key))?;
+        Some((resource.name.clone(), resource.clone()))
+    }
+
+    fn finish_host(&mut self, table_name: &TableName, host: &Host) {
+        let levels = self.levels_at(table_name, host).map(|level| level.cloned());
+        let is_closed = self.is_closed(table_name, host);
+        let answer = everything(&self.closed);
+        let Some(table) = self.tables.get_mut(table_name) else { return };
+        let Some(state) = table.hosts.get_mut(host) else { return };
+        if state.base.is_none() && state.routes.is_empty() {
+            self.dirty_listeners |= !state.filters.is_empty();
+            table.hosts.remove(host);
+            table.parts.remove(host);
+            self.dirty_tables.insert(table_name.clone());
+            return;
+        }
+        let context = table.context;
+        let served = state.routes_under(&levels);
+        let encoded = |rendered: Arc<Rendered>| (rendered.encoded(context), rendered);
+        // Closed routes have no parts: they are neither suspected nor proven.
+        let open = served.into_iter().filter(|_| !is_closed);
+        let (mut routes, parts): (Vec<Bytes>, Vec<_>) =
+            open.map(encoded).map(|((bytes, content), r)| (bytes, (content, r))).unzip();
+        table.parts.insert(host.clone(), parts.into());
+        if is_closed && state.base != Some(Base::Misdirected) {
+            routes.push(answer);
+        }
+        if state.base == Some(Base::Misdirected) && routes.is_empty() {
+            routes.push(misdirected());
+        }
+        let settings = if is_closed { state.settings.clone() } else { state.settings_under(&levels) };
+        let bytes = encode::route_configuration::virtual_host(
+            names::virtual_host(host),
+            host.domain().to_owned(),
+            routes.iter(),
+            &settings,
+        );
+        let guards = state.routes.values().filter_map(|rendered| rendered.route.guards_at(context));
+        let guards = guards.chain((!is_closed).then_some(&settings.guards));
+        let filters: BTreeSet<ChainFilter> = guards.flat_map(Guards::filters).collect();
+        if state.filters != filters {
+            state.filters = filters;
+            self.dirty_listeners = true;
+        }
+        let version = Some(Version::of(&bytes));
+        // Policies of the whole route configuration are in the origins of that resource.
+        let of_policies = levels[0].iter().map(|level| &level.origins);
+        let origins = Origins::union(state.routes.values().map(|rendered| &rendered.route.origins).chain(of_policies));
+        if state.version != version || state.origins != origins {
+            state.bytes = bytes;
+            state.version = version;
+            state.origins = origins;
+            self.dirty_tables.insert(table_name.clone());
+        }
+    }
+
+    fn finish_table(&mut self, name: &TableName) {
+        let Some(table) = self.tables.get(name) else { return };
+        let resource_name = names::route_configuration(name);
+        let level = self.levels.tables.get(name);
+        let (nothing, no_guards) = (Filters::new(), Guards::default());
+        let (body, version) = if self.is_closed_at(&Scope::Table(name.clone())) {
+            let answer = everything(&self.closed);
+            let any = Host::any();
+            let (host, domain) = (names::virtual_host(&any), any.domain().to_owned());
+            let host = encode::route_configuration::virtual_host(
+                host,
+                domain,
+                std::iter::once(&answer),
+                &HostSettings::default(),
+            );
+            let version = Version::of(&host);
+            let hosts = std::iter::once((&host, &version));
+            encode::route_configuration::route_configuration(resource_name.clone(), &nothing, &no_guards, hosts)
+        } else {
+            let hosts = table.hosts.values().filter_map(|state| Some((&state.bytes, state.version.as_ref()?)));
+            let (filters, guards) = level.map_or((&nothing, &no_guards), |level| (&level.filters, &level.guards));
+            encode::route_configuration::route_configuration(resource_name.clone(), filters, guards, hosts)
+        };
+        let of_policies = level.map(|level| &level.origins);
+        let origins = Origins::union(table.hosts.values().map(|state| &state.origins).chain(of_policies));
+        let origins = origins.with(self.key.clone());
+        let listeners = self.plan.listeners.iter().filter(|l| l.set.is_some() && l.state != ListenerState::Out);
+        let sets = listeners.filter(|l| l.table() == *name).filter_map(|l| l.set.as_ref()).map(|set| set.key.clone());
+        let sets: Origins = sets.collect();
+        let origins = if sets.is_empty() { origins } else { Origins::union([&origins, &sets]) };
+        let resource = Resource::with_version(resource_name, version, body, origins);
+        self.put(ResourceType::Route, Arc::new(resource));
+    }
+
+    fn finish_listeners(&mut self) {
+        let plan = self.plan.clone();
+        let ports = ports::ports(&self.key, &plan, &self.levels.connections, |table| self.filters(table));
+        let names: BTreeSet<String> = ports.iter().map(|(port, _)| names::listener(port.address.port())).collect();
+        let gone: Vec<_> =
+            self.snapshot.of(ResourceType::Listener).keys().filter(|name| !names.contains(&***name)).cloned().collect();
+        for name in gone {
+            self.snapshot.remove(ResourceType::Listener, &name);
+            self.changed = true;
+        }
+        for (port, origins) in ports {
+            let (name, body) = (names::listener(port.address.port()), encode::listener::encode(&port));
+            self.put(ResourceType::Listener, Arc::new(Resource::new(name, body, origins)));
+        }
+    }
+}
+
+/// Returns the precedence of a route at a place. The place and the route may each be claimed by an earlier version
+/// only.
+fn placed(rendered: &Rendered, lent: bool) -> Precedence {
+    let own = &rendered.route.precedence;
+    Precedence { lent: lent || own.lent, ..own.clone() }
+}
+
+/// Decrements the number of users; returns true if no user is left.
+fn released<K: Ord>(users: &mut BTreeMap<K, usize>, key: &K) -> bool {
+    match users.get_mut(key) {
+        Some(count) if *count > 1 => {
+            *count -= 1;
+            false
+        }
+        Some(_) => users.remove(key).is_some(),
+        None => false,
+    }
+}
+
+fn misdirected() -> Bytes {
+    everything(&Response::new(MISDIRECTED, "".into()))
+}

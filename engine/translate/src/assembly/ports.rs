@@ -1,0 +1,81 @@
+//! Ports of a Gateway: the filter chains of the listeners at each port.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_envoy::encode::listener::{Chain, Port};
+use holdfast_envoy::features::chain::ChainFilter;
+use holdfast_envoy::model::table::TableName;
+use holdfast_graph::{ObjectKey, Origins};
+
+use crate::gateway_api::gateway::GatewayPlan;
+use crate::gateway_api::listener::ListenerState;
+use crate::policy::connections::{Connection, Connections};
+
+/// Returns the bound ports, each with its origins.
+pub(crate) fn ports(
+    key: &ObjectKey,
+    plan: &GatewayPlan,
+    connections: &Connections,
+    filters: impl Fn(&TableName) -> Vec<ChainFilter>,
+) -> Vec<(Port, Origins)> {
+    let numbers: BTreeSet<u16> = plan.all().filter(|l| l.state != ListenerState::Out).map(|l| l.port).collect();
+    numbers.into_iter().map(|number| port(key, number, plan, connections, &filters)).collect()
+}
+
+fn port(
+    key: &ObjectKey,
+    number: u16,
+    plan: &GatewayPlan,
+    connections: &Connections,
+    filters: impl Fn(&TableName) -> Vec<ChainFilter>,
+) -> (Port, Origins) {
+    let mut chains: Vec<Chain> = Vec::new();
+    let mut origins = Origins::one(key.clone());
+    let settings_of = |connection: Option<&Arc<Connection>>, origins: &mut Origins| {
+        let connection = connection.cloned().unwrap_or_default();
+        *origins = Origins::union([&*origins, &connection.origins]);
+        connection.settings.clone()
+    };
+    let socket = settings_of(connections.sockets.get(&number), &mut origins);
+    let listeners = plan.all().filter(|l| l.port == number && l.state != ListenerState::Out);
+    let filters = |table: &TableName, origins: &mut Origins| {
+        let filters = filters(table);
+        if !filters.is_empty() {
+            let owners: Origins = filters.iter().flat_map(ChainFilter::owners).cloned().collect();
+            *origins = Origins::union([&*origins, &owners]);
+        }
+        filters
+    };
+    let all_refused = listeners.clone().all(|listener| listener.state == ListenerState::Refused);
+    let sets: Origins = listeners.clone().filter_map(|l| l.set.as_ref()).map(|set| set.key.clone()).collect();
+    if !sets.is_empty() {
+        origins = Origins::union([&origins, &sets]);
+    }
+    for listener in listeners {
+        let host = listener.hostname.clone();
+        match (listener.https, listener.state) {
+            (false, _) if !chains.is_empty() => {}
+            (false, _) if all_refused => chains.push(Chain::RefuseAll { name: listener.name.clone() }),
+            (false, _) => {
+                let (table, proxies) = (listener.table(), listener.proxies);
+                let filters = filters(&table, &mut origins);
+                let settings = settings_of(connections.tables.get(&table), &mut origins);
+                chains.push(Chain::Http { table, proxies, filters, settings });
+            }
+            (true, ListenerState::Serving) => {
+                let stream = listener.stream.iter().flat_map(|stream| &stream.origins);
+                let own: Origins = listener.certificates.iter().chain(stream).cloned().collect();
+                origins = Origins::union([&origins, &own]);
+                let filters = filters(&listener.table(), &mut origins);
+                // Hosts of HTTPProxies are not listeners that policies apply to.
+                let connection = connections.tables.get(&listener.table()).filter(|_| !listener.proxies);
+                let settings = settings_of(connection, &mut origins);
+                chains.push(super::chains::chain(listener, filters, settings));
+            }
+            (true, _) if super::chains::refuses(&chains, host.as_ref()) => {}
+            (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
+        }
+    }
+    (Port { address: plan.socket(number), chains, socket }, origins)
+}

@@ -1,0 +1,127 @@
+//! Narrowing: reduction of a match that cannot be served as written.
+//!
+//! A broken match must not disappear, since a broader route would get its requests. Nor may it catch more than the
+//! match as written. A regular expression is therefore reduced to its literal prefix or to its readable beginning, and
+//! all other conditions stay. Where nothing is readable, the placeholder comes last.
+
+use std::cmp::Reverse;
+
+use holdfast_api::settings::Settings;
+use holdfast_check::re2::Regexes;
+use holdfast_envoy::model::{Match, NamedMatch, PathMatch, PathRank, ValueMatch};
+use serde_json::{Map, Value};
+
+use super::rule::Ranked;
+
+/// Returns the limits of regular expressions.
+pub(crate) fn limits(settings: &Settings) -> holdfast_check::re2::Limits {
+    holdfast_check::re2::Limits { program_size: settings.re2_program_size_max }
+}
+
+/// Least number of known characters of a path that is informative: every path begins with a slash.
+const KNOWN_CHARS_MIN: usize = 2;
+
+/// Narrows a path regex that cannot be read as a whole. The result ranks as a prefix with the number of characters that
+/// each matching path certainly begins with, so that every broader prefix comes after it.
+pub(crate) fn regex_path(pattern: &str, regexes: &Regexes) -> (PathMatch, PathRank) {
+    let literal = literal_path(pattern);
+    if literal.1 != PathRank::Last {
+        return literal;
+    }
+    let beginning = regexes.beginning(pattern).filter(|beginning| beginning.min_chars >= KNOWN_CHARS_MIN);
+    beginning.map_or(literal, |found| {
+        (PathMatch::Regex(format!("{}.*", found.pattern).into()), PathRank::Prefix(Reverse(found.min_chars)))
+    })
+}
+
+/// Narrows a path regex to its literal prefix, where the reason of the refusal is unknown.
+pub(crate) fn literal_path(pattern: &str) -> (PathMatch, PathRank) {
+    path(&holdfast_check::re2::literal_prefix(pattern))
+}
+
+/// Ranks a match with an unknown path after all others, but before matches with fewer conditions besides the path.
+pub(crate) fn placed(mut ranked: Ranked) -> Ranked {
+    let matches = &ranked.matches;
+    let has_conditions = matches.method.is_some() || !matches.headers.is_empty() || !matches.query.is_empty();
+    if ranked.rank == PathRank::Last && has_conditions {
+        ranked.rank = match matches.grpc {
+            true => PathRank::Grpc(Reverse(0), Reverse(0)),
+            false => PathRank::Prefix(Reverse(0)),
+        };
+    }
+    ranked
+}
+
+/// Narrows a path to its longest prefix that requests can have.
+pub(crate) fn path(text: &str) -> (PathMatch, PathRank) {
+    let prefix = usable(text);
+    if prefix.len() < KNOWN_CHARS_MIN {
+        return (PathMatch::Prefix("/".into()), PathRank::Last);
+    }
+    (PathMatch::Text(prefix.into()), PathRank::Prefix(Reverse(prefix.trim_end_matches('/').chars().count())))
+}
+
+/// Narrows a match that Envoy refuses for an unknown reason: only parts that cannot be the reason stay.
+pub(crate) fn narrowed(ranked: &Ranked) -> Ranked {
+    let (path, rank) = match (&ranked.matches.path, &ranked.left) {
+        (_, Some(left)) => left.clone(),
+        (PathMatch::Regex(pattern), None) => literal_path(pattern),
+        // Nothing can be wrong with the path, and its rank stays: broader routes with the same path come after it.
+        (PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text), None) if usable(text) == &**text => {
+            (ranked.matches.path.clone(), ranked.rank)
+        }
+        (PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Text(text), None) => path(text),
+    };
+    let present = |conditions: &[NamedMatch]| -> Vec<NamedMatch> {
+        let usable = conditions.iter().filter(|condition| holdfast_check::header::name(&condition.name).is_ok());
+        usable.map(|condition| NamedMatch::new(condition.name.clone(), ValueMatch::Present)).collect()
+    };
+    let matches = Match {
+        path,
+        method: ranked.matches.method.clone().filter(|method| holdfast_check::header::name(method).is_ok()),
+        headers: present(&ranked.matches.headers),
+        query: present(&ranked.matches.query),
+        grpc: ranked.matches.grpc,
+    };
+    placed(Ranked { matches, rank, narrowed: true, left: None })
+}
+
+/// Returns the longest prefix of a text that a normalised path can have: up to a query, a fragment, an illegal
+/// character or a sequence that normalisation removes.
+pub(crate) fn usable(text: &str) -> &str {
+    if !text.starts_with('/') {
+        return "";
+    }
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/".contains(c);
+    let end = text.find(|c| !legal(c)).unwrap_or(text.len());
+    let text = text.get(..end).unwrap_or_default();
+    let sequences = ["//", "/./", "/../"].into_iter().filter_map(|sequence| text.find(sequence));
+    sequences.min().map_or(text, |at| text.get(..=at).unwrap_or_default())
+}
+
+/// Returns the fields of a match that did not decode as a whole, as far as `decodes` accepts them: of a list, the
+/// entries that decode. All other fields are left out, so that the placeholder covers their requests.
+pub(crate) fn decodable(value: &Value, decodes: impl Fn(&str, &Value) -> bool) -> Value {
+    let mut kept = Map::new();
+    for (name, field) in value.as_object().into_iter().flatten() {
+        if decodes(name, field) {
+            kept.insert(name.clone(), field.clone());
+        } else if let Value::Array(entries) = field {
+            let entries =
+                entries.iter().map(presence).filter(|entry| decodes(name, &Value::Array(vec![entry.clone()])));
+            kept.insert(name.clone(), entries.collect());
+        }
+    }
+    Value::Object(kept)
+}
+
+/// Returns a condition on a header or query parameter, reduced to its name if the rest is unreadable.
+fn presence(entry: &Value) -> Value {
+    let name = entry.get("name").cloned().unwrap_or_default();
+    let text = |field: &str| entry.get(field).is_none_or(Value::is_string);
+    let known = matches!(entry.get("type").and_then(Value::as_str), None | Some("Exact" | "RegularExpression"));
+    if text("value") && known && entry.get("value").is_some() {
+        return entry.clone();
+    }
+    serde_json::json!({ "name": name, "type": "RegularExpression", "value": ".*" })
+}

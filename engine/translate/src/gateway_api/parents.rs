@@ -1,0 +1,74 @@
+//! Resolution of parentRefs: to a Gateway, or to a ListenerSet of a Gateway.
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::gateway::references::ParentRef;
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::Class;
+use holdfast_api::settings::Settings;
+use holdfast_graph::{ObjectKey, Role};
+
+use super::gateway::{self, Owner};
+use crate::reader::Reader;
+
+/// A parent of routes: the Gateway, and the ListenerSet if the parentRef names one.
+pub(crate) type Place = (ObjectKey, Option<ObjectKey>);
+
+/// Why a reference does not lead to a Gateway that Holdfast serves.
+pub(crate) enum Missing {
+    /// The parent belongs to another controller.
+    Anothers,
+    /// The reference has a fault: class, reason and message.
+    Faulty(Class, &'static str, String),
+}
+
+/// Resolves a reference of a route to one of the served Gateways.
+pub(crate) fn of(
+    key: &ObjectKey,
+    reference: &ParentRef,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Result<Place, Missing> {
+    let kind = reference.kind.as_deref().unwrap_or(kinds::GATEWAY);
+    let is_known = matches!(kind, kinds::GATEWAY | kinds::LISTENER_SET);
+    if reference.group.as_deref().unwrap_or(GROUP) != GROUP || !is_known {
+        return Err(Missing::Faulty(
+            Class::Ignored,
+            "NotServed",
+            format!("parentRefs of kind {kind} are not supported"),
+        ));
+    }
+    let namespace = reference.namespace.as_deref().unwrap_or(&key.namespace);
+    let named = ObjectKey::new(GROUP, kind, namespace, reference.name.clone());
+    reader.edge(key, "", &named, Role::Attaches);
+    let (gateway, set) = match kind {
+        kinds::LISTENER_SET => (of_set(&named, reader)?, Some(named)),
+        _ => (named, None),
+    };
+    if reader.plan(&gateway).is_some() {
+        return Ok((gateway, set));
+    }
+    let why = match gateway::owner_of(&gateway, settings, reader) {
+        Some(Owner::Another | Owner::Us) => return Err(Missing::Anothers),
+        Some(Owner::NoClass) => "references a GatewayClass that does not exist",
+        None => "does not exist",
+    };
+    Err(missing(format!("Gateway {} {why}", gateway.namespaced_name())))
+}
+
+fn of_set(set: &ObjectKey, reader: &mut Reader<'_>) -> Result<ObjectKey, Missing> {
+    let Some(object) = reader.object(set) else {
+        return Err(missing(format!("ListenerSet {} does not exist", set.namespaced_name())));
+    };
+    let gateway = match &object.body {
+        Body::ListenerSet(written) => written.gateway(set),
+        _ => None,
+    };
+    gateway.ok_or_else(|| {
+        missing(format!("the parentRef of ListenerSet {} does not reference a Gateway", set.namespaced_name()))
+    })
+}
+
+fn missing(message: String) -> Missing {
+    Missing::Faulty(Class::Referential, "NoMatchingParent", message)
+}

@@ -1,0 +1,409 @@
+//! Route objects: claims after the resolution of conflicts, and translated and encoded rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_api::apis::Body;
+use holdfast_api::apis::gateway::route::RuleEntry;
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::{Class, Fault};
+use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
+use holdfast_api::settings::Settings;
+use holdfast_api::status::Condition;
+use holdfast_check::re2::Regexes;
+use holdfast_envoy::encode;
+use holdfast_envoy::features::chain::ChainFilter;
+use holdfast_envoy::features::guards::Guards;
+use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::model::table::{Host, TableName};
+use holdfast_envoy::model::{Action, Backend, HostSettings, Route, ServicePort};
+use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_xds::Version;
+
+use super::claims::{self, Attachment, Claims, Parent};
+use super::narrow;
+use super::rule::{self, Outcome, Ranked, ReadRule, Replaced};
+use super::{grpc, http, today};
+use crate::httpproxy::finding::Finding;
+use crate::httpproxy::neighbours;
+use crate::incremental::guard;
+use crate::overlay::{Closing, Manner};
+use crate::policy;
+use crate::policy::setting::PolicySetting;
+use crate::precedence;
+use crate::precedence::merge::Origins as PolicyOrigins;
+use crate::reader::Reader;
+
+/// A route with its bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rendered {
+    /// The route.
+    pub route: Route,
+    /// The bytes and their hash; unset where they depend on the listener.
+    bytes: Option<(Bytes, Content)>,
+    /// The route without policy settings; unset where no policy applies.
+    bare: Option<Arc<Route>>,
+    /// The policy fields that apply to the route.
+    policy_settings: Arc<BTreeSet<PolicySetting>>,
+}
+
+impl Rendered {
+    pub(crate) fn new(route: Route) -> Self {
+        let same_everywhere = !matches!(route.action, Action::Redirect(_)) && route.secure_port.is_none();
+        let nowhere = ListenerContext { https: false, port: 0 };
+        let bytes = same_everywhere.then(|| hashed(&route, nowhere));
+        Self { route, bytes, bare: None, policy_settings: Arc::default() }
+    }
+
+    /// Creates a route with policy settings; `bare` is the route without them.
+    pub(crate) fn with_policies(route: Route, bare: Arc<Route>, policy_settings: Arc<BTreeSet<PolicySetting>>) -> Self {
+        let has_policies = !policy_settings.is_empty();
+        Self { bare: has_policies.then_some(bare), policy_settings, ..Self::new(route) }
+    }
+
+    /// Returns the policy fields that apply to the route.
+    pub fn policy_settings(&self) -> &Arc<BTreeSet<PolicySetting>> {
+        &self.policy_settings
+    }
+
+    /// Returns the route without policy settings; the route itself where no policy applies.
+    pub fn bare(&self) -> &Route {
+        self.bare.as_deref().unwrap_or(&self.route)
+    }
+
+    /// Returns the rendered route without policy settings.
+    pub fn without_policies(&self) -> Self {
+        Self::new(self.bare().clone())
+    }
+
+    /// Returns the content of the route without policy settings.
+    pub fn bare_content(&self, listener: ListenerContext) -> Content {
+        match &self.bare {
+            Some(bare) => hashed(bare, listener).1,
+            None => self.encoded(listener).1,
+        }
+    }
+
+    /// Returns the bytes for a listener, and their hash.
+    pub fn encoded(&self, listener: ListenerContext) -> (Bytes, Content) {
+        self.bytes.clone().unwrap_or_else(|| hashed(&self.route, listener))
+    }
+
+    /// Returns the unit of the object that the route comes from.
+    pub fn node(&self) -> Node {
+        Node::section(self.route.key.clone(), self.route.section.clone())
+    }
+}
+
+fn hashed(route: &Route, listener: ListenerContext) -> (Bytes, Content) {
+    let bytes: Bytes = encode::route::encode(route, listener).into();
+    let content = Content(*Version::of(&bytes).as_bytes());
+    (bytes, content)
+}
+
+/// Places of routes: Gateway, table, host.
+pub type Places = BTreeSet<(ObjectKey, TableName, Host)>;
+
+/// The outcome of a route object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RoutePlan {
+    /// The parents, after the resolution of conflicts.
+    pub parents: Vec<Parent>,
+    /// The routes.
+    pub routes: Vec<Arc<Rendered>>,
+    /// The places of the routes.
+    pub places: Places,
+    /// The places among them that only an earlier version of the object claims.
+    pub lent: Places,
+    /// The backends that the routes use.
+    pub backends: BTreeSet<Backend>,
+    /// The faults.
+    pub faults: Vec<Fault>,
+    /// Rules that are replaced by a direct response, or left out.
+    pub replaced: Vec<Replaced>,
+    /// Conditions for every parent: `ResolvedRefs`, and those that report broken rules.
+    pub conditions: Vec<Condition>,
+    /// Whether all rules are broken.
+    pub wholly_invalid: bool,
+    /// Policies that are attached to the object or its rules, or that rules name.
+    pub policies: BTreeSet<ObjectKey>,
+    /// The policies of each rule, and the origin of each merged field.
+    pub merged: BTreeMap<Arc<str>, (BTreeSet<ObjectKey>, PolicyOrigins)>,
+    /// The settings of its hosts as a whole.
+    pub host: HostSettings,
+    /// For a root HTTPProxy: the HTTPProxies that take part in its host.
+    pub members: BTreeSet<ObjectKey>,
+    /// For a root HTTPProxy: the findings about these HTTPProxies.
+    pub findings: Vec<Finding>,
+}
+
+impl RoutePlan {
+    /// Returns the Gateways with a place of the route.
+    pub fn gateways(&self) -> BTreeSet<&ObjectKey> {
+        self.places.iter().map(|(gateway, _, _)| gateway).collect()
+    }
+
+    /// Returns the Gateways with a place of the route, and those that its parents name.
+    pub fn concerns(&self) -> BTreeSet<&ObjectKey> {
+        self.gateways().into_iter().chain(self.parents.iter().map(|parent| &parent.gateway)).collect()
+    }
+
+    /// Returns the external services that the filters of its routes call.
+    pub fn remotes(&self) -> BTreeSet<Remote> {
+        let guarded = self.routes.iter().map(|rendered| &rendered.route.guards).filter(|guards| !guards.is_empty());
+        let filters: BTreeSet<ChainFilter> = guarded.flat_map(Guards::filters).collect();
+        filters.iter().flat_map(ChainFilter::remotes).cloned().collect()
+    }
+
+    /// Returns the client certificates that are presented to backends.
+    pub fn shown(&self) -> BTreeSet<ObjectKey> {
+        let remotes = self.remotes();
+        let of_remotes = remotes.iter().filter_map(|remote| match remote {
+            Remote::Backend(backend) => Some(backend),
+            Remote::Group(_) | Remote::Host(_) => None,
+        });
+        self.backends.iter().chain(of_remotes).filter_map(Backend::client).cloned().collect()
+    }
+
+    /// Returns the ports of Services with endpoints that the route needs.
+    pub fn services(&self) -> BTreeSet<ServicePort> {
+        let remotes = self.remotes();
+        let of_remotes = remotes.iter().flat_map(Remote::services);
+        self.backends.iter().filter_map(Backend::service).chain(of_remotes).cloned().collect()
+    }
+}
+
+/// Translates a route object; `None` where it is deleted. Units in `closed` are not served as written.
+pub(crate) fn plan(
+    key: &ObjectKey,
+    claims: &Claims,
+    closed: &Closed,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Option<RoutePlan> {
+    let object = reader.object(key)?;
+    if claims.anothers {
+        return Some(RoutePlan::default());
+    }
+    let mut plan = RoutePlan { faults: claims.faults.clone(), ..RoutePlan::default() };
+    let hostnames = claims::written(object).map(|(_, hostnames)| hostnames).unwrap_or_default();
+    for parent in &claims.parents {
+        let parent = against_rivals(object, parent, reader, &mut plan.faults);
+        let gateway = settings.proxies.gateway.as_ref();
+        plan.parents.push(neighbours::give_way(key, hostnames, parent, gateway, reader, &mut plan.faults));
+    }
+    let mut outcomes = outcomes(object, closed, settings, reader);
+    if let Some(desired) = reader.replaced(key) {
+        today::give_way(&mut outcomes, desired, settings);
+    }
+    let count = outcomes.len();
+    for (index, mut outcome) in outcomes.into_iter().enumerate() {
+        let policy_settings = Arc::new(std::mem::take(&mut outcome.policy_settings));
+        let mut bare = std::mem::take(&mut outcome.bare).into_iter();
+        plan.routes.extend(outcome.routes.into_iter().map(|route| {
+            Arc::new(match bare.next() {
+                Some(bare) => {
+                    let bare = Arc::new(Route { name: route.name.clone(), ..bare });
+                    Rendered::with_policies(route, bare, policy_settings.clone())
+                }
+                None => Rendered::new(route),
+            })
+        }));
+        plan.backends.extend(outcome.backends);
+        plan.faults.extend(outcome.faults);
+        plan.replaced.extend(outcome.replaced);
+        plan.policies.extend(outcome.policies.iter().cloned());
+        let of_policies = outcome.of_policies.map(|origins| (outcome.policies, origins));
+        plan.merged.extend(of_policies.map(|of_policies| (ObjectSection::Rule(index).to_string().into(), of_policies)));
+    }
+    let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
+    plan.places = attachments.flat_map(places).collect();
+    let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
+    plan.lent = attachments.flat_map(|at| places(at).filter(|(_, _, host)| at.lent.contains(host))).collect();
+    let invalid = plan.replaced.iter().filter(|replaced| replaced.class == Class::Invalid).count();
+    plan.wholly_invalid = count > 0 && invalid == count;
+    plan.conditions = conditions(&plan);
+    if plan.wholly_invalid {
+        for parent in plan.parents.iter_mut().filter(|parent| parent.accepted.status == "True") {
+            let message = plan.replaced.iter().map(|replaced| &*replaced.message).collect::<Vec<_>>().join("; ");
+            parent.accepted = Condition::new("Accepted", false, "UnsupportedValue", message);
+        }
+    }
+    Some(plan)
+}
+
+/// Returns the plan of a route after failed translation: a direct response answers its hosts after all other routes, so
+/// that no broader host gets their requests.
+pub(crate) fn failed(object: &Object, claims: &Claims, settings: &Settings) -> RoutePlan {
+    let fault = guard::fault(&object.key);
+    let closing = Closing { how: Manner::AsWritten, message: fault.message.as_str().into() };
+    let outcome = rule::closed(object, &rule::nothing_known(0, None), &closing, settings);
+    let mut plan = RoutePlan { faults: claims.faults.clone(), parents: claims.parents.clone(), ..RoutePlan::default() };
+    plan.routes = outcome.routes.into_iter().map(|route| Arc::new(Rendered::new(route))).collect();
+    plan.replaced = outcome.replaced.into_iter().collect();
+    plan.faults.push(fault);
+    plan.faults.dedup();
+    let attachments = plan.parents.iter().flat_map(|parent| &parent.attachments);
+    plan.places = attachments.flat_map(places).collect();
+    plan.wholly_invalid = true;
+    plan.conditions = conditions(&plan);
+    plan
+}
+
+fn places(attachment: &Attachment) -> impl Iterator<Item = (ObjectKey, TableName, Host)> {
+    let gateway = &attachment.listener.gateway;
+    attachment.owned.iter().map(move |host| (gateway.clone(), attachment.table.clone(), host.clone()))
+}
+
+/// The closed units of one object.
+pub(crate) type Closed = BTreeMap<Arc<str>, Closing>;
+
+fn outcomes(object: &Object, closed: &Closed, settings: &Settings, reader: &mut Reader<'_>) -> Vec<Outcome> {
+    let unreadable = |index: usize, name: Option<&Arc<str>>, matches: Vec<Ranked>, why: &str| {
+        let name = name.map(|name| &**name);
+        match closing(closed, index) {
+            // Envoy refused even the direct response that replaces the rule.
+            Some(closing) => rule::closed(object, &rule::nothing_known(index, name), closing, settings),
+            None => rule::unreadable(object, index, name, &matches, why.to_owned(), settings),
+        }
+    };
+    let attached = policy::route::attached(object, reader);
+    let regexes = Regexes::of_object(narrow::limits(settings));
+    let mut decoded = |index: usize, rule: ReadRule<'_>| match closing(closed, index) {
+        Some(closing) => rule::closed(object, &rule, closing, settings),
+        None => rule::translate(object, rule, &attached, settings, reader),
+    };
+    match &object.body {
+        Body::HttpRoute(route) => enumerate(&route.rules, |index, entry| match entry {
+            RuleEntry::Decoded(rule) => decoded(index, http::read(index, rule, &regexes)),
+            RuleEntry::Broken { name, matches, why, guards: _ } => {
+                unreadable(index, name.as_ref(), http::salvage(matches, &regexes), why)
+            }
+        }),
+        Body::GrpcRoute(route) => enumerate(&route.rules, |index, entry| match entry {
+            RuleEntry::Decoded(rule) => decoded(index, grpc::read(index, rule, &regexes)),
+            RuleEntry::Broken { name, matches, why, guards: _ } => {
+                unreadable(index, name.as_ref(), grpc::salvage(matches, &regexes), why)
+            }
+        }),
+        _ => Vec::new(),
+    }
+}
+
+fn closing(closed: &Closed, index: usize) -> Option<&Closing> {
+    if closed.is_empty() { None } else { closed.get(ObjectSection::Rule(index).to_string().as_str()) }
+}
+
+fn enumerate<R>(rules: &[RuleEntry<R>], mut each: impl FnMut(usize, &RuleEntry<R>) -> Outcome) -> Vec<Outcome> {
+    // Two rules with the same name would give two routes with the same name.
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    rules
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| {
+            let mut outcome = each(index, entry);
+            for (entry, route) in outcome.routes.iter_mut().enumerate() {
+                let times = names.entry(route.name.to_string()).and_modify(|times| *times += 1).or_insert(0);
+                if *times > 0 {
+                    route.name = encode::names::repeated_route(&route.name, index, entry).into();
+                }
+            }
+            outcome
+        })
+        .collect()
+}
+
+/// Removes hosts that a route of the other kind has: HTTPRoutes and GRPCRoutes must not share a host of a listener. The
+/// older route has the host.
+///
+/// <https://gateway-api.sigs.k8s.io/reference/spec/#grpcroute> (hostnames)
+fn against_rivals(object: &Object, parent: &Parent, reader: &mut Reader<'_>, faults: &mut Vec<Fault>) -> Parent {
+    let mut parent = parent.clone();
+    let other = if &*object.key.kind == kinds::GRPC_ROUTE { kinds::HTTP_ROUTE } else { kinds::GRPC_ROUTE };
+    let mut lost = None;
+    give_way(&object.key, &mut parent, other, reader);
+    parent.attachments.retain(|attachment| {
+        let older = reader.rivals(&attachment.listener, other).find(|(_, rival)| {
+            let meets = |host: &Host| attachment.hosts.iter().any(|own| own.intersection(host).is_some());
+            (&rival.age, other) < (&object.age(), &*object.key.kind) && rival.hosts.iter().any(meets)
+        });
+        if let Some((winner, _)) = older {
+            lost = Some(format!("the older {other} {} has the same hosts at this listener", winner.namespaced_name()));
+        }
+        older.is_none()
+    });
+    if let Some(message) = lost {
+        let field = format!("spec.parentRefs[{}]", parent.index);
+        faults.push(Fault::new(&object.key, Class::Conflict, field, "HostnameConflict", &message));
+        if parent.attachments.is_empty() {
+            parent.accepted = Condition::new("Accepted", false, "HostnameConflict", message);
+        }
+    }
+    parent
+}
+
+/// Removes hosts that only an earlier version claims, if a route of the other kind claims them today, or another route
+/// claims a wildcard that covers them.
+fn give_way(key: &ObjectKey, parent: &mut Parent, other: &str, reader: &mut Reader<'_>) {
+    for attachment in parent.attachments.iter_mut().filter(|attachment| !attachment.lent.is_empty()) {
+        let rivals: Vec<_> = reader.rivals(&attachment.listener, other).map(|(_, rival)| rival).collect();
+        let alike = reader.rivals(&attachment.listener, &key.kind).filter(|(rival, _)| *rival != key);
+        // Routes with equal hosts are ranked; a wildcard would be hidden by a host that no route claims today. Routes
+        // without hostnames claim the remaining hosts.
+        let named = alike.flat_map(|(_, rival)| &rival.hosts).filter(|host| **host != Host::any());
+        let wildcards: Vec<&Host> = named.collect();
+        let is_lost = |lent: &&Host| {
+            rivals.iter().flat_map(|rival| &rival.hosts).any(|host| lent.intersection(host).is_some())
+                || wildcards.iter().any(|host| host != lent && host.covers(lent))
+        };
+        let lost: Vec<Host> = attachment.lent.iter().filter(is_lost).cloned().collect();
+        for hosts in [&mut attachment.hosts, &mut attachment.owned, &mut attachment.lent] {
+            hosts.retain(|host| !lost.contains(host));
+        }
+    }
+    parent.attachments.retain(|attachment| !attachment.hosts.is_empty());
+}
+
+fn conditions(plan: &RoutePlan) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    let unresolved: Vec<&Fault> = plan
+        .faults
+        .iter()
+        .filter(|fault| fault.class == Class::Referential && fault.field.starts_with("spec.rules"))
+        // References of policies are reported on the policies.
+        .filter(|fault| fault.reason != precedence::NOT_ENFORCED)
+        .collect();
+    conditions.push(match unresolved.first() {
+        None => Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
+        Some(first) => {
+            let message = unresolved.iter().map(|fault| format!("{}: {}", fault.field, fault.message));
+            Condition::new("ResolvedRefs", false, first.reason, message.collect::<Vec<_>>().join("; "))
+        }
+    });
+    let broken = || {
+        let is_reported = |replaced: &&Replaced| replaced.class == Class::Invalid || replaced.policy.is_some();
+        plan.replaced.iter().filter(is_reported)
+    };
+    let describe = |replaced: &Replaced| format!("({}): {}", replaced.section, replaced.message);
+    if broken().next().is_some() {
+        let reasons = broken().map(describe).collect::<Vec<_>>().join("; ");
+        let is_broken = |section: &str| broken().any(|replaced| replaced.section == section);
+        let goes_on = plan.routes.iter().any(|route| !is_broken(&route.node().section))
+            || plan.replaced.iter().any(|replaced| !is_broken(&replaced.section));
+        // A route without any remaining rule is not partially invalid.
+        if !plan.wholly_invalid && goes_on {
+            // The specification requires this beginning of the message.
+            let message = format!("Dropped Rule {reasons}");
+            conditions.push(Condition::new("PartiallyInvalid", true, "UnsupportedValue", message));
+        }
+        let (reason, message) = match broken().find_map(|replaced| replaced.response) {
+            Some(status) => ("Replaced", format!("requests are answered with status {status} {reasons}")),
+            None => ("Excluded", format!("these rules are left out: {reasons}")),
+        };
+        conditions.push(Condition::new(holdfast_api::status::FALLBACK_CONDITION, true, reason, message));
+    }
+    conditions
+}

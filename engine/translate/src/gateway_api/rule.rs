@@ -1,0 +1,369 @@
+//! Rules of routes: conversion of matches, filters and backends to routes, or to a replacement.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use holdfast_api::apis::gateway::references::BackendRef;
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::{Class, Fault};
+use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
+use holdfast_api::settings::{Settings, body_for};
+use holdfast_envoy::encode::names;
+use holdfast_envoy::features::Flaw;
+use holdfast_envoy::features::timeout::Timeouts;
+use holdfast_envoy::model::{
+    Action, Backend, Forward, Match, PathMatch, PathRank, Precedence, Response, Route, WeightedBackend,
+};
+use holdfast_graph::{ObjectKey, Origins};
+
+use super::filters::Filters;
+use super::narrow;
+use super::weighted;
+use crate::overlay::{Closing, Manner};
+use crate::policy::Unenforceable;
+use crate::policy::route::{Attached, OfRule};
+use crate::policy::setting::PolicySetting;
+use crate::precedence::NOT_ENFORCED;
+use crate::precedence::merge::Origins as PolicyOrigins;
+use crate::reader::Reader;
+
+/// A match with its rank. `narrowed` marks the placeholder of a match that cannot be served as written.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranked {
+    pub(crate) matches: Match,
+    pub(crate) rank: PathRank,
+    pub(crate) narrowed: bool,
+    /// The narrowed path; derived from the path where unset.
+    pub(crate) left: Option<(PathMatch, PathRank)>,
+}
+
+impl Ranked {
+    /// Returns a match for every request of the host, ranked after all other routes, for rules that are unreadable.
+    pub(crate) fn last() -> Self {
+        Self { matches: Match::any(), rank: PathRank::Last, narrowed: true, left: None }
+    }
+}
+
+/// A rule of an HTTPRoute or GRPCRoute, read.
+pub(crate) struct ReadRule<'a> {
+    /// The index of the rule.
+    pub(crate) index: usize,
+    /// The name of the rule.
+    pub(crate) name: Option<&'a str>,
+    /// The matches, never empty.
+    pub(crate) matches: Vec<Ranked>,
+    /// The filters.
+    pub(crate) filters: Filters,
+    /// The backends as written.
+    pub(crate) backends: &'a [BackendRef],
+    /// The timeouts.
+    pub(crate) timeouts: Timeouts,
+    /// The flaws that keep the rule from being served.
+    pub(crate) flaws: Vec<Flaw>,
+}
+
+/// The replacement of a rule, for status, metrics and diagnostics.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Replaced {
+    /// The object.
+    pub object: ObjectKey,
+    /// The section of the object, as in `rules[1]`.
+    pub section: String,
+    /// The status that requests get; `None` where the rule is left out.
+    pub response: Option<u16>,
+    /// The class of the fault.
+    pub class: Class,
+    /// The message of the first fault.
+    pub message: String,
+    /// The policy that cannot be enforced, if a policy is the reason.
+    pub policy: Option<ObjectKey>,
+}
+
+/// The outcome of a rule.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) routes: Vec<Route>,
+    /// The same routes without policy settings; empty where no policy applies.
+    pub(crate) bare: Vec<Route>,
+    /// The policy fields that apply to the routes.
+    pub(crate) policy_settings: BTreeSet<PolicySetting>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) replaced: Option<Replaced>,
+    pub(crate) backends: BTreeSet<Backend>,
+    /// The origin of each merged field, where policies are attached to the rule.
+    pub(crate) of_policies: Option<PolicyOrigins>,
+    /// The policies that are attached to the rule.
+    pub(crate) policies: BTreeSet<ObjectKey>,
+}
+
+/// Returns the status that Gateway API requires for missing backends: 500; for gRPC calls `UNAVAILABLE`, which Envoy
+/// derives from 503.
+fn missing_backend_status(route: &Object) -> u16 {
+    if &*route.key.kind == kinds::GRPC_ROUTE { 503 } else { 500 }
+}
+
+/// Translates a rule.
+pub(crate) fn translate(
+    object: &Object,
+    rule: ReadRule<'_>,
+    attached: &Attached<'_>,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Outcome {
+    let section = ObjectSection::Rule(rule.index).to_string();
+    let field = format!("spec.{section}");
+    let mut outcome = Outcome::default();
+    let attached = attached.of_rule(object, rule.index, rule.name, &rule.filters.extensions, reader);
+    let mut resolved = weighted::resolve(&object.key, &section, rule.backends, reader);
+    let mirrors = rule.filters.mirrors(&object.key, &section, reader, &mut outcome.faults);
+    let mut flaws = rule.flaws;
+    flaws.extend(std::mem::take(&mut resolved.flaws));
+    outcome.faults.extend(flaws.iter().map(|flaw| {
+        Fault::new(&object.key, Class::Invalid, format!("{field}.{}", flaw.field), "UnsupportedValue", &flaw.message)
+    }));
+    outcome.faults.extend(resolved.faults.iter().cloned());
+    outcome.faults.extend(attached.faults.iter().cloned());
+    outcome.of_policies = (!attached.keys.is_empty()).then(|| attached.merged.origins.clone());
+    outcome.policies.extend(attached.keys.iter().cloned());
+    let policies = attached.keys.iter().chain(&attached.secrets).chain(attached.answer.as_ref().map(|(key, _)| key));
+    let origins = policies.fold(Origins::one(object.key.clone()), |origins, key| origins.with(key.clone()));
+    let place = Place { object, index: rule.index, name: rule.name, origins };
+    let guarded = object.body.names_guard(Some(rule.index)) || !attached.keys.is_empty();
+    let mut flawed = flaws.first().map(|flaw| format!("{field}.{}: {}", flaw.field, flaw.message));
+    if attached.answer.is_some() && (!rule.backends.is_empty() || rule.filters.redirect.is_some()) {
+        let message = "a rule that names a DirectResponse can have neither backendRefs nor a redirect";
+        let field = format!("{field}.filters");
+        flawed.get_or_insert(format!("{field}: {message}"));
+        outcome.faults.push(Fault::new(&object.key, Class::Invalid, field, "UnsupportedValue", message));
+    }
+    // Requests must not pass without their protection, whatever the operator has configured.
+    let settings = if guarded { &answering(settings) } else { settings };
+    if let Some(message) = flawed {
+        return broken(place, &rule.matches, section, message, settings, outcome);
+    }
+    if let Some((policy, why)) = &attached.closed {
+        return not_enforced(place, &rule.matches, &attached, (policy, why), settings, outcome);
+    }
+    let answers = attached.answer.is_some();
+    let action = match (rule.filters.redirect, &attached.answer) {
+        (Some(redirect), _) => Action::Redirect(redirect),
+        (None, Some((_, response))) => Action::Respond(response.clone()),
+        (None, None) => {
+            let forward =
+                Forward { rewrite: rule.filters.rewrite, timeouts: rule.timeouts, mirrors, ..Forward::default() };
+            forward_or_answer(&place, resolved, forward, rule.backends.is_empty(), settings, &mut outcome)
+        }
+    };
+    let cleared = matches!(action, Action::Respond(_)) && !answers;
+    let has_policies = !cleared && !attached.policy_settings.is_empty();
+    if has_policies {
+        outcome.policy_settings.clone_from(&attached.policy_settings);
+    }
+    for (entry, ranked) in rule.matches.iter().enumerate() {
+        let mut route = place.route(entry, ranked, action.clone());
+        if !cleared {
+            route.request_headers = rule.filters.request_headers.clone();
+            route.response_headers = rule.filters.response_headers.clone();
+            route.cors = rule.filters.cors.clone();
+            outcome.bare.extend(has_policies.then(|| route.clone()));
+            attached.apply(object, rule.index, rule.name, &mut route);
+        }
+        outcome.routes.push(route);
+    }
+    outcome
+}
+
+/// Translates a rule with a policy that cannot be enforced: it is replaced by a direct response.
+fn not_enforced(
+    place: Place<'_>,
+    matches: &[Ranked],
+    attached: &OfRule,
+    (policy, why): (&ObjectKey, &Unenforceable),
+    settings: &Settings,
+    mut outcome: Outcome,
+) -> Outcome {
+    let message = format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message);
+    let section = place.section();
+    if attached.faults.is_empty() {
+        let field = format!("spec.{section}");
+        outcome.faults.push(Fault::new(&place.object.key, why.class, field, NOT_ENFORCED, &message));
+    }
+    let mut outcome = broken(place, matches, section, message, &answering(settings), outcome);
+    if let Some(replaced) = &mut outcome.replaced {
+        replaced.class = why.class;
+        replaced.policy = Some(policy.clone());
+    }
+    outcome
+}
+
+/// Returns the action of a rule that forwards requests; without any usable backend, a direct response.
+fn forward_or_answer(
+    place: &Place<'_>,
+    resolved: Resolved,
+    forward: Forward,
+    is_without_backends: bool,
+    settings: &Settings,
+    outcome: &mut Outcome,
+) -> Action {
+    let (object, section) = (place.object, place.section());
+    let missing = resolved.faults.first().map(|fault| format!("{}: {}", fault.field, fault.message));
+    let status = missing_backend_status(object);
+    if resolved.backends.iter().any(|backend| backend.backend.is_some()) {
+        let backends = resolved.backends;
+        let gets_requests = backends.iter().any(|backend| backend.backend.is_none());
+        if let Some(message) = missing.filter(|_| gets_requests) {
+            outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
+        }
+        outcome.backends.extend(backends.iter().filter_map(|backend| backend.backend.clone()));
+        outcome.backends.extend(forward.mirrors.iter().map(|mirror| mirror.backend.clone()));
+        return Action::Forward(Box::new(Forward { backends, ..forward }));
+    }
+    // The setting for invalid routes does not change this status.
+    let message = missing.unwrap_or_else(|| {
+        let why = if is_without_backends { "the rule has no backendRefs" } else { "all backendRefs have weight 0" };
+        let message = format!("{why}, so that requests are answered with status {status}");
+        let field = format!("spec.{section}");
+        let full_message = format!("{field}: {message}");
+        outcome.faults.push(Fault::new(&object.key, Class::Ignored, field, "NoBackends", message));
+        full_message
+    });
+    outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
+    Action::Respond(Response::new(status, body_for(&settings.missing_backend_body, &object.key.kind)))
+}
+
+fn missing_backend(
+    object: &Object,
+    section: String,
+    status: u16,
+    message: String,
+    policy: Option<ObjectKey>,
+) -> Replaced {
+    let object = object.key.clone();
+    Replaced { object, section, response: Some(status), class: Class::Referential, message, policy }
+}
+
+/// Translates an unreadable rule: it is replaced by a direct response at the same matches, or left out.
+pub(crate) fn unreadable(
+    object: &Object,
+    index: usize,
+    name: Option<&str>,
+    matches: &[Ranked],
+    message: String,
+    settings: &Settings,
+) -> Outcome {
+    let place = Place { object, index, name, origins: Origins::one(object.key.clone()) };
+    broken(place, matches, ObjectSection::Rule(index).to_string(), message, settings, Outcome::default())
+}
+
+/// Returns a rule with nothing readable but its index and name.
+pub(crate) fn nothing_known<'a>(index: usize, name: Option<&'a str>) -> ReadRule<'a> {
+    let (filters, timeouts) = (Filters::default(), Timeouts::default());
+    ReadRule { index, name, matches: vec![Ranked::last()], filters, backends: &[], timeouts, flaws: Vec::new() }
+}
+
+/// Translates a rule that Envoy refuses as written: it is replaced by a direct response, or left out.
+pub(crate) fn closed(object: &Object, rule: &ReadRule<'_>, closing: &Closing, settings: &Settings) -> Outcome {
+    let place = Place { object, index: rule.index, name: rule.name, origins: Origins::one(object.key.clone()) };
+    let section = ObjectSection::Rule(rule.index).to_string();
+    let narrowed: Vec<Ranked>;
+    let matches = match closing.how {
+        Manner::AsWritten => &rule.matches,
+        Manner::Narrowed => {
+            narrowed = rule.matches.iter().map(narrow::narrowed).collect();
+            &narrowed
+        }
+        Manner::LeftOut => &Vec::new(),
+    };
+    let answering = answering(settings);
+    let mut outcome = broken(place, matches, section, closing.message.to_string(), &answering, Outcome::default());
+    if let (Manner::LeftOut, Some(replaced)) = (closing.how, &mut outcome.replaced) {
+        replaced.response = None;
+    }
+    outcome
+}
+
+/// Returns settings for a unit that must not be left out: it is answered even where replacement is disabled.
+fn answering(settings: &Settings) -> Settings {
+    let replacement = settings.replacement.clone().unwrap_or_default();
+    Settings { replacement: Some(replacement), ..settings.clone() }
+}
+
+fn broken(
+    place: Place<'_>,
+    matches: &[Ranked],
+    section: String,
+    message: String,
+    settings: &Settings,
+    mut outcome: Outcome,
+) -> Outcome {
+    let response = settings
+        .replacement
+        .as_ref()
+        .map(|replacement| Response::new(replacement.code, body_for(&replacement.body, &place.object.key.kind)));
+    let code = response.as_ref().map(|response| response.status);
+    let object = place.object.key.clone();
+    let (class, policy) = (Class::Invalid, None);
+    outcome.replaced = Some(Replaced { object, section, response: code, class, message, policy });
+    for (entry, ranked) in matches.iter().enumerate() {
+        let Some(response) = response.clone() else { break };
+        outcome.routes.push(place.route(entry, ranked, Action::Respond(response)));
+    }
+    outcome
+}
+
+/// The position of a rule in its object.
+struct Place<'a> {
+    object: &'a Object,
+    index: usize,
+    name: Option<&'a str>,
+    origins: Origins,
+}
+
+impl Place<'_> {
+    fn section(&self) -> String {
+        ObjectSection::Rule(self.index).to_string()
+    }
+
+    fn route(&self, entry: usize, ranked: &Ranked, action: Action) -> Route {
+        let precedence = Precedence {
+            lent: false,
+            path: ranked.rank,
+            any_method: ranked.matches.method.is_none(),
+            headers: Reverse(ranked.matches.headers.len()),
+            query: Reverse(ranked.matches.query.len()),
+            narrowed: ranked.narrowed,
+            age: self.object.age(),
+            rule: self.index,
+            entry,
+            kind: self.object.key.kind.clone(),
+        };
+        let (key, matches) = (self.object.key.clone(), ranked.matches.clone());
+        let name = names::route(&key, self.index, self.name, entry).into();
+        let section = self.section().into();
+        Route { origins: self.origins.clone(), ..Route::bare(key, name, precedence, matches, action, section) }
+    }
+}
+
+/// Returns the rank of a path in the order of Gateway API; regular expressions rank between exact paths and prefixes.
+pub(crate) fn rank(path: &PathMatch) -> PathRank {
+    match path {
+        PathMatch::Exact(_) => PathRank::Exact,
+        PathMatch::Regex(pattern) => PathRank::Regex(Reverse(pattern.chars().count())),
+        PathMatch::Prefix(prefix) | PathMatch::Text(prefix) => {
+            PathRank::Prefix(Reverse(prefix.trim_end_matches('/').chars().count()))
+        }
+    }
+}
+
+/// The resolved backends of a rule.
+pub(crate) struct Resolved {
+    /// The backends with a weight above 0, in order; `backend` is unset for a missing one.
+    pub(crate) backends: Vec<WeightedBackend>,
+    /// The faults of references that are missing or not granted.
+    pub(crate) faults: Vec<Fault>,
+    /// A policy that closes one of the backends.
+    pub(crate) policy: Option<ObjectKey>,
+    /// The flaws of the references as written.
+    pub(crate) flaws: Vec<Flaw>,
+}

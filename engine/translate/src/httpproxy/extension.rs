@@ -1,0 +1,207 @@
+//! ExtensionServices: services that Envoy itself calls, and their faults.
+//!
+//! An ExtensionService with an error is not used: routes and hosts that need it are closed.
+
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::contour::extension_service::{CircuitBreakers, ExtensionService};
+use holdfast_api::apis::scheme;
+use holdfast_api::fault::{Class, at};
+use holdfast_envoy::features::remote::{Group, Limits};
+use holdfast_envoy::features::upstream::{AltName, Balance, Upstream, UpstreamTls, Validation};
+use holdfast_envoy::model::{Protocol, ServicePort};
+use holdfast_graph::{ObjectKey, Role};
+
+use super::timeouts::{self, Limit};
+use super::{policy, upstream};
+use crate::httpproxy::finding::{Finding, Level};
+use crate::reader::Reader;
+
+/// Maximum number of Services of one ExtensionService.
+const SERVICES_MAX: usize = 64;
+
+/// Result of the translation of an ExtensionService.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Extension {
+    /// The cluster; unset if there is an error.
+    pub(super) group: Option<Arc<Group>>,
+    /// Timeout of a response.
+    pub(super) response: Limit,
+    /// Findings.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Reads an ExtensionService; `None` if it does not exist.
+pub(crate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Extension> {
+    let object = reader.object(key)?;
+    let Body::ExtensionService(written) = &object.body else { return None };
+    let mut findings = Vec::new();
+    let mut error = |field: &str, kind: &'static str, reason: &'static str, class: Class, message: String| {
+        findings.push(Finding::error(key, format!("spec.{field}"), kind, reason, message).of_class(class));
+    };
+    let written_times = written.timeout_policy.clone().unwrap_or_default();
+    let mut time = |field: &str, text: Option<&str>| {
+        timeouts::limit(text).unwrap_or_else(|fault| {
+            let message = format!("spec.timeoutPolicy failed to parse: error parsing {field} timeout: {fault}");
+            error("timeoutPolicy", "SpecError", "TimeoutPolicyNotValid", Class::Invalid, message);
+            Limit::Default
+        })
+    };
+    let response = time("response", written_times.response.as_deref());
+    time("idle", written_times.idle.as_deref());
+    let idle = match time("idle connection", written_times.idle_connection.as_deref()) {
+        Limit::Default => None,
+        Limit::Off => Some(std::time::Duration::ZERO),
+        Limit::After(limit) => Some(limit),
+    };
+    let protocol = written.protocol.as_deref().filter(|protocol| !protocol.is_empty()).unwrap_or("h2");
+    let (spoken, tls) = match protocol {
+        "h2" => (Protocol::H2c, true),
+        "h2c" => (Protocol::H2c, false),
+        "http/1.1" => (Protocol::Http1, false),
+        other => {
+            let message = format!("protocol {other:?} is none of h2, h2c and http/1.1");
+            error("protocol", "SpecError", "UnsupportedProtocol", Class::Invalid, message);
+            (Protocol::H2c, true)
+        }
+    };
+    let limits = limits(written.circuit_breaker_policy.as_ref()).unwrap_or_else(|message| {
+        error("circuitBreakerPolicy", "SpecError", "CircuitBreakerPolicyNotValid", Class::Invalid, message);
+        Limits::default()
+    });
+    let validation = match upstream::validation(key, "", written.validation.as_ref(), reader) {
+        Ok(validation) => validation,
+        Err(("TLSUpstreamValidation", class, why)) => {
+            let message = format!("TLS upstream validation policy error: {why}");
+            error("validation", "SpecError", "TLSUpstreamValidation", class, message);
+            None
+        }
+        Err((reason, class, why)) => {
+            error("validation", "TLSError", reason, class, why);
+            None
+        }
+    };
+    if written.validation.is_some() && !tls {
+        let message = format!("upstream TLS validation not supported for {protocol:?} protocol");
+        error("validation", "SpecError", "InconsistentProtocol", Class::Invalid, message);
+    }
+    let services = services(key, written, reader, &mut error);
+    let balance = balance(key, written, &mut findings);
+    if written_times.idle.as_deref().is_some_and(|idle| !idle.is_empty()) {
+        let message =
+            "ignoring field \".Spec.TimeoutPolicy.Idle\"; idle timeouts are not supported for ExtensionClusters";
+        let field = "spec.timeoutPolicy.idle";
+        findings.push(Finding::warning(key, field, "SpecError", "IgnoredField", message));
+    }
+    let whole = findings.iter().all(|finding| finding.level == Level::Warning) && !services.is_empty();
+    let group = whole.then(|| {
+        let tls =
+            tls.then(|| UpstreamTls { sni: sni(validation.as_ref()), h2: true, validation, ..UpstreamTls::default() });
+        let upstream = Upstream { balance, tls, idle, ..Upstream::default() };
+        Arc::new(Group { owner: key.clone(), services, protocol: spoken, upstream, limits })
+    });
+    Some(Extension { group, response, findings })
+}
+
+/// Returns the SNI: the name that the certificate must have.
+fn sni(validation: Option<&Validation>) -> Arc<str> {
+    match validation.and_then(|validation| validation.names.first()) {
+        Some(AltName::Dns(name)) => name.clone(),
+        _ => "".into(),
+    }
+}
+
+fn limits(written: Option<&CircuitBreakers>) -> Result<Limits, String> {
+    let Some(written) = written else { return Ok(Limits::default()) };
+    let count = |field: &str, value: Option<i64>| match value.unwrap_or(0) {
+        0 => Ok(None),
+        value => u32::try_from(value).map(Some).map_err(|_| format!("{field} {value} is no count")),
+    };
+    Ok(Limits {
+        connections: count("maxConnections", written.max_connections)?,
+        pending: count("maxPendingRequests", written.max_pending_requests)?,
+        requests: count("maxRequests", written.max_requests)?,
+        retries: count("maxRetries", written.max_retries)?,
+        connections_per_endpoint: count("perHostMaxConnections", written.per_host_max_connections)?,
+    })
+}
+
+fn balance(key: &ObjectKey, written: &ExtensionService, findings: &mut Vec<Finding>) -> Balance {
+    let strategy = written.load_balancer_policy.as_ref().and_then(|policy| policy.strategy.as_deref());
+    let (field, kind, reason) = ("spec.loadBalancerPolicy", "SpecError", "IgnoredField");
+    if let Some(strategy @ ("Cookie" | "RequestHash")) = strategy {
+        let message = format!(
+            "ignoring field \".Spec.LoadBalancerPolicy\"; {strategy} load balancer policy is not supported for \
+             ExtensionClusters"
+        );
+        findings.push(Finding::warning(key, field, kind, reason, message));
+        return Balance::RoundRobin;
+    }
+    let (balance, _, warning) = policy::balance(written.load_balancer_policy.as_ref());
+    findings.extend(warning.map(|message| Finding::warning(key, field, kind, reason, message)));
+    balance
+}
+
+/// Returns the Services of the ExtensionService without duplicates, with their weights.
+fn services(
+    key: &ObjectKey,
+    written: &ExtensionService,
+    reader: &mut Reader<'_>,
+    error: &mut impl FnMut(&str, &'static str, &'static str, Class, String),
+) -> Vec<(ServicePort, u32)> {
+    let mut services: Vec<(ServicePort, u32)> = Vec::new();
+    if written.services.is_empty() || written.services.len() > SERVICES_MAX {
+        let message = format!("there must be at least 1 and at most {SERVICES_MAX} Services");
+        error("services", "ServiceError", "ServiceUnresolvedReference", Class::Invalid, message);
+    }
+    for (index, target) in written.services.iter().enumerate().take(SERVICES_MAX) {
+        let field = at("services", index);
+        let service = scheme::service_key(&key.namespace, &target.name);
+        let name = service.namespaced_name();
+        reader.edge(key, "", &service, Role::Requires);
+        let mut missing = |class, why: String| {
+            let message = format!("unresolved service {name:?}: {why}");
+            error(&field, "ServiceError", "ServiceUnresolvedReference", class, message);
+        };
+        let Ok(number @ 1..) = u16::try_from(target.port) else {
+            missing(Class::Invalid, format!("port {} is not in the range 1-65535", target.port));
+            continue;
+        };
+        let found = reader.object(&service).and_then(|object| match &object.body {
+            Body::Service(service) => Some(service),
+            _ => None,
+        });
+        let Some(found) = found else {
+            missing(Class::Referential, format!("service {name:?} not found"));
+            continue;
+        };
+        if found.external_name {
+            let message = format!("Service {name:?} is of unsupported type \"ExternalName\".");
+            error(&field, "ServiceError", "UnsupportedServiceType", Class::Invalid, message);
+            continue;
+        }
+        if found.port(number).is_none_or(|port| &*port.protocol != "TCP") {
+            missing(Class::Referential, format!("port \"{number}\" on service {name:?} not matched"));
+            continue;
+        }
+        match holdfast_check::number::weight(target.weight.unwrap_or(0)) {
+            Ok(weight) => services.push((ServicePort { key: service, port: number, health: None }, weight)),
+            Err(fault) => missing(Class::Invalid, fault.to_string()),
+        }
+    }
+    if services.iter().all(|(_, weight)| *weight == 0) {
+        services.iter_mut().for_each(|(_, weight)| *weight = 1);
+    }
+    services.retain(|(_, weight)| *weight > 0);
+    // A Service that is listed twice has the sum of both weights.
+    services.sort_unstable();
+    services.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 = kept.1.saturating_add(next.1);
+        }
+        same
+    });
+    services
+}

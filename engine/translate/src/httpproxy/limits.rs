@@ -1,0 +1,106 @@
+//! Global rate limits: descriptors of requests, and the rate limit service.
+
+use std::sync::Arc;
+
+use holdfast_api::apis::contour::guard::{GlobalRateLimitPolicy, RateLimitEntry};
+use holdfast_api::fault::Class;
+use holdfast_api::settings::Settings;
+use holdfast_check::re2::Regexes;
+use holdfast_envoy::features::call_options::CallOptions;
+use holdfast_envoy::features::rate_limit::{Descriptor, Entry, GlobalLimit, RateLimitService};
+use holdfast_envoy::features::remote::Remote;
+use holdfast_graph::{ObjectKey, Role};
+
+use super::extension;
+use super::timeouts::Limit;
+use crate::httpproxy::conditions;
+use crate::reader::Reader;
+
+/// Name of the filter.
+const FILTER: &str = "rate_limit";
+
+/// Reads the descriptors of requests; `None` if rate limiting is disabled.
+pub(super) fn read(
+    owner: &ObjectKey,
+    section: &str,
+    written: &GlobalRateLimitPolicy,
+    regexes: &Regexes,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Result<Option<GlobalLimit>, (Class, String)> {
+    let invalid = |message: String| (Class::Invalid, message);
+    let descriptors = written.descriptors.as_deref().unwrap_or_default();
+    if written.disabled == Some(true) && descriptors.is_empty() {
+        return Ok(None);
+    }
+    let descriptor =
+        |descriptor: &holdfast_api::apis::contour::guard::RateLimitDescriptor| -> Result<Descriptor, String> {
+            descriptor.entries.as_deref().unwrap_or_default().iter().map(|written| entry(written, regexes)).collect()
+        };
+    let descriptors = descriptors.iter().map(descriptor).collect::<Result<Vec<_>, _>>().map_err(invalid)?;
+    if descriptors.is_empty() {
+        return Err(invalid("descriptors is empty, so that no request would be counted".into()));
+    }
+    let service = service(owner, section, settings, reader)?;
+    let limit = GlobalLimit { service, descriptors };
+    match limit.check().into_iter().next() {
+        Some(flaw) => Err(invalid(format!("{}: {}", flaw.field, flaw.message))),
+        None => Ok(Some(limit)),
+    }
+}
+
+fn entry(written: &RateLimitEntry, regexes: &Regexes) -> Result<Entry, String> {
+    let RateLimitEntry { generic_key, request_header, request_header_value_match, remote_address } = written;
+    let text = |text: &Option<Arc<str>>| text.clone().unwrap_or_else(|| "".into());
+    match (generic_key, request_header, request_header_value_match, remote_address) {
+        (Some(generic), None, None, None) => {
+            let key = generic.key.clone().filter(|key| !key.is_empty());
+            Ok(Entry::Generic { key, value: text(&generic.value) })
+        }
+        (None, Some(header), None, None) => {
+            Ok(Entry::Header { name: text(&header.header_name), key: text(&header.descriptor_key) })
+        }
+        (None, None, Some(matched), None) => {
+            let headers = matched.headers.as_deref().unwrap_or_default();
+            let headers = conditions::read_headers(headers, regexes)?;
+            let expect = matched.expect_match.unwrap_or(true);
+            Ok(Entry::HeaderMatch { headers, expect, value: text(&matched.value) })
+        }
+        (None, None, None, Some(_)) => Ok(Entry::RemoteAddress),
+        _ => Err("rate limit descriptor entry must have exactly one field set".into()),
+    }
+}
+
+/// Returns the rate limit service from the settings of the operator. Without the service, no limit would be enforced.
+fn service(
+    owner: &ObjectKey,
+    section: &str,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Result<Arc<RateLimitService>, (Class, String)> {
+    let Some(set) = &settings.proxies.rate_limit else {
+        let message = "there is no rate limit service: set --rate-limit-service";
+        return Err((Class::Referential, message.into()));
+    };
+    reader.edge(owner, section, &set.service, Role::Requires);
+    let found = extension::read(&set.service, reader);
+    let Some((group, response)) = found.and_then(|extension| Some((extension.group?, extension.response))) else {
+        let message = format!("rate limit service: extension service {:?} not found", set.service.namespaced_name());
+        return Err((Class::Referential, message));
+    };
+    let timeout = match response {
+        Limit::After(limit) => limit,
+        Limit::Default | Limit::Off => set.timeout,
+    };
+    Ok(Arc::new(RateLimitService {
+        name: FILTER.into(),
+        owners: vec![set.service.clone()],
+        remote: Remote::Group(group),
+        call_options: CallOptions::default(),
+        domain: set.domain.clone(),
+        timeout,
+        fail_open: set.fail_open,
+        quota_headers: set.quota_headers,
+        resource_exhausted: set.resource_exhausted,
+    }))
+}

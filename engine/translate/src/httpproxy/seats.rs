@@ -1,0 +1,235 @@
+//! Listeners of the host of a root: the separate listeners of HTTPProxies, or the listeners of a Gateway.
+//!
+//! If routes of Gateway API claim the host too, the API with the oldest claiming object owns the host. The other object
+//! reports a conflict and does not serve the host: a host is served from one API only.
+
+use std::sync::Arc;
+
+use holdfast_api::fault::Class;
+use holdfast_api::object::Age;
+use holdfast_api::settings::Settings;
+use holdfast_envoy::model::table::Host;
+use holdfast_graph::ObjectKey;
+
+use super::listeners;
+use super::tls::TlsClaim;
+use crate::gateway_api::claims;
+use crate::gateway_api::gateway::GatewayPlan;
+use crate::gateway_api::listener::{ListenerPlan, ListenerState};
+use crate::httpproxy::finding::Finding;
+use crate::reader::Reader;
+
+/// Prefix of the names of generated listeners of HTTPProxies at a Gateway; no other listener can have such a name.
+const PREFIX: &str = "httpproxy/";
+
+/// Listeners of a host.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seats {
+    /// The Gateway.
+    pub gateway: ObjectKey,
+    /// Port without TLS; unset if it is not available.
+    pub http: Option<u16>,
+    /// Listener with TLS; unset if TLS is not configured or not available.
+    pub https: Option<Secure>,
+}
+
+/// A separate filter chain with TLS.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Secure {
+    /// Name of the generated listener.
+    pub name: Arc<str>,
+    /// The port.
+    pub port: u16,
+    /// The port for clients.
+    pub(crate) seen_port: u16,
+    /// Name of the listener for clients without SNI; unset if another listener serves these clients.
+    pub nameless: Option<Arc<str>>,
+}
+
+/// Result of the search.
+pub(super) struct Seated {
+    pub(super) seats: Seats,
+    pub(super) findings: Vec<Finding>,
+    /// Additional findings.
+    pub(super) additional: Vec<Finding>,
+    /// `findings` close the host.
+    pub(super) closes: bool,
+}
+
+/// Finds the listeners of a root's host; `ages` are the ages of all roots that claim the host.
+pub(super) fn find(
+    key: &ObjectKey,
+    host: &Host,
+    tls: Option<&TlsClaim>,
+    ages: &[Age],
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Seated {
+    let (nameless, tls) = (tls.is_some_and(|tls| tls.fallback.is_some()), tls.is_some());
+    let Some(gateway) = &settings.proxies.gateway else { return own(key, host, tls, settings, reader) };
+    let mut seated = Seated {
+        seats: Seats { gateway: gateway.clone(), http: None, https: None },
+        findings: Vec::new(),
+        additional: Vec::new(),
+        closes: true,
+    };
+    let mut report = |class: Class, message: String| {
+        let found = Finding::error(key, "spec.virtualhost", "ListenerError", "ErrorIdentifyingListener", message);
+        seated.findings.push(found.of_class(class));
+    };
+    let Some(plan) = reader.plan(gateway) else {
+        report(Class::Referential, format!("Gateway {} does not exist, or is not served", gateway.namespaced_name()));
+        return seated;
+    };
+    let mut found = |https: bool| {
+        let listener = listener(key, host, https, gateway, plan, settings, reader);
+        listener.map_err(|(class, message)| report(class, message)).ok()
+    };
+    let http = found(false);
+    let https = if tls { found(true) } else { None };
+    seated.seats.http = http.map(|listener| listener.port);
+    seated.seats.https = https.map(|listener| Secure {
+        name: format!("{PREFIX}{}", host.domain()).into(),
+        port: listener.port,
+        seen_port: listener.seen_port,
+        nameless: rest(plan, listener.port).is_none().then(|| format!("{PREFIX}*").into()),
+    });
+    if let Some(secure) = seated.seats.https.as_ref().filter(|secure| nameless && secure.nameless.is_none())
+        && let Some(owner) = rest(plan, secure.port)
+    {
+        let message = format!(
+            "listener {} of Gateway {} serves the clients without SNI: the fallback certificate has no effect",
+            owner.name, plan.name
+        );
+        let field = "spec.virtualhost.tls.enableFallbackCertificate";
+        let found = Finding::error(key, field, "ListenerError", "ErrorIdentifyingListener", message);
+        seated.additional.push(found.of_class(Class::Conflict));
+    }
+    give_way(key, host, ages, plan, &mut seated, reader);
+    seated
+}
+
+/// Returns the separate listeners of HTTPProxies.
+fn own(key: &ObjectKey, host: &Host, tls: bool, settings: &Settings, reader: &mut Reader<'_>) -> Seated {
+    let mut findings = Vec::new();
+    for https in [false, true] {
+        if (!https || tls)
+            && let Some(taken) = listeners::taken(https, settings, reader)
+        {
+            let kind = "ListenerError";
+            let found = Finding::error(key, "spec.virtualhost", kind, "ErrorIdentifyingListener", taken);
+            findings.push(found.of_class(Class::Conflict));
+        }
+    }
+    let https = tls.then(|| Secure {
+        name: host.domain().into(),
+        port: settings.proxies.https_port,
+        seen_port: listeners::seen_port(true, settings),
+        nameless: Some("*".into()),
+    });
+    let seats = Seats { gateway: listeners::key(), http: Some(settings.proxies.http_port), https };
+    Seated { seats, findings, additional: Vec::new(), closes: false }
+}
+
+/// Returns the listener of a Gateway that serves all hosts of a port without a listener of their own.
+fn rest(plan: &GatewayPlan, port: u16) -> Option<&ListenerPlan> {
+    let mut listeners = plan.listeners.iter().filter(|listener| listener.https && listener.port == port);
+    listeners.find(|listener| listener.hostname.is_none() && listener.state != ListenerState::Out)
+}
+
+/// Returns the listener that a host belongs to. As in Contour, each protocol has one port.
+fn listener<'a>(
+    key: &ObjectKey,
+    host: &Host,
+    https: bool,
+    gateway: &ObjectKey,
+    plan: &'a GatewayPlan,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Result<&'a ListenerPlan, (Class, String)> {
+    let protocol = if https { "HTTPS" } else { "HTTP" };
+    // Listeners of ListenerSets are not considered here; only their hosts are unavailable.
+    let all = || plan.own().filter(|l| l.https == https && l.state != ListenerState::Out);
+    let Some(first) = all().next() else {
+        return Err((Class::Referential, format!("no {protocol} listener configured")));
+    };
+    if all().any(|listener| listener.port != first.port) {
+        return Err((Class::Conflict, format!("more than one {protocol} listener configured")));
+    }
+    let name = &plan.name;
+    let domain = host.domain();
+    let nearest = plan.on_port(first.port).filter(|l| l.https == https && l.host().covers(host));
+    let Some(nearest) = nearest.min_by_key(|l| l.host().specificity()) else {
+        let message = format!("no {protocol} listener configured for {domain:?}: none of Gateway {name} has this host");
+        return Err((Class::Referential, message));
+    };
+    let listener = &nearest.name;
+    if nearest.set.is_some() {
+        let message = format!("the host {domain:?} belongs to a listener that a ListenerSet adds to Gateway {name}");
+        return Err((Class::Conflict, message));
+    }
+    if nearest.state != ListenerState::Serving {
+        let message = format!("listener {listener} of Gateway {name}, which has the host {domain:?}, is not served");
+        return Err((Class::Referential, message));
+    }
+    if !claims::allows_route(nearest, gateway, key, settings, reader) {
+        let message = format!(
+            "listener {listener} of Gateway {name} does not allow routes of namespace {}: see allowedRoutes.namespaces",
+            key.namespace
+        );
+        return Err((Class::Referential, message));
+    }
+    // Two filter chains of one port must not match the same host.
+    if https && nearest.host() == *host {
+        let message = format!(
+            "listener {listener} of Gateway {name} serves only host {domain:?}, with its own certificate, and cannot \
+             serve an HTTPProxy for this host"
+        );
+        return Err((Class::Conflict, message));
+    }
+    Ok(nearest)
+}
+
+/// Leaves a host to older routes of Gateway API.
+fn give_way(
+    key: &ObjectKey,
+    host: &Host,
+    ages: &[Age],
+    plan: &GatewayPlan,
+    seated: &mut Seated,
+    reader: &mut Reader<'_>,
+) {
+    let port = |name: &Arc<str>| plan.listeners.iter().find(|listener| listener.name == *name).map(|l| l.port);
+    let Seats { http, https, .. } = &seated.seats;
+    let secure = https.as_ref().map(|https| https.port);
+    // The filter chain of a wildcard host receives the connections of all hosts below it, including hosts with a
+    // virtual host in another filter chain.
+    let rivals = reader.claimants(host, secure.is_some());
+    let rivals = rivals.filter_map(|(route, claimant)| {
+        let meets = |seat: Option<u16>| seat.is_some() && claimant.listeners.iter().any(|name| port(name) == seat);
+        let plain = meets(*http) && claimant.host == *host;
+        (plain || meets(secure)).then_some((&claimant.age, route, plain))
+    });
+    let rivals: Vec<_> = rivals.collect();
+    let Some((age, winner, _)) = rivals.iter().min() else { return };
+    // If the ages are equal, the route owns the host.
+    if ages.iter().any(|own| own < *age) {
+        return;
+    }
+    let message = format!(
+        "fqdn {:?} is taken at Gateway {} by the older {} {}",
+        host.domain(),
+        plan.name,
+        winner.kind,
+        winner.namespaced_name()
+    );
+    let plain = rivals.iter().any(|(_, _, plain)| *plain);
+    // If no route serves the host on the plain port, the host stays there, closed, so that no wildcard host answers
+    // instead.
+    if plain {
+        seated.seats.http = None;
+    }
+    seated.seats.https = None;
+    let found = Finding::error(key, "spec.virtualhost.fqdn", "VirtualHostError", "HostnameConflict", message);
+    seated.findings.push(found.of_class(Class::Conflict));
+}

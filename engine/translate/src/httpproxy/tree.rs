@@ -1,0 +1,467 @@
+//! A root with its includes: its routes in order, and the findings about each of its HTTPProxies.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
+use holdfast_api::apis::contour::{self, condition::MatchCondition};
+use holdfast_api::fault::Class;
+use holdfast_api::object::Object;
+use holdfast_api::section::{ObjectSection, STREAM};
+use holdfast_api::settings::{Replacement, Settings, body_for};
+use holdfast_envoy::encode::names;
+use holdfast_envoy::features::rewrite::PathRewrite;
+use holdfast_envoy::model::table::TableName;
+use holdfast_envoy::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
+use holdfast_graph::{ObjectKey, Origins, Role};
+
+use super::action::{self, Guard, Made, RouteFailure, Unit};
+use super::host::HostClaim;
+use super::{HOST, host, is_ours, narrowed, policy};
+use crate::gateway_api::narrow;
+use crate::gateway_api::route::{Closed, Rendered, RoutePlan};
+use crate::gateway_api::rule::Replaced;
+use crate::httpproxy::budgets::Budgets;
+use crate::httpproxy::conditions::Conditions;
+use crate::httpproxy::duplicates;
+use crate::httpproxy::finding::{Finding, NOT_READABLE};
+use crate::httpproxy::includes::{self, Leaf, Tree, What};
+use crate::httpproxy::order::{Rank, RouteOrigin};
+use crate::httpproxy::path::Path;
+use crate::httpproxy::rewrite::{self, Served};
+use crate::incremental::guard;
+use crate::overlay::{Closing, Manner};
+use crate::reader::Reader;
+
+/// Response status of a route without any existing Service.
+const SERVICE_MISSING: u16 = 503;
+/// Response status without TLS of a host with a `tcpproxy` only.
+const NOTHING_THERE: u16 = 404;
+/// Response status of an include without a usable target.
+const INCLUDE_MISSING: u16 = 502;
+
+/// Closed units of all objects.
+pub(crate) type ClosedUnits = BTreeMap<ObjectKey, Closed>;
+
+/// Translates a root; `None` if the object is not a root of a served class.
+pub(crate) fn plan(
+    key: &ObjectKey,
+    closed: &ClosedUnits,
+    settings: &Settings,
+    reader: &mut Reader<'_>,
+) -> Option<RoutePlan> {
+    let object = reader.object(key)?;
+    let Body::HttpProxy(proxy) = &object.body else { return None };
+    let claim = match reader.over {
+        // The overlay may have another version of the certificate.
+        Some(_) => Arc::new(host::claim(key, settings, reader)?),
+        None => reader.host(key)?,
+    };
+    let claim = &*claim;
+    let mut plan = RoutePlan { findings: claim.findings.clone(), ..RoutePlan::default() };
+    let mut objects: BTreeMap<ObjectKey, Arc<Object>> = BTreeMap::from([(key.clone(), object.clone())]);
+    let mut budgets = Budgets::new(narrow::limits(settings));
+    // The policies of the host are read first, so that routes cannot use up their budget.
+    let mut of_host = Vec::new();
+    let guard = policy::guard(key, proxy, &budgets.of(&[], key), settings, reader, &mut of_host);
+    let tree = includes::read(key, proxy, &mut budgets, &mut |child| {
+        let object = reader.object(child)?;
+        let Body::HttpProxy(proxy) = &object.body else { return None };
+        objects.insert(child.clone(), object.clone());
+        is_ours(object, proxy, settings).then(|| proxy.clone())
+    });
+    record_includes(key, &tree, reader);
+    plan.findings.extend(tree.findings);
+    let (leaves, duplicates) = ranked(key, tree.leaves, &tree.members, settings, reader);
+    plan.findings.extend(duplicates);
+    plan.members = tree.members;
+    if let Some(stream) = claim.tls.as_ref().and_then(|tls| tls.stream.as_ref()) {
+        plan.members.extend(stream.members.iter().cloned());
+        let backends = stream.to.iter().flat_map(|stream| &stream.backends);
+        plan.backends.extend(backends.map(|(backend, _)| backend.clone()));
+    }
+    plan.findings.extend(of_host);
+    place(&mut plan, claim);
+    let context = Routes { objects: &objects, closed, guard: guard.as_ref().ok(), proxy, settings };
+    let mut made = context.make(&leaves, &mut budgets, reader, &mut plan.findings);
+    let replacements: Vec<_> =
+        made.iter_mut().map(|one| one.as_mut().ok().and_then(|made| made.replacement.take())).collect();
+    let mut served = rewrite::expand(&leaves, &replacements);
+    for served in &mut served {
+        if let Some(Err(RouteFailure::Closed(Closing { how: Manner::Narrowed, .. }))) = made.get(served.index) {
+            narrowed::narrow(served);
+        }
+    }
+    served.sort_by(|a, b| rank(a).cmp(&rank(b)));
+    let host = Host { key, object, settings, claim, wildcard: one_label(proxy) };
+    let shut = claim.closed || guard.is_err() || closed.get(key).is_some_and(|units| units.contains_key(HOST));
+    if shut {
+        host.close(&mut plan);
+    } else {
+        plan.host.rate_limit = guard.ok().and_then(|guard| guard.local);
+    }
+    for (place, served) in served.iter().enumerate().filter(|_| !shut) {
+        let Some(made) = made.get(served.index) else { continue };
+        let owner = objects.get(&served.leaf.owner).unwrap_or(object);
+        host.route(place, served, owner, made, &mut plan);
+    }
+    if plan.routes.is_empty() && claim.tls.as_ref().is_some_and(|tls| tls.stream.is_some()) {
+        host.keep(&mut plan);
+    }
+    put_in_order(&mut plan);
+    Some(plan)
+}
+
+/// Sorts the findings, and derives the faults from them.
+fn put_in_order(plan: &mut RoutePlan) {
+    plan.findings.sort_unstable();
+    plan.findings.dedup();
+    // Decoding has reported unreadable parts already.
+    plan.faults = plan.findings.iter().filter(|finding| finding.reason != NOT_READABLE).map(Finding::fault).collect();
+    plan.replaced.sort_unstable();
+    plan.replaced.dedup();
+}
+
+/// Records the includes of a tree as edges.
+fn record_includes(root: &ObjectKey, tree: &Tree, reader: &mut Reader<'_>) {
+    for (includer, index, included) in &tree.includes {
+        reader.edge(includer, ObjectSection::Include(*index).to_string(), included, Role::Mentions);
+        // If the including HTTPProxy is closed, the included one is closed as well.
+        if tree.members.contains(included) {
+            match includer == root {
+                true => reader.edge_to_section(included, includer, HOST, Role::Attaches),
+                false => reader.edge(included, "", includer, Role::Attaches),
+            }
+        }
+    }
+}
+
+/// Returns the leaves of a tree without duplicates, and the findings about duplicates. Leaves that only a stand-in
+/// version of an HTTPProxy has yield to the leaves that are claimed today.
+fn ranked(
+    root: &ObjectKey,
+    leaves: Vec<Leaf>,
+    members: &BTreeSet<ObjectKey>,
+    settings: &Settings,
+    reader: &Reader<'_>,
+) -> (Vec<Leaf>, Vec<Finding>) {
+    let claimed = claimed_today(root, members, settings, reader);
+    let is_stand_in = |leaf: &Leaf| reader.over.is_some_and(|over| over.objects.contains_key(&leaf.owner));
+    let is_claimed =
+        |leaf: &Leaf| !is_stand_in(leaf) || claimed.contains(&(leaf.owner.clone(), leaf.conditions.clone()));
+    let (mut leaves, duplicates) = duplicates::judge(leaves, is_claimed);
+    for leaf in leaves.iter_mut().filter(|leaf| leaf.origin == RouteOrigin::Written && !is_claimed(leaf)) {
+        leaf.origin = given_up(leaf, reader);
+    }
+    (leaves, duplicates)
+}
+
+/// Context of the translation of the routes of a tree.
+struct Routes<'a> {
+    objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
+    closed: &'a ClosedUnits,
+    /// Policies of the host; unset if they cannot be enforced.
+    guard: Option<&'a Guard>,
+    /// The root.
+    proxy: &'a HttpProxy,
+    settings: &'a Settings,
+}
+
+impl Routes<'_> {
+    /// Translates the route of each leaf.
+    fn make(
+        &self,
+        leaves: &[Leaf],
+        budgets: &mut Budgets,
+        reader: &mut Reader<'_>,
+        findings: &mut Vec<Finding>,
+    ) -> Vec<Result<Made, RouteFailure>> {
+        let mut all = Vec::with_capacity(leaves.len());
+        for leaf in leaves {
+            let section = section(leaf);
+            let made = self.readable(leaf, &section).and_then(|route| {
+                let regexes = budgets.of(&leaf.ancestors, &leaf.owner);
+                let unit = Unit { leaf, section: &section, regexes: &regexes };
+                action::make(&unit, route, self.guard, self.settings, reader, findings)
+            });
+            all.push(made);
+        }
+        all
+    }
+
+    /// Returns the route of a leaf, or why it cannot be translated.
+    fn readable(&self, leaf: &Leaf, section: &str) -> Result<&contour::route::Route, RouteFailure> {
+        let closing = self.closed.get(&leaf.owner).and_then(|units| units.get(section));
+        match (&leaf.what, closing) {
+            (_, Some(closing)) => Err(RouteFailure::Closed(closing.clone())),
+            (What::Include { message, class, .. }, None) => Err(RouteFailure::Include(message.clone(), *class)),
+            (What::Route { index, broken: Some(why) }, None) => {
+                let entry = entry(&leaf.owner, *index, self.objects);
+                // A protected route must not be replaced by a broader route, even if replacement is disabled.
+                match self.guard.is_none() || entry.is_none_or(Entry::names_guard) || self.proxy.host_names_guard() {
+                    true => Err(RouteFailure::Guarded(why.clone())),
+                    false => Err(RouteFailure::Invalid(why.clone())),
+                }
+            }
+            (What::Route { broken: None, .. }, None) => {
+                written(leaf, self.objects).ok_or_else(|| RouteFailure::Invalid("it could not be read".into()))
+            }
+        }
+    }
+}
+
+/// Returns the conditions that HTTPProxies with a stand-in version claim today.
+fn claimed_today(
+    key: &ObjectKey,
+    members: &BTreeSet<ObjectKey>,
+    settings: &Settings,
+    reader: &Reader<'_>,
+) -> HashSet<(ObjectKey, Conditions)> {
+    let Some(over) = reader.over else { return HashSet::new() };
+    let is_stand_in = |owner: &ObjectKey| over.objects.contains_key(owner);
+    let proxy = |key: &ObjectKey| match reader.objects.get(key).map(|object| (object, &object.body)) {
+        Some((object, Body::HttpProxy(proxy))) if is_ours(object, proxy, settings) => Some(proxy.clone()),
+        _ => None,
+    };
+    let Some(root) = proxy(key).filter(|_| members.iter().any(is_stand_in)) else { return HashSet::new() };
+    let today = includes::read(key, &root, &mut Budgets::new(narrow::limits(settings)), &mut |child| proxy(child));
+    let written = today.leaves.into_iter().filter(|leaf| leaf.origin == RouteOrigin::Written);
+    written.filter(|leaf| is_stand_in(&leaf.owner)).map(|leaf| (leaf.owner, leaf.conditions)).collect()
+}
+
+/// Returns the rank of a route that exists in the stand-in version of its HTTPProxy only: after all routes that are
+/// claimed today. If the desired route at its index is unreadable, or has a regex that an Envoy may refuse, the rank is
+/// after equal routes.
+fn given_up(leaf: &Leaf, reader: &Reader<'_>) -> RouteOrigin {
+    let What::Route { index, .. } = leaf.what else { return leaf.origin };
+    let Some(Body::HttpProxy(today)) = reader.objects.get(&leaf.owner).map(|object| &object.body) else {
+        return RouteOrigin::Placeholder;
+    };
+    let has_regex = |condition: &MatchCondition| {
+        let MatchCondition { prefix: _, exact: _, regex, header, query_parameter } = condition;
+        let of_header = header.as_ref().and_then(|header| header.regex.as_ref());
+        let of_query = query_parameter.as_ref().and_then(|query| query.regex.as_ref());
+        regex.as_ref().or(of_header).or(of_query).is_some_and(|pattern| !pattern.is_empty())
+    };
+    match today.routes.get(index) {
+        Some(Entry::Broken { .. }) => RouteOrigin::Placeholder,
+        Some(Entry::Decoded(route)) if route.conditions.iter().flatten().any(has_regex) => RouteOrigin::Placeholder,
+        Some(Entry::Decoded(_)) | None => RouteOrigin::Last,
+    }
+}
+
+/// Returns the plan of a root after a failed translation: its host is closed.
+pub(crate) fn failed(object: &Object, claim: Option<&HostClaim>, settings: &Settings) -> Option<RoutePlan> {
+    let claim = claim?;
+    let fault = guard::fault(&object.key);
+    let found = Finding::error(&object.key, "", "VirtualHostError", "InternalError", &fault.message);
+    let mut plan = RoutePlan { findings: vec![found], ..RoutePlan::default() };
+    plan.members.insert(object.key.clone());
+    place(&mut plan, claim);
+    Host { key: &object.key, object, settings, claim, wildcard: None }.close(&mut plan);
+    plan.faults.push(fault);
+    Some(plan)
+}
+
+/// Adds the route tables that serve the host.
+fn place(plan: &mut RoutePlan, claim: &HostClaim) {
+    let (Some(host), Some(seats)) = (&claim.host, &claim.seats) else { return };
+    let http = seats.http.map(TableName::Port);
+    let tls = claim.tls.as_ref().filter(|tls| tls.has_routes());
+    let https = seats.https.as_ref().zip(tls).map(|(seat, tls)| {
+        let nameless = seat.nameless.iter().filter(|_| tls.is_served_to_nameless());
+        nameless.chain([&seat.name]).map(|name| TableName::Listener(name.clone()))
+    });
+    let tables = http.into_iter().chain(https.into_iter().flatten());
+    plan.places.extend(tables.map(|table| (seats.gateway.clone(), table, host.clone())));
+}
+
+fn rank<'a>(served: &'a Served<'_>) -> Rank<'a> {
+    Rank { conditions: &served.conditions, origin: served.origin }
+}
+
+fn written<'a>(leaf: &Leaf, objects: &'a BTreeMap<ObjectKey, Arc<Object>>) -> Option<&'a contour::route::Route> {
+    let What::Route { index, .. } = leaf.what else { return None };
+    match entry(&leaf.owner, index, objects)? {
+        Entry::Decoded(route) => Some(route),
+        Entry::Broken { .. } => None,
+    }
+}
+
+fn entry<'a>(
+    owner: &ObjectKey,
+    index: usize,
+    objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
+) -> Option<&'a Entry<contour::route::Route>> {
+    match &objects.get(owner)?.body {
+        Body::HttpProxy(proxy) => proxy.routes.get(index),
+        _ => None,
+    }
+}
+
+fn section(leaf: &Leaf) -> String {
+    match leaf.what {
+        What::Route { index, .. } => ObjectSection::ProxyRoute(index).to_string(),
+        What::Include { index, .. } => ObjectSection::Include(index).to_string(),
+    }
+}
+
+/// Returns the match of a wildcard host for one label only; Envoy's own wildcard matches several labels.
+fn one_label(proxy: &HttpProxy) -> Option<NamedMatch> {
+    let suffix = proxy.virtual_host.as_ref()?.fqdn.strip_prefix('*')?;
+    let pattern = format!("(?i)[a-z0-9]([-a-z0-9]*[a-z0-9])?{}(:[0-9]+)?", regex_syntax::escape(suffix));
+    Some(NamedMatch::new(":authority", ValueMatch::Regex(pattern.into())))
+}
+
+/// Context of the translation of a host's routes.
+struct Host<'a> {
+    key: &'a ObjectKey,
+    object: &'a Object,
+    settings: &'a Settings,
+    claim: &'a HostClaim,
+    wildcard: Option<NamedMatch>,
+}
+
+impl Host<'_> {
+    /// Closes the whole host.
+    fn close(&self, plan: &mut RoutePlan) {
+        let message = plan.findings.iter().find(|finding| finding.object == *self.key);
+        let message = message.map_or_else(|| "the host cannot be served".to_owned(), |finding| finding.message.clone());
+        plan.replaced.push(Replaced {
+            policy: None,
+            object: self.key.clone(),
+            section: HOST.to_owned(),
+            response: Some(self.settings.closed_status),
+            class: Class::Invalid,
+            message,
+        });
+        let response =
+            Response::new(self.settings.closed_status, body_for(&self.settings.missing_backend_body, &self.key.kind));
+        let name = names::proxy_route(self.key, HOST, 0, false);
+        let route = self.bare(0, name, HOST, self.object, Match::any(), Action::Respond(response));
+        plan.routes.push(Arc::new(Rendered::new(route)));
+    }
+
+    /// Keeps a host without routes, so that its requests without TLS are not served by a wildcard host.
+    fn keep(&self, plan: &mut RoutePlan) {
+        let name = names::proxy_route(self.key, STREAM, 0, false);
+        let nothing = Action::Respond(Response::new(NOTHING_THERE, "".into()));
+        let route = self.bare(0, name, STREAM, self.object, Match::any(), nothing);
+        plan.routes.push(Arc::new(Rendered::new(route)));
+    }
+
+    fn route(
+        &self,
+        place: usize,
+        served: &Served<'_>,
+        owner: &Object,
+        made: &Result<Made, RouteFailure>,
+        plan: &mut RoutePlan,
+    ) {
+        let leaf = served.leaf;
+        let section = section(leaf);
+        let implicit = served.origin == RouteOrigin::Implicit;
+        let name = names::proxy_route(&leaf.owner, &section, leaf.instance, implicit);
+        let mut matches = self.matches(served);
+        let action = match made {
+            Ok(made) => {
+                let mut action = made.action.clone();
+                if let (Action::Forward(forward), Some(new)) = (&mut action, &served.replacement) {
+                    forward.rewrite.path = Some(PathRewrite::Prefix(new.clone()));
+                }
+                plan.backends.extend(made.backends.iter().cloned());
+                action
+            }
+            Err(problem) => {
+                if let RouteFailure::Closed(Closing { how: Manner::Narrowed, .. }) = problem {
+                    matches.headers.retain(|header| &*header.name != ":authority");
+                }
+                let (class, response, message) = self.answer(problem);
+                plan.replaced.push(Replaced {
+                    policy: None,
+                    object: leaf.owner.clone(),
+                    section: section.clone(),
+                    response: response.as_ref().map(|response| response.status),
+                    class,
+                    message,
+                });
+                let Some(response) = response else { return };
+                Action::Respond(response)
+            }
+        };
+        let mut route = self.bare(place, name, &section, owner, matches, action);
+        let ancestors: Origins = leaf.ancestors.iter().cloned().collect();
+        route.origins = ancestors.with(leaf.owner.clone());
+        if let Ok(made) = made {
+            route.request_headers = made.request_headers.clone();
+            route.response_headers = made.response_headers.clone();
+            route.cors.clone_from(&made.cors);
+            route.ip_filter.clone_from(&made.ip_filter);
+            route.rate_limit.clone_from(&made.rate_limit);
+            route.guards.clone_from(&made.guards);
+            route.cookies.clone_from(&made.cookies);
+        }
+        let insecure =
+            made.as_ref().is_ok_and(|made| made.permit_insecure) || matches!(made, Err(RouteFailure::Include(..)));
+        if self.claim.tls.is_some() && !insecure {
+            route.secure_port = self.claim.seats.as_ref().and_then(|seats| Some(seats.https.as_ref()?.seen_port));
+        }
+        plan.routes.push(Arc::new(Rendered::new(route)));
+    }
+
+    /// Returns the response that replaces a route.
+    fn answer(&self, problem: &RouteFailure) -> (Class, Option<Response>, String) {
+        let fixed = |status| Some(Response::new(status, body_for(&self.settings.missing_backend_body, &self.key.kind)));
+        let replaced = |replacement: &Option<Replacement>| {
+            replacement
+                .as_ref()
+                .map(|replacement| Response::new(replacement.code, body_for(&replacement.body, &self.key.kind)))
+        };
+        match problem {
+            RouteFailure::Include(message, class) => (*class, fixed(INCLUDE_MISSING), message.to_string()),
+            RouteFailure::NoService(message) => (Class::Referential, fixed(SERVICE_MISSING), message.to_string()),
+            RouteFailure::Invalid(message) => {
+                (Class::Invalid, replaced(&self.settings.replacement), message.to_string())
+            }
+            // A protected route is answered even if replacement is disabled.
+            RouteFailure::Guarded(message) => {
+                let always = self.settings.replacement.clone().or_else(|| Some(Replacement::default()));
+                (Class::Invalid, replaced(&always), message.to_string())
+            }
+            RouteFailure::Closed(closing) => {
+                let always = self.settings.replacement.clone().or_else(|| Some(Replacement::default()));
+                let response = if closing.how == Manner::LeftOut { None } else { replaced(&always) };
+                (Class::Invalid, response, closing.message.to_string())
+            }
+        }
+    }
+
+    fn matches(&self, served: &Served<'_>) -> Match {
+        let path = match &served.conditions.path {
+            Path::Exact(path) => PathMatch::Exact(path.clone()),
+            Path::Regex(pattern) => PathMatch::Regex(pattern.clone()),
+            Path::Prefix(prefix) => PathMatch::Text(prefix.clone()),
+        };
+        let headers = self.wildcard.iter().chain(&served.conditions.headers).cloned().collect();
+        let query = served.conditions.query.iter().cloned().collect();
+        Match { path, method: None, headers, query, grpc: false }
+    }
+
+    fn bare(&self, place: usize, name: String, section: &str, owner: &Object, matches: Match, action: Action) -> Route {
+        let precedence = Precedence {
+            lent: false,
+            path: PathRank::Placed(place),
+            any_method: true,
+            headers: Reverse(0),
+            query: Reverse(0),
+            narrowed: false,
+            age: owner.age(),
+            rule: 0,
+            entry: 0,
+            kind: owner.key.kind.clone(),
+        };
+        Route::bare(owner.key.clone(), name.into(), precedence, matches, action, section.into())
+    }
+}

@@ -1,0 +1,108 @@
+//! Duplicate matches: matches of two route objects at one host. The older object gets the requests; the other object is
+//! reported with the winner.
+//!
+//! Duplicates are computed on request, for reports: serving depends only on the order of routes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use holdfast_api::section::ObjectSection;
+use holdfast_envoy::model::{Match, NamedMatch, PathMatch};
+use holdfast_graph::ObjectKey;
+
+use crate::assembly::fleet::Fleet;
+use crate::gateway_api::route::Rendered;
+use crate::httpproxy;
+
+/// Hosts that a report names; further hosts are only counted.
+const HOSTS_SHOWN: usize = 3;
+
+/// A match of a route object that an older object also has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// The match, as in `rules[0].matches[1]`.
+    pub section: String,
+    /// The object that gets the requests.
+    pub(crate) winner: ObjectKey,
+    /// The affected hosts.
+    pub hosts: BTreeSet<String>,
+}
+
+/// Duplicate matches of the route objects of one Gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Duplicates {
+    /// The duplicates, by the object that lost.
+    pub lost: BTreeMap<ObjectKey, Vec<Duplicate>>,
+    /// The objects that lost all their matches.
+    pub wholly: BTreeSet<ObjectKey>,
+}
+
+/// The conditions of a route in a canonical order.
+#[derive(PartialEq, Eq, Hash)]
+struct CanonicalMatch<'a> {
+    path: &'a PathMatch,
+    method: Option<&'a str>,
+    headers: Vec<&'a NamedMatch>,
+    query: Vec<&'a NamedMatch>,
+    grpc: bool,
+}
+
+impl<'a> CanonicalMatch<'a> {
+    fn new(matches: &'a Match) -> Self {
+        let Match { path, method, headers, query, grpc } = matches;
+        let sorted = |list: &'a [NamedMatch]| {
+            let mut list: Vec<&NamedMatch> = list.iter().collect();
+            list.sort_unstable();
+            list
+        };
+        Self { path, method: method.as_deref(), headers: sorted(headers), query: sorted(query), grpc: *grpc }
+    }
+}
+
+impl Duplicate {
+    /// Returns the duplicate as a sentence.
+    pub fn message(&self) -> String {
+        let shown = self.hosts.iter().take(HOSTS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+        let more = match self.hosts.len().saturating_sub(HOSTS_SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let Self { winner, .. } = self;
+        let (kind, name) = (&winner.kind, winner.namespaced_name());
+        format!("the older {kind} {name} has the same match and gets the requests instead, for {shown}{more}")
+    }
+}
+
+impl Fleet {
+    /// Returns the duplicate matches of the fleet's route objects.
+    pub(crate) fn duplicates(&self) -> Duplicates {
+        let mut found: BTreeMap<(&ObjectKey, String, &ObjectKey), BTreeSet<String>> = BTreeMap::new();
+        let mut placed: HashMap<&ObjectKey, (usize, usize)> = HashMap::new();
+        for (host, routes) in self.hosts_in_order() {
+            let mut first: HashMap<CanonicalMatch<'_>, &ObjectKey> = HashMap::new();
+            for rendered in routes.filter(|rendered| !httpproxy::is_proxy(&rendered.route.key)) {
+                let key = &rendered.route.key;
+                let (all, lost) = placed.entry(key).or_default();
+                *all += 1;
+                let winner = *first.entry(CanonicalMatch::new(&rendered.route.matches)).or_insert(key);
+                if winner != key {
+                    *lost += 1;
+                    let at = (key, section_of(rendered), winner);
+                    found.entry(at).or_default().insert(host.domain().to_owned());
+                }
+            }
+        }
+        let mut duplicates = Duplicates::default();
+        for ((loser, section, winner), hosts) in found {
+            let duplicate = Duplicate { section, winner: winner.clone(), hosts };
+            duplicates.lost.entry(loser.clone()).or_default().push(duplicate);
+        }
+        let wholly = placed.into_iter().filter(|(_, (all, lost))| all == lost);
+        duplicates.wholly = wholly.map(|(key, _)| key.clone()).collect();
+        duplicates
+    }
+}
+
+fn section_of(rendered: &Rendered) -> String {
+    let precedence = &rendered.route.precedence;
+    format!("{}.matches[{}]", ObjectSection::Rule(precedence.rule), precedence.entry)
+}

@@ -1,0 +1,93 @@
+//! Reports of translation: faults, statuses and replacements. Computed on request, never on the hot path.
+
+use std::collections::BTreeMap;
+
+use holdfast_api::section;
+use holdfast_api::fault::{Class, Fault};
+use holdfast_graph::ObjectKey;
+
+use super::duplicates::Duplicates;
+use crate::Translator;
+use crate::assembly::fleet::FleetId;
+use crate::gateway_api::claims::ListenerId;
+use crate::gateway_api::gateway::GatewayPlan;
+use crate::gateway_api::route::RoutePlan;
+use crate::httpproxy::finding::Finding;
+
+impl Translator {
+    /// Returns all faults in order, without duplicates.
+    pub fn faults(&self) -> Vec<Fault> {
+        let plans = self.gateway_api.plans.values().flat_map(|plan| &plan.faults);
+        let routes = self.routes.plans.values().flat_map(|plan| &plan.faults);
+        let mut faults: Vec<Fault> = plans
+            .chain(routes)
+            .chain(self.gateway_api.unserved.values())
+            .chain(self.gateway_api.classes.values())
+            .chain(self.assembly.endpoint_faults.values().flatten())
+            .chain(self.policy.plans.values().flat_map(|plan| &plan.faults))
+            .chain(self.listener_set.claims.values().flat_map(|claim| &claim.faults))
+            .chain(self.policy.levels.values().flat_map(|levels| &levels.faults))
+            .chain(self.backend_policy.plans.values().flat_map(|plan| &plan.faults))
+            .cloned()
+            .chain(self.httpproxy.orphan_faults())
+            .chain(self.duplicate_faults())
+            .chain(self.httpproxy.extensions.values().flatten().map(Finding::fault))
+            .collect();
+        faults.sort_unstable();
+        faults.dedup();
+        faults
+    }
+
+    /// Returns the findings about an ExtensionService.
+    pub fn extension_findings(&self, key: &ObjectKey) -> Option<&[Finding]> {
+        self.httpproxy.extensions.get(key).map(Vec::as_slice)
+    }
+
+    /// Returns the fault of a GatewayClass of this controller.
+    pub fn class_fault(&self, key: &ObjectKey) -> Option<&Fault> {
+        self.gateway_api.classes.get(key)
+    }
+
+    /// Returns the plans of the Gateways of this controller, in order.
+    pub fn plans(&self) -> BTreeMap<&ObjectKey, &GatewayPlan> {
+        self.gateway_api.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
+    }
+
+    /// Returns the plans of the route objects, in order.
+    pub fn routes(&self) -> BTreeMap<&ObjectKey, &RoutePlan> {
+        self.routes.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
+    }
+
+    /// Returns the number of route objects at each listener.
+    pub fn attached(&self) -> BTreeMap<ListenerId, i32> {
+        let mut attached = BTreeMap::new();
+        for plan in self.routes.plans.values() {
+            let accepted = plan.parents.iter().filter(|parent| parent.accepted.status == "True");
+            let listeners: std::collections::BTreeSet<_> =
+                accepted.flat_map(|parent| &parent.attachments).map(|attachment| &attachment.listener).collect();
+            for listener in listeners {
+                *attached.entry(listener.clone()).or_insert(0) += 1;
+            }
+        }
+        attached
+    }
+
+    /// Returns the duplicate matches of each Gateway's desired route objects.
+    pub fn duplicates(&self) -> BTreeMap<&ObjectKey, Duplicates> {
+        let main = self.assembly.fleets.iter().filter(|(id, _)| **id == FleetId::main(&id.gateway));
+        let all = main.map(|(id, fleet)| (&id.gateway, fleet.duplicates()));
+        all.filter(|(_, duplicates)| !duplicates.lost.is_empty()).collect()
+    }
+
+    /// Returns the duplicate matches as faults.
+    pub(crate) fn duplicate_faults(&self) -> Vec<Fault> {
+        let all = self.duplicates().into_values().flat_map(|duplicates| duplicates.lost);
+        let faults = all.flat_map(|(key, lost)| {
+            lost.into_iter().map(move |one| {
+                let field = section::field(&one.section);
+                Fault::new(&key, Class::Conflict, field, "DuplicateMatch", one.message())
+            })
+        });
+        faults.collect()
+    }
+}
