@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::Problem;
+use crate::failure::Failure;
 
 /// Maximum number of files that are read; further files, in the order of their paths, are not read.
 pub const FILES_MAX: usize = 20_000;
@@ -21,6 +22,18 @@ pub const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 pub struct Root {
     /// The path as in the command line.
     pub path: PathBuf,
+}
+
+/// The roots that a flag names; each must exist.
+///
+/// # Errors
+/// Returns an error that names the flag if a root cannot be found.
+pub fn roots(flag: &str, paths: &[PathBuf]) -> Result<Vec<Root>, Failure> {
+    let root = |path: &PathBuf| match fs::metadata(path) {
+        Ok(_) => Ok(Root { path: path.clone() }),
+        Err(error) => Err(Failure::usage(format!("{flag} {}: {error}", path.display()))),
+    };
+    paths.iter().map(root).collect()
 }
 
 /// A file that was found.

@@ -33,7 +33,8 @@ use self::outputs::Outputs;
 use self::watched::{Folder, Watched};
 use super::admin::{self, metrics::Metrics};
 use super::arguments::Target;
-use super::cli::{EnvoyMode, RunArgs};
+use super::cli::EnvoyMode;
+use super::commands::run::RunArgs;
 use super::data::{self, DataDir};
 use super::descriptors;
 use super::envoy::{self, Supervisor, SupervisorOptions};
@@ -53,13 +54,7 @@ const LEAD_ENDS_MAX: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// Returns an error if the product cannot start, or fails while running.
-pub fn run(args: RunArgs) -> Result<(), Failure> {
-    super::log::start(args.log_format, &args.log_level)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(serve(args))
-}
-
-async fn serve(args: RunArgs) -> Result<(), Failure> {
+pub async fn serve(args: RunArgs) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
     let shares = descriptors::divided();
     let objects = Objects::named(&args).await?;

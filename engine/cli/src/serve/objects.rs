@@ -11,19 +11,18 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::admin::metrics::Metrics;
-use crate::cli::RunArgs;
+use crate::commands::run::RunArgs;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use crate::kubernetes::Means;
 use crate::kubernetes::denials::Denials;
 use crate::kubernetes::leader::{Leader, Leadership};
 use crate::kubernetes::planes::DataPlanes;
 use crate::kubernetes::recorder::KubernetesRecorder;
 use crate::kubernetes::statuses::Statuses;
 use crate::kubernetes::token_keys::ServerKeys;
+use crate::kubernetes::{self, Means};
 use crate::manifests::{self, Incarnations, Manifests, Reading, Root};
 use crate::serve::sources::Sources;
-use crate::{kubernetes, manifest_roots};
 
 /// Maximum number of characters of the Pod's or host's name in the Lease and in Events.
 const NAME_CHARS_MAX: usize = 100;
@@ -55,7 +54,7 @@ impl Objects {
         if args.manifests.is_empty() {
             return Ok(Objects::Kubernetes(args.kubernetes.client().await?));
         }
-        Ok(Objects::Manifests(manifest_roots("--manifests", &args.manifests)?))
+        Ok(Objects::Manifests(manifests::roots("--manifests", &args.manifests)?))
     }
 
     /// The state of the source at the start.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use holdfast_api::settings::{Fallback, INVALID_ROUTE_RESPONSE_BODY, Replacement};
 
-use super::arguments::{self, GateSetting};
-use super::failure::Failure;
+use crate::arguments::{self, GateSetting};
+use crate::failure::Failure;
 
 /// Feature gates and their settings.
 #[derive(Clone, Debug, Default, Args)]

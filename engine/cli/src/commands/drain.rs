@@ -9,8 +9,8 @@ use anyhow::Context;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::envoy::admin;
-use super::failure::Failure;
+use crate::envoy::admin;
+use crate::failure::Failure;
 
 /// The Envoy to drain.
 #[derive(Debug, Args)]

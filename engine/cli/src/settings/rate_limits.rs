@@ -8,8 +8,8 @@ use holdfast_api::settings::RateLimits;
 use holdfast_check::duration;
 use holdfast_graph::ObjectKey;
 
-use super::arguments::GatewayName;
-use super::failure::Failure;
+use crate::arguments::GatewayName;
+use crate::failure::Failure;
 
 /// The default domain of limits.
 const DOMAIN_DEFAULT: &str = "contour";

@@ -9,8 +9,8 @@ use holdfast_engine::health::{Finding, Health, Severity, Verdict};
 use holdfast_fallback::view::{Identity, ServedState};
 
 use super::part::Part;
+use crate::output::age;
 use crate::printable;
-use crate::store::inspect::age;
 
 /// Maximum number of findings of one sort, and of lines of one finding; JSON has all.
 const SHOWN_MAX: usize = 50;

@@ -28,7 +28,7 @@ use clap::Args;
 use stage::Stage;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::failure::Failure;
+use crate::failure::Failure;
 
 /// The message for an incomplete demo.
 const INTERRUPTED: &str = "the demo was interrupted before its end";

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::path::Path;
+
 use bytes::Bytes;
 use holdfast_graph::ObjectKey;
 use holdfast_store::{Batch, Change, Key, LastValidStore, Options, Scope, SledStore, StoredObject, StoredVerdict};

@@ -17,9 +17,9 @@ use serde_json::Value;
 
 use self::part::Part;
 use self::text::Style;
-use super::failure::Failure;
-use super::output;
-use super::store::inspect::TableFormat;
+use crate::cli::TableFormat;
+use crate::failure::Failure;
+use crate::output;
 
 /// The page of health.
 const PAGE: &str = "/debug/health";

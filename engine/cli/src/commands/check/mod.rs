@@ -10,13 +10,39 @@ mod report;
 mod sarif;
 mod text;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use clap::Args;
 
 use self::against::{Against, Before};
 use self::report::Report;
-use super::cli::{CheckArgs, DataFormat, ReportFormat};
-use super::failure::Failure;
-use super::{offline, output};
+use crate::cli::{DataFormat, ReportFormat};
+use crate::failure::Failure;
+use crate::settings::TranslationArgs;
+use crate::store::key::StoreKeyArgs;
+use crate::{offline, output};
+
+/// `holdfast check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Folders and files of manifests
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Form of the report
+    #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = ReportFormat::Text)]
+    pub output: ReportFormat,
+    /// Data folder of a Holdfast: report also what would be served instead of broken objects, given its store. The
+    /// folder is only read, and may be in use
+    #[arg(long, env = "CONTROLLER_AGAINST", value_name = "DATA_DIR")]
+    pub against: Option<PathBuf>,
+    /// The key that seals stored Secrets.
+    #[command(flatten)]
+    pub store_key: StoreKeyArgs,
+    /// Settings of the translation.
+    #[command(flatten)]
+    pub translation: TranslationArgs,
+}
 
 /// Prints the report. The exit code is 1 if there are findings.
 ///

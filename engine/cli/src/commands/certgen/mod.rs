@@ -22,10 +22,10 @@ use self::authority::Authorities;
 use self::leaf::{Leaf, Role};
 use self::place::Place;
 use self::shelf::{Contents, Shelf};
-use super::cli::DataFormat;
-use super::failure::Failure;
-use super::output;
-use super::xds::credentials::{AUTHORITIES, Credentials, SDS_AUTHORITIES, SDS_CERTIFICATE};
+use crate::cli::DataFormat;
+use crate::failure::Failure;
+use crate::output;
+use crate::xds::credentials::{AUTHORITIES, Credentials, SDS_AUTHORITIES, SDS_CERTIFICATE};
 
 /// Creates and renews certificates.
 ///

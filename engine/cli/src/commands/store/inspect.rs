@@ -5,14 +5,14 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use holdfast_store::sled::{Survey, SurveyedScope};
 use serde_json::{Value, json};
 
 use super::WhichStore;
-use crate::cli::DataFormat;
+use crate::cli::{DataFormat, TableFormat};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, age};
 
 /// `holdfast store inspect`.
 #[derive(Debug, Args)]
@@ -23,15 +23,6 @@ pub struct InspectArgs {
     /// Form of the output
     #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = TableFormat::Text)]
     pub output: TableFormat,
-}
-
-/// The form of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TableFormat {
-    /// Lines for people
-    Text,
-    /// One JSON document
-    Json,
 }
 
 /// Prints the contents of a store. Damage is printed to standard error.
@@ -95,16 +86,6 @@ fn write(survey: &Survey, now: i64, text: &mut String) -> std::fmt::Result {
         }
     }
     Ok(())
-}
-
-/// A duration in its largest meaningful unit.
-pub fn age(now: i64, since: i64) -> String {
-    match now.saturating_sub(since).max(0) {
-        seconds @ 0..120 => format!("{seconds}s"),
-        seconds @ 120..7_200 => format!("{}m", seconds / 60),
-        seconds @ 7_200..172_800 => format!("{}h", seconds / 3_600),
-        seconds => format!("{}d", seconds / 86_400),
-    }
 }
 
 /// The contents as one value, for programs and for the page of a running Holdfast.

@@ -9,13 +9,13 @@ use clap::Args;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::process::Process;
-use super::protocol::{ProbeConnection, ProbeMessage, probe_socket, xds_socket};
 use crate::arguments;
 use crate::cli::LogFormat;
 use crate::envoy::{EnvoyBinary, find};
 use crate::failure::Failure;
 use crate::log;
+use crate::probe::process::Process;
+use crate::probe::protocol::{ProbeConnection, ProbeMessage, probe_socket, xds_socket};
 
 /// The folder for probes, and the log.
 #[derive(Debug, Args)]

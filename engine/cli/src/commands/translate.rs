@@ -1,15 +1,36 @@
 //! `holdfast translate`: the resources of each Gateway, for people and for comparisons.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Args;
 use holdfast_engine::engine::Action;
 use serde_json::{Value, json};
 
-use super::admin::debug;
-use super::cli::TranslateArgs;
-use super::failure::Failure;
-use super::printable::plain;
-use super::{offline, output};
+use crate::admin::debug;
+use crate::arguments::GatewayName;
+use crate::cli::DataFormat;
+use crate::failure::Failure;
+use crate::printable::plain;
+use crate::settings::TranslationArgs;
+use crate::{offline, output};
+
+/// `holdfast translate`.
+#[derive(Debug, Args)]
+pub struct TranslateArgs {
+    /// Folders and files of manifests
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Form of the output
+    #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = DataFormat::Yaml)]
+    pub output: DataFormat,
+    /// Print only this Gateway
+    #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME")]
+    pub gateway: Option<GatewayName>,
+    /// Settings of the translation.
+    #[command(flatten)]
+    pub translation: TranslationArgs,
+}
 
 /// Prints the resources of each Gateway, in a deterministic order. Problems are printed to standard error.
 ///
