@@ -10,7 +10,6 @@ pub mod cli;
 pub mod commands;
 pub mod data;
 mod descriptors;
-pub mod echo;
 pub mod envoy;
 pub mod events;
 pub mod failure;

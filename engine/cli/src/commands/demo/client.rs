@@ -10,8 +10,7 @@ use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::manifests::VERSION_HEADER;
-use crate::echo::EchoAnswer;
+use super::backend::BackendAnswer;
 
 /// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,7 +24,7 @@ pub(super) struct Answer {
     pub(super) status: u16,
     /// The sender of the response: the pod of a backend, or the Gateway itself.
     pub(super) by: String,
-    /// The version of the route that led to the backend, from its header.
+    /// The version of the route that led to the backend.
     pub(super) version: Option<u32>,
     /// The body.
     pub(super) body: String,
@@ -46,8 +45,8 @@ async fn request(to: SocketAddr, host: &str, path: &str) -> anyhow::Result<Answe
     let status = answer.status().as_u16();
     let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("the answer could not be read: {error}"))?.to_bytes();
-    let echo = serde_json::from_slice::<EchoAnswer>(&body).ok();
-    let version = echo.as_ref().and_then(|echo| echo.header(VERSION_HEADER).first()?.parse().ok());
-    let by = echo.map_or_else(|| "the Gateway".to_owned(), |echo| format!("pod {}", echo.identity.pod));
+    let answered = serde_json::from_slice::<BackendAnswer>(&body).ok();
+    let version = answered.as_ref().and_then(|answered| answered.route_version);
+    let by = answered.map_or_else(|| "the Gateway".to_owned(), |answered| format!("pod {}", answered.pod));
     Ok(Answer { status, by, version, body: String::from_utf8_lossy(&body).into_owned() })
 }

@@ -1,4 +1,4 @@
-//! `holdfast demo`: the product shown in a minute. The demo starts Holdfast, an Envoy and a few echo backends, and
+//! `holdfast demo`: the product shown in a minute. The demo starts Holdfast, an Envoy and two backends, and
 //! serves sample manifests. It breaks one route in a way that only Envoy detects and another in a way that Holdfast
 //! detects at once, shows that all clients are served throughout, also across a restart, repairs the route, and
 //! explains each step.
@@ -14,6 +14,7 @@ macro_rules! show {
     }};
 }
 
+mod backend;
 mod client;
 mod manifests;
 mod pages;

@@ -8,9 +8,9 @@ use anyhow::Context;
 use tempfile::TempDir;
 use tokio::process::Child;
 
+use super::backend::DemoBackend;
 use super::manifests;
 use super::processes::{self, Start};
-use crate::echo::{Echo, EchoOptions};
 use crate::envoy::find;
 
 /// The port of the Gateway, if it is free.
@@ -19,8 +19,8 @@ const PORT: u16 = 8080;
 /// All processes and servers of the demo.
 pub(super) struct Stage {
     folder: TempDir,
-    shop: Echo,
-    checkout: Echo,
+    shop: DemoBackend,
+    checkout: DemoBackend,
     start: Start,
     holdfast: Child,
     envoy: Child,
@@ -34,8 +34,8 @@ impl Stage {
     /// Starts everything.
     pub(super) async fn build() -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("holdfast-demo-").tempdir().context("cannot make a folder")?;
-        let shop = Echo::start(EchoOptions::new("shop", "shop", "shop-1")).await?;
-        let checkout = Echo::start(EchoOptions::new("checkout", "checkout", "checkout-1")).await?;
+        let shop = DemoBackend::start("shop-1").await?;
+        let checkout = DemoBackend::start("checkout-1").await?;
         let (gateway, admin) = (free(PORT)?, free(0)?);
         let start = Start { folder: folder.path().to_owned(), diagnostics: free(0)?, metrics: free(0)? };
         let manifests = folder.path().join("manifests");
