@@ -14,7 +14,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use crate::arguments::socket_path;
 
 /// Maximum number of bytes that one side may send on a connection: a few lines.
-const BYTES_MAX: u64 = 64 * 1024;
+const PROBE_LINES_BYTES_MAX: u64 = 64 * 1024;
 
 /// A message of `holdfast probe`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub(crate) struct ProbeConnection {
 impl ProbeConnection {
     pub(crate) fn new(stream: UnixStream) -> Self {
         let (read, writer) = stream.into_split();
-        Self { reader: BufReader::new(read.take(BYTES_MAX)).lines(), writer }
+        Self { reader: BufReader::new(read.take(PROBE_LINES_BYTES_MAX)).lines(), writer }
     }
 
     /// The next line; `None` if the peer is gone. Cancel-safe.

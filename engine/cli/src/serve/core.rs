@@ -39,7 +39,7 @@ use crate::probe::Prober;
 use crate::shared::task::Outbox;
 
 /// Maximum number of waiting readings and queries; beyond it the senders wait.
-pub const QUEUE_MAX: usize = 64;
+pub const CORE_QUEUE_MAX: usize = 64;
 /// Maximum number of notices of Envoys that are processed at once.
 const NOTICES_AT_ONCE: usize = 1024;
 /// Delay after a change before problems are collected, which costs more than most changes.
@@ -58,7 +58,7 @@ pub struct CoreHandle(mpsc::Sender<Question>);
 impl CoreHandle {
     /// The sender of queries, and the receiver for the loop.
     pub fn new() -> (Self, mpsc::Receiver<Question>) {
-        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+        let (sender, receiver) = mpsc::channel(CORE_QUEUE_MAX);
         (Self(sender), receiver)
     }
 

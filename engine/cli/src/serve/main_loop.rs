@@ -10,7 +10,7 @@ use holdfast_xds::{Fleets, Notice, Reachable};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::core::{Core, CoreHandle, Inputs, QUEUE_MAX, Question};
+use super::core::{CORE_QUEUE_MAX, Core, CoreHandle, Inputs, Question};
 use super::health::Health;
 use super::memory::{self, Memory};
 use super::objects::{ApiWriters, Objects};
@@ -56,7 +56,7 @@ impl MainLoop<'_> {
     pub(super) async fn start(self) -> Result<(JoinHandle<()>, Option<JoinHandle<()>>), Failure> {
         let Self { args, data, settings, metrics, health, objects, memory, replicas, .. } = self;
         let Memory { persist, failure, restored, learned } = memory;
-        let (readings_in, readings) = mpsc::channel(QUEUE_MAX);
+        let (readings_in, readings) = mpsc::channel(CORE_QUEUE_MAX);
         let writers = objects.start_writers(args, &settings, &metrics, self.ending.clone())?;
         let (planes, provisioned) = objects.planes(args, &settings, writers.as_ref())?;
         let sources = Arc::new(objects.sources());

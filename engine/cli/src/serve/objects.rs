@@ -25,7 +25,7 @@ use crate::manifests::{self, Incarnations, Manifests, Reading, Root};
 use crate::serve::sources::Sources;
 
 /// Maximum number of characters of the Pod's or host's name in the Lease and in Events.
-const NAME_CHARS_MAX: usize = 100;
+const REPLICA_NAME_CHARS_MAX: usize = 100;
 
 /// The names of inputs in metrics.
 const API_SERVER: &str = "api_server";
@@ -147,7 +147,7 @@ pub(super) fn replica_name() -> String {
     let host = || std::fs::read_to_string("/etc/hostname").ok();
     let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
     let name = pod.or_else(host).unwrap_or_else(|| "holdfast".into());
-    name.trim().chars().take(NAME_CHARS_MAX).collect()
+    name.trim().chars().take(REPLICA_NAME_CHARS_MAX).collect()
 }
 
 /// The identity of this replica, unique among all replicas and runs.

@@ -16,8 +16,8 @@ const DOMAIN_DEFAULT: &str = "contour";
 /// The default timeout of the service.
 const TIMEOUT_DEFAULT: Duration = Duration::from_millis(100);
 /// Bounds of the timeout.
-const TIMEOUT_MIN: Duration = Duration::from_millis(1);
-const TIMEOUT_MAX: Duration = Duration::from_secs(60);
+const RATE_LIMIT_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+const RATE_LIMIT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 /// Flags of the global rate limit service.
 #[derive(Clone, Debug, Args)]
@@ -57,8 +57,12 @@ fn extension_service(text: &str) -> Result<ObjectKey, String> {
 
 fn answer_timeout(text: &str) -> Result<Duration, String> {
     let timeout = duration::duration(text).map_err(|fault| fault.to_string())?;
-    let in_range = (TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout);
-    if in_range { Ok(timeout) } else { Err(format!("the timeout must be from {TIMEOUT_MIN:?} to {TIMEOUT_MAX:?}")) }
+    let in_range = (RATE_LIMIT_TIMEOUT_MIN..=RATE_LIMIT_TIMEOUT_MAX).contains(&timeout);
+    if in_range {
+        Ok(timeout)
+    } else {
+        Err(format!("the timeout must be from {RATE_LIMIT_TIMEOUT_MIN:?} to {RATE_LIMIT_TIMEOUT_MAX:?}"))
+    }
 }
 
 impl RateLimitArgs {

@@ -16,7 +16,7 @@ const GATEWAY: &str = "-holdfast-xds";
 /// Default path at which an Envoy mounts its Secret.
 const MOUNT_PATH: &str = "/etc/holdfast/xds";
 /// Maximum length of a Secret's name, in bytes.
-const NAME_BYTES_MAX: usize = 253;
+const SECRET_NAME_BYTES_MAX: usize = 253;
 
 /// Storage of certificates.
 pub(super) enum Place {
@@ -69,14 +69,14 @@ impl Place {
 pub(super) fn check_names(server: &ObjectKey, gateways: &[String]) -> Result<(), Failure> {
     let too_long = |flag: &str, name: &str| {
         Failure::usage(format!(
-            "{flag} {name}: the names of its Secrets would have more than {NAME_BYTES_MAX} characters"
+            "{flag} {name}: the names of its Secrets would have more than {SECRET_NAME_BYTES_MAX} characters"
         ))
     };
-    if server.name.len() + AUTHORITY.len() > NAME_BYTES_MAX {
+    if server.name.len() + AUTHORITY.len() > SECRET_NAME_BYTES_MAX {
         return Err(too_long("--secret", &server.name));
     }
     let mut names = gateways.iter().filter_map(|gateway| gateway.split_once('/')).map(|(_, name)| name);
-    match names.find(|name| gateway_secret(name).len() > NAME_BYTES_MAX) {
+    match names.find(|name| gateway_secret(name).len() > SECRET_NAME_BYTES_MAX) {
         Some(name) => Err(too_long("--gateway", name)),
         None => Ok(()),
     }

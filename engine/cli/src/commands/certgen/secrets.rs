@@ -24,7 +24,7 @@ pub(super) const TLS: &str = "kubernetes.io/tls";
 /// The field manager.
 const AS: &str = "holdfast-certgen";
 /// Maximum number of keys of a Secret that are read.
-const KEYS_MAX: usize = 64;
+const SECRET_KEYS_MAX: usize = 64;
 
 /// A connection to an API server.
 pub(super) struct Secrets {
@@ -77,7 +77,7 @@ impl Shelf for SecretShelf<'_> {
         }
         self.revision.replace(secret.metadata.resource_version);
         let data = secret.data.unwrap_or_default();
-        Ok(data.into_iter().take(KEYS_MAX).map(|(name, bytes)| (name, bytes.0)).collect())
+        Ok(data.into_iter().take(SECRET_KEYS_MAX).map(|(name, bytes)| (name, bytes.0)).collect())
     }
 
     fn write(&self, contents: &Contents) -> Result<()> {

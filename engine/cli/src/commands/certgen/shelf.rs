@@ -15,9 +15,9 @@ use crate::xds::credentials::KEY;
 pub(super) type Contents = BTreeMap<String, Vec<u8>>;
 
 /// Maximum number of files of a folder that are read.
-const FILES_MAX: usize = 64;
+const CERTIFICATE_FILES_MAX: usize = 64;
 /// Maximum size of a file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+const CERTIFICATE_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A place for contents that belong together.
 pub(super) trait Shelf {
@@ -40,10 +40,10 @@ impl Shelf for Folder {
             entries => entries.with_context(named)?,
         };
         let mut contents = Contents::new();
-        for entry in entries.take(FILES_MAX) {
+        for entry in entries.take(CERTIFICATE_FILES_MAX) {
             let entry = entry.with_context(named)?;
             let about = entry.metadata().with_context(named)?;
-            if about.is_file() && about.len() <= FILE_BYTES_MAX {
+            if about.is_file() && about.len() <= CERTIFICATE_FILE_BYTES_MAX {
                 let bytes = fs::read(entry.path()).with_context(named)?;
                 contents.insert(entry.file_name().to_string_lossy().into_owned(), bytes);
             }

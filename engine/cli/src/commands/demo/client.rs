@@ -15,7 +15,7 @@ use super::backend::BackendAnswer;
 /// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of a response that are read.
-const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+const DEMO_ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ async fn request(to: SocketAddr, host: &str, path: &str) -> anyhow::Result<Answe
     let request = Request::get(path).header(header::HOST, host).body(Empty::<Bytes>::new())?;
     let answer = sender.send_request(request).await?;
     let status = answer.status().as_u16();
-    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let body = Limited::new(answer.into_body(), DEMO_ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("the answer could not be read: {error}"))?.to_bytes();
     let answered = serde_json::from_slice::<BackendAnswer>(&body).ok();
     let version = answered.as_ref().and_then(|answered| answered.route_version);

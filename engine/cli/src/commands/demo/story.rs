@@ -17,7 +17,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Polling interval while waiting for the effect.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of characters of a message that are shown.
-const MESSAGE_CHARS_MAX: usize = 100;
+const DEMO_MESSAGE_CHARS_MAX: usize = 100;
 
 /// A request with its expected response.
 #[derive(Clone, Copy)]
@@ -193,7 +193,7 @@ fn went_back(report: &FallbackReport) -> bool {
 
 /// The beginning of a message, since messages of Envoy can be long.
 fn excerpt(message: &str) -> String {
-    match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+    match message.char_indices().nth(DEMO_MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}...", message.get(..end).unwrap_or(message)),
         None => message.to_owned(),
     }

@@ -10,13 +10,13 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 /// Timeout of the response.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+const STATUS_ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of the response that are read.
-const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+const STATUS_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The body of a page.
 pub(super) async fn get(address: &str, page: &str) -> anyhow::Result<Bytes> {
-    tokio::time::timeout(ANSWER_TIME_MAX, request(address, page)).await.context("no answer in time")?
+    tokio::time::timeout(STATUS_ANSWER_TIME_MAX, request(address, page)).await.context("no answer in time")?
 }
 
 async fn request(address: &str, page: &str) -> anyhow::Result<Bytes> {
@@ -29,6 +29,6 @@ async fn request(address: &str, page: &str) -> anyhow::Result<Bytes> {
     let answer = sender.send_request(request).await?;
     let status = answer.status();
     ensure!(status == StatusCode::OK, "the response has status {status}");
-    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let body = Limited::new(answer.into_body(), STATUS_ANSWER_BYTES_MAX).collect().await;
     Ok(body.map_err(|error| anyhow::anyhow!("the answer could not be read: {error}"))?.to_bytes())
 }

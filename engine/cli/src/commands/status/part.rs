@@ -7,7 +7,7 @@ use holdfast_engine::health::Health;
 use crate::printable;
 
 /// Maximum number of known names that are listed with an unknown one.
-const NAMED_MAX: usize = 10;
+const KNOWN_NAMES_MAX: usize = 10;
 
 /// The selected part; everything if neither is set.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,8 +65,8 @@ impl fmt::Display for Part<'_> {
 }
 
 fn listed(names: Vec<String>) -> String {
-    let shown: Vec<_> = names.iter().take(NAMED_MAX).map(|name| printable::plain(name).into_owned()).collect();
-    match (shown.is_empty(), names.len().saturating_sub(NAMED_MAX)) {
+    let shown: Vec<_> = names.iter().take(KNOWN_NAMES_MAX).map(|name| printable::plain(name).into_owned()).collect();
+    match (shown.is_empty(), names.len().saturating_sub(KNOWN_NAMES_MAX)) {
         (true, _) => "none".to_owned(),
         (false, 0) => shown.join(", "),
         (false, more) => format!("{} and {more} more", shown.join(", ")),

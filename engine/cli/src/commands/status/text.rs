@@ -13,9 +13,9 @@ use crate::output::age;
 use crate::printable;
 
 /// Maximum number of findings of one sort, and of lines of one finding; JSON has all.
-const SHOWN_MAX: usize = 50;
+const FINDINGS_SHOWN_MAX: usize = 50;
 /// Maximum number of hosts, paths and names on one line; JSON has all.
-const ON_A_LINE_MAX: usize = 5;
+const NAMES_ON_A_LINE_MAX: usize = 5;
 
 /// The style of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,11 +78,11 @@ impl Page<'_> {
             Severity::Warning => "WARNINGS: mistakes without a known effect on clients",
         };
         writeln!(text, "\n{}", self.style.paint("1", head))?;
-        for finding in findings.iter().take(SHOWN_MAX) {
+        for finding in findings.iter().take(FINDINGS_SHOWN_MAX) {
             writeln!(text)?;
             self.finding(finding, severity, text)?;
         }
-        match findings.len().saturating_sub(SHOWN_MAX) {
+        match findings.len().saturating_sub(FINDINGS_SHOWN_MAX) {
             0 => Ok(()),
             more => writeln!(text, "\nand {more} more: --output json shows all"),
         }
@@ -155,7 +155,7 @@ impl Page<'_> {
             let head = "INPUTS: an input that cannot be read keeps the content that was last read";
             writeln!(text, "\n{}", self.style.paint("1", head))?;
         }
-        for InputProblem { of, reason, message, since, next } in inputs.problems.iter().take(SHOWN_MAX) {
+        for InputProblem { of, reason, message, since, next } in inputs.problems.iter().take(FINDINGS_SHOWN_MAX) {
             writeln!(text, "\n{}", self.style.paint("1", &plain(of)))?;
             if let Some(since) = since {
                 writeln!(text, "  since    {}", self.when(*since))?;
@@ -163,7 +163,7 @@ impl Page<'_> {
             writeln!(text, "  why      {}: {}", plain(reason), plain(message))?;
             writeln!(text, "  next     {}", self.next(next))?;
         }
-        if let more @ 1.. = inputs.problems.len().saturating_sub(SHOWN_MAX) {
+        if let more @ 1.. = inputs.problems.len().saturating_sub(FINDINGS_SHOWN_MAX) {
             writeln!(text, "\nand {more} more: --output json shows all")?;
         }
         for Source { name, live, seen_seconds_ago, objects } in &inputs.sources {
@@ -269,10 +269,10 @@ fn also(subject: &Subject) -> String {
 }
 
 fn lines(label: &str, lines: Vec<String>, text: &mut String) -> std::fmt::Result {
-    for line in lines.iter().take(SHOWN_MAX) {
+    for line in lines.iter().take(FINDINGS_SHOWN_MAX) {
         writeln!(text, "  {label:8} {line}")?;
     }
-    match lines.len().saturating_sub(SHOWN_MAX) {
+    match lines.len().saturating_sub(FINDINGS_SHOWN_MAX) {
         0 => Ok(()),
         more => writeln!(text, "  {label:8} {more} more: --output json shows all"),
     }
@@ -281,8 +281,8 @@ fn lines(label: &str, lines: Vec<String>, text: &mut String) -> std::fmt::Result
 /// Items separated by commas, with the number of omitted ones.
 fn listed<'a>(items: impl Iterator<Item = &'a str>) -> String {
     let all: Vec<String> = items.map(plain).collect();
-    let shown = all.iter().take(ON_A_LINE_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match all.len().saturating_sub(ON_A_LINE_MAX) {
+    let shown = all.iter().take(NAMES_ON_A_LINE_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMES_ON_A_LINE_MAX) {
         0 => shown,
         more => format!("{shown} and {more} more (--output json shows all)"),
     }
