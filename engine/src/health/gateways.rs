@@ -61,7 +61,7 @@ fn finding(problem: EnvoyProblem, gateway: &GatewayFacts, outside: &Outside) -> 
     (severity, finding)
 }
 
-/// Returns the number of Envoys whose answers are known or awaited.
+/// Returns the number of Envoys with an answer that is known or expected.
 fn answering(gateway: &GatewayFacts) -> usize {
     let envoys = &gateway.state.envoys;
     envoys.acknowledged + envoys.refused + envoys.pending

@@ -48,7 +48,7 @@ impl Register<'_> {
         self.kept(IntGaugeVec::new(Opts::new(name, help), labels)?)
     }
 
-    /// Gauges whose values are not whole numbers.
+    /// Gauges with values that are not whole numbers.
     pub(super) fn fractions(self, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec> {
         self.kept(GaugeVec::new(Opts::new(name, help), labels)?)
     }
