@@ -95,57 +95,64 @@ impl Engine {
 
     /// Processes the events together; returns the resulting actions.
     pub fn handle(&mut self, events: Vec<Event>) -> Vec<Action> {
-        let (mut forwarded, mut objects, mut actions) = (Vec::new(), false, Vec::new());
+        let (mut forwarded, mut actions, mut objects_changed) = (Vec::new(), Vec::new(), false);
         for event in events {
-            match event {
-                Event::Applied(object, faults) => self.apply(*object, faults),
-                Event::Unusable(key, faults) => self.unusable(&key, faults),
-                Event::Unread(key, faults) => self.unread(&key, faults),
-                Event::Deleted(key) => self.delete(&key),
-                Event::PortsTaken(taken) => {
-                    // At startup there is nothing to translate yet, and the stored configuration is served.
-                    if !self.translator.set_taken_ports(taken) {
-                        continue;
-                    }
-                }
-                Event::Clock(now_ms) => {
-                    self.now_ms = self.now_ms.max(now_ms);
-                    forwarded.push(event);
-                    continue;
-                }
-                Event::Probe(ref build) => {
-                    self.probe.clone_from(build);
-                    forwarded.push(event);
-                    continue;
-                }
-                Event::Restored(restored) => {
-                    actions.extend(self.scopes.restore(*restored));
-                    continue;
-                }
-                Event::WatchProblems(problems) => {
-                    self.problems = Some(problems);
-                    continue;
-                }
-                Event::Provisioned(gateway, provisioned) => {
-                    match provisioned {
-                        Some(provisioned) => self.provisioned.insert(gateway, provisioned),
-                        None => self.provisioned.remove(&gateway),
-                    };
-                    continue;
-                }
-                other => {
-                    forwarded.push(other);
-                    continue;
-                }
+            objects_changed |= self.receive(event, &mut forwarded, &mut actions);
+        }
+        objects_changed |= self.delete_expired();
+        self.decide(objects_changed, forwarded, actions)
+    }
+
+    /// Applies an event, or forwards it to the scopes; returns whether it changes objects.
+    fn receive(&mut self, event: Event, forwarded: &mut Vec<Event>, actions: &mut Vec<Action>) -> bool {
+        match event {
+            Event::Applied(object, faults) => self.apply(*object, faults),
+            Event::Unusable(key, faults) => self.unusable(&key, faults),
+            Event::Unread(key, faults) => self.unread(&key, faults),
+            Event::Deleted(key) => self.delete(&key),
+            // At startup there is nothing to translate yet, and the stored configuration is served.
+            Event::PortsTaken(taken) => return self.translator.set_taken_ports(taken),
+            not_of_objects => {
+                self.receive_other(not_of_objects, forwarded, actions);
+                return false;
             }
-            objects = true;
         }
-        let due: Vec<ObjectKey> =
-            self.leaving.iter().filter(|(_, until)| **until <= self.now_ms).map(|(key, _)| key.clone()).collect();
-        for key in due {
-            self.delete(&key);
-            objects = true;
+        true
+    }
+
+    /// Applies an event that changes no object, or forwards it to the scopes.
+    fn receive_other(&mut self, event: Event, forwarded: &mut Vec<Event>, actions: &mut Vec<Action>) {
+        match event {
+            Event::Clock(now_ms) => {
+                self.now_ms = self.now_ms.max(now_ms);
+                forwarded.push(event);
+            }
+            Event::Probe(ref build) => {
+                self.probe.clone_from(build);
+                forwarded.push(event);
+            }
+            Event::Restored(restored) => actions.extend(self.scopes.restore(*restored)),
+            Event::WatchProblems(problems) => self.problems = Some(problems),
+            Event::Provisioned(gateway, Some(provisioned)) => {
+                self.provisioned.insert(gateway, provisioned);
+            }
+            Event::Provisioned(gateway, None) => {
+                self.provisioned.remove(&gateway);
+            }
+            other => forwarded.push(other),
         }
+    }
+
+    /// Deletes the protecting policies that no successor replaced in time; returns whether there were any.
+    fn delete_expired(&mut self) -> bool {
+        let expired = self.leaving.iter().filter(|(_, until)| **until <= self.now_ms);
+        let expired: Vec<ObjectKey> = expired.map(|(key, _)| key.clone()).collect();
+        expired.iter().for_each(|key| self.delete(key));
+        !expired.is_empty()
+    }
+
+    /// Translates the objects if they changed, and passes the forwarded events to the scopes.
+    fn decide(&mut self, objects_changed: bool, forwarded: Vec<Event>, mut actions: Vec<Action>) -> Vec<Action> {
         let mut trials = Vec::new();
         let Self { settings, objects: all, unusable, unread, decoding, graph, translator, scopes, .. } = self;
         let mut inputs = StepInputs {
@@ -164,7 +171,7 @@ impl Engine {
             fallbacks: &mut self.fallbacks,
             trials: &mut trials,
         };
-        if objects {
+        if objects_changed {
             scopes.translate(&mut inputs, &mut actions);
         }
         forwarded.into_iter().for_each(|event| scopes.on_event(event, &mut inputs));

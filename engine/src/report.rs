@@ -24,6 +24,7 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
+use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::status::features::supported;
 use holdfast_api::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION, ObjectStatus};
@@ -104,6 +105,14 @@ pub struct ReplacementView {
     pub policy: Option<ObjectKey>,
 }
 
+/// Inputs of the statuses of all objects, computed once.
+struct StatusInputs<'a> {
+    report: FallbackReport,
+    attached: BTreeMap<ListenerId, i32>,
+    plans: BTreeMap<&'a ObjectKey, &'a GatewayPlan>,
+    duplicates: BTreeMap<&'a ObjectKey, Duplicates>,
+}
+
 impl Engine {
     /// Returns the managed Gateways, in order.
     pub fn gateways(&self) -> Vec<GatewayView> {
@@ -163,66 +172,74 @@ impl Engine {
 
     /// Returns the status of every object that has one, in order.
     pub fn statuses(&self) -> Vec<ObjectStatus> {
-        let attached = self.translator.attached();
-        let plans = self.translator.plans();
-        let report = self.fallback();
-        let duplicates = self.translator.duplicates();
-        let status = |object: &Arc<holdfast_api::object::Object>| {
-            let generation = object.metadata.generation;
-            let status = match &object.body {
-                Body::GatewayClass(class) if class.controller_name == self.settings().controller_name => {
-                    let accepted = match self.translator.class_fault(&object.key) {
-                        Some(fault) => {
-                            let message = format!("{}: {}", fault.field, fault.message);
-                            Condition::new("Accepted", false, "InvalidParameters", message)
-                        }
-                        None => Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast"),
-                    };
-                    let features = supported(self.settings().provision).into_iter();
-                    let features: Vec<Value> = features.map(|name| json!({ "name": name })).collect();
-                    let conditions: Vec<Condition> = [Some(accepted), self.objects_read()]
-                        .into_iter()
-                        .flatten()
-                        .map(|condition| condition.of_generation(generation))
-                        .collect();
-                    json!({ "conditions": conditions, "supportedFeatures": features })
-                }
-                Body::Gateway(_) => {
-                    let plan = plans.get(&object.key)?;
-                    let fallback = conditions::condition(&report, &object.key, &plan.name);
-                    self.gateway_status(&object.key, plan, &attached, fallback, generation)
-                }
-                Body::ListenerSet(_) => self.set_status(&report, &object.key, &attached, generation)?,
-                Body::HttpRoute(_) | Body::GrpcRoute(_) => {
-                    let plan = self.translator.route(&object.key)?;
-                    self.route_status(&report, &duplicates, &object.key, plan, generation)?
-                }
-                Body::HttpProxy(_) => {
-                    let mut findings = self.translator.proxy_findings(&object.key)?;
-                    let gateway = holdfast_translate::httpproxy::listeners::gateway(self.settings()).namespaced_name();
-                    findings.extend(self.refused(&object.key, &gateway));
-                    let fallback = conditions::condition(&report, &object.key, &gateway);
-                    let fallback = fallback.map(|condition| condition.of_generation(generation));
-                    holdfast_translate::httpproxy::status::status(findings.iter(), fallback.as_ref(), generation)
-                }
-                Body::ExtensionService(_) => {
-                    let findings = self.translator.extension_findings(&object.key)?;
-                    holdfast_translate::httpproxy::status::of_extension(findings.iter(), generation)
-                }
-                Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {
-                    self.policy_status(&report, &object.key, generation)?
-                }
-                Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => self.backend_policy_status(object)?,
-                Body::Backend(_) => self.backend_status(object)?,
-                Body::DirectResponse(_) => self.answer_status(&object.key, generation)?,
-                Body::GatewayExtension(extension) => self.extension_status(&object.key, extension, generation),
-                _ => return None,
-            };
-            Some(ObjectStatus { object: object.key.clone(), status })
+        let inputs = StatusInputs {
+            report: self.fallback(),
+            attached: self.translator.attached(),
+            plans: self.translator.plans(),
+            duplicates: self.translator.duplicates(),
+        };
+        let status = |object: &Arc<Object>| {
+            Some(ObjectStatus { object: object.key.clone(), status: self.status(object, &inputs)? })
         };
         let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
-        self.add_unreadable_statuses(&report, &mut statuses);
+        self.add_unreadable_statuses(&inputs.report, &mut statuses);
         statuses
+    }
+
+    /// Returns the status of an object; `None` if it has none.
+    fn status(&self, object: &Arc<Object>, inputs: &StatusInputs<'_>) -> Option<Value> {
+        let (key, generation) = (&object.key, object.metadata.generation);
+        let StatusInputs { report, attached, plans, duplicates } = inputs;
+        Some(match &object.body {
+            Body::GatewayClass(class) if class.controller_name == self.settings().controller_name => {
+                self.class_status(key, generation)
+            }
+            Body::Gateway(_) => {
+                let plan = plans.get(key)?;
+                let fallback = conditions::condition(report, key, &plan.name);
+                self.gateway_status(key, plan, attached, fallback, generation)
+            }
+            Body::ListenerSet(_) => self.set_status(report, key, attached, generation)?,
+            Body::HttpRoute(_) | Body::GrpcRoute(_) => {
+                let plan = self.translator.route(key)?;
+                self.route_status(report, duplicates, key, plan, generation)?
+            }
+            Body::HttpProxy(_) => self.proxy_status(report, key, generation)?,
+            Body::ExtensionService(_) => {
+                let findings = self.translator.extension_findings(key)?;
+                holdfast_translate::proxies::status::of_extension(findings.iter(), generation)
+            }
+            Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(report, key, generation)?,
+            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => self.backend_policy_status(object)?,
+            Body::Backend(_) => self.backend_status(object)?,
+            Body::DirectResponse(_) => self.answer_status(key, generation)?,
+            Body::GatewayExtension(extension) => self.extension_status(key, extension, generation),
+            _ => return None,
+        })
+    }
+
+    fn class_status(&self, key: &ObjectKey, generation: i64) -> Value {
+        let accepted = match self.translator.class_fault(key) {
+            Some(fault) => {
+                let message = format!("{}: {}", fault.field, fault.message);
+                Condition::new("Accepted", false, "InvalidParameters", message)
+            }
+            None => Condition::new("Accepted", true, "Accepted", "the class is served by Holdfast"),
+        };
+        let features = supported(self.settings().provision).into_iter();
+        let features: Vec<Value> = features.map(|name| json!({ "name": name })).collect();
+        let conditions = [Some(accepted), self.objects_read()].into_iter().flatten();
+        let conditions: Vec<Condition> = conditions.map(|condition| condition.of_generation(generation)).collect();
+        json!({ "conditions": conditions, "supportedFeatures": features })
+    }
+
+    fn proxy_status(&self, report: &FallbackReport, key: &ObjectKey, generation: i64) -> Option<Value> {
+        let mut findings = self.translator.proxy_findings(key)?;
+        let gateway = holdfast_translate::proxy::listeners::gateway(self.settings()).namespaced_name();
+        findings.extend(self.refused(key, &gateway));
+        let fallback = conditions::condition(report, key, &gateway);
+        let fallback = fallback.map(|condition| condition.of_generation(generation));
+        Some(holdfast_translate::proxies::status::status(findings.iter(), fallback.as_ref(), generation))
     }
 
     /// Returns the parts of an HTTPProxy that Envoys refuse: no other part of its status reports them.

@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(problem.line as usize <= lines + 1, "{problem}");
         assert!(!problem.message.is_empty());
     }
-    assert!(contents.problems.len() <= yaml::ERRORS_MAX + contents.entries.len() + yaml::DOCUMENTS_MAX);
+    assert!(contents.problems.len() <= yaml::YAML_ERRORS_MAX + contents.entries.len() + yaml::YAML_DOCUMENTS_MAX);
     let again = entry::contents(&file, bytes, true);
     assert!(again.entries == contents.entries && again.problems == contents.problems);
 });

@@ -1,8 +1,8 @@
 //! A unary gRPC call without a schema: any method of any service, answered by an echo backend.
 
+use crate::echo::{EchoAnswer, GrpcEcho};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use holdfast_cli::echo::{EchoAnswer, GrpcEcho};
 use http_body_util::{BodyExt, Full};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Request, Uri, Version};

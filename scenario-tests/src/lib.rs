@@ -7,6 +7,7 @@
 pub mod binary;
 pub mod candidates;
 pub mod connect;
+pub mod echo;
 pub mod envoy;
 pub mod fleet;
 pub mod grpc;

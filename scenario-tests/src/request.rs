@@ -3,9 +3,9 @@
 
 use std::net::Ipv4Addr;
 
+use crate::echo::EchoAnswer;
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use holdfast_cli::echo::EchoAnswer;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode, Uri, Version};

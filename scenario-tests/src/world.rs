@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::echo::{Echo, EchoOptions};
 use anyhow::{Context, Result};
-use holdfast_cli::echo::{Echo, EchoOptions};
 use tempfile::TempDir;
 
 use crate::binary;

@@ -29,7 +29,7 @@ use crate::stream::{self, Caller, Context};
 use crate::wire::Message;
 
 /// Maximum number of messages that wait for HTTP/2; further messages are made when these are sent.
-const WAITING_MAX: usize = 8;
+const WAITING_MESSAGES_MAX: usize = 8;
 
 /// Approximate size of frames into which small messages are combined, in bytes.
 const FRAME_BYTES: usize = 16 << 10;
@@ -56,7 +56,7 @@ impl AggregatedDiscoveryService {
         };
         let requests =
             Streaming::new_request(Read(PhantomData::<R>), request.into_body(), None, Some(REQUEST_BYTES_MAX));
-        let (sender, messages) = mpsc::channel(WAITING_MAX);
+        let (sender, messages) = mpsc::channel(WAITING_MESSAGES_MAX);
         tokio::spawn(stream::run(self.context.clone(), Caller { belonging, peer }, requests, sender));
         let body = Outbound { messages, parts: VecDeque::new(), trailers: None, ended: false, _permit: permit };
         let mut response = Response::new(Body::new(body));

@@ -31,7 +31,7 @@ pub enum Outcome {
     /// NACK.
     Refused {
         /// The message of Envoy, scrubbed: no keys, no dumps, no control characters, at most
-        /// [`MESSAGE_CHARS_MAX`](crate::limits::MESSAGE_CHARS_MAX) characters. Not stable between processes.
+        /// [`REFUSAL_CHARS_MAX`](crate::limits::REFUSAL_CHARS_MAX) characters. Not stable between processes.
         message: String,
     },
 }

@@ -21,7 +21,7 @@ use crate::rooms::{Room, Rooms};
 pub type TlsSource = watch::Receiver<Arc<ServerConfig>>;
 
 /// Maximum number of connections that wait for the server.
-const WAITING_MAX: usize = 64;
+const WAITING_CONNECTIONS_MAX: usize = 64;
 /// Pause after the system refuses a connection (too many open files).
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -32,7 +32,7 @@ pub(crate) fn open(
     tls: Option<TlsSource>,
     rooms: Rooms,
 ) -> impl Stream<Item = Result<PeerIo, std::io::Error>> {
-    let (sender, connections) = mpsc::channel(WAITING_MAX);
+    let (sender, connections) = mpsc::channel(WAITING_CONNECTIONS_MAX);
     let mut accepting = JoinSet::new();
     accepting.spawn(accept(listener, tls, rooms, sender));
     ReceiverStream::new(connections).map(move |connection| {

@@ -20,7 +20,7 @@ use crate::admission::{Authenticator, Belonging, NotAdmitted, Shown};
 use crate::peer::Peer;
 
 /// Maximum length of a token, in bytes.
-const TOKEN_BYTES_MAX: usize = 8 << 10;
+const BEARER_TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// The authentication layer; without an authenticator, the claims of clients are trusted.
 #[derive(Clone)]
@@ -90,7 +90,7 @@ impl<S> Gated<S> {
 /// Returns the text after `Bearer`.
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
-    (scheme.eq_ignore_ascii_case("bearer") && token.len() <= TOKEN_BYTES_MAX).then_some(token)
+    (scheme.eq_ignore_ascii_case("bearer") && token.len() <= BEARER_TOKEN_BYTES_MAX).then_some(token)
 }
 
 /// Returns the error for every client that is not admitted.

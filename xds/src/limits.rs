@@ -52,7 +52,7 @@ pub const UNANSWERED_MAX: usize = 128;
 pub const REFUSED_MAX: usize = 4096;
 
 /// Longest message of a refusal that is passed on, in characters.
-pub const MESSAGE_CHARS_MAX: usize = 1024;
+pub const REFUSAL_CHARS_MAX: usize = 1024;
 
 /// Interval of HTTP/2 pings on an idle connection.
 pub const KEEPALIVE: Duration = Duration::from_secs(30);

@@ -3,10 +3,10 @@
 //! A message can contain the whole refused resource, including a private key. No such text may be used anywhere
 //! (status, events, logs, diagnostics) before it is scrubbed.
 
-use crate::limits::MESSAGE_CHARS_MAX;
+use crate::limits::REFUSAL_CHARS_MAX;
 
 /// Maximum length of a message that is read, in bytes; Envoy itself truncates it after 4096 characters.
-const READ_MAX: usize = 16 << 10;
+const REFUSAL_READ_BYTES_MAX: usize = 16 << 10;
 
 /// Replacement for removed text.
 const REDACTED: &str = "[redacted]";
@@ -38,11 +38,11 @@ const SECRET_FIELDS: [&str; 17] = [
     "authorization",
 ];
 
-/// Returns the message without dumps, keys and control characters, at most [`MESSAGE_CHARS_MAX`] characters.
+/// Returns the message without dumps, keys and control characters, at most [`REFUSAL_CHARS_MAX`] characters.
 ///
 /// Equal text gives an equal result. The result is for operators: its wording differs between processes.
 pub fn scrub(message: &str) -> String {
-    let text = without_dump(&message[..message.floor_char_boundary(READ_MAX)]);
+    let text = without_dump(&message[..message.floor_char_boundary(REFUSAL_READ_BYTES_MAX)]);
     let text = without_pem(&text);
     let text = without_secret_fields(&text);
     cut(&text)
@@ -126,7 +126,7 @@ fn cut(text: &str) -> String {
         if character == ' ' && (line.is_empty() || line.ends_with(' ')) {
             continue;
         }
-        if length == MESSAGE_CHARS_MAX - 1 {
+        if length == REFUSAL_CHARS_MAX - 1 {
             line.push('…');
             break;
         }
@@ -210,7 +210,7 @@ mod tests {
     fn it_is_one_line_of_bounded_length() {
         let scrubbed = scrub(&format!("a\u{1b}[31m\nb\r\n\tc\u{0}{}", "ü".repeat(5000)));
         assert!(scrubbed.starts_with("a [31m b c ü"));
-        assert_eq!(scrubbed.chars().count(), MESSAGE_CHARS_MAX);
+        assert_eq!(scrubbed.chars().count(), REFUSAL_CHARS_MAX);
         assert!(!scrubbed.chars().any(char::is_control));
     }
 }

@@ -12,7 +12,7 @@ use crate::response::{Form, Response};
 use crate::{Resource, ResourceType};
 
 /// Maximum length of a body that is copied into the frame, in bytes: a separate frame costs more.
-const COPY_MAX: usize = 4096;
+const COPIED_BODY_BYTES_MAX: usize = 4096;
 
 /// The flag and the length before a gRPC message.
 const GRPC_PREFIX: usize = 5;
@@ -121,7 +121,7 @@ struct Parts {
 
 impl Parts {
     fn put(&mut self, bytes: Bytes) {
-        if bytes.len() <= COPY_MAX {
+        if bytes.len() <= COPIED_BODY_BYTES_MAX {
             self.open.put_slice(&bytes);
         } else {
             self.done.push(self.open.split());
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn response(form: Form) -> Response {
-        let resources = [("small", 10), ("large", 100_000), ("empty", 0), ("edge", COPY_MAX)];
+        let resources = [("small", 10), ("large", 100_000), ("empty", 0), ("edge", COPIED_BODY_BYTES_MAX)];
         let resources = resources
             .map(|(name, length)| Arc::new(Resource::new(name, vec![length as u8; length], Origins::default())));
         Response { kind: ResourceType::Route, nonce: 7, resources: resources.to_vec(), form }

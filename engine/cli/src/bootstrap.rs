@@ -8,8 +8,7 @@ use holdfast_xds::identity::FLAGS_FIELD;
 use serde_json::{Value, json};
 
 use super::arguments::{Listen, Target};
-use super::cli::{BootstrapArgs, XdsMode};
-use super::failure::Failure;
+use super::cli::XdsMode;
 use super::xds::credentials::Credentials;
 
 /// Default maximum heap size, in bytes (2 GiB), near which Envoy rejects requests.
@@ -40,26 +39,6 @@ pub struct Bootstrap {
     pub max_heap_bytes: u64,
     /// Maximum number of downstream connections.
     pub max_connections: u32,
-}
-
-impl Bootstrap {
-    /// The bootstrap that the command line describes.
-    ///
-    /// # Errors
-    /// Returns an error if it is unclear how the Envoy proves which Gateway it belongs to.
-    pub fn named(args: BootstrapArgs) -> Result<Self, Failure> {
-        let gateway = args.gateway.0;
-        Ok(Self {
-            node_id: args.node_id.unwrap_or_else(|| format!("{}-envoy", gateway.replace('/', "-"))),
-            gateway,
-            credentials: args.credentials.credentials(&args.xds)?,
-            xds: args.xds,
-            admin: args.admin.0,
-            mode: args.xds_mode,
-            max_heap_bytes: args.max_heap_bytes,
-            max_connections: args.max_connections,
-        })
-    }
 }
 
 impl Bootstrap {

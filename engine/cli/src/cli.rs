@@ -1,23 +1,21 @@
-//! Command line: all commands, flags, defaults and environment variables of the product.
+//! Command line: all commands of the product, and the values that flags of several commands have.
 //!
-//! Parsing rejects invalid values with the flag and the value; this module performs no action. Every flag can also be
-//! set in the environment as `CONTROLLER_` and its name; the flag takes precedence.
+//! The flags of a command are in its file of `commands/`. Parsing rejects invalid values with the flag and the value;
+//! this module performs no action. Every flag can also be set in the environment as `CONTROLLER_` and its name; the flag
+//! takes precedence.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
-use std::time::Duration;
+use clap::{Parser, Subcommand, ValueEnum};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use holdfast_api::settings::{CLOSED_STATUS, Proxies, Settings};
-
-use super::arguments::{self, GatewayName, Listen, SecretName, Switchable};
-use super::failure::Failure;
-use super::gates::GateArgs;
-use super::kubernetes::arguments::KubernetesArgs;
-use super::kubernetes::planes::arguments::ProvisionArgs;
-use super::store::key::StoreKeyArgs;
-use super::xds::arguments::XdsArgs;
-use super::xds::credentials::CredentialArgs;
+use super::commands::bootstrap::BootstrapArgs;
+use super::commands::certgen::CertgenArgs;
+use super::commands::check::CheckArgs;
+use super::commands::demo::DemoArgs;
+use super::commands::drain::DrainArgs;
+use super::commands::probe::ProbeArgs;
+use super::commands::run::RunArgs;
+use super::commands::status::StatusArgs;
+use super::commands::store::StoreCommand;
+use super::commands::translate::TranslateArgs;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -68,7 +66,7 @@ pub enum Command {
                             regularly, daily for example: it renews each certificate that has less than a third of \
                             its lifetime left. Holdfast and Envoy read renewed certificates without a restart."
     )]
-    Certgen(super::certgen::CertgenArgs),
+    Certgen(CertgenArgs),
     /// Report what a running Holdfast does not serve as desired: since when, why, and what is served instead
     #[command(
         long_about = "Report the health of a running Holdfast: outages first, then degraded objects, warnings, and inputs \
@@ -77,234 +75,18 @@ pub enum Command {
                             served as desired. 1: at least one object is not. 2: the command line is not valid. 3: \
                             the health is unknown, because diagnostics cannot be reached."
     )]
-    Status(super::status::StatusArgs),
+    Status(StatusArgs),
     /// Show the product in a minute: two teams, one Gateway, and mistakes that affect only the team that made them
-    Demo(super::demo::DemoArgs),
+    Demo(DemoArgs),
     /// Wait until this Pod is terminated, then drain the connections of the Envoy in it
-    Drain(super::drain::DrainArgs),
+    Drain(DrainArgs),
     /// Run the probe for the Holdfast of another container
-    Probe(super::probe::keeping::ProbeArgs),
+    Probe(ProbeArgs),
     /// Inspect the store of last valid versions
     #[command(subcommand)]
-    Store(super::store::StoreCommand),
+    Store(StoreCommand),
     /// Print the version
     Version,
-}
-
-/// `holdfast run`.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// Folders or files of manifests; of several definitions of one object the first is used [default: none, the
-    /// objects are read from an API server]
-    #[arg(long, env = "CONTROLLER_MANIFESTS", value_name = "DIR", num_args = 1..)]
-    pub manifests: Vec<PathBuf>,
-    /// The API server, used without manifests.
-    #[command(flatten)]
-    pub kubernetes: KubernetesArgs,
-    /// Envoys that Holdfast deploys in the cluster.
-    #[command(flatten)]
-    pub provision: ProvisionArgs,
-    /// Start one Envoy for each Gateway, or none (see `holdfast bootstrap`) [default: managed with --manifests, else
-    /// none]
-    #[arg(long, env = "CONTROLLER_ENVOY", value_enum)]
-    pub envoy: Option<EnvoyMode>,
-    /// Worker threads of each managed Envoy
-    #[arg(long, env = "CONTROLLER_ENVOY_CONCURRENCY", value_name = "THREADS", default_value_t = 2)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub envoy_concurrency: u32,
-    /// Try changed configuration on a dedicated Envoy before it is sent to others: auto (if an Envoy binary is found),
-    /// on (an error if none is found), or off
-    #[arg(long, env = "CONTROLLER_PROBE", value_enum, default_value_t = ProbeMode::Auto)]
-    pub probe: ProbeMode,
-    /// Let a `holdfast probe` in another container run the probe. Both containers share this folder; no other process
-    /// may have access to it
-    #[arg(long, env = "CONTROLLER_PROBE_FOLDER", value_name = "DIR")]
-    pub probe_folder: Option<PathBuf>,
-    /// Time without an answer to new configuration after which the probe counts as hung
-    #[arg(long, env = "CONTROLLER_PROBE_TIMEOUT", value_name = "DURATION", default_value = "10s")]
-    #[arg(value_parser = arguments::probe_timeout)]
-    pub probe_timeout: Duration,
-    /// Folder for data: identities of objects, sockets, managed Envoys [default: $XDG_DATA_HOME/holdfast, else
-    /// ~/.local/share/holdfast]
-    #[arg(long, env = "CONTROLLER_DATA_DIR", value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// Folder that several replicas on one host share: all of them use what the leader has proven good
-    #[arg(long, env = "CONTROLLER_SHARED_STORE", value_name = "DIR", hide = true)]
-    pub shared_store: Option<PathBuf>,
-    /// The key that seals stored Secrets.
-    #[command(flatten)]
-    pub store_key: StoreKeyArgs,
-    /// Time without an answer to the first configuration after which an Envoy counts as silent
-    #[arg(long, env = "CONTROLLER_ACK_TIMEOUT", value_name = "DURATION", default_value = "30s")]
-    #[arg(value_parser = arguments::probe_timeout)]
-    pub ack_timeout: Duration,
-    /// The address to which Envoys connect, and how they authenticate.
-    #[command(flatten)]
-    pub xds: XdsArgs,
-    /// Listen address of diagnostics (/debug/...): ADDRESS:PORT, or none
-    #[arg(long, env = "CONTROLLER_DIAGNOSTICS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:10256")]
-    pub diagnostics_listen: Switchable<SocketAddr>,
-    /// Listen address of /metrics, /healthz and /readyz: ADDRESS:PORT, or none
-    #[arg(long, env = "CONTROLLER_METRICS_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:10255")]
-    pub metrics_listen: Switchable<SocketAddr>,
-    /// Listen address of Gateways without an address in their spec; all these Gateways share that host [default:
-    /// 127.0.0.1; with an API server every address, since the Envoys of each Gateway have their own host]
-    #[arg(long, env = "CONTROLLER_LISTEN_ADDRESS", value_name = "IP", conflicts_with = "provision")]
-    pub listen_address: Option<IpAddr>,
-    /// Settings of the translation.
-    #[command(flatten)]
-    pub translation: TranslationArgs,
-    /// Form of the log, on standard error
-    #[arg(long, env = "CONTROLLER_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
-    /// off, error, warn, info, debug, trace, or directives such as info,holdfast_xds=debug
-    #[arg(long, env = "CONTROLLER_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
-    #[arg(value_parser = arguments::log_level)]
-    pub log_level: String,
-}
-
-/// Settings of the translation, common to all commands that translate.
-#[derive(Clone, Debug, Args)]
-pub struct TranslationArgs {
-    /// Feature gates and their settings.
-    #[command(flatten)]
-    pub gates: GateArgs,
-    /// Allow backends at loopback addresses [default: true with manifests, else false]
-    #[arg(long, env = "CONTROLLER_ALLOW_LOOPBACK_BACKENDS", value_name = "BOOL")]
-    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub allow_loopback_backends: Option<bool>,
-    /// Allow Envoy to check the health of backends that it resolves by name. No address filter applies to these checks.
-    /// [default: as --allow-loopback-backends]
-    #[arg(long, env = "CONTROLLER_ALLOW_HEALTH_CHECKS_BY_NAME", value_name = "BOOL")]
-    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub allow_health_checks_by_name: Option<bool>,
-    /// Settings of HTTPProxies.
-    #[command(flatten)]
-    pub proxies: ProxyArgs,
-}
-
-/// Settings of HTTPProxies.
-#[derive(Clone, Debug, Args)]
-pub struct ProxyArgs {
-    /// Gateway with the listeners that serve HTTPProxies [default: two dedicated listeners]
-    #[arg(long, env = "CONTROLLER_HTTPPROXY_GATEWAY", value_name = "NAMESPACE/NAME")]
-    pub httpproxy_gateway: Option<GatewayName>,
-    /// Port of the listener of HTTPProxies without TLS
-    #[arg(long, env = "CONTROLLER_HTTPPROXY_HTTP", value_name = "PORT", default_value_t = 8080)]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
-    pub httpproxy_http: u16,
-    /// Port of the listener of HTTPProxies with TLS
-    #[arg(long, env = "CONTROLLER_HTTPPROXY_HTTPS", value_name = "PORT", default_value_t = 8443)]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
-    pub httpproxy_https: u16,
-    /// Namespaces in which root HTTPProxies are allowed [default: all]
-    #[arg(long, env = "CONTROLLER_ROOT_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',')]
-    pub root_namespaces: Vec<String>,
-    /// Classes of HTTPProxies that are served [default: contour, and HTTPProxies without a class]
-    #[arg(long, env = "CONTROLLER_INGRESS_CLASS_NAMES", value_name = "CLASS", value_delimiter = ',')]
-    pub ingress_class_names: Vec<String>,
-    /// The service for global rate limits.
-    #[command(flatten)]
-    pub rate_limits: super::rate_limits::RateLimitArgs,
-    /// Secret with the certificate for clients that send no server name (SNI); HTTPProxies with
-    /// `tls.enableFallbackCertificate` are also served to these clients
-    #[arg(long, env = "CONTROLLER_HTTPPROXY_FALLBACK_CERTIFICATE", value_name = "NAMESPACE/NAME")]
-    pub httpproxy_fallback_certificate: Option<SecretName>,
-}
-
-impl RunArgs {
-    /// The mode of managed Envoys.
-    pub fn envoys(&self) -> EnvoyMode {
-        self.envoy.unwrap_or(if self.manifests.is_empty() { EnvoyMode::None } else { EnvoyMode::Managed })
-    }
-}
-
-impl ProxyArgs {
-    fn settings(&self) -> Result<Proxies, Failure> {
-        if self.httpproxy_http == self.httpproxy_https {
-            return Err(Failure::usage("--httpproxy-http and --httpproxy-https must be two ports"));
-        }
-        let list = |list: &[String]| list.iter().map(|entry| entry.as_str().into()).collect();
-        Ok(Proxies {
-            gateway: self.httpproxy_gateway.as_ref().map(GatewayName::key),
-            http_port: self.httpproxy_http,
-            https_port: self.httpproxy_https,
-            root_namespaces: list(&self.root_namespaces),
-            ingress_classes: list(&self.ingress_class_names),
-            rate_limit: self.rate_limits.settings()?,
-            fallback_certificate: self.httpproxy_fallback_certificate.as_ref().map(SecretName::key),
-        })
-    }
-}
-
-/// `holdfast check`.
-#[derive(Debug, Args)]
-pub struct CheckArgs {
-    /// Folders and files of manifests
-    #[arg(value_name = "PATH", required = true)]
-    pub paths: Vec<PathBuf>,
-    /// Form of the report
-    #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = ReportFormat::Text)]
-    pub output: ReportFormat,
-    /// Data folder of a Holdfast: report also what would be served instead of broken objects, given its store. The
-    /// folder is only read, and may be in use
-    #[arg(long, env = "CONTROLLER_AGAINST", value_name = "DATA_DIR")]
-    pub against: Option<PathBuf>,
-    /// The key that seals stored Secrets.
-    #[command(flatten)]
-    pub store_key: StoreKeyArgs,
-    /// Settings of the translation.
-    #[command(flatten)]
-    pub translation: TranslationArgs,
-}
-
-/// `holdfast translate`.
-#[derive(Debug, Args)]
-pub struct TranslateArgs {
-    /// Folders and files of manifests
-    #[arg(value_name = "PATH", required = true)]
-    pub paths: Vec<PathBuf>,
-    /// Form of the output
-    #[arg(long, short, env = "CONTROLLER_OUTPUT", value_enum, default_value_t = DataFormat::Yaml)]
-    pub output: DataFormat,
-    /// Print only this Gateway
-    #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME")]
-    pub gateway: Option<GatewayName>,
-    /// Settings of the translation.
-    #[command(flatten)]
-    pub translation: TranslationArgs,
-}
-
-/// `holdfast bootstrap`.
-#[derive(Debug, Args)]
-pub struct BootstrapArgs {
-    /// Gateway of the Envoy
-    #[arg(long, env = "CONTROLLER_GATEWAY", value_name = "NAMESPACE/NAME")]
-    pub gateway: GatewayName,
-    /// Address of the xDS server: unix:PATH, or HOST:PORT
-    #[arg(long, env = "CONTROLLER_XDS", value_name = "ADDR", default_value = "127.0.0.1:18000")]
-    pub xds: arguments::Target,
-    /// The credentials of the Envoy.
-    #[command(flatten)]
-    pub credentials: CredentialArgs,
-    /// Listen address of Envoy's admin interface: unix:PATH, a loopback ADDRESS:PORT, or none. Every client with access
-    /// to it controls the Envoy
-    #[arg(long, env = "CONTROLLER_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:19000")]
-    pub admin: Switchable<Listen>,
-    /// Variant of the protocol: delta sends only changes
-    #[arg(long, env = "CONTROLLER_XDS_MODE", value_enum, default_value_t = XdsMode::Delta)]
-    pub xds_mode: XdsMode,
-    /// node.id, the name of this Envoy [default: the Gateway's name and "envoy"]
-    #[arg(long, env = "CONTROLLER_NODE_ID", value_name = "ID")]
-    pub node_id: Option<String>,
-    /// Heap size (bytes) at which the Envoy rejects requests; slightly less than the limit of its pod or host
-    #[arg(long, env = "CONTROLLER_MAX_HEAP_BYTES", value_name = "BYTES", default_value_t = super::bootstrap::MAX_HEAP_BYTES)]
-    #[arg(value_parser = clap::value_parser!(u64).range(64 * 1024 * 1024..))]
-    pub max_heap_bytes: u64,
-    /// Maximum number of connections from clients, at which the Envoy accepts no more
-    #[arg(long, env = "CONTROLLER_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = super::bootstrap::MAX_CONNECTIONS)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_connections: u32,
 }
 
 /// The mode of managed Envoys.
@@ -348,6 +130,15 @@ pub enum ReportFormat {
     Sarif,
 }
 
+/// The form of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    /// Lines for people
+    Text,
+    /// One JSON document
+    Json,
+}
+
 /// The form of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DataFormat {
@@ -366,28 +157,11 @@ pub enum XdsMode {
     Sotw,
 }
 
-impl TranslationArgs {
-    /// The settings of standalone mode with these arguments.
-    ///
-    /// # Errors
-    /// Returns an error if a setting belongs to a gate that is off.
-    pub fn settings(&self) -> Result<Settings, Failure> {
-        let allow_loopback_backends = self.allow_loopback_backends.unwrap_or(true);
-        Ok(Settings {
-            replacement: self.gates.replacement()?,
-            closed_status: self.gates.invalid_policy_response_code.unwrap_or(CLOSED_STATUS),
-            fallback: self.gates.fallback()?,
-            allow_loopback_backends,
-            allow_health_checks_by_name: self.allow_health_checks_by_name.unwrap_or(allow_loopback_backends),
-            proxies: self.proxies.settings()?,
-            ..Settings::standalone()
-        })
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
+    use std::time::Duration;
+
     use clap::CommandFactory;
     use holdfast_api::settings::Replacement;
 

@@ -3,7 +3,7 @@
 use holdfast_engine::report::events::{FallbackEvent, Reason, Regarding};
 
 /// Maximum number of log lines for one change; further events are only counted.
-const LINES_MAX: usize = 50;
+const LOGGED_EVENTS_MAX: usize = 50;
 
 /// Recorder of events. Each change is recorded once.
 pub trait EventRecorder: Send {
@@ -18,10 +18,10 @@ pub struct LogRecorder;
 impl EventRecorder for LogRecorder {
     fn record(&mut self, events: &[FallbackEvent]) {
         let (logged, in_other_lines): (Vec<_>, Vec<_>) = events.iter().partition(|event| has_a_line(event));
-        for event in logged.iter().take(LINES_MAX) {
+        for event in logged.iter().take(LOGGED_EVENTS_MAX) {
             log(event);
         }
-        if let more @ 1.. = logged.len().saturating_sub(LINES_MAX) {
+        if let more @ 1.. = logged.len().saturating_sub(LOGGED_EVENTS_MAX) {
             tracing::warn!("and {more} more events: see /debug/config/fallback");
         }
         for FallbackEvent { reason, regarding, note } in in_other_lines {

@@ -6,7 +6,7 @@ use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Action, Engine, Event};
 
 use super::failure::Failure;
-use super::manifests::{Incarnations, Manifests, Reading};
+use super::manifests::{self, Incarnations, Manifests, Reading};
 
 /// Manifests that were read and translated once.
 pub struct Offline {
@@ -39,7 +39,7 @@ pub fn translate_after(
     incarnations: Incarnations,
     before: Vec<Event>,
 ) -> Result<Offline, Failure> {
-    let roots = super::manifest_roots("PATH", paths)?;
+    let roots = manifests::roots("PATH", paths)?;
     let mut manifests = Manifests::new(roots, incarnations, true);
     let mut reading = manifests.read();
     if reading.files == 0 && reading.problems.is_empty() {

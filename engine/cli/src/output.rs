@@ -39,3 +39,13 @@ pub fn format(value: &Value, form: DataFormat) -> anyhow::Result<String> {
     }
     Ok(text)
 }
+
+/// A duration in its largest meaningful unit.
+pub fn age(now: i64, since: i64) -> String {
+    match now.saturating_sub(since).max(0) {
+        seconds @ 0..120 => format!("{seconds}s"),
+        seconds @ 120..7_200 => format!("{}m", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}

@@ -28,81 +28,114 @@ pub(super) fn shown(gateway: &GatewayFacts, outside: &Outside) -> GatewayHealth 
     }
 }
 
+/// A problem of a Gateway's Envoys: its severity, reason and message.
+type EnvoyProblem = (Severity, &'static str, String);
+
 /// Returns the problems of a Gateway's Envoys.
 pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severity, Finding)> {
-    let (state, counts) = (&gateway.state, &gateway.state.envoys);
-    let answering = counts.acknowledged + counts.refused + counts.pending;
-    let connected = outside.connected.get(&state.name).copied().unwrap_or_default();
-    let mut findings = Vec::new();
-    let mut add = |severity, reason: &str, message: String| {
-        findings.push((severity, of_gateway(&gateway.object, &state.name, reason, message, None)));
+    let unprovisioned = gateway.provisioning.clone().map(|why| (Severity::Degraded, "NotProvisioned", why));
+    let problems = without_envoy(gateway, outside)
+        .into_iter()
+        .chain(pending(gateway, outside))
+        .chain(unverified(gateway))
+        .chain(silent(gateway, outside))
+        .chain(refusing(gateway))
+        .chain(unprovisioned);
+    problems.map(|problem| finding(problem, gateway, outside)).collect()
+}
+
+fn finding(problem: EnvoyProblem, gateway: &GatewayFacts, outside: &Outside) -> (Severity, Finding) {
+    let (severity, reason, message) = problem;
+    let mut finding = of_gateway(&gateway.object, &gateway.state.name, reason, message, None);
+    if severity == Severity::Outage {
+        finding.served = vec![Served {
+            object: gateway.object.clone(),
+            gateway: gateway.state.name.clone(),
+            section: "".into(),
+            gets: Gets::Refused,
+            hosts: Default::default(),
+            paths: Default::default(),
+        }];
+    }
+    finding.next = next(gateway, &finding, outside);
+    (severity, finding)
+}
+
+/// Returns the number of Envoys with an answer that is known or expected.
+fn answering(gateway: &GatewayFacts) -> usize {
+    let envoys = &gateway.state.envoys;
+    envoys.acknowledged + envoys.refused + envoys.pending
+}
+
+fn connected(gateway: &GatewayFacts, outside: &Outside) -> usize {
+    outside.connected.get(&gateway.state.name).copied().unwrap_or_default()
+}
+
+/// Reports a Gateway without a connected Envoy. A Gateway without listeners needs no Envoy, and only the leader knows
+/// the Envoys of other replicas.
+fn without_envoy(gateway: &GatewayFacts, outside: &Outside) -> Option<EnvoyProblem> {
+    let has_envoys = answering(gateway) + connected(gateway, outside) > 0;
+    if has_envoys || gateway.listeners.is_empty() || !outside.leads {
+        return None;
+    }
+    let at = gateway.listeners.join(", ");
+    let managed = outside.managed.get(&gateway.state.name);
+    if managed.is_some_and(|envoy| envoy.state == "running" && envoy.serves) {
+        let message = format!(
+            "its Envoy runs, but is not connected to Holdfast; it serves {at} with the configuration that it received \
+             before"
+        );
+        return Some((Severity::Degraded, "NotConnected", message));
+    }
+    let managed = managed.map(|envoy| match &*envoy.state {
+        "running" => " (its Envoy runs, but has not connected to Holdfast since its start)".to_owned(),
+        state => format!(" (its Envoy is {state})"),
+    });
+    let managed = managed.unwrap_or_default();
+    let message = format!("no Envoy is connected{managed}: requests to {at} probably get no response");
+    Some((Severity::Outage, "NoEnvoy", message))
+}
+
+/// Reports configuration that has not reached all Envoys yet.
+fn pending(gateway: &GatewayFacts, outside: &Outside) -> Option<EnvoyProblem> {
+    let (answering, connected, pending) =
+        (answering(gateway), connected(gateway, outside), gateway.state.envoys.pending);
+    let message = if pending > 0 || (answering == 0 && connected > 0) {
+        let all = if answering > 0 { answering } else { connected };
+        let pending = pending.max(usize::from(answering == 0) * connected);
+        format!("{pending} of {all} Envoys have not acknowledged the whole configuration yet")
+    } else {
+        on_its_way(gateway.state.state)?.to_owned()
     };
-    // A Gateway without listeners needs no Envoy, and only the leader knows the Envoys of other replicas.
-    if answering + connected == 0 && !gateway.listeners.is_empty() && outside.leads {
-        let at = gateway.listeners.join(", ");
-        match outside.managed.get(&state.name) {
-            Some(envoy) if envoy.state == "running" && envoy.serves => {
-                let message = format!(
-                    "its Envoy runs, but is not connected to Holdfast; it serves {at} with the configuration that it \
-                     received before"
-                );
-                add(Severity::Degraded, "NotConnected", message);
-            }
-            managed => {
-                let managed = managed.map(|envoy| match &*envoy.state {
-                    "running" => " (its Envoy runs, but has not connected to Holdfast since its start)".to_owned(),
-                    state => format!(" (its Envoy is {state})"),
-                });
-                let managed = managed.unwrap_or_default();
-                let message = format!("no Envoy is connected{managed}: requests to {at} probably get no response");
-                add(Severity::Outage, "NoEnvoy", message);
-            }
-        }
-    }
-    let all = if answering > 0 { answering } else { connected };
-    if counts.pending > 0 || (answering == 0 && connected > 0) {
-        let pending = counts.pending.max(usize::from(answering == 0) * connected);
-        let message = format!("{pending} of {all} Envoys have not acknowledged the whole configuration yet");
-        add(Severity::Degraded, "Pending", message);
-    } else if let Some(message) = on_its_way(state.state) {
-        add(Severity::Degraded, "Pending", message.to_owned());
-    }
-    if state.state == ServedState::Unverified && answering > 0 {
-        let message = "the configuration that an earlier run stored is served until all objects have been read";
-        add(Severity::Degraded, "Unverified", message.to_owned());
-    }
-    for node in not_answering(gateway, outside) {
+    Some((Severity::Degraded, "Pending", message))
+}
+
+fn unverified(gateway: &GatewayFacts) -> Option<EnvoyProblem> {
+    let message = "the configuration that an earlier run stored is served until all objects have been read";
+    let is_unverified = gateway.state.state == ServedState::Unverified && answering(gateway) > 0;
+    is_unverified.then(|| (Severity::Degraded, "Unverified", message.to_owned()))
+}
+
+fn silent(gateway: &GatewayFacts, outside: &Outside) -> impl Iterator<Item = EnvoyProblem> {
+    not_answering(gateway, outside).into_iter().map(|node| {
         let message = format!(
             "Envoy {node} is connected, but has not answered for 5 seconds or longer: its clients get its previous \
              configuration, or no response"
         );
-        add(Severity::Degraded, "NotAnswering", message);
-    }
-    for (node, Refusing { message, serves }) in &gateway.refusing {
-        let (severity, has) = match serves {
-            true if counts.acknowledged > 0 => (Severity::Degraded, "keeps its previous configuration"),
-            true => (Severity::Outage, "keeps its previous configuration"),
-            false => (Severity::Outage, "has no previous configuration: its clients get 404 or no connection"),
+        (Severity::Degraded, "NotAnswering", message)
+    })
+}
+
+fn refusing(gateway: &GatewayFacts) -> impl Iterator<Item = EnvoyProblem> {
+    let others_acknowledged = gateway.state.envoys.acknowledged > 0;
+    gateway.refusing.iter().map(move |(node, Refusing { message, serves })| {
+        let severity = if *serves && others_acknowledged { Severity::Degraded } else { Severity::Outage };
+        let has = match serves {
+            true => "keeps its previous configuration",
+            false => "has no previous configuration: its clients get 404 or no connection",
         };
-        add(severity, "RefusedByOne", format!("Envoy {node} refuses its new configuration, and {has}: {message}"));
-    }
-    if let Some(why) = &gateway.provisioning {
-        add(Severity::Degraded, "NotProvisioned", why.clone());
-    }
-    for (severity, finding) in &mut findings {
-        if *severity == Severity::Outage {
-            finding.served = vec![Served {
-                object: gateway.object.clone(),
-                gateway: state.name.clone(),
-                section: "".into(),
-                gets: Gets::Refused,
-                hosts: Default::default(),
-                paths: Default::default(),
-            }];
-        }
-        finding.next = next(gateway, finding, outside);
-    }
-    findings
+        (severity, "RefusedByOne", format!("Envoy {node} refuses its new configuration, and {has}: {message}"))
+    })
 }
 
 /// Returns the connected Envoys of a Gateway that do not answer.

@@ -9,7 +9,7 @@ use super::signature::{Algorithm, sequence};
 /// Maximum size of a key set, in bytes.
 pub const KEY_SET_BYTES_MAX: usize = 256 << 10;
 /// Maximum number of keys that are read from a key set.
-pub const KEYS_MAX: usize = 64;
+pub const TOKEN_KEYS_MAX: usize = 64;
 
 /// Public keys of one issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Keys {
         }
         let document: Document =
             serde_json::from_slice(json).map_err(|error| KeysFault::Unreadable(error.to_string()))?;
-        let keys: Vec<Key> = document.keys.into_iter().take(KEYS_MAX).filter_map(Key::of).collect();
+        let keys: Vec<Key> = document.keys.into_iter().take(TOKEN_KEYS_MAX).filter_map(Key::of).collect();
         if keys.is_empty() { Err(KeysFault::Empty) } else { Ok(Self(keys)) }
     }
 
@@ -138,8 +138,8 @@ mod tests {
         assert_eq!(Keys::parse(set(&bad).as_bytes()), Err(KeysFault::Empty));
         let mixed = Keys::parse(set(&[&bad[..], std::slice::from_ref(&good)].concat()).as_bytes()).unwrap();
         assert_eq!(mixed.count(), 1);
-        let many = Keys::parse(set(&vec![good; KEYS_MAX + 1]).as_bytes()).unwrap();
-        assert_eq!(many.count(), KEYS_MAX);
+        let many = Keys::parse(set(&vec![good; TOKEN_KEYS_MAX + 1]).as_bytes()).unwrap();
+        assert_eq!(many.count(), TOKEN_KEYS_MAX);
         for text in ["", "[]", "{}", "null", r#"{"keys":{}}"#] {
             assert!(matches!(Keys::parse(text.as_bytes()), Err(KeysFault::Unreadable(_))), "{text}");
         }

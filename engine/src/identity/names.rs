@@ -7,7 +7,7 @@ pub const TRUST_DOMAIN: &str = "holdfast.dev";
 /// Suffix of the names of Gateways' ServiceAccounts.
 const ACCOUNT_SUFFIX: &str = "-holdfast";
 /// Maximum length of a name or namespace, in bytes; the limit of Kubernetes.
-const NAME_BYTES_MAX: usize = 253;
+const IDENTITY_NAME_BYTES_MAX: usize = 253;
 
 /// Returns the URI in the certificates of a Gateway's Envoys.
 pub fn gateway_uri(trust_domain: &str, namespace: &str, name: &str) -> String {
@@ -43,7 +43,7 @@ fn gateway(namespace: &str, name: &str) -> Option<Arc<str>> {
 /// Checks that a name has the form of a Kubernetes name, so that it contains no separator.
 fn is_name(text: &str) -> bool {
     let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
-    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_legal)
+    (1..=IDENTITY_NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_legal)
 }
 
 #[cfg(test)]

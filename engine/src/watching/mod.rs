@@ -18,7 +18,7 @@ use kind::Kind;
 pub use kind::WatchState;
 
 /// Maximum number of objects. Objects beyond the limit are not used, and a problem is reported.
-pub const OBJECTS_MAX: usize = 200_000;
+pub const WATCHED_OBJECTS_MAX: usize = 200_000;
 
 /// An object that was listed or watched.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Watching {
     pub fn on_event(&mut self, watch: usize, event: WatchEvent, now_ms: u64) -> Vec<Event> {
         let Some(Watch { kind, .. }) = self.watches.get_mut(watch) else { return Vec::new() };
         if let WatchEvent::There(item) = &event
-            && self.objects >= OBJECTS_MAX
+            && self.objects >= WATCHED_OBJECTS_MAX
             && !kind.knows(&item.key)
         {
             self.left_out += 1;
@@ -156,7 +156,7 @@ impl Watching {
         };
         let mut problems: Vec<_> = self.watches.iter().filter_map(problem_of).collect();
         if self.left_out > 0 {
-            let message = format!("more than {OBJECTS_MAX} objects; the objects beyond this limit are ignored");
+            let message = format!("more than {WATCHED_OBJECTS_MAX} objects; the objects beyond this limit are ignored");
             problems.push(WatchProblem { of: "objects".into(), why: Why::TooMany, message });
         }
         problems

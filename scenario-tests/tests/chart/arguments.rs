@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use clap::{CommandFactory, Parser};
 use holdfast_api::settings::Settings;
-use holdfast_cli::cli::{Cli, Command, EnvoyMode, RunArgs};
+use holdfast_cli::cli::{Cli, Command, EnvoyMode};
+use holdfast_cli::commands::run::RunArgs;
 use holdfast_scenario_tests::{Story, World, stories};
 
 use super::{full, objects, of_kind, render};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use holdfast_cli::echo::{Echo, EchoOptions};
+use holdfast_scenario_tests::echo::{Echo, EchoOptions};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process::{Process, signal};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
-use holdfast_cli::echo::{Echo, EchoOptions};
+use holdfast_scenario_tests::echo::{Echo, EchoOptions};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, manifests, request::get, stories, until};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
-use holdfast_cli::echo::Echo;
+use holdfast_scenario_tests::echo::Echo;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{
     self, documents, gateway, http_listener, http_route, https_listener, route, service,

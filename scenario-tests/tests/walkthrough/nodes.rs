@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use holdfast_cli::echo::{Echo, EchoOptions};
+use holdfast_scenario_tests::echo::{Echo, EchoOptions};
 use holdfast_scenario_tests::kubernetes::pod::Image;
 use holdfast_scenario_tests::kubernetes::{Cluster, Made, Pod};
 use holdfast_scenario_tests::{World, binary, envoy, manifests, request::get};

@@ -29,7 +29,7 @@ pub(crate) const CONNECTION_AGE_MAX: Duration = Duration::from_secs(120);
 /// Timeout for the response in progress when a connection is closed.
 pub(crate) const CLOSING_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of the headers of one request, in bytes.
-const HEADER_BYTES_MAX: usize = 16 << 10;
+const PAGE_HEADER_BYTES_MAX: usize = 16 << 10;
 /// Pause before the next `accept` after an error of the operating system.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -142,7 +142,7 @@ async fn serve(stream: TcpStream, pages: Router, answering: Arc<AtomicUsize>, mu
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_TIMEOUT)
-        .max_buf_size(HEADER_BYTES_MAX)
+        .max_buf_size(PAGE_HEADER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), answer);
     tokio::pin!(connection);
     let over = tokio::time::sleep(CONNECTION_AGE_MAX);

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use holdfast_fallback::attribution::Attributed;
 use holdfast_fallback::view::{FallbackReport, ServedState};
-use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry,
-};
+use prometheus::{Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
-use super::metrics::{BYTES, SECONDS, both, both_counts, kept, now, raise, signed, truth};
+use super::metrics::{BYTES, SECONDS, now, raise, signed, truth};
+use super::register::Register;
 use crate::store::persist::Persisted;
 
 /// Upper bounds of the histogram of attribution rounds.
@@ -44,82 +42,63 @@ impl FallbackMetrics {
     ///
     /// # Errors
     /// Returns an error only if two metrics have the same name.
-    pub fn new(all: &Registry) -> prometheus::Result<Self> {
-        let gauges =
-            |name: &str, help: &str, labels: &[&str]| kept(all, IntGaugeVec::new(Opts::new(name, help), labels)?);
-        let histogram = |name: &str, help: &str, buckets: &[f64]| {
-            kept(all, Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))?)
-        };
-        let by_success = |name: &str, help: &str, buckets: &[f64]| {
-            let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
-            kept(all, HistogramVec::new(options, &["success"])?).inspect(both)
-        };
-        let alone = |name: &str, help: &str| {
-            kept(all, IntCounterVec::new(Opts::new(name, help), &[])?).inspect(|counters| raise(counters, &[], 0))
-        };
+    pub(super) fn new(all: Register<'_>) -> prometheus::Result<Self> {
         Ok(Self {
-            active: gauges(
+            active: all.gauges(
                 "fallback_active",
                 "Whether a fallback is served instead of the desired configuration (1 or 0)",
                 &["gateway"],
             )?,
-            held: gauges(
+            held: all.gauges(
                 "held",
                 "Whether the last acknowledged configuration is held, so that no change reaches Envoys (1 or 0)",
                 &["gateway"],
             )?,
-            objects: gauges("objects", "Objects that are not served as desired", &["step", "kind"])?,
-            translations: kept(
-                all,
-                IntCounter::new("fallback_translation_total", "Translations that changed the fallback")?,
-            )?,
-            translation_seconds: histogram(
+            objects: all.gauges("objects", "Objects that are not served as desired", &["step", "kind"])?,
+            translations: all.counter("fallback_translation_total", "Translations that changed the fallback")?,
+            translation_seconds: all.histogram(
                 "fallback_translation_duration_seconds",
                 "Duration of translations that changed the fallback",
                 &SECONDS,
             )?,
-            pushes: kept(
-                all,
-                IntCounterVec::new(
-                    Opts::new(
-                        "fallback_configuration_push_total",
-                        "Responses with a fallback that Envoys acknowledged or refused",
-                    ),
-                    &["success"],
-                )?,
-            )
-            .inspect(both_counts)?,
-            push_seconds: by_success(
+            pushes: all.counters_by_success(
+                "fallback_configuration_push_total",
+                "Responses with a fallback that Envoys acknowledged or refused",
+            )?,
+            push_seconds: all.histograms_by_success(
                 "fallback_configuration_push_duration_seconds",
                 "Time from the creation of a fallback to the answer of an Envoy to a part of it",
                 &SECONDS,
             )?,
-            push_bytes: by_success(
+            push_bytes: all.histograms_by_success(
                 "fallback_configuration_push_size_bytes",
                 "Size of the resources of a fallback in one response that an Envoy answered",
                 &BYTES,
             )?,
-            attribution_rounds: histogram("attribution_rounds", "Trials until the object to blame was found", &ROUNDS)?,
-            attribution_seconds: histogram(
+            attribution_rounds: all.histogram(
+                "attribution_rounds",
+                "Trials until the object to blame was found",
+                &ROUNDS,
+            )?,
+            attribution_seconds: all.histogram(
                 "attribution_duration_seconds",
                 "Time from a refusal until the object to blame was found",
                 &SECONDS,
             )?,
-            last_valid_age: kept(
-                all,
-                GaugeVec::new(
-                    Opts::new("last_valid_age_seconds", "Age of the oldest last valid version that is served"),
-                    &["gateway"],
-                )?,
+            last_valid_age: all.fractions(
+                "last_valid_age_seconds",
+                "Age of the oldest last valid version that is served",
+                &["gateway"],
             )?,
-            store_commits: alone("store_commits_total", "Commits to the store")?,
-            store_commit_seconds: histogram(
+            store_commits: all.counter_of_others("store_commits_total", "Commits to the store")?,
+            store_commit_seconds: all.histogram(
                 "store_commit_duration_seconds",
                 "Duration of commits to the store",
                 &SECONDS,
             )?,
-            store_bytes: kept(all, IntGauge::new("store_size_bytes", "Size of the files of the store in bytes")?)?,
-            store_errors: alone("store_errors_total", "Failed commits to the store, and refused changes")?,
+            store_bytes: all.gauge("store_size_bytes", "Size of the files of the store in bytes")?,
+            store_errors: all
+                .counter_of_others("store_errors_total", "Failed commits to the store, and refused changes")?,
             oldest: Mutex::default(),
         })
     }

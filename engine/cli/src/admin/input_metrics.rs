@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use prometheus::{GaugeVec, Opts, Registry};
+use prometheus::GaugeVec;
 
-use super::metrics::kept;
+use super::register::Register;
 
 /// The time at which an input was last current. Clones share the value.
 #[derive(Clone, Debug)]
@@ -47,10 +47,9 @@ impl InputMetrics {
     ///
     /// # Errors
     /// Returns an error only if two metrics have the same name.
-    pub fn new(all: &Registry) -> prometheus::Result<Self> {
+    pub(super) fn new(all: Register<'_>) -> prometheus::Result<Self> {
         let help = "Time since an input was last read whole (input=files) or last answered (input=api_server)";
-        let age = GaugeVec::new(Opts::new("input_age_seconds", help), &["input"])?;
-        Ok(Self { age: kept(all, age)?, pulses: Mutex::default() })
+        Ok(Self { age: all.fractions("input_age_seconds", help, &["input"])?, pulses: Mutex::default() })
     }
 
     /// The pulse of an input; from now on the age of this input is exported.
@@ -69,12 +68,14 @@ impl InputMetrics {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use prometheus::Registry;
+
     use super::*;
 
     #[test]
     fn an_input_that_was_never_read_is_as_old_as_the_process() {
         let all = Registry::new();
-        let metrics = InputMetrics::new(&all).unwrap();
+        let metrics = InputMetrics::new(Register(&all)).unwrap();
         let pulse = metrics.pulse("files");
         std::thread::sleep(Duration::from_millis(30));
         assert!(pulse.age() >= Duration::from_millis(30));

@@ -10,15 +10,14 @@ use holdfast_check::re2;
 use holdfast_engine::report::ReplacementView;
 use holdfast_envoy::refusal::{self, Class};
 use holdfast_xds::{Answer, Fleets, Outcome, PushCount, ResourceType, Snapshot};
-use prometheus::core::Collector;
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Encoder, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
 };
 
 use super::fallback_metrics::FallbackMetrics;
 use super::input_metrics::InputMetrics;
 use super::namespace_metrics::NamespaceMetrics;
+use super::register::Register;
 use super::shared_metrics::SharedMetrics;
 use crate::store::persist::Persisted;
 
@@ -72,85 +71,52 @@ impl Metrics {
     /// Returns an error only if two metrics have the same name.
     pub fn new() -> prometheus::Result<Self> {
         let registry = Registry::new_custom(Some("holdfast".into()), None)?;
-        let all = &registry;
-        let counters =
-            |name: &str, help: &str, labels: &[&str]| kept(all, IntCounterVec::new(Opts::new(name, help), labels)?);
-        let gauges =
-            |name: &str, help: &str, labels: &[&str]| kept(all, IntGaugeVec::new(Opts::new(name, help), labels)?);
-        let histograms = |name: &str, help: &str, buckets: &[f64]| {
-            let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
-            kept(all, HistogramVec::new(options, &["success"])?).inspect(both)
-        };
-        let by_success = |name: &str, help: &str| counters(name, help, &["success"]).inspect(both_counts);
-        let translation_seconds = HistogramOpts::new("translation_duration_seconds", "Duration of translations");
+        let all = Register(&registry);
         Ok(Self {
-            unchanged: kept(
-                all,
-                IntCounter::new("snapshot_unchanged_total", "Translations without any change to send")?,
-            )?,
-            broken_objects: kept(
-                all,
-                IntGauge::new("translation_broken_objects", "Objects with parts that are not served as written")?,
-            )?,
-            regex_steps: kept(
-                all,
-                IntCounter::new("regex_check_steps_total", "Steps of the checks of regular expressions")?,
-            )?,
-            replacements: gauges(
+            unchanged: all.counter("snapshot_unchanged_total", "Translations without any change to send")?,
+            broken_objects: all
+                .gauge("translation_broken_objects", "Objects with parts that are not served as written")?,
+            regex_steps: all.counter("regex_check_steps_total", "Steps of the checks of regular expressions")?,
+            replacements: all.gauges(
                 "route_replacements",
                 "Rules that a direct response replaces",
                 &["gateway", "scope", "cause"],
             )?,
-            translations: by_success("translation_total", "Translations")?,
-            translation_seconds: kept(all, Histogram::with_opts(translation_seconds.buckets(SECONDS.to_vec()))?)?,
-            resources: gauges("resources", "Resources that are served", &["gateway", "type"])?,
-            pushes: by_success("configuration_push_total", "Responses that Envoys acknowledged or refused")?,
-            push_seconds: histograms(
+            translations: all.counters_by_success("translation_total", "Translations")?,
+            translation_seconds: all.histogram("translation_duration_seconds", "Duration of translations", &SECONDS)?,
+            resources: all.gauges("resources", "Resources that are served", &["gateway", "type"])?,
+            pushes: all
+                .counters_by_success("configuration_push_total", "Responses that Envoys acknowledged or refused")?,
+            push_seconds: all.histograms_by_success(
                 "configuration_push_duration_seconds",
                 "Time from the creation of a configuration to the answer of an Envoy to a part of it",
                 &SECONDS,
             )?,
-            push_bytes: histograms(
+            push_bytes: all.histograms_by_success(
                 "configuration_push_size_bytes",
                 "Size of the resources in one response that an Envoy answered",
                 &BYTES,
             )?,
-            push_success_at: kept(
-                all,
-                IntGauge::new(
-                    "configuration_push_last_successful_timestamp_seconds",
-                    "Time of the last acknowledgement by an Envoy (seconds since 1970)",
-                )?,
+            push_success_at: all.gauge(
+                "configuration_push_last_successful_timestamp_seconds",
+                "Time of the last acknowledgement by an Envoy (seconds since 1970)",
             )?,
-            nacks: counters("nacks_total", "Responses that Envoys refused", &["gateway", "type"])?,
-            refusals: counters(
+            nacks: all.counters("nacks_total", "Responses that Envoys refused", &["gateway", "type"])?,
+            refusals: all.counters(
                 "refusals_total",
                 "Responses that Envoys refused, by the class of the refusal (class=content, host, transient or \
                  unknown)",
                 &["gateway", "class"],
             )?,
-            leader: kept(
-                all,
-                IntGauge::new(
-                    "leader",
-                    "Whether this replica is the leader, which writes statuses and Events (1 or 0)",
-                )?,
-            )?,
-            problems: gauges(
+            leader: all
+                .gauge("leader", "Whether this replica is the leader, which writes statuses and Events (1 or 0)")?,
+            problems: all.gauges(
                 "api_server_troubles",
                 "Watches of the API server with a problem, and missing permissions",
                 &["about", "reason"],
             )?,
-            connected: gauges("xds_connected_envoys", "Envoys that are connected", &["gateway"])?,
-            sent: Sent {
-                responses: counters("xds_responses_sent_total", "Responses sent to Envoys", &["gateway", "type"])?,
-                resources: counters(
-                    "xds_resources_sent_total",
-                    "Resources sent to Envoys (change=update), and names of removed resources (change=removal)",
-                    &["gateway", "type", "change"],
-                )?,
-                bytes: counters("xds_sent_bytes_total", "Bytes of responses sent to Envoys", &["gateway", "type"])?,
-            },
+            connected: all.gauges("xds_connected_envoys", "Envoys that are connected", &["gateway"])?,
+            sent: Sent::new(all)?,
             fallback: FallbackMetrics::new(all)?,
             shared: SharedMetrics::new(all)?,
             inputs: InputMetrics::new(all)?,
@@ -293,6 +259,18 @@ struct Sent {
 }
 
 impl Sent {
+    fn new(all: Register<'_>) -> prometheus::Result<Self> {
+        Ok(Self {
+            responses: all.counters("xds_responses_sent_total", "Responses sent to Envoys", &["gateway", "type"])?,
+            resources: all.counters(
+                "xds_resources_sent_total",
+                "Resources sent to Envoys (change=update), and names of removed resources (change=removal)",
+                &["gateway", "type", "change"],
+            )?,
+            bytes: all.counters("xds_sent_bytes_total", "Bytes of responses sent to Envoys", &["gateway", "type"])?,
+        })
+    }
+
     fn begin(&self, gateway: &str, kind: &str) {
         self.responses.with_label_values(&[gateway, kind]).inc_by(0);
         self.bytes.with_label_values(&[gateway, kind]).inc_by(0);
@@ -331,20 +309,4 @@ pub(super) fn signed(count: usize) -> i64 {
 /// Seconds since 1970.
 pub(super) fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
-}
-
-/// Initializes a counter with both outcomes at 0.
-pub(super) fn both_counts(counters: &IntCounterVec) {
-    [true, false].iter().for_each(|success| counters.with_label_values(&[truth(*success)]).inc_by(0));
-}
-
-/// Initializes a histogram with both outcomes at 0.
-pub(super) fn both(histograms: &HistogramVec) {
-    [true, false].iter().for_each(|success| drop(histograms.with_label_values(&[truth(*success)])));
-}
-
-/// Registers a metric.
-pub(super) fn kept<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> prometheus::Result<C> {
-    registry.register(Box::new(collector.clone()))?;
-    Ok(collector)
 }

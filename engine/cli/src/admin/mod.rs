@@ -9,6 +9,7 @@ pub mod input_metrics;
 pub mod metrics;
 pub mod namespace_metrics;
 mod pages;
+mod register;
 pub mod shared_metrics;
 
 use std::sync::Arc;

@@ -7,9 +7,10 @@ use holdfast_api::fault::Fault;
 use holdfast_engine::health::{Health, Severity};
 use holdfast_engine::report::missing_backends;
 use holdfast_fallback::view::FallbackReport;
-use prometheus::{IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{IntGauge, IntGaugeVec};
 
-use super::metrics::{kept, signed};
+use super::metrics::signed;
+use super::register::Register;
 
 /// Maximum number of namespaces with series of their own; problems in all other namespaces are counted under [`OTHER`].
 pub const NAMESPACES_MAX: usize = 100;
@@ -33,21 +34,19 @@ impl NamespaceMetrics {
     ///
     /// # Errors
     /// Returns an error only if two metrics have the same name.
-    pub fn new(all: &Registry) -> prometheus::Result<Self> {
-        let gauges =
-            |name: &str, help: &str, labels: &[&str]| kept(all, IntGaugeVec::new(Opts::new(name, help), labels)?);
+    pub(super) fn new(all: Register<'_>) -> prometheus::Result<Self> {
         Ok(Self {
-            objects: gauges(
+            objects: all.gauges(
                 "namespace_objects",
                 "Objects of a namespace that are not served as desired",
                 &["namespace", "kind", "step"],
             )?,
-            missing: gauges(
+            missing: all.gauges(
                 "missing_backends",
                 "References to backends that do not exist, or may not be used: their requests are answered with an error",
                 &["namespace"],
             )?,
-            findings: gauges(
+            findings: all.gauges(
                 "health_findings",
                 "Causes of parts that are not served as desired, by their severity for clients",
                 &["severity"],
@@ -57,12 +56,12 @@ impl NamespaceMetrics {
                     findings.with_label_values(&[severity.name()]).set(0);
                 }
             })?,
-            unhealthy: gauges(
+            unhealthy: all.gauges(
                 "health_objects",
                 "Objects of a namespace with a finding, each counted with its worst finding",
                 &["namespace", "severity"],
             )?,
-            input_problems: kept(all, IntGauge::new("input_problems", "Inputs that cannot be read")?)?,
+            input_problems: all.gauge("input_problems", "Inputs that cannot be read")?,
             known: Mutex::default(),
         })
     }
@@ -131,6 +130,8 @@ mod tests {
     use holdfast_api::fault::Class;
     use holdfast_graph::ObjectKey;
 
+    use prometheus::Registry;
+
     use super::*;
 
     fn missing(namespace: &str) -> Fault {
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn health_has_a_figure_for_each_severity_from_the_start() {
-        let metrics = NamespaceMetrics::new(&Registry::new()).unwrap();
+        let metrics = NamespaceMetrics::new(Register(&Registry::new())).unwrap();
         let of = |severity: Severity| metrics.findings.with_label_values(&[severity.name()]).get();
         assert_eq!(Severity::ALL.map(of), [0, 0, 0]);
         metrics.health(&Health::default());
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn as_many_namespaces_have_series_as_the_limit_allows() {
-        let metrics = NamespaceMetrics::new(&Registry::new()).unwrap();
+        let metrics = NamespaceMetrics::new(Register(&Registry::new())).unwrap();
         let faults: Vec<Fault> = (0..NAMESPACES_MAX + 5).map(|index| missing(&format!("team-{index:03}"))).collect();
         metrics.faults(&faults);
         let of = |namespace: &str| metrics.missing.with_label_values(&[namespace]).get();

@@ -18,7 +18,7 @@ use super::{State, debug};
 use crate::serve::core::Core;
 
 /// Maximum number of requests that are processed at a time; further requests wait.
-const REQUESTS_MAX: usize = 16;
+const PAGE_REQUESTS_MAX: usize = 16;
 /// Timeout of a page.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(30);
 
@@ -76,7 +76,7 @@ pub fn metrics_pages(state: State) -> Router {
 }
 
 fn limited(pages: Router) -> Router {
-    pages.layer(tower::limit::GlobalConcurrencyLimitLayer::new(REQUESTS_MAX)).layer(axum::middleware::from_fn(
+    pages.layer(tower::limit::GlobalConcurrencyLimitLayer::new(PAGE_REQUESTS_MAX)).layer(axum::middleware::from_fn(
         |request: Request, next: Next| async move {
             match tokio::time::timeout(PAGE_TIME_MAX, next.run(request)).await {
                 Ok(response) => response,

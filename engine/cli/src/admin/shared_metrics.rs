@@ -2,9 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::{IntCounter, IntGauge, Registry};
+use prometheus::{IntCounter, IntGauge};
 
-use super::metrics::kept;
+use super::register::Register;
 
 /// Metrics of the state that replicas share. Clones share their values.
 #[derive(Clone, Debug)]
@@ -21,16 +21,17 @@ impl SharedMetrics {
     ///
     /// # Errors
     /// Returns an error only if two metrics have the same name.
-    pub fn new(all: &Registry) -> prometheus::Result<Self> {
-        let gauge = |name: &str, help: &str| kept(all, IntGauge::new(name, help)?);
+    pub(super) fn new(all: Register<'_>) -> prometheus::Result<Self> {
         let read_at = "Time when this replica last read or wrote the shared store (seconds since 1970)";
         let written_at = "Time when this replica last wrote the shared store (seconds since 1970)";
         Ok(Self {
-            read_at: gauge("shared_store_last_read_timestamp_seconds", read_at)?,
-            written_at: gauge("shared_store_last_write_timestamp_seconds", written_at)?,
-            errors: kept(all, IntCounter::new("shared_store_errors_total", "Failed requests to the shared store")?)?,
-            bytes: gauge("shared_store_size_bytes", "Size of the shared store in bytes, as this replica last read it")?,
-            generation: gauge("shared_store_generation", "Generation of the shared store that this replica last read")?,
+            read_at: all.gauge("shared_store_last_read_timestamp_seconds", read_at)?,
+            written_at: all.gauge("shared_store_last_write_timestamp_seconds", written_at)?,
+            errors: all.counter("shared_store_errors_total", "Failed requests to the shared store")?,
+            bytes: all
+                .gauge("shared_store_size_bytes", "Size of the shared store in bytes, as this replica last read it")?,
+            generation: all
+                .gauge("shared_store_generation", "Generation of the shared store that this replica last read")?,
         })
     }
 

@@ -11,9 +11,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
 /// Maximum number of bytes of a response that are read.
-const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+const ADMIN_ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Timeout of a response.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
+const ADMIN_ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
 /// Polling interval for requests in progress.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
@@ -50,7 +50,7 @@ fn requests_under_way(stats: &str) -> u64 {
 }
 
 async fn request(socket: &Path, method: Method, path: &str) -> Result<String> {
-    tokio::time::timeout(ANSWER_TIME_MAX, send_without_timeout(socket, method, path))
+    tokio::time::timeout(ADMIN_ANSWER_TIME_MAX, send_without_timeout(socket, method, path))
         .await
         .context("no answer in time")?
 }
@@ -63,7 +63,7 @@ async fn send_without_timeout(socket: &Path, method: Method, path: &str) -> Resu
     let request = Request::builder().method(method).uri(path).header("host", "envoy").body(Empty::<Bytes>::new())?;
     let answer = sender.send_request(request).await?;
     let status = answer.status();
-    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let body = Limited::new(answer.into_body(), ADMIN_ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
     connection.abort();
     ensure!(status.is_success(), "{path} answered {status}");

@@ -7,7 +7,7 @@ use holdfast_xds::scrub;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Maximum number of bytes of a line that are forwarded; the rest of a longer line is dropped.
-const LINE_BYTES_MAX: usize = 4096;
+const LOG_LINE_BYTES_MAX: usize = 4096;
 /// Envoy's log format: the level, and the message.
 pub(crate) const FORMAT: &str = "[%l] %v";
 
@@ -36,7 +36,7 @@ pub(crate) async fn pass_on(target: LogTarget, mut from: impl AsyncRead + Unpin)
             None => (rest, false),
         };
         chunk.start += part.len() + usize::from(ended);
-        line.extend_from_slice(&part[..part.len().min(LINE_BYTES_MAX - line.len())]);
+        line.extend_from_slice(&part[..part.len().min(LOG_LINE_BYTES_MAX - line.len())]);
         if ended {
             target.log(&String::from_utf8_lossy(&line));
             line.clear();

@@ -26,19 +26,19 @@ use crate::cli::{DataFormat, XdsMode};
 use crate::{data, output};
 
 /// How long requests in progress may take when an Envoy is ended.
-pub const DRAIN_MAX: Duration = Duration::from_secs(5);
+pub const ENVOY_DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How long an Envoy may take to end before it is killed.
 pub const GRACE: Duration = Duration::from_secs(5);
 /// How long to wait for a new Envoy to be ready before the previous one is ended in any case.
-const TAKE_OVER_MAX: Duration = Duration::from_secs(5);
+const ENVOY_TAKE_OVER_MAX: Duration = Duration::from_secs(5);
 /// The pause before an Envoy that died is started again; it doubles while the Envoy keeps dying.
 const RESTART_AFTER: Duration = Duration::from_millis(100);
 /// Maximum of this pause.
-const RESTART_AFTER_MAX: Duration = Duration::from_secs(10);
+const ENVOY_RESTART_AFTER_MAX: Duration = Duration::from_secs(10);
 /// After this time an exit no longer counts as a failed start.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
 /// Maximum length of an Envoy's folder name, in bytes; the limit of file systems is 255.
-const FOLDER_BYTES_MAX: usize = 200;
+const ENVOY_FOLDER_BYTES_MAX: usize = 200;
 
 /// The options of managed Envoys.
 #[derive(Clone, Debug)]
@@ -257,7 +257,7 @@ impl One {
                 () = stop_requested(&mut ending) => return self.forget(),
                 () = tokio::time::sleep(pause) => {}
             }
-            pause = (pause * 2).min(RESTART_AFTER_MAX);
+            pause = (pause * 2).min(ENVOY_RESTART_AFTER_MAX);
             self.restarts += 1;
         }
     }
@@ -322,14 +322,14 @@ impl One {
             }
         };
         // After a timeout the Gateway still switches to the new Envoy.
-        let _ = tokio::time::timeout(TAKE_OVER_MAX, ready).await;
+        let _ = tokio::time::timeout(ENVOY_TAKE_OVER_MAX, ready).await;
         end_process(&record.process).await;
     }
 
     async fn end(&self, mut running: Running) {
         self.show("ending", Some(running.identity.pid), false);
         self.ending.store(true, Relaxed);
-        admin::drain(&self.admin, DRAIN_MAX).await;
+        admin::drain(&self.admin, ENVOY_DRAIN_MAX).await;
         running.identity.terminate();
         if tokio::time::timeout(GRACE, running.ended()).await.is_err() {
             tracing::warn!(gateway = %self.gateway, pid = running.identity.pid, "an Envoy did not end after SIGTERM; \
@@ -364,7 +364,7 @@ impl One {
     fn arguments(&self) -> Vec<String> {
         let bootstrap = self.folder.join("bootstrap.yaml").to_string_lossy().into_owned();
         let concurrency = self.options.concurrency.to_string();
-        let drain = DRAIN_MAX.as_secs().to_string();
+        let drain = ENVOY_DRAIN_MAX.as_secs().to_string();
         ["--config-path", &bootstrap, "--concurrency", &concurrency, "--disable-hot-restart"]
             .into_iter()
             .chain(["--drain-time-s", &drain, "--drain-strategy", "immediate"])
@@ -411,8 +411,8 @@ async fn end_process(process: &Identity) {
 /// `envoys/<namespace>_<name>`; names cannot contain an underscore.
 fn folder(data: &Path, gateway: &str) -> PathBuf {
     let mut name = gateway.replace('/', "_");
-    if name.len() > FOLDER_BYTES_MAX {
-        name = format!("{}_{}", &name[..name.floor_char_boundary(FOLDER_BYTES_MAX - 20)], short_hash(gateway));
+    if name.len() > ENVOY_FOLDER_BYTES_MAX {
+        name = format!("{}_{}", &name[..name.floor_char_boundary(ENVOY_FOLDER_BYTES_MAX - 20)], short_hash(gateway));
     }
     data.join("envoys").join(name)
 }

@@ -18,7 +18,7 @@ use super::denials::Denials;
 use crate::admin::input_metrics::Pulse;
 
 /// Timeout of a request; together with [`LEADS_MS`] it is shorter than the lease duration.
-pub(super) const REQUEST_MAX: Duration = Duration::from_secs(4);
+pub(super) const API_REQUEST_TIME_MAX: Duration = Duration::from_secs(4);
 /// The lease duration in the record, in seconds.
 const HELD_SECONDS: i32 = 15;
 
@@ -256,7 +256,7 @@ impl Leader {
 
 /// The result of a request, with a timeout.
 pub(crate) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    timeout(REQUEST_MAX, request)
+    timeout(API_REQUEST_TIME_MAX, request)
         .await
         .unwrap_or_else(|_| Err(Error::Service("the API server did not answer within 4 seconds".into())))
 }

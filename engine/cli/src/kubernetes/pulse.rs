@@ -13,7 +13,7 @@ use crate::serve::sources::Sources;
 /// Interval of the checks.
 const EVERY: Duration = Duration::from_secs(5);
 /// Timeout of a check.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+const PULSE_ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// A path that every ServiceAccount may read.
 const PATH: &str = "/version";
 
@@ -24,11 +24,11 @@ pub(super) async fn watch(client: Client, sources: Arc<Sources>) {
     // No other owner is left: the process is ending.
     while Arc::strong_count(&sources) > 1 {
         ticks.tick().await;
-        match timeout(ANSWER_TIME_MAX, ping(&client)).await {
+        match timeout(PULSE_ANSWER_TIME_MAX, ping(&client)).await {
             // Any answer shows that the server is available.
             Ok(Ok(()) | Err(Error::Api(_))) => sources.answered(),
             Ok(Err(error)) => sources.failed(format!("it cannot be reached: {}", root(&error))),
-            Err(_) => sources.failed(format!("it has not answered within {} s", ANSWER_TIME_MAX.as_secs())),
+            Err(_) => sources.failed(format!("it has not answered within {} s", PULSE_ANSWER_TIME_MAX.as_secs())),
         }
     }
 }

@@ -23,7 +23,7 @@ use super::series::{Form, Same, Series};
 use crate::events::{EventRecorder, LogRecorder};
 
 /// Maximum number of events that wait to be written; further events are only in the log.
-const EVENTS_MAX: usize = 1024;
+const WAITING_EVENTS_MAX: usize = 1024;
 /// Minimum time between two writes.
 const PACE: Duration = Duration::from_millis(50);
 /// Pause after an error of the API server.
@@ -55,7 +55,7 @@ impl KubernetesRecorder {
     /// Starts to write. The Pod is the one that `POD_NAME`, `POD_NAMESPACE` and `POD_UID` name; `me` is the reporting
     /// instance.
     pub(crate) fn start(client: Client, leadership: Leadership, me: &str, denials: Denials) -> Self {
-        let (events, waiting) = mpsc::channel(EVENTS_MAX);
+        let (events, waiting) = mpsc::channel(WAITING_EVENTS_MAX);
         let writer = Writer {
             client,
             me: me.to_owned(),
@@ -178,7 +178,7 @@ impl Writer {
     }
 
     fn push(&mut self, pending: PendingEvent) {
-        if self.queue.len() >= EVENTS_MAX {
+        if self.queue.len() >= WAITING_EVENTS_MAX {
             self.queue.pop_front();
         }
         self.queue.push_back(pending);

@@ -6,9 +6,9 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
 /// Maximum wait: within this time a watch reconnects to an API server that is available again.
-pub(super) const REST_MAX: Duration = Duration::from_secs(5);
+pub(super) const WATCH_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Increasing waits, up to [`REST_MAX`].
+/// Increasing waits, up to [`WATCH_PAUSE_MAX`].
 #[derive(Default)]
 pub(super) struct Rest(DefaultBackoff);
 
@@ -16,7 +16,7 @@ impl Iterator for Rest {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        self.0.next().map(|rest| rest.min(REST_MAX))
+        self.0.next().map(|rest| rest.min(WATCH_PAUSE_MAX))
     }
 }
 
@@ -34,7 +34,7 @@ mod tests {
     fn no_wait_is_longer_than_the_longest() {
         let rests: Vec<Duration> = Rest::default().take(40).collect();
         assert_eq!(rests.len(), 40);
-        assert!(rests.iter().all(|rest| *rest <= REST_MAX));
-        assert!(rests.first().is_some_and(|first| *first < REST_MAX));
+        assert!(rests.iter().all(|rest| *rest <= WATCH_PAUSE_MAX));
+        assert!(rests.first().is_some_and(|first| *first < WATCH_PAUSE_MAX));
     }
 }

@@ -28,9 +28,9 @@ const KEY: &str = "blob";
 pub(crate) const OWNER_BYTES_MAX: usize = 63;
 /// Names per page of a list, and limit in pages.
 const PAGE: u32 = 500;
-const PAGES_MAX: usize = 4 * LEAVES_MAX / PAGE as usize;
+const SECRET_PAGES_MAX: usize = 4 * LEAVES_MAX / PAGE as usize;
 /// Maximum number of attempts of a write that conflicts with other writers.
-const TRIES_MAX: usize = 3;
+const SECRET_READ_TRIES_MAX: usize = 3;
 
 const _: () = assert!(OWNER_BYTES_MAX + SEPARATOR.len() + NAME_BYTES_MAX <= 253);
 // The API server accepts at most 1 MiB.
@@ -108,7 +108,7 @@ impl SecretBucket {
 
     /// Writes a blob whatever exists. Other writers may create or remove it meanwhile.
     fn overwrite(&self, name: &str, bytes: &Bytes) -> Result<Put, Error> {
-        for _ in 0..TRIES_MAX {
+        for _ in 0..SECRET_READ_TRIES_MAX {
             let outcome = match self.create(name, bytes)? {
                 Put::Conflict => self.replace(name, bytes, None)?,
                 created => created,
@@ -146,7 +146,7 @@ impl Bucket for SecretBucket {
     fn list(&self) -> Result<Vec<String>, StoreError> {
         let (prefix, mut names) = (self.name(""), Vec::new());
         let mut params = ListParams::default().labels(&format!("{LABEL}={}", self.owner)).limit(PAGE);
-        for _ in 0..PAGES_MAX {
+        for _ in 0..SECRET_PAGES_MAX {
             let page = self.block_on(self.api.list_metadata(&params)).map_err(|error| unavailable(&error))?;
             let of_page = page.items.into_iter().filter_map(|secret| secret.metadata.name);
             names.extend(of_page.filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned)));

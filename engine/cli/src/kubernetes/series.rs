@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// How long after its last occurrence an Event counts as repeated, in milliseconds.
 const REPEATED_WITHIN_MS: u64 = 6 * 60 * 1000;
 /// Maximum number of remembered Events; beyond it a repetition of the oldest one becomes a new Event.
-const REMEMBERED_MAX: usize = 1024;
+const REMEMBERED_EVENTS_MAX: usize = 1024;
 
 /// The key of equal Events. It includes the note, since the note of the first Event is kept for all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ impl Series {
 
     /// Records a written Event.
     pub(super) fn record(&mut self, same: Same, name: String, count: i32, now_ms: u64) {
-        if self.written.len() >= REMEMBERED_MAX {
+        if self.written.len() >= REMEMBERED_EVENTS_MAX {
             let oldest = self.written.iter().min_by_key(|(_, last)| last.last_ms).map(|(same, _)| same.clone());
             oldest.map(|same| self.written.remove(&same));
         }
@@ -88,10 +88,10 @@ mod tests {
     #[test]
     fn no_more_than_so_many_are_remembered() {
         let mut series = Series::default();
-        for n in 0..REMEMBERED_MAX + 5 {
+        for n in 0..REMEMBERED_EVENTS_MAX + 5 {
             series.record(same(&n.to_string()), n.to_string(), 1, n as u64);
         }
-        assert_eq!(series.written.len(), REMEMBERED_MAX);
+        assert_eq!(series.written.len(), REMEMBERED_EVENTS_MAX);
         assert_eq!(series.form(&same("4"), 2000), Form::New);
         assert_ne!(series.form(&same("5"), 2000), Form::New);
     }

@@ -16,11 +16,11 @@ use kube::{Client, Error};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::rest::{REST_MAX, Rest};
+use super::rest::{Rest, WATCH_PAUSE_MAX};
 use super::served::{self, Definition};
 
 /// Interval of requests for a kind that the API server does not serve, or for which the request failed.
-const RETRY_EVERY: Duration = REST_MAX;
+const RETRY_EVERY: Duration = WATCH_PAUSE_MAX;
 /// Maximum number of events that are processed at once; the CRD of their kind is checked once for all of them.
 const EVENTS_AT_ONCE: usize = 256;
 /// Page size of a list, in objects.
@@ -33,7 +33,7 @@ const LIST_AGAIN: Duration = Duration::from_secs(30 * 60);
 /// Excludes the Secrets of Helm releases, which are large and never referenced, and the Secrets that replicas share.
 const SECRETS_READ: &str = "type!=helm.sh/release.v1,type!=holdfast.dev/shared-store";
 /// Maximum number of characters of an error that are reported.
-const ERROR_CHARS_MAX: usize = 300;
+const WATCH_ERROR_CHARS_MAX: usize = 300;
 
 /// The kind and namespace to watch.
 pub(super) struct Watch {
@@ -397,5 +397,5 @@ fn is_refusal(error: &watcher::Error, code: Option<u16>) -> bool {
 }
 
 fn cut(message: &str) -> String {
-    message.chars().take(ERROR_CHARS_MAX).collect()
+    message.chars().take(WATCH_ERROR_CHARS_MAX).collect()
 }

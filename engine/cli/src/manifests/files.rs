@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::Problem;
+use crate::failure::Failure;
 
 /// Maximum number of files that are read; further files, in the order of their paths, are not read.
-pub const FILES_MAX: usize = 20_000;
+pub const MANIFEST_FILES_MAX: usize = 20_000;
 /// Maximum depth of nested folders.
-pub const FOLDER_DEPTH_MAX: usize = 32;
+pub const MANIFEST_FOLDER_DEPTH_MAX: usize = 32;
 /// The extensions of manifest files.
 pub const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
@@ -21,6 +22,18 @@ pub const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 pub struct Root {
     /// The path as in the command line.
     pub path: PathBuf,
+}
+
+/// The roots that a flag names; each must exist.
+///
+/// # Errors
+/// Returns an error that names the flag if a root cannot be found.
+pub fn roots(flag: &str, paths: &[PathBuf]) -> Result<Vec<Root>, Failure> {
+    let root = |path: &PathBuf| match fs::metadata(path) {
+        Ok(_) => Ok(Root { path: path.clone() }),
+        Err(error) => Err(Failure::usage(format!("{flag} {}: {error}", path.display()))),
+    };
+    paths.iter().map(root).collect()
 }
 
 /// A file that was found.
@@ -158,9 +171,10 @@ struct Search {
 
 impl Search {
     fn folder(&mut self, root: usize, folder: &Path, depth: usize) -> io::Result<()> {
-        if depth > FOLDER_DEPTH_MAX {
-            let message =
-                format!("folders are nested deeper than {FOLDER_DEPTH_MAX} levels; deeper folders are not read");
+        if depth > MANIFEST_FOLDER_DEPTH_MAX {
+            let message = format!(
+                "folders are nested deeper than {MANIFEST_FOLDER_DEPTH_MAX} levels; deeper folders are not read"
+            );
             self.problem(folder, message);
             return Ok(());
         }
@@ -205,9 +219,9 @@ impl Search {
     }
 
     fn file(&mut self, root: usize, path: &Path, metadata: &Metadata) {
-        if self.findings.files.len() >= FILES_MAX {
+        if self.findings.files.len() >= MANIFEST_FILES_MAX {
             if !std::mem::replace(&mut self.truncated, true) {
-                let message = format!("more than {FILES_MAX} files; this file and later files are not read");
+                let message = format!("more than {MANIFEST_FILES_MAX} files; this file and later files are not read");
                 self.problem(path, message);
             }
             return;

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use entry::Entry;
-pub use files::Root;
+pub use files::{Root, roots};
 pub use incarnations::Incarnations;
 pub use read::{Manifests, Reading};
 use serde::Serialize;

@@ -21,13 +21,13 @@ use super::held::Held;
 use super::{Incarnations, Problem};
 
 /// Maximum size of a file that is read, in bytes.
-pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+pub const MANIFEST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Maximum number of objects that are used; further objects, in the order of files, are not used.
-pub const OBJECTS_MAX: usize = 200_000;
+pub const MANIFEST_OBJECTS_MAX: usize = 200_000;
 /// How long a file must be unchanged before it is read, since a younger file may still be being written.
 pub const REST: Duration = Duration::from_millis(40);
 /// After this time a file that keeps changing is read in any case.
-pub const REST_MAX: Duration = Duration::from_millis(500);
+pub const MANIFEST_REST_MAX: Duration = Duration::from_millis(500);
 /// How long missing objects are kept if more than half of all objects (and more than 10) are missing at once: a tool
 /// may be rewriting the files.
 pub const MISSING_HELD: Duration = Duration::from_secs(10);
@@ -188,7 +188,7 @@ impl Manifests {
             .is_ok_and(|age| age < REST);
         if young && !self.first {
             let since = restless_since.unwrap_or_else(Instant::now);
-            if since.elapsed() < REST_MAX {
+            if since.elapsed() < MANIFEST_REST_MAX {
                 reading.restless = true;
                 let file = last.unwrap_or_else(|| File::empty(found));
                 return Some(File { restless_since: Some(since), ..file });
@@ -362,18 +362,19 @@ impl Manifests {
         for entry in self.files.values().flat_map(File::own) {
             if let Some(object) = objects.get_mut(&entry.key) {
                 object.duplicate.get_or_insert_with(|| entry.source.clone());
-            } else if objects.len() < OBJECTS_MAX {
+            } else if objects.len() < MANIFEST_OBJECTS_MAX {
                 objects.insert(entry.key.clone(), ReportedObject { entry: entry.clone(), duplicate: None });
             } else {
                 let Source { file, line } = entry.source.clone();
-                let message = format!("more than {OBJECTS_MAX} objects; this object and later objects are ignored");
+                let message =
+                    format!("more than {MANIFEST_OBJECTS_MAX} objects; this object and later objects are ignored");
                 problems.push(Problem { file, line, column: 1, message });
                 break;
             }
         }
         // An object that is missing from one file may be defined in another.
         for entry in self.files.values().flat_map(File::missing) {
-            if objects.len() < OBJECTS_MAX {
+            if objects.len() < MANIFEST_OBJECTS_MAX {
                 let object = || ReportedObject { entry: entry.clone(), duplicate: None };
                 objects.entry(entry.key.clone()).or_insert_with(object);
             }
@@ -468,8 +469,9 @@ fn merge(last: Vec<Arc<Entry>>, new: Contents) -> Contents {
 
 /// Reads a file.
 fn load(found: &Found) -> io::Result<(Vec<u8>, blake3::Hash)> {
-    if found.signature.bytes > FILE_BYTES_MAX {
-        let message = format!("{} bytes exceed the limit of {FILE_BYTES_MAX}; split the file", found.signature.bytes);
+    if found.signature.bytes > MANIFEST_BYTES_MAX {
+        let message =
+            format!("{} bytes exceed the limit of {MANIFEST_BYTES_MAX}; split the file", found.signature.bytes);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     let mut file = open(&found.path)?;

@@ -13,15 +13,15 @@ use super::marks::{Inner, Marks};
 use super::scalar;
 
 /// Maximum depth of nested mappings and lists.
-pub const DEPTH_MAX: usize = 64;
+pub const YAML_DEPTH_MAX: usize = 64;
 /// Maximum number of documents of a file.
-pub const DOCUMENTS_MAX: usize = 100_000;
+pub const YAML_DOCUMENTS_MAX: usize = 100_000;
 /// Maximum number of nodes (scalars, lists, mappings) of a file, with aliases expanded.
-pub const NODES_MAX: usize = 5_000_000;
+pub const YAML_NODES_MAX: usize = 5_000_000;
 /// Maximum number of nodes from aliases of one document: a few lines can expand to billions.
 pub const ALIAS_NODES_MAX: usize = 10_000;
 /// Maximum number of syntax errors, after which the rest of a file is not read.
-pub const ERRORS_MAX: usize = 20;
+pub const YAML_ERRORS_MAX: usize = 20;
 
 /// A document of a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,8 +72,8 @@ impl From<ScanError> for SyntaxError {
 pub fn parse(text: &str) -> (Vec<Document>, Vec<SyntaxError>) {
     let options = granit_parser::options! {
         emit_comments: false,
-        flow_nesting_limit: DEPTH_MAX,
-        block_nesting_limit: DEPTH_MAX,
+        flow_nesting_limit: YAML_DEPTH_MAX,
+        block_nesting_limit: YAML_DEPTH_MAX,
     };
     let mut composer = Composer::new(text, options);
     let mut documents = Vec::new();
@@ -84,9 +84,9 @@ pub fn parse(text: &str) -> (Vec<Document>, Vec<SyntaxError>) {
                 if !document.value.is_null() || !document.defects.is_empty() {
                     documents.push(document);
                 }
-                if documents.len() > DOCUMENTS_MAX {
+                if documents.len() > YAML_DOCUMENTS_MAX {
                     let line = documents.pop().map_or(0, |last| last.marks.line);
-                    let message = format!("more than {DOCUMENTS_MAX} documents in one file; split the file");
+                    let message = format!("more than {YAML_DOCUMENTS_MAX} documents in one file; split the file");
                     errors.push(SyntaxError { line, column: 1, message });
                     break;
                 }
@@ -94,7 +94,7 @@ pub fn parse(text: &str) -> (Vec<Document>, Vec<SyntaxError>) {
             Ok(None) => break,
             Err(error) => {
                 errors.push(error);
-                if errors.len() >= ERRORS_MAX || composer.nodes > NODES_MAX {
+                if errors.len() >= YAML_ERRORS_MAX || composer.nodes > YAML_NODES_MAX {
                     break;
                 }
                 match composer.parser.proceed_next_document() {
@@ -172,8 +172,8 @@ impl<'t> Composer<'t> {
     }
 
     fn node(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<(Value, Marks), SyntaxError> {
-        if depth > DEPTH_MAX {
-            return Err(SyntaxError::at(span, format!("nested deeper than {DEPTH_MAX} levels")));
+        if depth > YAML_DEPTH_MAX {
+            return Err(SyntaxError::at(span, format!("nested deeper than {YAML_DEPTH_MAX} levels")));
         }
         self.count(1, span)?;
         let before = self.nodes;
@@ -201,8 +201,11 @@ impl<'t> Composer<'t> {
 
     fn count(&mut self, nodes: usize, span: &Span) -> Result<(), SyntaxError> {
         self.nodes += nodes;
-        if self.nodes > NODES_MAX {
-            return Err(SyntaxError::at(span, format!("more than {NODES_MAX} values in one file; split the file")));
+        if self.nodes > YAML_NODES_MAX {
+            return Err(SyntaxError::at(
+                span,
+                format!("more than {YAML_NODES_MAX} values in one file; split the file"),
+            ));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use holdfast_fallback::trial::{Outcome, Trial, Tried};
 
 /// Maximum number of lost probes for one order; after that the remaining trials have no verdict.
-const LOSSES_MAX: usize = 64;
+const PROBE_LOSSES_MAX: usize = 64;
 /// Number of probes that must be lost over a separate trial before its content counts as silent.
 const STRIKES: usize = 2;
 
@@ -102,7 +102,7 @@ impl Batch {
 
     fn lost(&mut self) {
         self.losses += 1;
-        if self.losses >= LOSSES_MAX {
+        if self.losses >= PROBE_LOSSES_MAX {
             self.give_up();
         }
     }
@@ -206,7 +206,7 @@ mod tests {
             batch.lost_alone(Loss::Probe);
             losses += 1;
         }
-        assert_eq!(losses, LOSSES_MAX);
+        assert_eq!(losses, PROBE_LOSSES_MAX);
         assert_eq!(batch.take_answered().len(), 1000);
     }
 }

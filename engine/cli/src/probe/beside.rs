@@ -13,9 +13,9 @@ use tokio::time::timeout;
 use super::protocol::{ProbeConnection, ProbeMessage, probe_socket};
 
 /// How long `holdfast probe` may take to start a probe.
-const START_MAX: Duration = Duration::from_secs(10);
+const PROBE_REMOTE_START_MAX: Duration = Duration::from_secs(10);
 /// How long `holdfast probe` may take to kill a probe.
-const END_MAX: Duration = Duration::from_secs(5);
+const PROBE_REMOTE_END_MAX: Duration = Duration::from_secs(5);
 
 /// A probe that runs in a separate container.
 #[derive(Debug)]
@@ -33,8 +33,9 @@ impl Beside {
         let stream = stream.await.with_context(|| format!("no sidecar runs a probe at {}", socket.display()))?;
         let mut connection = ProbeConnection::new(stream);
         connection.send(node).await?;
-        let received =
-            timeout(START_MAX, connection.receive()).await.context("the sidecar of the probe does not answer")?;
+        let received = timeout(PROBE_REMOTE_START_MAX, connection.receive())
+            .await
+            .context("the sidecar of the probe does not answer")?;
         match serde_json::from_str(&received.context("the sidecar of the probe has ended")?)? {
             ProbeMessage::Started { pid, version } => Ok(Self { connection, pid, version: version.into() }),
             ProbeMessage::Failed(why) | ProbeMessage::Ended(why) => bail!("{why}"),
@@ -63,7 +64,7 @@ impl Beside {
     /// Requests the end of the probe.
     pub(super) async fn end(mut self) {
         self.connection.fall_silent().await;
-        if timeout(END_MAX, self.ended()).await.is_err() {
+        if timeout(PROBE_REMOTE_END_MAX, self.ended()).await.is_err() {
             tracing::warn!("the sidecar of the probe does not report that the probe has ended");
         }
     }

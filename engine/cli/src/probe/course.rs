@@ -14,15 +14,15 @@ use super::rewrite::{self, SecretSort};
 use super::setup::{self, ROUTE_SLOTS, SECRET_SLOTS};
 
 /// Maximum number of clusters, or listeners, in progress at a time.
-const OTHERS_MAX: usize = 32;
+const TRIED_RESOURCES_MAX: usize = 32;
 /// Maximum number of bytes of all contents in progress; a single larger one is tried separately. The memory of the
 /// probe grows by about fifty times the contents in progress.
-const BYTES_MAX: usize = 2 * 1024 * 1024;
+const TRIED_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Maximum size of a content, in bytes; a larger one is not tried.
-pub(super) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(super) const TRIAL_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A larger route table (bytes) is removed from its slot after its trial, so that the memory of the probe does not grow
 /// with all tried contents.
-const KEPT_BYTES_MAX: usize = 16 * 1024;
+const KEPT_TABLE_BYTES_MAX: usize = 16 * 1024;
 
 /// The kind of slot of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ pub(super) enum Lane {
 impl Lane {
     /// The lane of a trial; `None` if the probe has no slot for its content.
     pub(super) fn of(trial: &Trial) -> Option<Self> {
-        if trial.body.len() > BODY_BYTES_MAX {
+        if trial.body.len() > TRIAL_BODY_BYTES_MAX {
             return None;
         }
         match trial.kind {
@@ -57,7 +57,7 @@ impl Lane {
         match self {
             Lane::Route => ROUTE_SLOTS,
             Lane::Certificate | Lane::Authorities => SECRET_SLOTS,
-            Lane::Cluster | Lane::Listener => OTHERS_MAX,
+            Lane::Cluster | Lane::Listener => TRIED_RESOURCES_MAX,
         }
     }
 
@@ -131,7 +131,7 @@ impl Course {
         let name = lane.name(slot);
         match lane {
             Lane::Cluster => self.outbox.push_back(nonces.push(trial.kind, Content::Gone(name.clone()))),
-            Lane::Route if trial.body.len() > KEPT_BYTES_MAX => {
+            Lane::Route if trial.body.len() > KEPT_TABLE_BYTES_MAX => {
                 let body = slots::no_routes(&name);
                 self.outbox.push_back(nonces.resource(trial.kind, name.clone(), body));
             }
@@ -158,7 +158,7 @@ impl Course {
         }
         let Some((lane, queue)) = self.lane.and_then(|lane| Some((lane, self.waiting.get_mut(&lane)?))) else { return };
         let Some(bytes) = queue.front().map(|trial| trial.body.len()) else { return };
-        if !self.flights.is_empty() && self.bytes + bytes > BYTES_MAX {
+        if !self.flights.is_empty() && self.bytes + bytes > TRIED_BYTES_MAX {
             return;
         }
         let Some(slot) = self.free.pop() else { return };
@@ -241,15 +241,15 @@ mod tests {
 
     #[test]
     fn bytes_under_way_are_limited_and_one_always_goes() {
-        let (mut course, mut nonces) = (routes(10, BYTES_MAX / 2), Nonces::default());
+        let (mut course, mut nonces) = (routes(10, TRIED_BYTES_MAX / 2), Nonces::default());
         assert_eq!(drain(&mut course, &mut nonces).len(), 2);
-        let (mut course, mut nonces) = (routes(10, BYTES_MAX * 2), Nonces::default());
+        let (mut course, mut nonces) = (routes(10, TRIED_BYTES_MAX * 2), Nonces::default());
         assert_eq!(drain(&mut course, &mut nonces).len(), 1);
     }
 
     #[test]
     fn a_large_table_does_not_stay_in_its_place() {
-        for (bytes, after) in [(KEPT_BYTES_MAX, 0), (KEPT_BYTES_MAX + 1, 1)] {
+        for (bytes, after) in [(KEPT_TABLE_BYTES_MAX, 0), (KEPT_TABLE_BYTES_MAX + 1, 1)] {
             let (mut course, mut nonces) = (routes(1, bytes), Nonces::default());
             let nonce = drain(&mut course, &mut nonces)[0].nonce;
             course.answer(nonce, None, &mut nonces);
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn what_has_no_place_is_not_tried() {
-        let trials = [trial(1, ResourceType::Endpoints, 1), trial(2, ResourceType::Route, BODY_BYTES_MAX + 1)];
+        let trials = [trial(1, ResourceType::Endpoints, 1), trial(2, ResourceType::Route, TRIAL_BODY_BYTES_MAX + 1)];
         let (course, left) = Course::new(trials);
         assert!(course.is_done());
         assert_eq!(left.len(), 2);

@@ -10,11 +10,10 @@
 mod batch;
 mod beside;
 mod course;
-pub mod keeping;
 mod origin;
 mod prober;
-mod process;
-mod protocol;
+pub(crate) mod process;
+pub(crate) mod protocol;
 mod push;
 mod rewrite;
 mod server;

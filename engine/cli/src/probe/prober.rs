@@ -18,17 +18,17 @@ use super::view::{ProbeState, ProbeView};
 use super::{Origin, server};
 
 /// Maximum number of orders that wait.
-const ORDERS_MAX: usize = 64;
+const TRIAL_ORDERS_MAX: usize = 64;
 /// Maximum number of trials of one order.
-const TRIALS_MAX: usize = 200_000;
+const TRIALS_PER_ORDER_MAX: usize = 200_000;
 /// Maximum number of results that wait to be received; beyond it the probe waits.
-const ANSWERS_MAX: usize = 64;
+const PROBE_ANSWERS_MAX: usize = 64;
 /// Timeout of the check whether a probe that delays one answer still gives others.
-const PULSE_MAX: Duration = Duration::from_secs(2);
+const PROBE_PULSE_MAX: Duration = Duration::from_secs(2);
 /// Pause before a lost probe is started again; it doubles while the probe cannot be started.
 const RESTART_AFTER: Duration = Duration::from_millis(100);
 /// Maximum of this pause.
-const RESTART_AFTER_MAX: Duration = Duration::from_secs(10);
+const PROBE_RESTART_AFTER_MAX: Duration = Duration::from_secs(10);
 
 /// The options of the probe.
 #[derive(Clone, Debug)]
@@ -67,8 +67,8 @@ impl Prober {
         let folder = options.origin.folder(&options.data)?;
         let socket = xds_socket(&folder)?;
         let (server, links) = server::start(&socket)?;
-        let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
-        let (answers, answers_out) = mpsc::channel(ANSWERS_MAX);
+        let (orders_in, orders) = mpsc::channel(TRIAL_ORDERS_MAX);
+        let (answers, answers_out) = mpsc::channel(PROBE_ANSWERS_MAX);
         let (available_in, available) = watch::channel(None);
         let (view_in, view) = watch::channel(ProbeView::default());
         let (end, ending) = watch::channel(false);
@@ -96,7 +96,7 @@ impl Prober {
     /// # Errors
     /// Returns the trials if the order is not accepted.
     pub fn submit(&self, trials: Vec<Trial>) -> Result<(), NotTaken> {
-        if trials.len() > TRIALS_MAX {
+        if trials.len() > TRIALS_PER_ORDER_MAX {
             return Err(NotTaken(trials));
         }
         self.orders.try_send(trials).map_err(|error| NotTaken(error.into_inner()))
@@ -187,7 +187,7 @@ impl ProbeController {
                     if !self.decline_for(pause).await {
                         return;
                     }
-                    pause = (pause * 2).min(RESTART_AFTER_MAX);
+                    pause = (pause * 2).min(PROBE_RESTART_AFTER_MAX);
                 }
             }
         }
@@ -254,7 +254,7 @@ impl ProbeController {
             if is_alone && course.is_answered() {
                 // The probe died after its answer, which counts.
             } else if is_alone {
-                let is_held = lost == Lost::Silent && session.has_pulse(PULSE_MAX).await;
+                let is_held = lost == Lost::Silent && session.has_pulse(PROBE_PULSE_MAX).await;
                 batch.lost_alone(if is_held { Loss::Held } else { Loss::Probe });
             } else {
                 let (under_way, not_begun) = course.into_unanswered();

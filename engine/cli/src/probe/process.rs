@@ -25,7 +25,7 @@ const NAME: &str = "holdfast/probe";
 
 /// A running probe.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     identity: Identity,
     version: Arc<str>,
@@ -33,7 +33,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a probe. `node` is its `node.id`.
-    pub(super) fn start(binary: &EnvoyBinary, folder: &Path, socket: &Path, node: &str) -> Result<Self> {
+    pub(crate) fn start(binary: &EnvoyBinary, folder: &Path, socket: &Path, node: &str) -> Result<Self> {
         data::create_private(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
         let path = folder.join("bootstrap.yaml");
         let text = output::format(&bootstrap(socket, node).to_json(), DataFormat::Yaml)?;
@@ -67,17 +67,17 @@ impl Process {
     }
 
     /// The process id.
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.identity.pid
     }
 
     /// The version of its Envoy.
-    pub(super) fn version(&self) -> Arc<str> {
+    pub(crate) fn version(&self) -> Arc<str> {
         self.version.clone()
     }
 
     /// Waits until the probe has ended; returns how it ended.
-    pub(super) async fn ended(&mut self) -> String {
+    pub(crate) async fn ended(&mut self) -> String {
         match self.child.wait().await {
             Ok(status) => status.to_string(),
             Err(error) => error.to_string(),
@@ -85,7 +85,7 @@ impl Process {
     }
 
     /// Ends the probe in order.
-    pub(super) async fn end(mut self, folder: &Path) {
+    pub(crate) async fn end(mut self, folder: &Path) {
         self.identity.terminate();
         if tokio::time::timeout(GRACE, self.ended()).await.is_err() {
             self.kill(folder).await;
@@ -95,7 +95,7 @@ impl Process {
     }
 
     /// Kills the probe, which may be in a state in which it ignores signals.
-    pub(super) async fn kill(mut self, folder: &Path) {
+    pub(crate) async fn kill(mut self, folder: &Path) {
         self.identity.kill();
         self.ended().await;
         Record::remove(folder);
@@ -103,7 +103,7 @@ impl Process {
 }
 
 /// Kills the probe of an earlier run that was not ended in order.
-pub(super) async fn end_left_behind(folder: &Path) {
+pub(crate) async fn end_left_behind(folder: &Path) {
     if let Some(record) = Record::of_running(folder) {
         tracing::info!(pid = record.process.pid, "ending the probe of an earlier run");
         record.process.kill();

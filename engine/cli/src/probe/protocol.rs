@@ -14,12 +14,12 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use crate::arguments::socket_path;
 
 /// Maximum number of bytes that one side may send on a connection: a few lines.
-const BYTES_MAX: u64 = 64 * 1024;
+const PROBE_LINES_BYTES_MAX: u64 = 64 * 1024;
 
 /// A message of `holdfast probe`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum ProbeMessage {
+pub(crate) enum ProbeMessage {
     /// The probe runs.
     Started { pid: u32, version: String },
     /// The probe cannot be started, for this reason.
@@ -30,40 +30,40 @@ pub(super) enum ProbeMessage {
 
 /// A connection. Dropping it closes it.
 #[derive(Debug)]
-pub(super) struct ProbeConnection {
+pub(crate) struct ProbeConnection {
     reader: Lines<BufReader<Take<OwnedReadHalf>>>,
     writer: OwnedWriteHalf,
 }
 
 impl ProbeConnection {
-    pub(super) fn new(stream: UnixStream) -> Self {
+    pub(crate) fn new(stream: UnixStream) -> Self {
         let (read, writer) = stream.into_split();
-        Self { reader: BufReader::new(read.take(BYTES_MAX)).lines(), writer }
+        Self { reader: BufReader::new(read.take(PROBE_LINES_BYTES_MAX)).lines(), writer }
     }
 
     /// The next line; `None` if the peer is gone. Cancel-safe.
-    pub(super) async fn receive(&mut self) -> Option<String> {
+    pub(crate) async fn receive(&mut self) -> Option<String> {
         self.reader.next_line().await.ok().flatten()
     }
 
-    pub(super) async fn send(&mut self, line: &str) -> Result<()> {
+    pub(crate) async fn send(&mut self, line: &str) -> Result<()> {
         self.writer.write_all(format!("{line}\n").as_bytes()).await.context("the peer is gone")
     }
 
     /// Closes the sending direction; lines can still be received.
-    pub(super) async fn fall_silent(&mut self) {
+    pub(crate) async fn fall_silent(&mut self) {
         // An error means that it is already closed.
         let _ = self.writer.shutdown().await;
     }
 }
 
 /// The socket of `holdfast probe`.
-pub(super) fn probe_socket(folder: &Path) -> Result<PathBuf> {
+pub(crate) fn probe_socket(folder: &Path) -> Result<PathBuf> {
     in_folder(folder, "keeper.sock")
 }
 
 /// The socket of the probe's xDS server.
-pub(super) fn xds_socket(folder: &Path) -> Result<PathBuf> {
+pub(crate) fn xds_socket(folder: &Path) -> Result<PathBuf> {
     in_folder(folder, "xds.sock")
 }
 

@@ -19,9 +19,9 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 /// Maximum number of responses that wait for the stream.
-const WAITING_MAX: usize = 64;
+const PROBE_RESPONSES_MAX: usize = 64;
 /// Maximum size of a request, in bytes; the longest is a refusal, with a message that Envoy truncates.
-const REQUEST_BYTES_MAX: usize = 1024 * 1024;
+const PROBE_REQUEST_BYTES_MAX: usize = 1024 * 1024;
 
 /// An open stream.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) fn start(socket: &Path) -> Result<(JoinSet<()>, mpsc::Receiver<Link>)
     let listener = UnixListener::bind(socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
     let (sender, links) = mpsc::channel(1);
     let service = AggregatedDiscoveryServiceServer::new(Service { links: sender });
-    let router = Server::builder().add_service(service.max_decoding_message_size(REQUEST_BYTES_MAX));
+    let router = Server::builder().add_service(service.max_decoding_message_size(PROBE_REQUEST_BYTES_MAX));
     let mut task = JoinSet::new();
     task.spawn(async move {
         if let Err(error) = router.serve_with_incoming(UnixListenerStream::new(listener)).await {
@@ -69,7 +69,7 @@ impl AggregatedDiscoveryService for Service {
         &self,
         request: Request<Streaming<DeltaDiscoveryRequest>>,
     ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
-        let (responses, receiver) = mpsc::channel(WAITING_MAX);
+        let (responses, receiver) = mpsc::channel(PROBE_RESPONSES_MAX);
         let link = Link { requests: request.into_inner(), responses };
         self.links.try_send(link).map_err(|_| Status::resource_exhausted("another stream of the probe is open"))?;
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))

@@ -21,9 +21,9 @@ use super::server::Link;
 use super::setup::Setup;
 
 /// How long a probe may take from its start to its first stream.
-const CONNECT_MAX: Duration = Duration::from_secs(20);
+const PROBE_CONNECT_MAX: Duration = Duration::from_secs(20);
 /// Minimum timeout for answers during the setup, for configurations with a shorter timeout.
-const SET_UP_MAX: Duration = Duration::from_secs(20);
+const PROBE_SET_UP_MAX: Duration = Duration::from_secs(20);
 
 /// A probe with its stream.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Session {
             Ok((link, first)) => {
                 let (setup, nonces, outbox) = (Setup::new(), Nonces::default(), VecDeque::new());
                 let mut session = Self { process, link, setup, nonces, outbox };
-                match session.set_up(first, options.timeout.max(SET_UP_MAX)).await {
+                match session.set_up(first, options.timeout.max(PROBE_SET_UP_MAX)).await {
                     Ok(()) => Ok(session),
                     Err(error) => {
                         session.kill(folder).await;
@@ -90,7 +90,7 @@ impl Session {
         };
         tokio::select! {
             how = process.ended() => bail!("the probe ended immediately after its start ({how})"),
-            first = timeout(CONNECT_MAX, first) => first.context("the probe did not connect to Holdfast")?,
+            first = timeout(PROBE_CONNECT_MAX, first) => first.context("the probe did not connect to Holdfast")?,
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) const ROUTE_SLOTS: usize = 128;
 /// Maximum number of certificates that are tried at a time, and of bundles of authorities.
 pub(super) const SECRET_SLOTS: usize = 16;
 /// Maximum number of names of one request of the probe; further names are ignored.
-const NAMES_MAX: usize = 4096;
+const PROBE_NAMES_MAX: usize = 4096;
 
 /// The state of the setup.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Setup {
     /// Responds to a subscription to names of a type; the first request for clusters or listeners is a wildcard.
     pub(super) fn on_subscription(&mut self, kind: ResourceType, names: &[String], nonces: &mut Nonces) -> Vec<Push> {
         let is_first = self.subscribed.insert(kind);
-        let names = names.iter().take(NAMES_MAX);
+        let names = names.iter().take(PROBE_NAMES_MAX);
         match kind {
             ResourceType::Cluster if is_first => {
                 let clusters = (0..SECRET_SLOTS).map(names::probe_authorities);

@@ -39,7 +39,7 @@ use crate::probe::Prober;
 use crate::shared::task::Outbox;
 
 /// Maximum number of waiting readings and queries; beyond it the senders wait.
-pub const QUEUE_MAX: usize = 64;
+pub const CORE_QUEUE_MAX: usize = 64;
 /// Maximum number of notices of Envoys that are processed at once.
 const NOTICES_AT_ONCE: usize = 1024;
 /// Delay after a change before problems are collected, which costs more than most changes.
@@ -58,7 +58,7 @@ pub struct CoreHandle(mpsc::Sender<Question>);
 impl CoreHandle {
     /// The sender of queries, and the receiver for the loop.
     pub fn new() -> (Self, mpsc::Receiver<Question>) {
-        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+        let (sender, receiver) = mpsc::channel(CORE_QUEUE_MAX);
         (Self(sender), receiver)
     }
 
@@ -143,6 +143,19 @@ struct Due {
     statuses: Option<Deadline>,
 }
 
+impl Due {
+    /// Reports problems after a short delay, unless a report is due already.
+    fn report_soon(&mut self) {
+        self.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+    }
+
+    fn report_soon_if(&mut self, changed: bool) {
+        if changed {
+            self.report_soon();
+        }
+    }
+}
+
 impl Core {
     /// Creates the loop with an engine and the outputs of its actions.
     pub fn new(engine: Engine, outputs: Outputs, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
@@ -204,40 +217,35 @@ impl Core {
                     let events = std::mem::take(&mut due.events);
                     block_in_place(|| self.translate(events));
                     hold_off.translated(Instant::now());
-                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                    due.report_soon();
                 }
                 count = inputs.notices.recv_many(&mut notices, NOTICES_AT_ONCE), if noticing => {
                     noticing = count > 0;
                     block_in_place(|| self.on_notices(notices.drain(..)));
-                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                    due.report_soon();
                 }
                 Some(tried) = inputs.tried.recv() => {
                     block_in_place(|| self.on_events(vec![Event::Tried(tried)]));
-                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                    due.report_soon();
                 }
                 Some(events) = inputs.replicas.recv() => {
-                    if block_in_place(|| self.on_events(events)) {
-                        due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
-                    }
+                    due.report_soon_if(block_in_place(|| self.on_events(events)));
                 }
                 Ok(()) = inputs.probe.changed() => {
                     let build = inputs.probe.borrow_and_update().clone();
                     block_in_place(|| self.on_events(vec![Event::Probe(build)]));
-                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                    due.report_soon();
                 }
                 Some(events) = inputs.ports.recv() => {
-                    if block_in_place(|| self.on_events(events)) {
-                        due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
-                    }
+                    due.report_soon_if(block_in_place(|| self.on_events(events)));
                 }
                 Some(events) = inputs.provisioned.recv() => {
                     block_in_place(|| self.on_events(events));
-                    due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
+                    due.report_soon();
                 }
                 _ = ticks.tick() => {
-                    if block_in_place(|| self.on_events(Vec::new())) | self.surroundings_changed() {
-                        due.report.get_or_insert_with(|| Deadline::now() + REPORT_AFTER);
-                    }
+                    let acted = block_in_place(|| self.on_events(Vec::new()));
+                    due.report_soon_if(acted | self.surroundings_changed());
                 }
                 () = at(due.report) => {
                     due.report = None;
@@ -249,19 +257,21 @@ impl Core {
                     block_in_place(|| self.report_statuses());
                 }
                 Some(question) = inputs.questions.recv() => block_in_place(|| question(&self)),
-                Some(reading) = inputs.readings.recv() => {
-                    self.take(&reading);
-                    if reading.events.is_empty() && self.health.translation.load(Relaxed) {
-                        continue;
-                    }
-                    due.events.extend(reading.events);
-                    due.translate.get_or_insert_with(|| Deadline::now() + hold_off.wait(Instant::now()));
-                }
+                Some(reading) = inputs.readings.recv() => self.on_reading(reading, &mut due, &mut hold_off),
                 else => break,
             }
         }
         self.outputs.store(self.engine.take_records());
         self.outputs.end().await;
+    }
+
+    /// Keeps the events of a reading until the next translation.
+    fn on_reading(&mut self, reading: Reading, due: &mut Due, hold_off: &mut HoldOff) {
+        self.take(&reading);
+        if !reading.events.is_empty() || !self.health.translation.load(Relaxed) {
+            due.events.extend(reading.events);
+            due.translate.get_or_insert_with(|| Deadline::now() + hold_off.wait(Instant::now()));
+        }
     }
 
     fn take(&mut self, reading: &Reading) {

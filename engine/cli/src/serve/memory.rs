@@ -13,7 +13,8 @@ use holdfast_store::sled::{Opened, Options, SledStore};
 use tokio::sync::{mpsc, watch};
 
 use crate::admin::metrics::Metrics;
-use crate::cli::{ProbeMode, RunArgs};
+use crate::cli::ProbeMode;
+use crate::commands::run::RunArgs;
 use crate::data::DataDir;
 use crate::envoy::{self, EnvoyBinary};
 use crate::failure::Failure;

@@ -11,7 +11,7 @@ use crate::manifests::Problem;
 use crate::serve::core::Places;
 
 /// Maximum number of lines of one sort that are logged at once; further ones are only counted.
-const LINES_MAX: usize = 50;
+const LOGGED_LINES_MAX: usize = 50;
 
 /// The last logged state.
 #[derive(Debug, Default)]
@@ -124,7 +124,7 @@ fn over<T: Ord>(now: &BTreeSet<T>, before: &BTreeSet<T>, what: &str, line: impl 
 fn log_all<'a, T: 'a>(items: impl Iterator<Item = &'a T>, what: &str, mut line: impl FnMut(&'a T)) {
     let mut more = 0_usize;
     for (index, item) in items.enumerate() {
-        if index < LINES_MAX { line(item) } else { more += 1 }
+        if index < LOGGED_LINES_MAX { line(item) } else { more += 1 }
     }
     if more > 0 {
         tracing::warn!("and {more} more {what}: see /debug/faults");

@@ -11,22 +11,21 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::admin::metrics::Metrics;
-use crate::cli::RunArgs;
+use crate::commands::run::RunArgs;
 use crate::data::DataDir;
 use crate::failure::Failure;
-use crate::kubernetes::Means;
 use crate::kubernetes::denials::Denials;
 use crate::kubernetes::leader::{Leader, Leadership};
 use crate::kubernetes::planes::DataPlanes;
 use crate::kubernetes::recorder::KubernetesRecorder;
 use crate::kubernetes::statuses::Statuses;
 use crate::kubernetes::token_keys::ServerKeys;
+use crate::kubernetes::{self, Means};
 use crate::manifests::{self, Incarnations, Manifests, Reading, Root};
 use crate::serve::sources::Sources;
-use crate::{kubernetes, manifest_roots};
 
 /// Maximum number of characters of the Pod's or host's name in the Lease and in Events.
-const NAME_CHARS_MAX: usize = 100;
+const REPLICA_NAME_CHARS_MAX: usize = 100;
 
 /// The names of inputs in metrics.
 const API_SERVER: &str = "api_server";
@@ -55,7 +54,7 @@ impl Objects {
         if args.manifests.is_empty() {
             return Ok(Objects::Kubernetes(args.kubernetes.client().await?));
         }
-        Ok(Objects::Manifests(manifest_roots("--manifests", &args.manifests)?))
+        Ok(Objects::Manifests(manifests::roots("--manifests", &args.manifests)?))
     }
 
     /// The state of the source at the start.
@@ -148,7 +147,7 @@ pub(super) fn replica_name() -> String {
     let host = || std::fs::read_to_string("/etc/hostname").ok();
     let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
     let name = pod.or_else(host).unwrap_or_else(|| "holdfast".into());
-    name.trim().chars().take(NAME_CHARS_MAX).collect()
+    name.trim().chars().take(REPLICA_NAME_CHARS_MAX).collect()
 }
 
 /// The identity of this replica, unique among all replicas and runs.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::core::{Core, CoreHandle};
 use super::objects::{Objects, replica_name};
 use crate::admin::metrics::Metrics;
-use crate::cli::RunArgs;
+use crate::commands::run::RunArgs;
 use crate::data::DataDir;
 use crate::failure::Failure;
 use crate::kubernetes::leader::Leadership;

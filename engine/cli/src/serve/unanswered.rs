@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use holdfast_xds::Unanswered;
 
 /// How long a response may be unanswered before its Envoy is reported. Envoy normally answers within milliseconds.
-pub(crate) const UNANSWERED_MAX: Duration = Duration::from_secs(5);
+pub(crate) const UNANSWERED_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The nodes of Envoys that do not answer, by Gateway (`namespace/name`).
 pub(crate) type NotAnswering = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
@@ -27,7 +27,7 @@ impl Responses {
         for Unanswered { envoy, stream, nonce } in unanswered {
             let began = self.since.get(&(stream, nonce)).copied().unwrap_or(now);
             since.insert((stream, nonce), began);
-            if now.duration_since(began) >= UNANSWERED_MAX {
+            if now.duration_since(began) >= UNANSWERED_TIME_MAX {
                 silent.entry(envoy.fleet).or_default().insert(envoy.node);
             }
         }
@@ -48,9 +48,13 @@ mod tests {
         let sent = |nonce| vec![Unanswered { envoy: envoy.clone(), stream: 1, nonce }];
         let (mut responses, start) = (Responses::default(), Instant::now());
         assert_eq!(responses.look(sent(1), start), NotAnswering::new());
-        assert_eq!(responses.look(sent(2), start + UNANSWERED_MAX), NotAnswering::new(), "the first one is answered");
+        assert_eq!(
+            responses.look(sent(2), start + UNANSWERED_TIME_MAX),
+            NotAnswering::new(),
+            "the first one is answered"
+        );
         let silent = NotAnswering::from([("infra/public".into(), BTreeSet::from(["one".into()]))]);
-        assert_eq!(responses.look(sent(2), start + UNANSWERED_MAX * 2), silent);
-        assert_eq!(responses.look(Vec::new(), start + UNANSWERED_MAX * 3), NotAnswering::new());
+        assert_eq!(responses.look(sent(2), start + UNANSWERED_TIME_MAX * 2), silent);
+        assert_eq!(responses.look(Vec::new(), start + UNANSWERED_TIME_MAX * 3), NotAnswering::new());
     }
 }

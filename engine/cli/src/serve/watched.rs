@@ -15,7 +15,7 @@ use crate::kubernetes::leader::Leadership;
 /// The file of the dates, in the data folder.
 const FILE: &str = "faults.json";
 /// Maximum size of the file, in bytes; Holdfast does not write a larger one.
-const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+const FAULT_DATES_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// The inputs of health from outside the engine.
 #[derive(Debug, Default)]
@@ -86,7 +86,9 @@ impl Watched {
 fn read(file: &std::path::Path) -> anyhow::Result<Ledger> {
     match fs::metadata(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Ledger::default()),
-        metadata => anyhow::ensure!(metadata?.len() <= FILE_BYTES_MAX, "more than {FILE_BYTES_MAX} bytes"),
+        metadata => {
+            anyhow::ensure!(metadata?.len() <= FAULT_DATES_BYTES_MAX, "more than {FAULT_DATES_BYTES_MAX} bytes")
+        }
     }
     Ok(serde_json::from_slice(&fs::read(file)?)?)
 }

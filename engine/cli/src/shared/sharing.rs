@@ -18,7 +18,7 @@ pub const BEAT_MS: u64 = 5_000;
 pub const OVERTAKEN_MS: u64 = 10_000;
 /// Maximum number of changes that wait while the bucket is unavailable; beyond it everything is written again when
 /// the bucket is available.
-const WAITING_MAX: usize = 10_000;
+const SHARED_CHANGES_MAX: usize = 10_000;
 
 /// The result of a turn.
 #[derive(Debug, Default)]
@@ -179,7 +179,7 @@ impl<B: Bucket> Sharing<B> {
             return;
         }
         self.waiting.append(batch);
-        if self.waiting.len() > WAITING_MAX {
+        if self.waiting.len() > SHARED_CHANGES_MAX {
             self.fold();
         }
     }

@@ -23,7 +23,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Minimum interval between two writes of proven and refused configuration.
 const SOON: Duration = Duration::from_millis(100);
 /// Maximum wait while the bucket is unavailable.
-const AWAY_MAX: Duration = Duration::from_secs(30);
+const BUCKET_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The file with the generation to which the replica's own store is equal.
 const NOTED: &str = "shared-generation";
 
@@ -112,7 +112,7 @@ fn work(
                 if away.is_none() {
                     tracing::warn!(%error, "the shared store is unavailable; Holdfast tries again");
                 }
-                away = Some((away.unwrap_or(EVERY) * 2).min(AWAY_MAX));
+                away = Some((away.unwrap_or(EVERY) * 2).min(BUCKET_PAUSE_MAX));
                 continue;
             }
         };

@@ -13,11 +13,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 /// Maximum number of files that are copied; a folder with more of them is no store.
-const FILES_MAX: usize = 100_000;
+const STORE_FILES_MAX: usize = 100_000;
 /// Maximum depth of nested folders.
-const DEPTH_MAX: usize = 4;
+const STORE_DEPTH_MAX: usize = 4;
 /// Maximum number of attempts to copy without a concurrent write.
-const TRIES_MAX: u32 = 500;
+const STORE_COPY_TRIES_MAX: u32 = 500;
 /// A file that changed less than this ago may change again without a visible change of its time stamp.
 const REST: Duration = Duration::from_millis(30);
 /// Pause between two attempts.
@@ -38,7 +38,7 @@ impl Copy {
     /// # Errors
     /// Returns an error if the folder cannot be read or copied, or is written to without a pause.
     pub fn of(folder: &Path) -> io::Result<Self> {
-        for _ in 0..TRIES_MAX {
+        for _ in 0..STORE_COPY_TRIES_MAX {
             match attempt(folder) {
                 Ok(Some(copy)) => return Ok(copy),
                 Ok(None) => {}
@@ -88,14 +88,16 @@ fn signature(folder: &Path) -> io::Result<Signature> {
         for entry in fs::read_dir(folder.join(&path))? {
             let entry = entry?;
             let (path, metadata) = (path.join(entry.file_name()), entry.metadata()?);
-            if metadata.is_dir() && depth < DEPTH_MAX {
+            if metadata.is_dir() && depth < STORE_DEPTH_MAX {
                 waiting.push((path, depth + 1));
             } else if metadata.is_file() {
                 let changed = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
                 signature.insert(path, (metadata.ino(), metadata.len(), changed));
             }
-            if signature.len() + waiting.len() > FILES_MAX {
-                return Err(io::Error::other(format!("more than {FILES_MAX} files: this is not a store of Holdfast")));
+            if signature.len() + waiting.len() > STORE_FILES_MAX {
+                return Err(io::Error::other(format!(
+                    "more than {STORE_FILES_MAX} files: this is not a store of Holdfast"
+                )));
             }
         }
     }

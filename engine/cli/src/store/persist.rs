@@ -15,7 +15,7 @@ use holdfast_store::record::Statistics;
 use holdfast_store::{Batch, LastValidStore};
 
 /// Maximum number of waiting changes and resources before superseded ones are removed.
-const WAITING_MAX: usize = 10_000;
+const STORE_CHANGES_MAX: usize = 10_000;
 
 /// The timing of commits and of retries.
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +141,7 @@ impl Persist {
         queue.weight += merge::weight(&batch);
         queue.waiting.append(batch);
         queue.came += 1;
-        if queue.weight > queue.merge_at.max(WAITING_MAX) {
+        if queue.weight > queue.merge_at.max(STORE_CHANGES_MAX) {
             queue.waiting = merge::merged(std::mem::take(&mut queue.waiting));
             queue.weight = merge::weight(&queue.waiting);
             // No two of the remaining changes supersede each other, so they are not merged again for every batch.

@@ -14,7 +14,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::watch;
 
 /// Maximum size of a file, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+const CREDENTIAL_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Maximum number of certificates of one file.
 const CERTIFICATES_MAX: usize = 256;
 /// Interval at which the contents of the files are compared, so that any way of replacing them works.
@@ -125,9 +125,11 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
 pub(super) fn read(flag: &str, path: &Path) -> Result<Vec<u8>> {
     let named = || format!("{flag} {}", path.display());
     let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)).with_context(named)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        bail!("{}: more than {FILE_BYTES_MAX} bytes", named());
+    File::open(path)
+        .and_then(|file| file.take(CREDENTIAL_FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .with_context(named)?;
+    if bytes.len() as u64 > CREDENTIAL_FILE_BYTES_MAX {
+        bail!("{}: more than {CREDENTIAL_FILE_BYTES_MAX} bytes", named());
     }
     Ok(bytes)
 }

@@ -21,7 +21,7 @@ use self::authenticator::ClientAuthenticator;
 use self::keys::{FileKeys, Follower, KeySource};
 use self::material::Files;
 use super::arguments::Listen;
-use super::cli::RunArgs;
+use super::commands::run::RunArgs;
 use super::data::DataDir;
 use super::failure::Failure;
 

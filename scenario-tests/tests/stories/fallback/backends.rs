@@ -2,7 +2,7 @@
 //! beside a route that is refused in the same edit; nothing is sent without the required TLS.
 
 use anyhow::{Result, ensure};
-use holdfast_cli::echo::Echo;
+use holdfast_scenario_tests::echo::Echo;
 use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, documents, http_route};

@@ -1,8 +1,8 @@
 //! Clusters and listeners that a real Envoy refuses: the object to blame, and the objects that are still served.
 
 use anyhow::{Result, ensure};
-use holdfast_cli::echo::Echo;
 use holdfast_engine::testing::mistakes::NAME;
+use holdfast_scenario_tests::echo::Echo;
 use holdfast_scenario_tests::fleet::{FleetEnvoy, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, https_listener};

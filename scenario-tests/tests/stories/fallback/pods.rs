@@ -1,7 +1,7 @@
 //! Endpoints are never held back: while a route is broken, requests follow the pods.
 
 use anyhow::{Context, Result, ensure};
-use holdfast_cli::echo::Echo;
+use holdfast_scenario_tests::echo::Echo;
 use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::manifests::service;
 use holdfast_scenario_tests::request::{HttpRequest, get};

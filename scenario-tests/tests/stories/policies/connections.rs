@@ -2,7 +2,7 @@
 //! closes its target and nothing else.
 
 use anyhow::{Result, ensure};
-use holdfast_cli::echo::Recorded;
+use holdfast_scenario_tests::echo::Recorded;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{https_listener, listener, service};
 use holdfast_scenario_tests::request::{HttpRequest, request};

@@ -2,7 +2,7 @@
 //! recovered.
 
 use anyhow::{Result, ensure};
-use holdfast_cli::echo::Echo;
+use holdfast_scenario_tests::echo::Echo;
 use holdfast_scenario_tests::manifests::{documents, service};
 use holdfast_scenario_tests::request::request;
 use holdfast_scenario_tests::services::processing::{ELSEWHERE, MARK, PASS, ProcessingServer, REFUSAL};

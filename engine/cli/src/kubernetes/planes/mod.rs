@@ -27,7 +27,7 @@ use crate::cli::XdsMode;
 use crate::kubernetes::leader::Leadership;
 
 /// Maximum number of waiting reports about data planes.
-const NEWS_MAX: usize = 16;
+const DATA_PLANE_REPORTS_MAX: usize = 16;
 /// Maximum size of the file of authorities, in bytes.
 const AUTHORITIES_BYTES_MAX: u64 = 1 << 18;
 
@@ -57,7 +57,7 @@ impl DataPlanes {
         leadership: Leadership,
     ) -> anyhow::Result<(Self, mpsc::Receiver<Vec<Event>>)> {
         let (wanted, receiver) = watch::channel(None);
-        let (news, events) = mpsc::channel(NEWS_MAX);
+        let (news, events) = mpsc::channel(DATA_PLANE_REPORTS_MAX);
         let owned = Owned::watch(client, namespaces);
         let plan = Plan::new(args)?;
         tokio::spawn(Writer::new(client.clone(), plan, owned, leadership, news).run(receiver));

@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Pause before a failed write is repeated.
 const AFTER_ERROR: Duration = Duration::from_secs(5);
 /// Maximum number of characters of an error that are reported.
-const ERROR_CHARS_MAX: usize = 400;
+const DATA_PLANE_ERROR_CHARS_MAX: usize = 400;
 
 pub(super) struct Writer {
     client: Client,
@@ -258,6 +258,6 @@ fn describe((kind, namespace, name): &Key, what: &str, error: &Error) -> String 
         Error::Api(status) => status.message.clone(),
         error => error.to_string(),
     };
-    let message: String = message.chars().take(ERROR_CHARS_MAX).collect();
+    let message: String = message.chars().take(DATA_PLANE_ERROR_CHARS_MAX).collect();
     format!("{kind} {namespace}/{name} {what}: {message}")
 }

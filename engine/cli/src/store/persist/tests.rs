@@ -168,10 +168,10 @@ fn a_queue_that_grows_takes_no_more_than_there_is_to_know() {
     let store = Breakable::default();
     store.broken.store(true, Ordering::SeqCst);
     let persist = Persist::with_pace(store.clone(), PACE, |_| {}).unwrap();
-    for round in 0..WAITING_MAX as i64 + 100 {
+    for round in 0..STORE_CHANGES_MAX as i64 + 100 {
         persist.commit(promote("a", round, 0));
     }
-    assert!(persist.shared.queue().waiting.len() < WAITING_MAX);
+    assert!(persist.shared.queue().waiting.len() < STORE_CHANGES_MAX);
     store.broken.store(false, Ordering::SeqCst);
     assert!(persist.flush(LONG));
 }

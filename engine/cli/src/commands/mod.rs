@@ -1,0 +1,40 @@
+//! Commands of the program: a file or folder for each of them, with its name on the command line.
+//!
+//! A command has its flags and its `run`. Code that several commands use is beside this folder.
+
+pub mod bootstrap;
+pub mod certgen;
+pub mod check;
+pub mod demo;
+pub mod drain;
+pub mod probe;
+pub mod run;
+pub mod status;
+pub mod store;
+pub mod translate;
+
+use std::process::ExitCode;
+
+use crate::cli::Command;
+use crate::failure::Failure;
+use crate::output;
+
+/// Runs a command.
+///
+/// # Errors
+/// Returns the failure of the command.
+pub fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(args) => run::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Check(args) => check::run(args),
+        Command::Translate(args) => translate::run(args),
+        Command::Bootstrap(args) => bootstrap::run(args),
+        Command::Certgen(args) => certgen::run(args),
+        Command::Status(args) => status::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Drain(args) => drain::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Probe(args) => probe::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Store(command) => store::run(command),
+        Command::Version => output::print(concat!("holdfast ", env!("CARGO_PKG_VERSION"), "\n")),
+    }
+}

@@ -1,0 +1,159 @@
+//! Tests of the printed health, and of the responses of simulated servers.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use holdfast_engine::health::judge;
+use holdfast_engine::testing::facts::{broken_shop, facts};
+
+use super::*;
+
+/// 2026-11-20T10:05:00Z
+const NOW: i64 = 1_795_169_100;
+const ADDRESS: &str = "127.0.0.1:10256";
+
+#[test]
+fn outages_come_first_with_owner_file_reason_remedy_and_everyone_they_affect() {
+    let text = text::format(&judge(&broken_shop()), &Part::default(), ADDRESS, NOW, Style::Plain);
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/status/golden.txt");
+    if std::env::var_os("HOLDFAST_GOLDEN").is_some_and(|what| what == "write") {
+        std::fs::write(golden, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(golden).unwrap());
+}
+
+#[test]
+fn healthy_parts_take_few_lines() {
+    let mut healthy = facts();
+    healthy.gateways.clear();
+    let text = text::format(&judge(&healthy), &Part::default(), ADDRESS, NOW, Style::Plain);
+    let expected = "Everything is served as desired.\nThere is no Gateway.\n\n\
+                    Objects come from manifests: read, 4 objects\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn nothing_that_comes_from_elsewhere_steers_a_terminal() {
+    let mut facts = broken_shop();
+    facts.found[0].message = "missing ]:\u{1b}[31m\nHTTPRoute forged".into();
+    let text = text::format(&judge(&facts), &Part::default(), ADDRESS, NOW, Style::Coloured);
+    assert!(text.starts_with("\u{1b}[1;31mNOT") && !text.contains("\u{1b}[31m"), "{text}");
+    assert!(!text.contains("\nHTTPRoute forged"), "{text}");
+}
+
+#[test]
+fn what_is_too_much_for_a_screen_is_counted() {
+    let mut facts = broken_shop();
+    let found = facts.found[0].clone();
+    facts.found = (0..60)
+        .map(|index| {
+            let mut found = found.clone();
+            found.object.name = format!("r{index:02}").into();
+            found.message = format!("missing {index:02}");
+            found
+        })
+        .collect();
+    facts.effects.clear();
+    let text = text::format(&judge(&facts), &Part::default(), ADDRESS, NOW, Style::Plain);
+    assert!(text.contains("\nand 10 more: --output json shows all\n"), "{text}");
+    facts.found.iter_mut().for_each(|found| found.message = "missing".into());
+    let text = text::format(&judge(&facts), &Part::default(), ADDRESS, NOW, Style::Plain);
+    assert!(text.contains(", and 59 more with the same cause\n"), "{text}");
+    assert!(text.contains(" and 54 more (--output json shows all)\n"), "{text}");
+}
+
+#[test]
+fn addresses_are_hosts_with_ports() {
+    for good in ["127.0.0.1:10256", "http://localhost:1", "[::1]:10256", "http://holdfast.infra:10256/"] {
+        assert!(good.parse::<Diagnostics>().is_ok(), "{good}");
+    }
+    for bad in ["", "localhost", ":1", "localhost:0", "localhost:99999", "https://a:1", "http://a:1/b", "user@a:1"] {
+        assert!(bad.parse::<Diagnostics>().is_err(), "{bad}");
+    }
+    assert!(gateway("infra/public").is_ok());
+    for bad in ["public", "/public", "infra/", "a/b/c"] {
+        assert!(gateway(bad).is_err(), "{bad}");
+    }
+}
+
+/// A server with the same response to each of `count` requests.
+fn played(answer: String, count: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for _ in 0..count {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            let read = stream.read(&mut request).unwrap();
+            assert!(String::from_utf8_lossy(&request[..read]).starts_with("GET /debug/"));
+            let length = answer.len();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+            stream.write_all(format!("{head}{answer}").as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn exit_codes_follow_the_verdict() {
+    let args = |address: &str, output: TableFormat| StatusArgs {
+        diagnostics: address.parse().unwrap(),
+        output,
+        namespace: None,
+        gateway: None,
+        watch: false,
+    };
+    let code = |code: Result<ExitCode, Failure>| format!("{:?}", code.unwrap_or_else(|failure| failure.exit_code()));
+    let of = |number: u8| format!("{:?}", ExitCode::from(number));
+    let page = |facts| serde_json::to_string(&judge(&facts)).unwrap();
+    assert_eq!(code(run(&args(&played(page(broken_shop()), 1), TableFormat::Text))), of(1));
+    assert_eq!(code(run(&args(&played(page(facts()), 1), TableFormat::Text))), of(0));
+    assert_eq!(code(run(&args(&played(page(facts()), 2), TableFormat::Json))), of(0));
+    assert_eq!(code(run(&args(&played("{}".into(), 1), TableFormat::Text))), of(3));
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let failure = run(&args(&free, TableFormat::Text)).unwrap_err();
+    assert!(failure.to_string().contains("--diagnostics-listen"), "{failure}");
+    assert_eq!(code(Err(failure)), of(3));
+}
+
+#[test]
+fn a_name_of_which_nothing_is_known_is_a_mistake_and_a_known_one_is_named() {
+    let mut health = judge(&facts());
+    health.namespaces.insert("shop".into(), Default::default());
+    let of = |namespace, gateway| Part { namespace, gateway };
+    let typo = of(Some("shpo"), None).unknown(&health).unwrap();
+    assert!(typo.starts_with("--namespace shpo: ") && typo.ends_with("namespaces with objects: shop"), "{typo}");
+    let typo = of(Some("shop"), Some("infra/pubilc")).unknown(&health).unwrap();
+    assert!(typo.starts_with("--gateway infra/pubilc: ") && typo.ends_with("Gateways: infra/public"), "{typo}");
+    let both = of(Some("shop"), Some("infra/public"));
+    assert_eq!(both.unknown(&health), None);
+    let text = text::format(&both.of(health.clone()), &both, ADDRESS, NOW, Style::Plain);
+    let sentence = "Everything of namespace shop at Gateway infra/public is served as desired.\n";
+    assert!(text.starts_with(sentence), "{text}");
+    let namespace = of(Some("shop"), None);
+    let text = text::format(&namespace.of(health.clone()), &namespace, ADDRESS, NOW, Style::Plain);
+    assert!(text.starts_with("Everything of namespace shop is served as desired.\n"), "{text}");
+
+    let page = serde_json::to_string(&health).unwrap();
+    let code = |namespace: &str, output| {
+        let args = StatusArgs {
+            diagnostics: played(page.clone(), 2).parse().unwrap(),
+            output,
+            namespace: Some(namespace.to_owned()),
+            gateway: None,
+            watch: false,
+        };
+        format!("{:?}", run(&args).unwrap_or_else(|failure| failure.exit_code()))
+    };
+    for output in [TableFormat::Text, TableFormat::Json] {
+        assert_eq!(code("shpo", output), format!("{:?}", ExitCode::from(2)));
+        assert_eq!(code("shop", output), format!("{:?}", ExitCode::from(0)));
+    }
+}
+
+#[test]
+fn ages_alone_are_no_change() {
+    let at = |age: &str| format!("a\n  since    2026-11-20T10:00:00Z ({age} ago), at infra/public\nb (c)\n");
+    assert_eq!(without_ages(&at("5m")), without_ages(&at("6m")));
+    assert_ne!(without_ages(&at("5m")), without_ages("a\n"));
+}

@@ -1,0 +1,298 @@
+//! Text form of health: outages first, then degraded objects, warnings and inputs; one fact per line.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use holdfast_check::time::Moment;
+use holdfast_engine::health::view::{Detected, Gets, InputProblem, Inputs, Place, Served, Source, Subject};
+use holdfast_engine::health::{Finding, Health, Severity, Verdict};
+use holdfast_fallback::view::{Identity, ServedState};
+
+use super::part::Part;
+use crate::output::age;
+use crate::printable;
+
+/// Maximum number of findings of one sort, and of lines of one finding; JSON has all.
+const FINDINGS_SHOWN_MAX: usize = 50;
+/// Maximum number of hosts, paths and names on one line; JSON has all.
+const NAMES_ON_A_LINE_MAX: usize = 5;
+
+/// The style of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Plain text.
+    Plain,
+    /// Text with colours for a terminal.
+    Coloured,
+}
+
+impl Style {
+    fn paint(self, code: &str, text: &str) -> String {
+        match self {
+            Style::Plain => text.to_owned(),
+            Style::Coloured => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+        }
+    }
+}
+
+/// The selected health as lines. `address` is that of diagnostics, `now` is in seconds of Unix time.
+pub(super) fn format(health: &Health, part: &Part<'_>, address: &str, now: i64, style: Style) -> String {
+    let mut text = String::new();
+    let page = Page { part: part.to_string(), address, now, style };
+    // Writing to a String cannot fail.
+    let _ = page.write(health, &mut text);
+    text
+}
+
+struct Page<'a> {
+    part: String,
+    address: &'a str,
+    now: i64,
+    style: Style,
+}
+
+impl Page<'_> {
+    fn write(&self, health: &Health, text: &mut String) -> std::fmt::Result {
+        let code = match health.verdict {
+            Verdict::Healthy => "32",
+            Verdict::Degraded => "1;33",
+            Verdict::Down => "1;31",
+        };
+        writeln!(text, "{}", self.style.paint(code, &health.summary().sentence_about(&self.part)))?;
+        gateways(health, text)?;
+        for severity in Severity::ALL {
+            self.section(severity, health.of(severity), text)?;
+        }
+        self.inputs(&health.inputs, text)
+    }
+
+    fn section(&self, severity: Severity, findings: &[Finding], text: &mut String) -> std::fmt::Result {
+        if findings.is_empty() {
+            return Ok(());
+        }
+        let head = match severity {
+            Severity::Outage => "OUTAGES: clients get errors or no connection",
+            Severity::Degraded => {
+                "DEGRADED: clients are served, but with an older version than desired, or not by every Envoy"
+            }
+            Severity::Warning => "WARNINGS: mistakes without a known effect on clients",
+        };
+        writeln!(text, "\n{}", self.style.paint("1", head))?;
+        for finding in findings.iter().take(FINDINGS_SHOWN_MAX) {
+            writeln!(text)?;
+            self.finding(finding, severity, text)?;
+        }
+        match findings.len().saturating_sub(FINDINGS_SHOWN_MAX) {
+            0 => Ok(()),
+            more => writeln!(text, "\nand {more} more: --output json shows all"),
+        }
+    }
+
+    fn finding(&self, finding: &Finding, severity: Severity, text: &mut String) -> std::fmt::Result {
+        let Some((first, others)) = finding.objects.split_first() else { return Ok(()) };
+        let generation = first.generation.map(|generation| format!(", generation {generation}")).unwrap_or_default();
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!(", and {more} more with the same cause"),
+        };
+        writeln!(text, "{}{generation}{more}", self.style.paint("1", &name(&first.object)))?;
+        let owners: BTreeSet<&str> = finding.objects.iter().map(|subject| &*subject.object.namespace).collect();
+        let owners: Vec<&str> = owners.into_iter().filter(|owner| !owner.is_empty()).collect();
+        match owners.as_slice() {
+            [] => {}
+            [owner] => writeln!(text, "  owner    namespace {}", plain(owner))?,
+            owners => writeln!(text, "  owners   namespaces {}", listed(owners.iter().copied()))?,
+        }
+        let at = listed(finding.gateways.iter().map(|gateway| &**gateway).filter(|gateway| !gateway.is_empty()));
+        match (finding.since, at.is_empty()) {
+            (Some(since), true) => writeln!(text, "  since    {}", self.when(since))?,
+            (Some(since), false) => writeln!(text, "  since    {}, at {at}", self.when(since))?,
+            (None, true) => {}
+            (None, false) => writeln!(text, "  at       {at}")?,
+        }
+        let field = if first.field.is_empty() { String::new() } else { format!("{}: ", plain(&first.field)) };
+        writeln!(text, "  why      {}: {field}{}", how(finding, severity), plain(&finding.message))?;
+        if let Some(Place { file, line }) = &first.place {
+            writeln!(text, "  file     {}:{line}", plain(file))?;
+        }
+        self.served(finding, severity, text)?;
+        if !others.is_empty() {
+            writeln!(
+                text,
+                "  also     {}",
+                listed(others.iter().map(also).collect::<Vec<_>>().iter().map(String::as_str))
+            )?;
+        }
+        writeln!(text, "  next     {}", self.next(&finding.next))
+    }
+
+    fn served(&self, finding: &Finding, severity: Severity, text: &mut String) -> std::fmt::Result {
+        let subjects: BTreeSet<&Identity> = finding.objects.iter().map(|subject| &subject.object).collect();
+        let is_own = |served: &&Served| subjects.contains(&served.object);
+        let (own, others): (Vec<&Served>, Vec<&Served>) = finding.served.iter().partition(is_own);
+        let several = finding.objects.len() > 1;
+        let described = |served: &Served| {
+            let of = if several { format!("{}: ", name(&served.object)) } else { String::new() };
+            format!("{of}{}", gets(served))
+        };
+        lines("instead", own.iter().map(|served| described(served)).collect(), text)?;
+        let affected = |served: &&Served| format!("{}: {}", name(&served.object), gets(served));
+        lines("affects", others.iter().map(affected).collect(), text)?;
+        match (finding.served.is_empty(), severity) {
+            (true, Severity::Outage) => writeln!(text, "  instead  it is not served"),
+            (true, Severity::Warning) if finding.reason == "TargetNotFound" => {
+                writeln!(text, "  instead  the policy has no effect: its intended targets are served without it")
+            }
+            (true, Severity::Degraded) if finding.detected_by != Detected::Envoys => {
+                writeln!(text, "  instead  the last acknowledged configuration stays")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn inputs(&self, inputs: &Inputs, text: &mut String) -> std::fmt::Result {
+        if !inputs.problems.is_empty() {
+            let head = "INPUTS: an input that cannot be read keeps the content that was last read";
+            writeln!(text, "\n{}", self.style.paint("1", head))?;
+        }
+        for InputProblem { of, reason, message, since, next } in inputs.problems.iter().take(FINDINGS_SHOWN_MAX) {
+            writeln!(text, "\n{}", self.style.paint("1", &plain(of)))?;
+            if let Some(since) = since {
+                writeln!(text, "  since    {}", self.when(*since))?;
+            }
+            writeln!(text, "  why      {}: {}", plain(reason), plain(message))?;
+            writeln!(text, "  next     {}", self.next(next))?;
+        }
+        if let more @ 1.. = inputs.problems.len().saturating_sub(FINDINGS_SHOWN_MAX) {
+            writeln!(text, "\nand {more} more: --output json shows all")?;
+        }
+        for Source { name, live, seen_seconds_ago, objects } in &inputs.sources {
+            let state = if *live { "read" } else { "NOT read now" };
+            let seen = match seen_seconds_ago {
+                Some(seconds) => format!("; last answer {seconds} s ago"),
+                None => String::new(),
+            };
+            writeln!(text, "\nObjects come from {}: {state}, {objects} objects{seen}", plain(name))?;
+        }
+        match inputs.not_installed.as_slice() {
+            [] => Ok(()),
+            kinds => writeln!(text, "Kinds that are not installed: {}", listed(kinds.iter().map(|kind| &**kind))),
+        }
+    }
+
+    fn when(&self, moment: Moment) -> String {
+        format!("{moment} ({} ago)", age(self.now, moment.0))
+    }
+
+    /// The next command; a page of diagnostics is shown as a `curl` command.
+    fn next(&self, next: &str) -> String {
+        if next.starts_with('/') { format!("curl -s http://{}{next}", self.address) } else { plain(next) }
+    }
+}
+
+fn gateways(health: &Health, text: &mut String) -> std::fmt::Result {
+    let gateways = &health.gateways;
+    if gateways.is_empty() {
+        return writeln!(text, "There is no Gateway.");
+    }
+    let width = gateways.iter().map(|gateway| gateway.name.chars().count()).max().unwrap_or(0).max("GATEWAY".len());
+    writeln!(text, "\n{:width$}  {:10}  ENVOYS", "GATEWAY", "SERVED")?;
+    for gateway in gateways {
+        let served = match gateway.state {
+            ServedState::Current => "current",
+            ServedState::Trying => "trying",
+            ServedState::Probing => "probing",
+            ServedState::Following => "following",
+            ServedState::Unverified => "unverified",
+            ServedState::Fallback => "fallback",
+            ServedState::Held => "held",
+        };
+        let envoys = &gateway.envoys;
+        let envoys = match (envoys.acknowledged + envoys.refused + envoys.pending, gateway.connected) {
+            (0, 0) => "none connected".to_owned(),
+            (0, connected) => format!("{connected} connected, none has acknowledged a configuration yet"),
+            _ => {
+                format!("{} acknowledged, {} refused, {} pending", envoys.acknowledged, envoys.refused, envoys.pending)
+            }
+        };
+        writeln!(text, "{:width$}  {served:10}  {envoys}", plain(&gateway.name))?;
+    }
+    Ok(())
+}
+
+/// How the finding was detected, or what sort of mistake it is.
+fn how(finding: &Finding, severity: Severity) -> &'static str {
+    match (finding.detected_by, severity) {
+        (Detected::Nack, _) => "refused by Envoy",
+        (Detected::Probe, _) => "refused by the probe",
+        (Detected::Suspected, _) => "may have been refused by Envoy",
+        (Detected::Envoys, _) => "observed",
+        (Detected::Translation, Severity::Warning) => "not as written",
+        (Detected::Translation, _) => "cannot be translated",
+    }
+}
+
+/// What clients receive, with the affected requests.
+fn gets(served: &Served) -> String {
+    let section = if served.section.is_empty() { "it".to_owned() } else { plain(&served.section) };
+    let what = match &served.gets {
+        Gets::Status { status } => format!("{section} answers {status}"),
+        Gets::Share { status } => format!("a share of the requests to {section} gets status {status}"),
+        Gets::Refused => format!("connections to {section} are refused"),
+        Gets::PortInUse => format!("connections to {section} reach the process or Gateway that uses its port"),
+        Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
+        Gets::Nothing => format!("{section} left out"),
+        Gets::LastValid { generation, since } if served.section.is_empty() => {
+            format!("generation {generation} is served, last valid since {since}")
+        }
+        Gets::LastValid { generation, since } => {
+            format!("{section} of generation {generation} is served, last valid since {since}")
+        }
+        Gets::LastValidOf { of, generation, since } => {
+            let of = name(of);
+            format!("{section} is served with generation {generation} of {of}, last valid since {since}")
+        }
+        Gets::AsBefore => "the last acknowledged configuration stays".to_owned(),
+    };
+    // A part that is served completely needs no list of requests.
+    if served.gets.severity() != Severity::Outage || served.hosts.is_empty() {
+        return what;
+    }
+    let hosts = listed(served.hosts.iter().map(|host| if &**host == "*" { "any host" } else { host }));
+    let paths = listed(served.paths.iter().map(|path| &**path));
+    if paths.is_empty() { format!("{what}: {hosts}") } else { format!("{what}: {hosts} {paths}") }
+}
+
+fn also(subject: &Subject) -> String {
+    let field = if subject.field.is_empty() { String::new() } else { format!(" ({})", subject.field) };
+    format!("{}{field}", name(&subject.object))
+}
+
+fn lines(label: &str, lines: Vec<String>, text: &mut String) -> std::fmt::Result {
+    for line in lines.iter().take(FINDINGS_SHOWN_MAX) {
+        writeln!(text, "  {label:8} {line}")?;
+    }
+    match lines.len().saturating_sub(FINDINGS_SHOWN_MAX) {
+        0 => Ok(()),
+        more => writeln!(text, "  {label:8} {more} more: --output json shows all"),
+    }
+}
+
+/// Items separated by commas, with the number of omitted ones.
+fn listed<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<String> = items.map(plain).collect();
+    let shown = all.iter().take(NAMES_ON_A_LINE_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMES_ON_A_LINE_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more (--output json shows all)"),
+    }
+}
+
+fn name(object: &Identity) -> String {
+    plain(&format!("{} {}", object.kind, object.key().namespaced_name()))
+}
+
+/// Escapes external text, so that it cannot control a terminal.
+fn plain(text: &str) -> String {
+    printable::plain(text).into_owned()
+}
