@@ -88,7 +88,7 @@ fn agree(case: &Case, engine: &Engine, world: &BTreeMap<ObjectKey, Event>) -> Re
     }
     if state(case, &backwards) != expected {
         let text = |engine: &Engine| super::yaml::write(&state(case, engine));
-        let diff = super::diff::lines(&text(engine), &text(&backwards));
+        let diff = holdfast_golden::diff::lines(&text(engine), &text(&backwards));
         return Err(format!("one by one in another order it comes out differently:\n{diff}"));
     }
     let mut again = Engine::new(case.settings.clone());
