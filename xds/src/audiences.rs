@@ -16,7 +16,7 @@ use crate::{Again, EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 
 /// The audiences of a fleet; see the module documentation.
 #[derive(Debug)]
-pub(crate) struct Audiences {
+pub(crate) struct FleetAudiences {
     everyone: Audience,
     builds: BTreeMap<Arc<str>, Audience>,
     nodes: BTreeMap<Arc<str>, Audience>,
@@ -35,7 +35,7 @@ struct Audience {
 }
 
 /// The offer for one client.
-pub(crate) struct Offer {
+pub(crate) struct AudienceOffer {
     pub(crate) edition: Edition,
     pub(crate) snapshot: Snapshot,
     pub(crate) again: Turns,
@@ -50,7 +50,7 @@ pub(crate) struct Edition {
     pub(crate) turn: u64,
 }
 
-impl Audiences {
+impl FleetAudiences {
     /// Returns the audiences for these offers. `editions` is the number of the newest edition, and is shared by all
     /// offers that a client may ever get.
     pub(crate) fn new(offers: Offers, editions: &AtomicU64) -> Self {
@@ -82,7 +82,7 @@ impl Audiences {
     }
 
     /// Returns the offer for this Envoy, unless the Envoy has seen it.
-    pub(crate) fn offer(&self, envoy: &EnvoyId, seen: Option<Edition>) -> Option<Offer> {
+    pub(crate) fn offer(&self, envoy: &EnvoyId, seen: Option<Edition>) -> Option<AudienceOffer> {
         let (audience, waits) = match (self.nodes.get(&envoy.node), self.builds.get(&envoy.build)) {
             (Some(of_node), _) => (of_node, false),
             (None, Some(of_build)) => (of_build, self.waiting.builds.contains(&envoy.build)),
@@ -94,7 +94,7 @@ impl Audiences {
         let again = self.again.get(&envoy.node);
         let turn = again.into_iter().flat_map(BTreeMap::values).map(|again| again.turn).max().unwrap_or_default();
         let edition = Edition { number: audience.edition, fresh_only: self.fresh_only, turn };
-        (seen != Some(edition)).then(|| Offer {
+        (seen != Some(edition)).then(|| AudienceOffer {
             edition,
             snapshot: audience.published.snapshot().clone(),
             again: again.cloned().unwrap_or_default(),
@@ -214,7 +214,7 @@ mod tests {
             let mut choices = Choices(seed);
             let editions = AtomicU64::new(0);
             let mut offers = Offers::default();
-            let mut audiences = Audiences::new(offers.clone(), &editions);
+            let mut audiences = FleetAudiences::new(offers.clone(), &editions);
             let mut envoys: Vec<(EnvoyId, Option<Edition>, Snapshot)> = Vec::new();
             for (build, node) in BUILDS.iter().flat_map(|build| NODES.map(|node| (*build, node))) {
                 envoys.push((envoy(build, node), None, Snapshot::default()));
@@ -249,7 +249,7 @@ mod tests {
     fn audiences_share_equal_content() {
         let editions = AtomicU64::new(0);
         let rebuilt = || snapshot(&[("a", "1"), ("b", "1")]);
-        let mut audiences = Audiences::new(Offers::everyone(rebuilt()), &editions);
+        let mut audiences = FleetAudiences::new(Offers::everyone(rebuilt()), &editions);
         let first = audiences.offer(&envoy("x", "1"), None).unwrap();
         // Built from scratch, and still there is nothing to compare and nothing to send.
         let mut offers = Offers::everyone(rebuilt());
@@ -264,7 +264,7 @@ mod tests {
     fn a_change_for_one_node_is_no_news_for_others() {
         let editions = AtomicU64::new(0);
         let mut offers = Offers::everyone(snapshot(&[("a", "1")]));
-        let mut audiences = Audiences::new(offers.clone(), &editions);
+        let mut audiences = FleetAudiences::new(offers.clone(), &editions);
         let other = audiences.offer(&envoy("x", "2"), None).unwrap().edition;
         offers.nodes.insert(Arc::from("1"), snapshot(&[("a", "2")]));
         assert!(audiences.replace(offers.clone(), &editions));

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::bucket::{Bucket, Expected, Put};
-use super::form::{self, Leaf, ManifestForm, PRODUCT, RecordForm, ScopeForm};
+use super::form::{self, LeafForm, ManifestForm, PRODUCT, RecordForm, SharedScopeForm};
 use super::{
-    BLOB_BYTES_MAX, Known, LEAVES_MAX, MANIFEST, OFFERS_MAX, Offers, SHARED_BYTES_MAX, ScopeOffers, ShardStore, blobs,
-    bound, frame, tree, written_by,
+    BLOB_BYTES_MAX, KnownManifest, LEAVES_MAX, MANIFEST, OFFERS_MAX, Offers, SHARED_BYTES_MAX, ScopeOffers, ShardStore,
+    blobs, bound, frame, tree, written_by,
 };
 use crate::batch::count;
 use crate::error::StoreError;
@@ -25,7 +25,7 @@ pub(super) fn write<B: Bucket>(
     offers.values_mut().for_each(|offers| offers.all.truncate(OFFERS_MAX));
     offers.retain(|_, offers| *offers != ScopeOffers::default());
     let generation = store.known.generation + 1;
-    let mut next = Known { generation, leaves: BTreeMap::new() };
+    let mut next = KnownManifest { generation, leaves: BTreeMap::new() };
     let mut fresh = Vec::new();
     let mut scopes: BTreeSet<Scope> = memory.scopes()?.into_iter().collect();
     scopes.extend(offers.keys().cloned());
@@ -51,7 +51,7 @@ pub(super) fn write<B: Bucket>(
             }
             let bytes = frame::wrap(store.sealer.as_ref(), &[&name[..], &digest].concat(), &page)?;
             let parts = u32::try_from(bytes.len().div_ceil(BLOB_BYTES_MAX)).unwrap_or(u32::MAX);
-            let leaf = Leaf { generation, digest, parts, bytes: bytes.len() as u64 };
+            let leaf = LeafForm { generation, digest, parts, bytes: bytes.len() as u64 };
             leaves.push(leaf.clone());
             fresh.push((leaf, Bytes::from(bytes)));
         }
@@ -81,7 +81,7 @@ pub(super) fn write<B: Bucket>(
     let Put::Written(revision) = store.bucket.put(MANIFEST, manifest, &expected)? else {
         return Err(StoreError::Conflict);
     };
-    let names = |known: &Known| known.leaves.values().flatten().flat_map(blobs).collect::<BTreeSet<String>>();
+    let names = |known: &KnownManifest| known.leaves.values().flatten().flat_map(blobs).collect::<BTreeSet<String>>();
     let named = names(&next);
     let gone: BTreeSet<String> = names(&store.known).difference(&named).cloned().collect();
     (store.memory, store.offers, store.known, store.revision) = (memory, offers, next, Some(revision));
@@ -92,8 +92,8 @@ pub(super) fn write<B: Bucket>(
     Ok(())
 }
 
-fn manifest<B: Bucket>(store: &ShardStore<B>, known: &Known) -> Result<Bytes, StoreError> {
-    let scopes = known.leaves.iter().map(|(scope, leaves)| ScopeForm {
+fn manifest<B: Bucket>(store: &ShardStore<B>, known: &KnownManifest) -> Result<Bytes, StoreError> {
+    let scopes = known.leaves.iter().map(|(scope, leaves)| SharedScopeForm {
         gateway: scope.gateway.clone(),
         build: scope.build.clone(),
         leaves: leaves.clone(),
