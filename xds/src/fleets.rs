@@ -264,62 +264,49 @@ impl Drop for Membership {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
-    use holdfast_graph::Origins;
-
     use super::*;
-    use crate::{Resource, Snapshot};
+    use crate::testing::{envoy, routes};
 
-    fn everyone(names: &[&str]) -> Offers {
-        let mut snapshot = Snapshot::default();
-        for name in names {
-            snapshot.insert(
-                ResourceType::Route,
-                Arc::new(Resource::new(*name, name.as_bytes().to_vec(), Origins::default())),
-            );
-        }
-        Offers::everyone(snapshot)
-    }
-
-    fn envoy(fleet: &str, node: &str) -> EnvoyId {
-        EnvoyId { fleet: Arc::from(fleet), node: Arc::from(node), build: Arc::from("") }
+    fn everyone(text: &str) -> Offers {
+        Offers::everyone(routes(text))
     }
 
     #[tokio::test]
     async fn publishing_equal_content_again_wakes_no_stream() {
         let fleets = Fleets::new();
-        fleets.publish("a/b", everyone(&["x"]));
-        let mut member = fleets.join(envoy("a/b", "e"), Protocol::Delta);
-        assert_eq!(member.next_offer().await.snapshot, everyone(&["x"]).everyone);
-        fleets.publish("a/b", everyone(&["x"]));
+        fleets.publish("a/b", everyone("x=1"));
+        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta);
+        assert_eq!(member.next_offer().await.snapshot, routes("x=1"));
+        fleets.publish("a/b", everyone("x=1"));
         assert!(!member.offers.as_ref().unwrap().has_changed().unwrap());
-        fleets.publish("a/b", everyone(&["x", "y"]));
+        fleets.publish("a/b", everyone("x=1 y=1"));
         assert_eq!(member.next_offer().await.snapshot.len(), 2);
     }
 
     #[tokio::test]
     async fn a_withdrawn_fleet_leaves_connected_envoys_unchanged_and_serves_no_new_ones() {
         let fleets = Fleets::new();
-        fleets.publish("a/b", everyone(&["x"]));
-        let mut member = fleets.join(envoy("a/b", "e"), Protocol::Delta);
+        fleets.publish("a/b", everyone("x=1"));
+        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta);
         member.next_offer().await;
         fleets.withdraw("a/b");
         assert!(!member.offers.as_ref().unwrap().has_changed().unwrap());
-        let late = fleets.join(envoy("a/b", "late"), Protocol::Delta);
+        let late = fleets.join(envoy("a/b late"), Protocol::Delta);
         assert!(late.offers.as_ref().unwrap().borrow().is_none());
-        fleets.publish("a/b", everyone(&["y"]));
-        assert_eq!(member.next_offer().await.snapshot, everyone(&["y"]).everyone);
+        fleets.publish("a/b", everyone("y=1"));
+        assert_eq!(member.next_offer().await.snapshot, routes("y=1"));
     }
 
     #[tokio::test]
     async fn unpublished_fleets_leave_nothing_behind() {
         let fleets = Fleets::new();
-        let first = fleets.join(envoy("no/such", "e1"), Protocol::Sotw);
-        let second = fleets.join(envoy("no/such", "e2"), Protocol::Delta);
+        let first = fleets.join(envoy("no/such e1"), Protocol::Sotw);
+        let second = fleets.join(envoy("no/such e2"), Protocol::Delta);
         assert_eq!(fleets.connected(), BTreeMap::from([("no/such".to_owned(), 2)]));
         drop((first, second));
         assert!(fleets.connected().is_empty());
         assert!(lock(&fleets.0.fleets).is_empty());
-        fleets.publish("a/b", everyone(&[]));
+        fleets.publish("a/b", everyone(""));
         fleets.withdraw("a/b");
         assert!(lock(&fleets.0.fleets).is_empty());
     }
@@ -328,7 +315,7 @@ mod tests {
     async fn envoys_are_shown_by_fleet_then_node_then_age() {
         let fleets = Fleets::new();
         let members = [("b/b", "e1"), ("a/a", "e2"), ("a/a", "e1"), ("a/a", "e1")]
-            .map(|(fleet, node)| fleets.join(envoy(fleet, node), Protocol::Delta));
+            .map(|(fleet, node)| fleets.join(envoy(&format!("{fleet} {node}")), Protocol::Delta));
         let shown: Vec<_> = fleets
             .envoys()
             .into_iter()
