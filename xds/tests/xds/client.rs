@@ -14,7 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-use crate::vocabulary::{Request, answered, delta_response, error, node, request, snapshot, sotw_response};
+use crate::vocabulary::{EnvoyRequest, answered, delta_response, error, node, request, snapshot, sotw_response};
 
 /// The fleet of most tests.
 pub(crate) const FLEET: &str = "infra/public";
@@ -213,7 +213,7 @@ impl SotwClient {
     /// Answers a response to the request with this text, with or without an error.
     pub(crate) async fn answer(&self, response: &DiscoveryResponse, text: &str, error: Option<rpc::Status>) {
         let (version, nonce) = (response.version_info.clone(), response.nonce.clone());
-        self.send(Request { version, nonce, error, ..request(text) }.sotw()).await;
+        self.send(EnvoyRequest { version, nonce, error, ..request(text) }.sotw()).await;
     }
 
     pub(crate) async fn next(&mut self) -> DiscoveryResponse {

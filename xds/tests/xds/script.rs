@@ -20,7 +20,7 @@ use holdfast_xds::connection::{Connection, Protocol, Verdict};
 use holdfast_xds::response::{Form, Response};
 use holdfast_xds::{Offers, Outcome, ResourceType, Snapshot, Version};
 
-use crate::vocabulary::{Request, request, resources, snapshot};
+use crate::vocabulary::{EnvoyRequest, request, resources, snapshot};
 
 /// Identity of the client.
 const BUILD: &str = "1.40.0";
@@ -125,10 +125,10 @@ impl Dialogue {
     }
 
     /// Returns the version of another client that was sent the whole current snapshot.
-    fn version_of_another(&self, request: &Request) -> String {
+    fn version_of_another(&self, request: &EnvoyRequest) -> String {
         let mut connection = Connection::new(Protocol::Sotw);
         connection.on_snapshot(self.offers.of(BUILD, NODE).clone());
-        let request = Request { version: String::new(), nonce: String::new(), ..request.clone() };
+        let request = EnvoyRequest { version: String::new(), nonce: String::new(), ..request.clone() };
         request.send_to(&mut connection).unwrap();
         match connection.next_response().unwrap().form {
             Form::Sotw { version } => version,

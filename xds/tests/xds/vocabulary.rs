@@ -77,7 +77,7 @@ pub(crate) fn snapshot(text: &str) -> Snapshot {
 
 /// A request in either variant of the protocol.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct EnvoyRequest {
     pub(crate) kind: ResourceType,
     pub(crate) node: Option<Node>,
     /// Delta: the names to subscribe to; state of the world: all names.
@@ -90,14 +90,14 @@ pub(crate) struct Request {
     pub(crate) error: Option<Status>,
 }
 
-pub(crate) fn request(text: &str) -> Request {
+pub(crate) fn request(text: &str) -> EnvoyRequest {
     let (short, rest) = text.split_once(' ').unwrap_or((text, ""));
     let kind = kind(short);
     let (fields, error) = match rest.split_once("err=") {
         Some((fields, message)) => (fields, Some(error(&message.replace("\\n", "\n")))),
         None => (rest, None),
     };
-    let mut request = Request {
+    let mut request = EnvoyRequest {
         kind,
         node: None,
         names: Vec::new(),
@@ -138,7 +138,7 @@ pub(crate) fn node(id: &str, fleet: &str) -> Node {
     Node { id: id.to_owned(), cluster: fleet.to_owned(), ..Default::default() }
 }
 
-impl Request {
+impl EnvoyRequest {
     /// Adds the node of the client, as the first request of a stream has it.
     pub(crate) fn from(self, node: Node) -> Self {
         Self { node: Some(node), ..self }

@@ -17,13 +17,13 @@ fn schema() -> Value {
 }
 
 /// One value: its path, and the comment above it.
-struct Line {
+struct ValueLine {
     path: Vec<String>,
     comment: String,
 }
 
 /// Returns the lines of values.yaml that the schema describes, in order.
-fn lines(schema: &Value) -> Vec<Line> {
+fn lines(schema: &Value) -> Vec<ValueLine> {
     let (mut lines, mut path, mut comment) = (Vec::new(), Vec::<String>::new(), String::new());
     for line in text("values.yaml").lines() {
         let indent = line.len() - line.trim_start().len();
@@ -36,7 +36,7 @@ fn lines(schema: &Value) -> Vec<Line> {
         path.truncate(indent / 2);
         path.push(key.to_owned());
         if described(schema, &path).is_some() {
-            lines.push(Line { path: path.clone(), comment: std::mem::take(&mut comment) });
+            lines.push(ValueLine { path: path.clone(), comment: std::mem::take(&mut comment) });
         }
     }
     lines

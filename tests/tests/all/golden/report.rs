@@ -10,7 +10,7 @@ use holdfast_graph::{Edge, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, ResourceType, Snapshot, to_json};
 use serde_json::{Map, Value, json};
 
-use super::case::{Case, Step};
+use super::case::{Case, CaseStep};
 
 /// Types with resources that are always shown, abridged. Of other types only names are shown, unless the case shows
 /// them in full.
@@ -124,7 +124,7 @@ fn acknowledge(engine: &mut Engine, actions: &[Action]) {
     }
 }
 
-fn report(case: &Case, step: &Step, engine: &Engine, actions: &[Action]) -> Value {
+fn report(case: &Case, step: &CaseStep, engine: &Engine, actions: &[Action]) -> Value {
     let mut report = state(case, engine);
     let fields = report.as_object_mut().unwrap();
     if !step.title.is_empty() {

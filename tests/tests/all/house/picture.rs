@@ -91,13 +91,13 @@ fn between_crates() -> Arrows {
 }
 
 /// The paths of a file, from the root of its crate.
-struct Paths {
+struct SourcePaths {
     /// The module of the file.
     module: Vec<String>,
     found: Vec<Vec<String>>,
 }
 
-impl Paths {
+impl SourcePaths {
     fn add(&mut self, path: &[String]) {
         let mut base = self.module.clone();
         for (at, segment) in path.iter().enumerate() {
@@ -128,7 +128,7 @@ impl Paths {
     }
 }
 
-impl<'a> Visit<'a> for Paths {
+impl<'a> Visit<'a> for SourcePaths {
     fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
         self.add_use(&[], &item.tree);
     }
@@ -168,7 +168,7 @@ fn between_rooms(member: &str, folder: &str) -> Arrows {
     let mut arrows = Arrows::default();
     for (path, below) in &product {
         let file = syn::parse_file(&code(path)).unwrap_or_else(|error| panic!("{}: {error}", shown(path)));
-        let mut paths = Paths { module: module(below), found: Vec::new() };
+        let mut paths = SourcePaths { module: module(below), found: Vec::new() };
         paths.visit_file(&file);
         let here = room(&paths.module);
         // At the root of the crate, a path that begins with no room may name another crate.
@@ -205,7 +205,7 @@ fn arrows_that_follow_from_others_are_left_out() {
 #[test]
 fn paths_are_resolved_from_the_root_of_their_crate() {
     let source = "use crate::{a::B, c::*}; use super::d::E; use std::fs; fn f() { super::super::g::h(); i::j(); }";
-    let mut paths = Paths { module: vec!["x".into(), "y".into()], found: Vec::new() };
+    let mut paths = SourcePaths { module: vec!["x".into(), "y".into()], found: Vec::new() };
     paths.visit_file(&syn::parse_file(source).unwrap());
     let found: Vec<String> = paths.found.iter().map(|path| path.join("::")).collect();
     assert_eq!(found, ["a::B", "c", "x::d::E", "g::h"]);

@@ -106,7 +106,7 @@ fn figures_only_fall() {
     sections.insert("privateWordsInDocuments".to_owned(), documents);
     sections.insert("privateWordsInTexts".to_owned(), texts);
     let paths = sources(&PRODUCT);
-    let parsed: Vec<structure::Source> = paths.iter().map(|path| structure::Source::read(path)).collect();
+    let parsed: Vec<structure::ParsedSource> = paths.iter().map(|path| structure::ParsedSource::read(path)).collect();
     sections.insert("envoyTypesOutsideTheirRooms".to_owned(), structure::envoy_types(&parsed));
     sections.insert("filesWithMethodsOfOneType".to_owned(), structure::scattered(&parsed));
     sections.insert("kindsAsStrings".to_owned(), structure::kinds(&parsed));
