@@ -207,7 +207,7 @@ impl Engine {
             Body::HttpProxy(_) => self.proxy_status(report, key, generation)?,
             Body::ExtensionService(_) => {
                 let findings = self.translator.extension_findings(key)?;
-                holdfast_translate::proxies::status::of_extension(findings.iter(), generation)
+                holdfast_translate::httpproxy::status::of_extension(findings.iter(), generation)
             }
             Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(report, key, generation)?,
             Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => self.backend_policy_status(object)?,
@@ -235,11 +235,11 @@ impl Engine {
 
     fn proxy_status(&self, report: &FallbackReport, key: &ObjectKey, generation: i64) -> Option<Value> {
         let mut findings = self.translator.proxy_findings(key)?;
-        let gateway = holdfast_translate::proxy::listeners::gateway(self.settings()).namespaced_name();
+        let gateway = holdfast_translate::httpproxy::listeners::gateway(self.settings()).namespaced_name();
         findings.extend(self.refused(key, &gateway));
         let fallback = conditions::condition(report, key, &gateway);
         let fallback = fallback.map(|condition| condition.of_generation(generation));
-        Some(holdfast_translate::proxies::status::status(findings.iter(), fallback.as_ref(), generation))
+        Some(holdfast_translate::httpproxy::status::status(findings.iter(), fallback.as_ref(), generation))
     }
 
     /// Returns the parts of an HTTPProxy that Envoys refuse: no other part of its status reports them.

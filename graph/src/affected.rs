@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::closing::Closing;
+use crate::closing::ClosingWalk;
 use crate::{Graph, Node, Role};
 
 /// A node that the failure of an object reaches.
@@ -26,7 +26,7 @@ impl Graph {
     /// section breaks, the other sections are unaffected. A node that is attached to several objects is reached when
     /// all of them are closed. Cycles end the walk.
     pub fn affected(&self, broken: &Node) -> Vec<Affected> {
-        let mut closing = Closing::new(self, |_| true);
+        let mut closing = ClosingWalk::new(self, |_| true);
         closing.close(broken);
         let mut found: Vec<Affected> = Vec::new();
         loop {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use petgraph::stable_graph::NodeIndex;
 
-use crate::closing::Closing;
+use crate::closing::ClosingWalk;
 use crate::plan::CAUSES_MAX;
 use crate::{Graph, Node, ObjectKey};
 
@@ -17,7 +17,7 @@ pub(crate) fn closed(
     graph: &Graph,
     exists: impl Fn(&ObjectKey) -> bool,
 ) -> BTreeMap<Node, BTreeSet<ObjectKey>> {
-    let mut closing = Closing::new(graph, exists);
+    let mut closing = ClosingWalk::new(graph, exists);
     broken.iter().for_each(|node| closing.close(node));
     closing.finish();
 

@@ -15,7 +15,7 @@ use petgraph::stable_graph::NodeIndex;
 use crate::{Graph, Node, ObjectKey, Role};
 
 /// A node that a layer of the walk reached.
-pub(crate) struct Reached {
+pub(crate) struct ReachedNode {
     /// The node that is reached.
     pub(crate) at: NodeIndex,
     /// The role of the edge.
@@ -25,7 +25,7 @@ pub(crate) struct Reached {
 }
 
 /// A walk in layers from the closed nodes. The set of reached nodes does not depend on the order of edges.
-pub(crate) struct Closing<'a, E> {
+pub(crate) struct ClosingWalk<'a, E> {
     graph: &'a Graph,
     exists: E,
     /// Nodes that are closed, or are a section of an object that is closed as a whole.
@@ -45,7 +45,7 @@ enum Through {
     Section,
 }
 
-impl<'a, E: Fn(&ObjectKey) -> bool> Closing<'a, E> {
+impl<'a, E: Fn(&ObjectKey) -> bool> ClosingWalk<'a, E> {
     /// Returns a walk over `graph` that skips objects for which `exists` is false.
     pub(crate) fn new(graph: &'a Graph, exists: E) -> Self {
         let (gone, hurt, reached) = (HashSet::new(), HashSet::new(), HashSet::new());
@@ -67,7 +67,7 @@ impl<'a, E: Fn(&ObjectKey) -> bool> Closing<'a, E> {
 
     /// Takes one step and returns the newly reached nodes. A node is listed once for each edge that reaches it in this
     /// step.
-    pub(crate) fn step(&mut self) -> Vec<Reached> {
+    pub(crate) fn step(&mut self) -> Vec<ReachedNode> {
         let mut found = Vec::new();
         for end in std::mem::take(&mut self.layer) {
             found.extend(self.closed_by(end).filter(|next| !self.reached.contains(&next.at)));
@@ -104,11 +104,11 @@ impl<'a, E: Fn(&ObjectKey) -> bool> Closing<'a, E> {
         own.into_iter().chain(whole).collect()
     }
 
-    fn closed_by(&self, (through, by): (NodeIndex, Through)) -> impl Iterator<Item = Reached> {
+    fn closed_by(&self, (through, by): (NodeIndex, Through)) -> impl Iterator<Item = ReachedNode> {
         let dependants = self.graph.dependants(through).filter(move |(at, role)| {
             role.closing_travels() && (by == Through::Itself || *role != Role::Attaches) && self.may_close(*at, *role)
         });
-        dependants.map(move |(at, role)| Reached { at, role, through })
+        dependants.map(move |(at, role)| ReachedNode { at, role, through })
     }
 
     fn may_close(&self, at: NodeIndex, role: Role) -> bool {

@@ -19,20 +19,20 @@ pub const HOLD_DOWN_OBJECTS_MAX: usize = 4_096;
 /// Recent refusals, by object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HoldDown {
-    objects: HashMap<ObjectKey, Refusals>,
+    objects: HashMap<ObjectKey, ObjectRefusals>,
     /// Objects by the time of the last refusal, so that forgetting the oldest does not visit the others.
     ages: BTreeSet<(u64, ObjectKey)>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Refusals {
+struct ObjectRefusals {
     /// Times of the latest refusals, at most `HOLD_DOWN_REFUSALS`.
     latest_ms: VecDeque<u64>,
     /// Time for which the object waits after the last refusal.
     wait_ms: u64,
 }
 
-impl Refusals {
+impl ObjectRefusals {
     fn last_ms(&self) -> u64 {
         self.latest_ms.back().copied().unwrap_or_default()
     }

@@ -15,10 +15,10 @@ const WRITTEN_OUT_MAX: usize = 16;
 /// The set is shared and immutable, so that many parts can use the same set. The origins of a large resource refer to
 /// those of its parts, so that the cost of a union is the number of parts, not the number of objects.
 #[derive(Clone, Debug)]
-pub struct Origins(Arc<Form>);
+pub struct Origins(Arc<OriginsForm>);
 
 #[derive(Debug)]
-enum Form {
+enum OriginsForm {
     /// Sorted, without duplicates.
     WrittenOut(Box<[ObjectKey]>),
     /// The union of these sets.
@@ -28,7 +28,7 @@ enum Form {
 impl Origins {
     /// Returns the origins of a thing that was made from one object.
     pub fn one(key: ObjectKey) -> Self {
-        Self(Arc::new(Form::WrittenOut(Box::new([key]))))
+        Self(Arc::new(OriginsForm::WrittenOut(Box::new([key]))))
     }
 
     /// Returns the union of several sets.
@@ -43,12 +43,12 @@ impl Origins {
             return parts.pop().unwrap_or_default();
         }
         let short = |part: &Origins| match &*part.0 {
-            Form::WrittenOut(keys) => Some(keys.len()),
-            Form::Union(_) => None,
+            OriginsForm::WrittenOut(keys) => Some(keys.len()),
+            OriginsForm::Union(_) => None,
         };
         match parts.iter().map(short).sum::<Option<usize>>() {
             Some(total) if total <= WRITTEN_OUT_MAX => parts.iter().flat_map(|part| part.iter()).cloned().collect(),
-            _ => Self(Arc::new(Form::Union(parts.into()))),
+            _ => Self(Arc::new(OriginsForm::Union(parts.into()))),
         }
     }
 
@@ -60,8 +60,8 @@ impl Origins {
     /// Returns whether the object is among the origins.
     pub fn contains(&self, key: &ObjectKey) -> bool {
         match &*self.0 {
-            Form::WrittenOut(keys) => keys.binary_search(key).is_ok(),
-            Form::Union(parts) => parts.iter().any(|part| part.contains(key)),
+            OriginsForm::WrittenOut(keys) => keys.binary_search(key).is_ok(),
+            OriginsForm::Union(parts) => parts.iter().any(|part| part.contains(key)),
         }
     }
 
@@ -74,16 +74,16 @@ impl Origins {
 
     fn gather<'a>(&'a self, keys: &mut BTreeSet<&'a ObjectKey>) {
         match &*self.0 {
-            Form::WrittenOut(own) => keys.extend(own),
-            Form::Union(parts) => parts.iter().for_each(|part| part.gather(keys)),
+            OriginsForm::WrittenOut(own) => keys.extend(own),
+            OriginsForm::Union(parts) => parts.iter().for_each(|part| part.gather(keys)),
         }
     }
 
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
         match &*self.0 {
-            Form::WrittenOut(keys) => keys.len(),
-            Form::Union(_) => self.iter().count(),
+            OriginsForm::WrittenOut(keys) => keys.len(),
+            OriginsForm::Union(_) => self.iter().count(),
         }
     }
 
@@ -96,7 +96,7 @@ impl Origins {
 /// The empty set.
 impl Default for Origins {
     fn default() -> Self {
-        Self(Arc::new(Form::WrittenOut(Box::default())))
+        Self(Arc::new(OriginsForm::WrittenOut(Box::default())))
     }
 }
 
@@ -105,7 +105,7 @@ impl PartialEq for Origins {
     fn eq(&self, other: &Self) -> bool {
         match (&*self.0, &*other.0) {
             _ if Arc::ptr_eq(&self.0, &other.0) => true,
-            (Form::WrittenOut(own), Form::WrittenOut(others)) => own == others,
+            (OriginsForm::WrittenOut(own), OriginsForm::WrittenOut(others)) => own == others,
             _ => self.iter().eq(other.iter()),
         }
     }
@@ -118,7 +118,7 @@ impl FromIterator<ObjectKey> for Origins {
         let mut keys: Vec<_> = keys.into_iter().collect();
         keys.sort_unstable();
         keys.dedup();
-        Self(Arc::new(Form::WrittenOut(keys.into())))
+        Self(Arc::new(OriginsForm::WrittenOut(keys.into())))
     }
 }
 

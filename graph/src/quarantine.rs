@@ -23,7 +23,7 @@ pub const WITNESSES_MAX: usize = 64;
 /// Verdicts by content.
 #[derive(Clone, Debug, Default)]
 pub struct Quarantine {
-    verdicts: HashMap<Content, Kept>,
+    verdicts: HashMap<Content, KeptVerdict>,
     /// Contents by age: in the order of their convictions.
     ages: BTreeMap<u64, Content>,
     objects: HashMap<ObjectKey, BTreeSet<Content>>,
@@ -32,7 +32,7 @@ pub struct Quarantine {
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct KeptVerdict {
     verdict: Verdict,
     age: u64,
 }
@@ -65,7 +65,7 @@ impl Quarantine {
         }
         self.objects.entry(verdict.node.key.clone()).or_default().insert(content);
         self.ages.insert(self.convicted, content);
-        self.verdicts.insert(content, Kept { verdict, age: self.convicted });
+        self.verdicts.insert(content, KeptVerdict { verdict, age: self.convicted });
         self.convicted += 1;
         while self.verdicts.len() > VERDICTS_MAX {
             let Some((_, oldest)) = self.ages.first_key_value() else { break };

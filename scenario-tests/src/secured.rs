@@ -25,12 +25,12 @@ const HANDSHAKE: u8 = 0x16;
 pub struct Secured {
     /// The listen address.
     pub address: SocketAddr,
-    seen: Arc<Seen>,
+    seen: Arc<SeenConnections>,
     accepting: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenConnections {
     names: Mutex<BTreeSet<String>>,
     plain: AtomicUsize,
     shown: AtomicUsize,
@@ -42,15 +42,20 @@ impl Secured {
     /// Starts a terminator with this certificate; where an authority is given, clients must present a certificate of
     /// it.
     pub async fn start(certificate: &Certificate, clients: Option<&Authority>, to: SocketAddr) -> Result<Self> {
-        Self::with(certificate, clients, Seen::default(), to).await
+        Self::with(certificate, clients, SeenConnections::default(), to).await
     }
 
     /// Starts a terminator with this certificate that also answers clients without TLS.
     pub async fn careless(certificate: &Certificate, to: SocketAddr) -> Result<Self> {
-        Self::with(certificate, None, Seen { careless: true, ..Seen::default() }, to).await
+        Self::with(certificate, None, SeenConnections { careless: true, ..SeenConnections::default() }, to).await
     }
 
-    async fn with(certificate: &Certificate, clients: Option<&Authority>, seen: Seen, to: SocketAddr) -> Result<Self> {
+    async fn with(
+        certificate: &Certificate,
+        clients: Option<&Authority>,
+        seen: SeenConnections,
+        to: SocketAddr,
+    ) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
         let verifier: Option<Arc<dyn ClientCertVerifier>> = match clients {
@@ -100,7 +105,12 @@ impl Secured {
     }
 }
 
-async fn answer(mut stream: TcpStream, acceptor: TlsAcceptor, seen: Arc<Seen>, to: SocketAddr) -> Result<()> {
+async fn answer(
+    mut stream: TcpStream,
+    acceptor: TlsAcceptor,
+    seen: Arc<SeenConnections>,
+    to: SocketAddr,
+) -> Result<()> {
     let mut first = [0];
     if stream.peek(&mut first).await? > 0 && first != [HANDSHAKE] {
         seen.plain.fetch_add(1, Ordering::Relaxed);

@@ -22,11 +22,11 @@ const RECORDED_MAX: usize = 1_000_000;
 /// A world; clones share it.
 #[derive(Clone, Debug)]
 pub struct World {
-    inner: Arc<Inner>,
+    inner: Arc<SharedWorld>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SharedWorld {
     folder: TempDir,
     ports: Mutex<Vec<Port>>,
     written: AtomicU32,
@@ -39,7 +39,7 @@ impl World {
         for name in ["manifests", "data", "logs", "drafts"] {
             fs::create_dir(folder.path().join(name))?;
         }
-        Ok(Self { inner: Arc::new(Inner { folder, ports: Mutex::default(), written: AtomicU32::new(0) }) })
+        Ok(Self { inner: Arc::new(SharedWorld { folder, ports: Mutex::default(), written: AtomicU32::new(0) }) })
     }
 
     /// The folder with all files of this story.

@@ -13,24 +13,24 @@ use crate::record::{
     VERSIONS_KEPT,
 };
 
-type Resources = BTreeMap<(Arc<str>, Arc<str>), (Digest, StoredResource)>;
+type StoredResources = BTreeMap<(Arc<str>, Arc<str>), (Digest, StoredResource)>;
 
 /// A store that ends with its process.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     generation: u64,
-    shelves: BTreeMap<Scope, Shelf>,
+    shelves: BTreeMap<Scope, ScopeShelf>,
 }
 
 /// The data of a scope.
 #[derive(Clone, Debug, Default)]
-struct Shelf {
+struct ScopeShelf {
     versions: BTreeMap<ObjectKey, Vec<(Digest, StoredObject)>>,
-    configuration: Resources,
+    configuration: StoredResources,
     verdicts: BTreeMap<[u8; 16], StoredVerdict>,
 }
 
-impl Shelf {
+impl ScopeShelf {
     fn promote(&mut self, object: StoredObject) {
         let versions = self.versions.entry(object.key.clone()).or_default();
         let same = |known: &StoredObject| {
@@ -60,7 +60,7 @@ impl Shelf {
 }
 
 impl MemoryStore {
-    fn shelf(&mut self, scope: Scope) -> &mut Shelf {
+    fn shelf(&mut self, scope: Scope) -> &mut ScopeShelf {
         self.shelves.entry(scope).or_default()
     }
 

@@ -120,7 +120,7 @@ async fn fan_out(count: usize) {
     let mut contents = snapshot(1);
     fleets.publish(FLEET, Offers::everyone(contents.clone()));
     let before = resident();
-    let mut clients = Clients::start(count, address);
+    let mut clients = BenchClients::start(count, address);
     clients.wait();
     tokio::time::sleep(Duration::from_millis(300)).await;
     let memory = (resident() - before) / count as f64;
@@ -154,12 +154,12 @@ async fn fan_out(count: usize) {
 /// A server that only writes the given messages.
 struct Bare(broadcast::Sender<DeltaDiscoveryResponse>);
 
-type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+type ResponseStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl AggregatedDiscoveryService for Bare {
-    type StreamAggregatedResourcesStream = Responses<DiscoveryResponse>;
-    type DeltaAggregatedResourcesStream = Responses<DeltaDiscoveryResponse>;
+    type StreamAggregatedResourcesStream = ResponseStream<DiscoveryResponse>;
+    type DeltaAggregatedResourcesStream = ResponseStream<DeltaDiscoveryResponse>;
 
     async fn stream_aggregated_resources(
         &self,
@@ -199,7 +199,7 @@ fn message(round: usize) -> DeltaDiscoveryResponse {
 }
 
 /// Starts the floor: the sender of its messages, its task and its clients.
-fn bare(count: usize) -> (broadcast::Sender<DeltaDiscoveryResponse>, JoinHandle<()>, Clients) {
+fn bare(count: usize) -> (broadcast::Sender<DeltaDiscoveryResponse>, JoinHandle<()>, BenchClients) {
     let listener = tokio::net::TcpSocket::new_v4().unwrap();
     listener.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let listener = listener.listen(4096).unwrap();
@@ -210,17 +210,17 @@ fn bare(count: usize) -> (broadcast::Sender<DeltaDiscoveryResponse>, JoinHandle<
     let server = tokio::spawn(async move {
         Server::builder().add_service(service).serve_with_incoming(incoming).await.unwrap();
     });
-    (sender, server, Clients::start(count, address))
+    (sender, server, BenchClients::start(count, address))
 }
 
 /// The process of the clients; prints a line each time all of them have received a response.
-struct Clients {
+struct BenchClients {
     child: Child,
     _stdin: ChildStdin,
     lines: BufReader<ChildStdout>,
 }
 
-impl Clients {
+impl BenchClients {
     fn start(count: usize, address: SocketAddr) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--clients", &count.to_string(), &address.to_string()])
@@ -239,7 +239,7 @@ impl Clients {
     }
 }
 
-impl Drop for Clients {
+impl Drop for BenchClients {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -313,7 +313,7 @@ async fn bytes_on_the_wire(count: usize) -> (u64, usize) {
     let counter = read.clone();
     let connector = service_fn(move |_: Uri| {
         let counter = counter.clone();
-        async move { Ok::<_, std::io::Error>(TokioIo::new(Counted(TcpStream::connect(address).await?, counter))) }
+        async move { Ok::<_, std::io::Error>(TokioIo::new(CountedStream(TcpStream::connect(address).await?, counter))) }
     });
     let endpoint = Endpoint::from_static("http://loopback");
     let mut client = Client::open(endpoint.connect_with_connector(connector).await.unwrap(), 0).await;
@@ -336,9 +336,9 @@ async fn bytes_on_the_wire(count: usize) -> (u64, usize) {
 }
 
 /// A socket that counts the bytes that are read from it.
-struct Counted(TcpStream, Arc<AtomicU64>);
+struct CountedStream(TcpStream, Arc<AtomicU64>);
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
@@ -351,7 +351,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedStream {
     fn poll_write(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(task, bytes)
     }

@@ -25,7 +25,7 @@ use crate::admission::Belonging;
 use crate::gate::unauthenticated;
 use crate::limits::{REQUEST_BYTES_MAX, STREAMS_MAX};
 use crate::peer::Peer;
-use crate::stream::{self, Caller, Context};
+use crate::stream::{self, Caller, StreamContext};
 use crate::wire::Message;
 
 /// Maximum number of messages that wait for HTTP/2; further messages are made when these are sent.
@@ -37,12 +37,12 @@ const FRAME_BYTES: usize = 16 << 10;
 /// The ADS service.
 #[derive(Clone)]
 pub(crate) struct AggregatedDiscoveryService {
-    context: Context,
+    context: StreamContext,
     streams: Arc<Semaphore>,
 }
 
 impl AggregatedDiscoveryService {
-    pub(crate) fn new(context: Context) -> Self {
+    pub(crate) fn new(context: StreamContext) -> Self {
         Self { context, streams: Arc::new(Semaphore::new(STREAMS_MAX)) }
     }
 
@@ -54,11 +54,15 @@ impl AggregatedDiscoveryService {
         let Ok(permit) = self.streams.clone().try_acquire_owned() else {
             return Status::resource_exhausted("too many streams").into_http();
         };
-        let requests =
-            Streaming::new_request(Read(PhantomData::<R>), request.into_body(), None, Some(REQUEST_BYTES_MAX));
+        let requests = Streaming::new_request(
+            RequestDecoder(PhantomData::<R>),
+            request.into_body(),
+            None,
+            Some(REQUEST_BYTES_MAX),
+        );
         let (sender, messages) = mpsc::channel(WAITING_MESSAGES_MAX);
         tokio::spawn(stream::run(self.context.clone(), Caller { belonging, peer }, requests, sender));
-        let body = Outbound { messages, parts: VecDeque::new(), trailers: None, ended: false, _permit: permit };
+        let body = OutboundBody { messages, parts: VecDeque::new(), trailers: None, ended: false, _permit: permit };
         let mut response = Response::new(Body::new(body));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         response
@@ -90,9 +94,9 @@ impl Service<Request<Body>> for AggregatedDiscoveryService {
 }
 
 /// Decoder for requests.
-struct Read<R>(PhantomData<R>);
+struct RequestDecoder<R>(PhantomData<R>);
 
-impl<R: stream::Request> Decoder for Read<R> {
+impl<R: stream::Request> Decoder for RequestDecoder<R> {
     type Item = R;
     type Error = Status;
 
@@ -102,7 +106,7 @@ impl<R: stream::Request> Decoder for Read<R> {
 }
 
 /// The body of the response: messages as they arrive, then the status.
-struct Outbound {
+struct OutboundBody {
     messages: mpsc::Receiver<Result<Message, Status>>,
     parts: VecDeque<Bytes>,
     trailers: Option<Status>,
@@ -110,7 +114,7 @@ struct Outbound {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Outbound {
+impl OutboundBody {
     /// Takes ready messages, with small ones combined, until there is a frame or no further message is ready.
     fn fill(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
         let mut open = BytesMut::new();
@@ -148,7 +152,7 @@ impl Outbound {
     }
 }
 
-impl hyper::body::Body for Outbound {
+impl hyper::body::Body for OutboundBody {
     type Data = Bytes;
     type Error = Status;
 

@@ -16,7 +16,7 @@ use crate::{Again, EnvoyId, Offers, ResourceType, Snapshot, Waiting};
 
 /// The audiences of a fleet; see the module documentation.
 #[derive(Debug)]
-pub(crate) struct Audiences {
+pub(crate) struct FleetAudiences {
     everyone: Audience,
     builds: BTreeMap<Arc<str>, Audience>,
     nodes: BTreeMap<Arc<str>, Audience>,
@@ -35,7 +35,7 @@ struct Audience {
 }
 
 /// The offer for one client.
-pub(crate) struct Offer {
+pub(crate) struct AudienceOffer {
     pub(crate) edition: Edition,
     pub(crate) snapshot: Snapshot,
     pub(crate) again: Turns,
@@ -50,7 +50,7 @@ pub(crate) struct Edition {
     pub(crate) turn: u64,
 }
 
-impl Audiences {
+impl FleetAudiences {
     /// Returns the audiences for these offers. `editions` is the number of the newest edition, and is shared by all
     /// offers that a client may ever get.
     pub(crate) fn new(offers: Offers, editions: &AtomicU64) -> Self {
@@ -82,7 +82,7 @@ impl Audiences {
     }
 
     /// Returns the offer for this Envoy, unless the Envoy has seen it.
-    pub(crate) fn offer(&self, envoy: &EnvoyId, seen: Option<Edition>) -> Option<Offer> {
+    pub(crate) fn offer(&self, envoy: &EnvoyId, seen: Option<Edition>) -> Option<AudienceOffer> {
         let (audience, waits) = match (self.nodes.get(&envoy.node), self.builds.get(&envoy.build)) {
             (Some(of_node), _) => (of_node, false),
             (None, Some(of_build)) => (of_build, self.waiting.builds.contains(&envoy.build)),
@@ -94,7 +94,7 @@ impl Audiences {
         let again = self.again.get(&envoy.node);
         let turn = again.into_iter().flat_map(BTreeMap::values).map(|again| again.turn).max().unwrap_or_default();
         let edition = Edition { number: audience.edition, fresh_only: self.fresh_only, turn };
-        (seen != Some(edition)).then(|| Offer {
+        (seen != Some(edition)).then(|| AudienceOffer {
             edition,
             snapshot: audience.published.snapshot().clone(),
             again: again.cloned().unwrap_or_default(),
@@ -146,24 +146,12 @@ mod tests {
     use holdfast_graph::Origins;
 
     use super::*;
+    use crate::testing::{envoy, routes};
     use crate::{Resource, ResourceType};
 
     const ROUTE: ResourceType = ResourceType::Route;
     const BUILDS: [&str; 3] = ["x", "y", "z"];
     const NODES: [&str; 3] = ["1", "2", "3"];
-
-    fn snapshot(routes: &[(&str, &str)]) -> Snapshot {
-        let mut snapshot = Snapshot::default();
-        for (name, content) in routes {
-            let resource = Resource::new(*name, content.as_bytes().to_vec(), Origins::default());
-            snapshot.insert(ROUTE, Arc::new(resource));
-        }
-        snapshot
-    }
-
-    fn envoy(build: &str, node: &str) -> EnvoyId {
-        EnvoyId { fleet: Arc::from("a/b"), node: Arc::from(node), build: Arc::from(build) }
-    }
 
     /// Pseudo-random numbers, equal in each run.
     struct Choices(u64);
@@ -214,10 +202,10 @@ mod tests {
             let mut choices = Choices(seed);
             let editions = AtomicU64::new(0);
             let mut offers = Offers::default();
-            let mut audiences = Audiences::new(offers.clone(), &editions);
+            let mut audiences = FleetAudiences::new(offers.clone(), &editions);
             let mut envoys: Vec<(EnvoyId, Option<Edition>, Snapshot)> = Vec::new();
             for (build, node) in BUILDS.iter().flat_map(|build| NODES.map(|node| (*build, node))) {
-                envoys.push((envoy(build, node), None, Snapshot::default()));
+                envoys.push((envoy(&format!("a/b {node} {build}")), None, Snapshot::default()));
             }
             for _ in 0..40 {
                 let everyone = offers.everyone.clone();
@@ -248,27 +236,27 @@ mod tests {
     #[test]
     fn audiences_share_equal_content() {
         let editions = AtomicU64::new(0);
-        let rebuilt = || snapshot(&[("a", "1"), ("b", "1")]);
-        let mut audiences = Audiences::new(Offers::everyone(rebuilt()), &editions);
-        let first = audiences.offer(&envoy("x", "1"), None).unwrap();
+        let rebuilt = || routes("a=1 b=1");
+        let mut audiences = FleetAudiences::new(Offers::everyone(rebuilt()), &editions);
+        let first = audiences.offer(&envoy("a/b 1 x"), None).unwrap();
         // Built from scratch, and still there is nothing to compare and nothing to send.
         let mut offers = Offers::everyone(rebuilt());
         offers.nodes.insert(Arc::from("1"), rebuilt());
         audiences.replace(offers, &editions);
-        assert!(audiences.offer(&envoy("x", "1"), Some(first.edition)).is_none());
-        let of_node = audiences.offer(&envoy("x", "1"), None).unwrap();
+        assert!(audiences.offer(&envoy("a/b 1 x"), Some(first.edition)).is_none());
+        let of_node = audiences.offer(&envoy("a/b 1 x"), None).unwrap();
         assert!(of_node.snapshot.of(ROUTE).ptr_eq(first.snapshot.of(ROUTE)));
     }
 
     #[test]
     fn a_change_for_one_node_is_no_news_for_others() {
         let editions = AtomicU64::new(0);
-        let mut offers = Offers::everyone(snapshot(&[("a", "1")]));
-        let mut audiences = Audiences::new(offers.clone(), &editions);
-        let other = audiences.offer(&envoy("x", "2"), None).unwrap().edition;
-        offers.nodes.insert(Arc::from("1"), snapshot(&[("a", "2")]));
+        let mut offers = Offers::everyone(routes("a=1"));
+        let mut audiences = FleetAudiences::new(offers.clone(), &editions);
+        let other = audiences.offer(&envoy("a/b 2 x"), None).unwrap().edition;
+        offers.nodes.insert(Arc::from("1"), routes("a=2"));
         assert!(audiences.replace(offers.clone(), &editions));
-        assert!(audiences.offer(&envoy("x", "2"), Some(other)).is_none());
+        assert!(audiences.offer(&envoy("a/b 2 x"), Some(other)).is_none());
         assert!(!audiences.replace(offers, &editions), "the same again wakes nobody");
     }
 }

@@ -76,10 +76,10 @@ fn client(stream: &StreamState) -> ClientConfig {
 
 fn resource(resource: ResourceView) -> GenericXdsConfig {
     let (config, client) = match resource.status {
-        view::Status::Synced => (ConfigStatus::Synced, ClientResourceStatus::Acked),
-        view::Status::Stale => (ConfigStatus::Stale, ClientResourceStatus::Requested),
-        view::Status::NotSent => (ConfigStatus::NotSent, ClientResourceStatus::Requested),
-        view::Status::Refused => (ConfigStatus::Error, ClientResourceStatus::Nacked),
+        view::ResourceStatus::Synced => (ConfigStatus::Synced, ClientResourceStatus::Acked),
+        view::ResourceStatus::Stale => (ConfigStatus::Stale, ClientResourceStatus::Requested),
+        view::ResourceStatus::NotSent => (ConfigStatus::NotSent, ClientResourceStatus::Requested),
+        view::ResourceStatus::Refused => (ConfigStatus::Error, ClientResourceStatus::Nacked),
     };
     GenericXdsConfig {
         type_url: resource.kind.url().to_owned(),

@@ -13,13 +13,13 @@ use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 
 use crate::connection::Protocol;
-use crate::due::{Due, Held, Queue};
-use crate::flight::{Flights, Item};
+use crate::due::{DueQueue, DueResource, LastSent};
+use crate::flight::{Flights, SentName};
 use crate::lingering::Lingering;
-use crate::refusals::Refusals;
+use crate::refusals::RefusedContents;
 use crate::{Resource, ResourceType, Version};
 
-pub(crate) type Resources = OrdMap<Arc<str>, Arc<Resource>>;
+pub(crate) type ResourcesByName = OrdMap<Arc<str>, Arc<Resource>>;
 
 /// The state of one client for one type; see the module documentation.
 #[derive(Debug)]
@@ -39,17 +39,17 @@ pub(crate) struct Cursor {
     /// Whether there is a snapshot for the client; until then nothing is sent.
     pub(crate) published: bool,
     /// The resources that the client should have, including lingering ones.
-    pub(crate) seen: Resources,
+    pub(crate) seen: ResourcesByName,
     /// Resources that are gone from the snapshot and must not be removed before their referrers have been replaced.
     /// Clusters, endpoints and secrets only.
     lingering: Lingering,
     /// Names to be sent, or to be reported as not existing.
-    pub(crate) changes: Queue,
+    pub(crate) changes: DueQueue,
     /// Names to be reported as removed.
-    pub(crate) removals: Queue,
+    pub(crate) removals: DueQueue,
     /// Names that differ and are not sent: the resource was refused, or nothing is published yet.
-    pub(crate) parked: Queue,
-    pub(crate) refusals: Refusals,
+    pub(crate) parked: DueQueue,
+    pub(crate) refusals: RefusedContents,
     pub(crate) flights: Flights,
     /// Resources that the client reported when it connected, as long as nothing else was sent for them.
     claims: BTreeMap<Arc<str>, Version>,
@@ -58,7 +58,7 @@ pub(crate) struct Cursor {
 }
 
 /// The queue to which a name belongs.
-enum Place {
+enum DuePlace {
     Settled,
     Changes,
     Removals,
@@ -76,12 +76,12 @@ impl Cursor {
             owed: false,
             resume: None,
             published: false,
-            seen: Resources::default(),
+            seen: ResourcesByName::default(),
             lingering: Lingering::default(),
-            changes: Queue::default(),
-            removals: Queue::default(),
-            parked: Queue::default(),
-            refusals: Refusals::default(),
+            changes: DueQueue::default(),
+            removals: DueQueue::default(),
+            parked: DueQueue::default(),
+            refusals: RefusedContents::default(),
             flights: Flights::default(),
             claims: BTreeMap::new(),
             met: Vec::new(),
@@ -130,36 +130,36 @@ impl Cursor {
     }
 
     /// Returns the record of a sent resource, with the resource itself where it must be kept.
-    pub(crate) fn held(&self, resource: &Arc<Resource>) -> Held {
+    pub(crate) fn held(&self, resource: &Arc<Resource>) -> LastSent {
         let kept = self.must_be_complete().then(|| resource.clone());
-        Held::Has { version: Some(resource.version), resource: kept }
+        LastSent::Has { version: Some(resource.version), resource: kept }
     }
 
     /// Removes a name from its queue; for a name in no queue, returns what the client was last sent.
-    pub(crate) fn lift(&mut self, name: &str, since: u64) -> Due {
+    pub(crate) fn lift(&mut self, name: &str, since: u64) -> DueResource {
         let queued = self.changes.take(name).or_else(|| self.removals.take(name)).or_else(|| self.parked.take(name));
         queued.unwrap_or_else(|| {
             let held = match self.seen.get(name) {
                 Some(resource) => self.held(resource),
-                None if self.names.contains(name) => Held::Absent,
-                None => Held::Nothing,
+                None if self.names.contains(name) => LastSent::Absent,
+                None => LastSent::Nothing,
             };
             self.due(held, since)
         })
     }
 
     /// Returns a due entry without special properties.
-    pub(crate) fn due(&self, held: Held, since: u64) -> Due {
-        Due { held, again: false, company: self.company(), since }
+    pub(crate) fn due(&self, held: LastSent, since: u64) -> DueResource {
+        DueResource { held, again: false, company: self.company(), since }
     }
 
     /// Puts a name into the queue to which it belongs.
-    pub(crate) fn place(&mut self, name: Arc<str>, due: Due) {
+    pub(crate) fn place(&mut self, name: Arc<str>, due: DueResource) {
         match self.place_of(&name, &due) {
-            Place::Settled => self.meet(name),
-            Place::Changes => self.changes.put(name, due),
-            Place::Removals => self.removals.put(name, due),
-            Place::Parked => self.parked.put(name, due),
+            DuePlace::Settled => self.meet(name),
+            DuePlace::Changes => self.changes.put(name, due),
+            DuePlace::Removals => self.removals.put(name, due),
+            DuePlace::Parked => self.parked.put(name, due),
         }
     }
 
@@ -198,35 +198,35 @@ impl Cursor {
         std::mem::take(&mut self.met)
     }
 
-    fn place_of(&self, name: &str, due: &Due) -> Place {
+    fn place_of(&self, name: &str, due: &DueResource) -> DuePlace {
         if !self.wants(name) {
-            return Place::Settled;
+            return DuePlace::Settled;
         }
         if !self.published {
-            return Place::Parked;
+            return DuePlace::Parked;
         }
         if let Some(resource) = self.seen.get(name) {
             return if self.refusals.contains(name, resource.version) {
-                Place::Parked
+                DuePlace::Parked
             } else if due.held.is(resource.version) && !due.again {
-                Place::Settled
+                DuePlace::Settled
             } else {
-                Place::Changes
+                DuePlace::Changes
             };
         }
         let reports_absence = self.can_report_absence();
         match due.held {
-            Held::Has { .. } if reports_absence => Place::Removals,
-            Held::Nothing if reports_absence && self.protocol == Protocol::Delta && self.names.contains(name) => {
-                Place::Changes
+            LastSent::Has { .. } if reports_absence => DuePlace::Removals,
+            LastSent::Nothing if reports_absence && self.protocol == Protocol::Delta && self.names.contains(name) => {
+                DuePlace::Changes
             }
-            Held::Absent if reports_absence && self.protocol == Protocol::Delta && due.again => Place::Changes,
-            Held::Has { .. } | Held::Nothing | Held::Absent => Place::Settled,
+            LastSent::Absent if reports_absence && self.protocol == Protocol::Delta && due.again => DuePlace::Changes,
+            LastSent::Has { .. } | LastSent::Nothing | LastSent::Absent => DuePlace::Settled,
         }
     }
 
     /// Replaces the resources that the client should have by those of the snapshot with number `now`.
-    pub(crate) fn advance(&mut self, resources: &Resources, now: u64) {
+    pub(crate) fn advance(&mut self, resources: &ResourcesByName, now: u64) {
         if !self.published {
             self.begin(resources, now);
             return;
@@ -272,12 +272,12 @@ impl Cursor {
         } else if let Some(due) = self.removals.take(name) {
             // A resource that was refused together with others must still be tried separately, should it return with
             // the same content.
-            Due { since: now, ..due }
+            DueResource { since: now, ..due }
         } else {
             let held = match old {
                 Some(old) => self.held(old),
-                None if self.names.contains(name) => Held::Absent,
-                None => Held::Nothing,
+                None if self.names.contains(name) => LastSent::Absent,
+                None => LastSent::Nothing,
             };
             self.due(held, now)
         };
@@ -290,7 +290,7 @@ impl Cursor {
     }
 
     /// Handles the first snapshot: all resources with a subscription are due.
-    fn begin(&mut self, resources: &Resources, now: u64) {
+    fn begin(&mut self, resources: &ResourcesByName, now: u64) {
         self.published = true;
         self.seen = resources.clone();
         let mut waiting = self.parked.drain();
@@ -303,7 +303,7 @@ impl Cursor {
             names.extend(resources.keys().cloned());
         }
         for name in names {
-            let mut due = waiting.remove(&name).unwrap_or_else(|| self.due(Held::Nothing, now));
+            let mut due = waiting.remove(&name).unwrap_or_else(|| self.due(LastSent::Nothing, now));
             due.since = now;
             self.place(name, due);
         }
@@ -311,7 +311,7 @@ impl Cursor {
     }
 
     /// Subscribes to a name; `held` is what the client reports to have under it.
-    pub(crate) fn subscribe(&mut self, name: &str, held: Held, now: u64) {
+    pub(crate) fn subscribe(&mut self, name: &str, held: LastSent, now: u64) {
         let name = self.intern(name);
         let due = if self.wants(&name) {
             // A repeated subscription means that the resource is sent again.
@@ -336,7 +336,7 @@ impl Cursor {
     }
 
     /// Subscribes to all resources; `held` is what the client reports to have.
-    pub(crate) fn subscribe_all(&mut self, held: impl IntoIterator<Item = (Arc<str>, Held)>, now: u64) {
+    pub(crate) fn subscribe_all(&mut self, held: impl IntoIterator<Item = (Arc<str>, LastSent)>, now: u64) {
         if self.wildcard {
             return;
         }
@@ -351,7 +351,7 @@ impl Cursor {
         }
         for name in rest {
             if !self.names.contains(&name) {
-                let due = self.due(Held::Nothing, now);
+                let due = self.due(LastSent::Nothing, now);
                 self.place(name, due);
             }
         }
@@ -402,24 +402,24 @@ impl Cursor {
     }
 
     /// Takes the first change out of its queue and returns how it is to be sent.
-    pub(crate) fn take_change(&mut self) -> Option<(Item, Option<Arc<Resource>>, u64)> {
+    pub(crate) fn take_change(&mut self) -> Option<(SentName, Option<Arc<Resource>>, u64)> {
         let (name, _) = self.changes.first()?;
         let name = name.clone();
         let due = self.changes.take(&name)?;
         self.claims.remove(&name);
         let resource = self.seen.get(&name).cloned();
         let version = resource.as_ref().map(|resource| resource.version);
-        Some((Item { name, version, before: due.held }, resource, due.since))
+        Some((SentName { name, version, before: due.held }, resource, due.since))
     }
 
     /// Takes the first removal out of its queue, if it was due at `until`.
-    pub(crate) fn take_removal(&mut self, until: u64) -> Option<(Item, u64)> {
+    pub(crate) fn take_removal(&mut self, until: u64) -> Option<(SentName, u64)> {
         let (name, due) = self.removals.first()?;
         if due.since > until {
             return None;
         }
         let name = name.clone();
         let due = self.removals.take(&name)?;
-        Some((Item { name, version: None, before: due.held }, due.since))
+        Some((SentName { name, version: None, before: due.held }, due.since))
     }
 }

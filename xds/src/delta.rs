@@ -8,8 +8,8 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 
 use crate::cursor::Cursor;
-use crate::due::Held;
-use crate::flight::{Flight, Item};
+use crate::due::LastSent;
+use crate::flight::{SentName, UnansweredResponse};
 use crate::limits::{RESPONSE_BYTES_MAX, UNANSWERED_MAX};
 use crate::response::{Form, Response};
 use crate::{Resource, ResourceType, Version};
@@ -36,12 +36,12 @@ pub(crate) fn apply_subscriptions(cursor: &mut Cursor, request: &DeltaDiscoveryR
     let is_legacy_wildcard = is_first && cursor.has_wildcard() && subscribe.is_empty() && unsubscribe.is_empty();
     for name in subscribe.iter().filter(|name| *name != WILDCARD) {
         let held = request.initial_resource_versions.get(name).filter(|_| is_first);
-        let held = held.map_or(Held::Nothing, |version| claimed(cursor.kind, version));
+        let held = held.map_or(LastSent::Nothing, |version| claimed(cursor.kind, version));
         cursor.subscribe(name, held, now);
     }
     if is_legacy_wildcard || subscribe.iter().any(|name| name == WILDCARD) {
         let initial = request.initial_resource_versions.iter().filter(|_| is_first);
-        let held: Vec<(Arc<str>, Held)> =
+        let held: Vec<(Arc<str>, LastSent)> =
             initial.map(|(name, version)| (cursor.intern(name), claimed(cursor.kind, version))).collect();
         // A client that reports resources has started before, and does not wait for an empty response.
         cursor.owed |= !cursor.wildcard && held.is_empty();
@@ -51,9 +51,9 @@ pub(crate) fn apply_subscriptions(cursor: &mut Cursor, request: &DeltaDiscoveryR
 
 /// Returns what a client reports to have. Reported versions of Secrets are ignored, so that Secrets are sent once more:
 /// otherwise an answer would never arrive.
-fn claimed(kind: ResourceType, version: &str) -> Held {
+fn claimed(kind: ResourceType, version: &str) -> LastSent {
     let version = Version::parse(version).filter(|_| kind != ResourceType::Secret);
-    Held::Has { version, resource: None }
+    LastSent::Has { version, resource: None }
 }
 
 /// Returns the next response with additions and changes; for listeners also with removals, which Envoy applies first: a
@@ -92,7 +92,7 @@ pub(crate) fn removals(cursor: &mut Cursor, nonce: u64, until: u64) -> Option<Re
 
 /// A response that is being built.
 struct Load {
-    flight: Flight,
+    flight: UnansweredResponse,
     resources: Vec<Arc<Resource>>,
     removed: Vec<Arc<str>>,
     bytes: usize,
@@ -100,7 +100,7 @@ struct Load {
 
 impl Load {
     fn new(nonce: u64) -> Self {
-        Self { flight: Flight::new(nonce), resources: Vec::new(), removed: Vec::new(), bytes: 0 }
+        Self { flight: UnansweredResponse::new(nonce), resources: Vec::new(), removed: Vec::new(), bytes: 0 }
     }
 
     fn take_removals(&mut self, cursor: &mut Cursor, until: u64) {
@@ -131,7 +131,7 @@ impl Load {
                 None => self.removed.push(item.name.clone()),
             }
             // The previous version matters only where a response must be complete.
-            self.flight.change(Item { before: Held::Nothing, ..item }, since);
+            self.flight.change(SentName { before: LastSent::Nothing, ..item }, since);
         }
     }
 

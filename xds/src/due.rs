@@ -7,7 +7,7 @@ use crate::{Resource, Version};
 
 /// The last information that was sent to a client under a name.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Held {
+pub(crate) enum LastSent {
     /// Nothing was sent.
     Nothing,
     /// The client was informed that there is no such resource.
@@ -21,26 +21,26 @@ pub(crate) enum Held {
     },
 }
 
-impl Held {
+impl LastSent {
     /// Returns whether exactly this version was sent.
     pub(crate) fn is(&self, wanted: Version) -> bool {
-        matches!(self, Held::Has { version: Some(version), .. } if *version == wanted)
+        matches!(self, LastSent::Has { version: Some(version), .. } if *version == wanted)
     }
 
     /// Returns the resource to repeat.
     pub(crate) fn resource(&self) -> Option<&Arc<Resource>> {
         match self {
-            Held::Has { resource, .. } => resource.as_ref(),
-            Held::Nothing | Held::Absent => None,
+            LastSent::Has { resource, .. } => resource.as_ref(),
+            LastSent::Nothing | LastSent::Absent => None,
         }
     }
 }
 
 /// A name under which a client differs from the resources that it should have.
 #[derive(Clone, Debug)]
-pub(crate) struct Due {
+pub(crate) struct DueResource {
     /// What the client was last sent.
-    pub(crate) held: Held,
+    pub(crate) held: LastSent,
     /// Whether the resource is sent even where it equals what was last sent.
     pub(crate) again: bool,
     /// Maximum number of resources in the response with this one.
@@ -53,13 +53,13 @@ pub(crate) struct Due {
 ///
 /// The order is by age and not by name, so that a name that changes constantly cannot delay another forever.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    by_name: BTreeMap<Arc<str>, Due>,
+pub(crate) struct DueQueue {
+    by_name: BTreeMap<Arc<str>, DueResource>,
     by_age: BTreeSet<(u64, Arc<str>)>,
 }
 
-impl Queue {
-    pub(crate) fn put(&mut self, name: Arc<str>, due: Due) {
+impl DueQueue {
+    pub(crate) fn put(&mut self, name: Arc<str>, due: DueResource) {
         let since = due.since;
         if let Some(old) = self.by_name.insert(name.clone(), due) {
             self.by_age.remove(&(old.since, name.clone()));
@@ -67,18 +67,18 @@ impl Queue {
         self.by_age.insert((since, name));
     }
 
-    pub(crate) fn take(&mut self, name: &str) -> Option<Due> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<DueResource> {
         let (name, due) = self.by_name.remove_entry(name)?;
         self.by_age.remove(&(due.since, name));
         Some(due)
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Due> {
+    pub(crate) fn get(&self, name: &str) -> Option<&DueResource> {
         self.by_name.get(name)
     }
 
     /// Returns the name that has waited longest.
-    pub(crate) fn first(&self) -> Option<(&Arc<str>, &Due)> {
+    pub(crate) fn first(&self) -> Option<(&Arc<str>, &DueResource)> {
         let (_, name) = self.by_age.first()?;
         self.by_name.get_key_value(name)
     }
@@ -93,12 +93,12 @@ impl Queue {
     }
 
     /// Returns the entries in the order of the names.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Due)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &DueResource)> {
         self.by_name.iter()
     }
 
     /// Removes and returns all entries.
-    pub(crate) fn drain(&mut self) -> BTreeMap<Arc<str>, Due> {
+    pub(crate) fn drain(&mut self) -> BTreeMap<Arc<str>, DueResource> {
         self.by_age.clear();
         std::mem::take(&mut self.by_name)
     }

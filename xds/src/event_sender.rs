@@ -77,17 +77,12 @@ fn send_in_background(notices: mpsc::Sender<Notice>, waiting: VecDeque<Notice>) 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
+    use crate::testing::envoy;
     use crate::{Outcome, ResourceType};
 
-    fn envoy() -> EnvoyId {
-        EnvoyId { fleet: Arc::from("a/b"), node: Arc::from("e"), build: Arc::from("") }
-    }
-
     fn answer(message: &str) -> Answer {
-        let EnvoyId { fleet, node, build } = envoy();
+        let EnvoyId { fleet, node, build } = envoy("a/b e");
         let outcome = Outcome::Refused { message: message.to_owned() };
         Answer { fleet, node, build, kind: ResourceType::Route, outcome, resources: Vec::new() }
     }
@@ -96,7 +91,7 @@ mod tests {
     async fn pending_notices_are_sent_in_order_also_after_the_stream_is_dropped() {
         let (notices, mut received) = mpsc::channel(1);
         let task = tokio::spawn(async move {
-            let mut sender = EventSender::begin(notices, envoy(), true).await;
+            let mut sender = EventSender::begin(notices, envoy("a/b e"), true).await;
             sender.add(answer("1"));
             sender.add(answer("2"));
             sender.flush().await;
@@ -109,10 +104,10 @@ mod tests {
             delivered.push(notice);
         }
         let expected = [
-            Notice::Connected(envoy(), true),
+            Notice::Connected(envoy("a/b e"), true),
             Notice::Answered(answer("1")),
             Notice::Answered(answer("2")),
-            Notice::Disconnected(envoy()),
+            Notice::Disconnected(envoy("a/b e")),
         ];
         assert_eq!(delivered, expected);
     }
@@ -121,7 +116,7 @@ mod tests {
     async fn no_disconnection_is_reported_for_an_unreported_connection() {
         let (notices, mut received) = mpsc::channel(1);
         notices.send(Notice::Answered(answer("before"))).await.unwrap();
-        let task = tokio::spawn(async move { drop(EventSender::begin(notices, envoy(), false).await) });
+        let task = tokio::spawn(async move { drop(EventSender::begin(notices, envoy("a/b e"), false).await) });
         tokio::task::yield_now().await;
         task.abort();
         assert!(task.await.unwrap_err().is_cancelled());
@@ -133,7 +128,7 @@ mod tests {
     async fn without_a_receiver_no_notice_waits() {
         let (notices, received) = mpsc::channel(1);
         drop(received);
-        let mut sender = EventSender::begin(notices, envoy(), false).await;
+        let mut sender = EventSender::begin(notices, envoy("a/b e"), false).await;
         sender.add(answer("1"));
         sender.flush().await;
         assert!(sender.waiting.is_empty());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::audiences::{Audiences, Edition, Offer};
+use crate::audiences::{AudienceOffer, Edition, FleetAudiences};
 use crate::connection::{Connection, Protocol};
 use crate::counts::{FleetCounters, PushCounts};
 use crate::limits::REFUSED_MAX;
@@ -19,11 +19,11 @@ use crate::{EnvoyId, Offers, ResourceType, Version};
 /// A fleet is all Envoys of one Gateway; its name is `namespace/name`. Until a fleet is published, nothing is sent to
 /// its Envoys.
 #[derive(Clone, Debug, Default)]
-pub struct Fleets(Arc<Inner>);
+pub struct Fleets(Arc<FleetsState>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    fleets: Mutex<BTreeMap<Arc<str>, Fleet>>,
+struct FleetsState {
+    fleets: Mutex<BTreeMap<Arc<str>, OfferedFleet>>,
     /// Every identified stream, by its number.
     streams: Mutex<BTreeMap<u64, Arc<StreamState>>>,
     opened: AtomicU64,
@@ -33,8 +33,8 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Fleet {
-    offers: watch::Sender<Option<Audiences>>,
+struct OfferedFleet {
+    offers: watch::Sender<Option<FleetAudiences>>,
     counters: Arc<FleetCounters>,
     refused_secrets: Arc<Mutex<RefusedSecrets>>,
 }
@@ -114,11 +114,11 @@ impl Fleets {
             );
         }
         let mut fleets = lock(&self.0.fleets);
-        let fleet = fleets.entry(Arc::from(fleet)).or_insert_with(Fleet::new);
+        let fleet = fleets.entry(Arc::from(fleet)).or_insert_with(OfferedFleet::new);
         fleet.offers.send_if_modified(|current| match current {
             Some(current) => current.replace(offers, &self.0.editions),
             None => {
-                *current = Some(Audiences::new(offers, &self.0.editions));
+                *current = Some(FleetAudiences::new(offers, &self.0.editions));
                 true
             }
         });
@@ -188,7 +188,7 @@ impl Fleets {
     pub(crate) fn join(&self, envoy: EnvoyId, protocol: Protocol) -> Membership {
         let number = self.0.opened.fetch_add(1, Relaxed);
         let mut fleets = lock(&self.0.fleets);
-        let fleet = fleets.entry(envoy.fleet.clone()).or_insert_with(Fleet::new);
+        let fleet = fleets.entry(envoy.fleet.clone()).or_insert_with(OfferedFleet::new);
         let (mut offers, counters) = (fleet.offers.subscribe(), fleet.counters.clone());
         let refused_secrets = fleet.refused_secrets.clone();
         drop(fleets);
@@ -205,7 +205,7 @@ impl Fleets {
     }
 }
 
-impl Fleet {
+impl OfferedFleet {
     fn new() -> Self {
         Self { offers: watch::Sender::new(None), counters: Arc::default(), refused_secrets: Arc::default() }
     }
@@ -217,7 +217,7 @@ pub(crate) struct Membership {
     pub(crate) state: Arc<StreamState>,
     pub(crate) counters: Arc<FleetCounters>,
     refused_secrets: Arc<Mutex<RefusedSecrets>>,
-    offers: Option<watch::Receiver<Option<Audiences>>>,
+    offers: Option<watch::Receiver<Option<FleetAudiences>>>,
     /// The edition of the last offer.
     seen: Option<Edition>,
 }
@@ -233,7 +233,7 @@ impl Membership {
     }
 
     /// Waits for a different offer to the Envoy; of several offers, returns the newest.
-    pub(crate) async fn next_offer(&mut self) -> Offer {
+    pub(crate) async fn next_offer(&mut self) -> AudienceOffer {
         loop {
             let Some(offers) = &mut self.offers else { return std::future::pending().await };
             if offers.changed().await.is_err() {
@@ -254,7 +254,7 @@ impl Drop for Membership {
         lock(&self.fleets.0.streams).remove(&self.state.number);
         // A fleet that is neither published nor has Envoys is removed.
         let mut fleets = lock(&self.fleets.0.fleets);
-        let is_abandoned = |fleet: &Fleet| fleet.offers.receiver_count() == 0 && fleet.offers.borrow().is_none();
+        let is_abandoned = |fleet: &OfferedFleet| fleet.offers.receiver_count() == 0 && fleet.offers.borrow().is_none();
         if fleets.get(&self.state.envoy.fleet).is_some_and(is_abandoned) {
             fleets.remove(&self.state.envoy.fleet);
         }
@@ -264,62 +264,49 @@ impl Drop for Membership {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
-    use holdfast_graph::Origins;
-
     use super::*;
-    use crate::{Resource, Snapshot};
+    use crate::testing::{envoy, routes};
 
-    fn everyone(names: &[&str]) -> Offers {
-        let mut snapshot = Snapshot::default();
-        for name in names {
-            snapshot.insert(
-                ResourceType::Route,
-                Arc::new(Resource::new(*name, name.as_bytes().to_vec(), Origins::default())),
-            );
-        }
-        Offers::everyone(snapshot)
-    }
-
-    fn envoy(fleet: &str, node: &str) -> EnvoyId {
-        EnvoyId { fleet: Arc::from(fleet), node: Arc::from(node), build: Arc::from("") }
+    fn everyone(text: &str) -> Offers {
+        Offers::everyone(routes(text))
     }
 
     #[tokio::test]
     async fn publishing_equal_content_again_wakes_no_stream() {
         let fleets = Fleets::new();
-        fleets.publish("a/b", everyone(&["x"]));
-        let mut member = fleets.join(envoy("a/b", "e"), Protocol::Delta);
-        assert_eq!(member.next_offer().await.snapshot, everyone(&["x"]).everyone);
-        fleets.publish("a/b", everyone(&["x"]));
+        fleets.publish("a/b", everyone("x=1"));
+        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta);
+        assert_eq!(member.next_offer().await.snapshot, routes("x=1"));
+        fleets.publish("a/b", everyone("x=1"));
         assert!(!member.offers.as_ref().unwrap().has_changed().unwrap());
-        fleets.publish("a/b", everyone(&["x", "y"]));
+        fleets.publish("a/b", everyone("x=1 y=1"));
         assert_eq!(member.next_offer().await.snapshot.len(), 2);
     }
 
     #[tokio::test]
     async fn a_withdrawn_fleet_leaves_connected_envoys_unchanged_and_serves_no_new_ones() {
         let fleets = Fleets::new();
-        fleets.publish("a/b", everyone(&["x"]));
-        let mut member = fleets.join(envoy("a/b", "e"), Protocol::Delta);
+        fleets.publish("a/b", everyone("x=1"));
+        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta);
         member.next_offer().await;
         fleets.withdraw("a/b");
         assert!(!member.offers.as_ref().unwrap().has_changed().unwrap());
-        let late = fleets.join(envoy("a/b", "late"), Protocol::Delta);
+        let late = fleets.join(envoy("a/b late"), Protocol::Delta);
         assert!(late.offers.as_ref().unwrap().borrow().is_none());
-        fleets.publish("a/b", everyone(&["y"]));
-        assert_eq!(member.next_offer().await.snapshot, everyone(&["y"]).everyone);
+        fleets.publish("a/b", everyone("y=1"));
+        assert_eq!(member.next_offer().await.snapshot, routes("y=1"));
     }
 
     #[tokio::test]
     async fn unpublished_fleets_leave_nothing_behind() {
         let fleets = Fleets::new();
-        let first = fleets.join(envoy("no/such", "e1"), Protocol::Sotw);
-        let second = fleets.join(envoy("no/such", "e2"), Protocol::Delta);
+        let first = fleets.join(envoy("no/such e1"), Protocol::Sotw);
+        let second = fleets.join(envoy("no/such e2"), Protocol::Delta);
         assert_eq!(fleets.connected(), BTreeMap::from([("no/such".to_owned(), 2)]));
         drop((first, second));
         assert!(fleets.connected().is_empty());
         assert!(lock(&fleets.0.fleets).is_empty());
-        fleets.publish("a/b", everyone(&[]));
+        fleets.publish("a/b", everyone(""));
         fleets.withdraw("a/b");
         assert!(lock(&fleets.0.fleets).is_empty());
     }
@@ -328,7 +315,7 @@ mod tests {
     async fn envoys_are_shown_by_fleet_then_node_then_age() {
         let fleets = Fleets::new();
         let members = [("b/b", "e1"), ("a/a", "e2"), ("a/a", "e1"), ("a/a", "e1")]
-            .map(|(fleet, node)| fleets.join(envoy(fleet, node), Protocol::Delta));
+            .map(|(fleet, node)| fleets.join(envoy(&format!("{fleet} {node}")), Protocol::Delta));
         let shown: Vec<_> = fleets
             .envoys()
             .into_iter()

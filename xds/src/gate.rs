@@ -24,9 +24,9 @@ const BEARER_TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// The authentication layer; without an authenticator, the claims of clients are trusted.
 #[derive(Clone)]
-pub(crate) struct Gate(pub(crate) Option<Arc<dyn Authenticator>>);
+pub(crate) struct AdmissionGate(pub(crate) Option<Arc<dyn Authenticator>>);
 
-impl<S> Layer<S> for Gate {
+impl<S> Layer<S> for AdmissionGate {
     type Service = Gated<S>;
 
     fn layer(&self, inner: S) -> Gated<S> {

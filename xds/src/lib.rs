@@ -47,6 +47,8 @@ mod server;
 pub mod snapshot;
 mod sotw;
 mod stream;
+#[cfg(test)]
+mod testing;
 pub mod tls;
 mod verdict;
 mod view;

@@ -92,13 +92,13 @@ impl ServeError {
 
 /// A listening socket.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub(crate) enum BoundSocket {
     Tcp(TcpListener),
     Unix(UnixListener, OwnedPath),
 }
 
 /// Starts to listen.
-pub(crate) fn open(listen: Listen) -> Result<(Socket, Address), ServeError> {
+pub(crate) fn open(listen: Listen) -> Result<(BoundSocket, Address), ServeError> {
     match listen {
         Listen::Tcp(wanted) => {
             let socket = bind_tcp(wanted).map_err(|source| ServeError::of(Address::Tcp(wanted), source))?;
@@ -113,14 +113,14 @@ pub(crate) fn open(listen: Listen) -> Result<(Socket, Address), ServeError> {
         Listen::Unix(path) => {
             let address = Address::Unix(path.clone());
             let (socket, path) = bound_unix(&path)?;
-            Ok((Socket::Unix(socket, path), address))
+            Ok((BoundSocket::Unix(socket, path), address))
         }
     }
 }
 
-fn tcp(socket: TcpListener, wanted: SocketAddr) -> Result<(Socket, Address), ServeError> {
+fn tcp(socket: TcpListener, wanted: SocketAddr) -> Result<(BoundSocket, Address), ServeError> {
     let address = socket.local_addr().map_err(|source| ServeError::of(Address::Tcp(wanted), source))?;
-    Ok((Socket::Tcp(socket), Address::Tcp(address)))
+    Ok((BoundSocket::Tcp(socket), Address::Tcp(address)))
 }
 
 /// Binds a TCP socket with a long queue of connections, because a whole fleet may reconnect at once.

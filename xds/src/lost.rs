@@ -13,10 +13,10 @@ use crate::listen::{OwnedPath, SocketFile, bind_again};
 
 /// Whether clients can reach the server. Clones share the same state.
 #[derive(Clone, Debug, Default)]
-pub struct Reachable(Arc<Mutex<State>>);
+pub struct Reachable(Arc<Mutex<ReachableState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ReachableState {
     /// The file of the socket; unset where there is none.
     file: Option<SocketFile>,
     /// The reason why the socket could not be created again; unset where the socket is there, or was not missed yet.
@@ -36,12 +36,12 @@ impl Reachable {
     }
 
     pub(crate) fn is_at(&self, file: SocketFile) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { file: Some(file), failure: None };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ReachableState { file: Some(file), failure: None };
     }
 
     /// Records that the server has ended; the file is removed with it.
     pub(crate) fn ends(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State::default();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ReachableState::default();
     }
 
     /// Records a failure; returns whether it is a new one.

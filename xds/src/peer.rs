@@ -18,18 +18,18 @@ use crate::rooms::Room;
 
 /// The client of a connection; clones share the same state.
 #[derive(Clone, Debug)]
-pub(crate) struct Peer(Arc<State>);
+pub(crate) struct Peer(Arc<PeerState>);
 
 #[derive(Debug)]
-struct State {
+struct PeerState {
     chain: Vec<CertificateDer<'static>>,
     address: Option<IpAddr>,
     room: Mutex<Option<Room>>,
-    stage: watch::Sender<Stage>,
+    stage: watch::Sender<PeerStage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum PeerStage {
     Unauthenticated,
     Known,
     Closing,
@@ -37,11 +37,11 @@ enum Stage {
 
 impl Peer {
     fn new(chain: Vec<CertificateDer<'static>>, address: Option<IpAddr>, room: Option<Room>) -> Self {
-        Self(Arc::new(State {
+        Self(Arc::new(PeerState {
             chain,
             address,
             room: Mutex::new(room),
-            stage: watch::Sender::new(Stage::Unauthenticated),
+            stage: watch::Sender::new(PeerStage::Unauthenticated),
         }))
     }
 
@@ -58,8 +58,8 @@ impl Peer {
     /// Records that an RPC of the client was admitted.
     pub(crate) fn mark_authenticated(&self) {
         let is_new = self.0.stage.send_if_modified(|stage| {
-            let is_new = *stage == Stage::Unauthenticated;
-            *stage = if is_new { Stage::Known } else { *stage };
+            let is_new = *stage == PeerStage::Unauthenticated;
+            *stage = if is_new { PeerStage::Known } else { *stage };
             is_new
         });
         if is_new && let Some(room) = &mut *self.0.room.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -69,7 +69,7 @@ impl Peer {
 
     /// Closes the connection as soon as the last data is transmitted: a client that reconnects must authenticate again.
     pub(crate) fn close(&self) {
-        self.0.stage.send_replace(Stage::Closing);
+        self.0.stage.send_replace(PeerStage::Closing);
     }
 }
 
@@ -108,11 +108,11 @@ impl PeerIo {
     fn new(wire: Wire, peer: Peer) -> Self {
         let mut stage = peer.0.stage.subscribe();
         let end = Box::pin(async move {
-            let admission = stage.wait_for(|stage| *stage != Stage::Unauthenticated);
+            let admission = stage.wait_for(|stage| *stage != PeerStage::Unauthenticated);
             if !matches!(tokio::time::timeout(ADMISSION_TIMEOUT, admission).await, Ok(Ok(_))) {
                 return;
             }
-            if stage.wait_for(|stage| *stage == Stage::Closing).await.is_ok() {
+            if stage.wait_for(|stage| *stage == PeerStage::Closing).await.is_ok() {
                 tokio::time::sleep(CLOSING_TIMEOUT).await;
             }
         });

@@ -59,36 +59,22 @@ impl Published {
 mod tests {
     use std::sync::Arc;
 
-    use holdfast_graph::{ObjectKey, Origins};
-
     use super::*;
-    use crate::Resource;
-
-    fn route(name: &str, content: &str, origin: &str) -> Arc<Resource> {
-        let origins = Origins::one(ObjectKey::new("g", "Kind", "ns", origin));
-        Arc::new(Resource::new(name, content.as_bytes().to_vec(), origins))
-    }
-
-    fn snapshot(routes: &[Arc<Resource>]) -> Snapshot {
-        let mut snapshot = Snapshot::default();
-        routes.iter().for_each(|route| snapshot.insert(ResourceType::Route, route.clone()));
-        snapshot
-    }
+    use crate::testing::routes_from;
 
     #[test]
     fn rebuilt_equal_content_is_shared_with_the_previous_snapshot() {
-        let mut published = Published::new(snapshot(&[route("a", "1", "x"), route("b", "1", "x")]));
+        let mut published = Published::new(routes_from("x", "a=1 b=1"));
         let before = published.snapshot().clone();
-        assert!(!published.replace(snapshot(&[route("a", "1", "x"), route("b", "1", "x")])));
+        assert!(!published.replace(routes_from("x", "a=1 b=1")));
         assert!(published.snapshot().of(ResourceType::Route).ptr_eq(before.of(ResourceType::Route)));
     }
 
     #[test]
     fn what_is_added_changed_and_removed_is_there_afterwards() {
-        let mut published =
-            Published::new(snapshot(&[route("a", "1", "x"), route("b", "1", "x"), route("c", "1", "x")]));
+        let mut published = Published::new(routes_from("x", "a=1 b=1 c=1"));
         let kept = published.snapshot().get(ResourceType::Route, "a").unwrap().clone();
-        let next = snapshot(&[route("a", "1", "x"), route("b", "2", "x"), route("d", "1", "x")]);
+        let next = routes_from("x", "a=1 b=2 d=1");
         assert!(published.replace(next.clone()));
         assert_eq!(*published.snapshot(), next);
         assert!(Arc::ptr_eq(published.snapshot().get(ResourceType::Route, "a").unwrap(), &kept));
@@ -96,8 +82,8 @@ mod tests {
 
     #[test]
     fn another_origin_is_taken_over_without_being_a_difference() {
-        let mut published = Published::new(snapshot(&[route("a", "1", "x")]));
-        let next = snapshot(&[route("a", "1", "y")]);
+        let mut published = Published::new(routes_from("x", "a=1"));
+        let next = routes_from("y", "a=1");
         assert!(!published.replace(next.clone()));
         assert_eq!(*published.snapshot(), next);
     }

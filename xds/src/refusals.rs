@@ -11,12 +11,12 @@ use crate::limits::REFUSED_MAX;
 /// A content stays refused when the name has had another content meanwhile: an Envoy acknowledges a repeated SDS
 /// resource that it refused before, without using it.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals {
+pub(crate) struct RefusedContents {
     by_name: BTreeMap<Arc<str>, Vec<Version>>,
     order: VecDeque<(Arc<str>, Version)>,
 }
 
-impl Refusals {
+impl RefusedContents {
     pub(crate) fn add(&mut self, name: Arc<str>, version: Version) {
         if self.contains(&name, version) {
             return;
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_first_and_memory_is_bounded() {
-        let mut refusals = Refusals::default();
+        let mut refusals = RefusedContents::default();
         let version = |n: usize| Version::of(&n.to_le_bytes());
         for n in 0..REFUSED_MAX + 10 {
             refusals.add(Arc::from(format!("r{}", n % 7)), version(n));

@@ -14,16 +14,16 @@ use tower::layer::util::{Identity, Stack};
 use crate::ads::AggregatedDiscoveryService;
 use crate::csds::ClientStatus;
 use crate::door::TlsSource;
-use crate::gate::Gate;
+use crate::gate::AdmissionGate;
 use crate::limits::{
     CONNECTIONS_MAX, HEADER_BYTES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, PLAIN_UNAUTHENTICATED_PER_PEER_MAX,
     STREAMS_PER_CONNECTION_MAX, UNAUTHENTICATED_PER_PEER_MAX, WINDOW_BYTES_MAX,
 };
-use crate::listen::{Address, Listen, ServeError, Socket, open};
+use crate::listen::{Address, BoundSocket, Listen, ServeError, open};
 use crate::lost::{self, Reachable};
 use crate::peer::PeerIo;
 use crate::rooms::Rooms;
-use crate::stream::Context;
+use crate::stream::StreamContext;
 use crate::{Authenticator, Fleets, Notice, door, reflection};
 
 /// Listens and serves until `shutdown` ends; see [`bind`] where the address must be known.
@@ -40,7 +40,7 @@ pub async fn serve(
 pub fn bind(listen: Listen) -> Result<Bound, ServeError> {
     let (socket, address) = open(listen)?;
     let reachable = Reachable::default();
-    if let Socket::Unix(_, file) = &socket {
+    if let BoundSocket::Unix(_, file) = &socket {
         reachable.is_at(file.0.clone());
     }
     Ok(Bound { socket, address, reachable, guard: None, connections_max: CONNECTIONS_MAX })
@@ -48,15 +48,15 @@ pub fn bind(listen: Listen) -> Result<Bound, ServeError> {
 
 /// A listening server.
 pub struct Bound {
-    socket: Socket,
+    socket: BoundSocket,
     address: Address,
     reachable: Reachable,
-    guard: Option<Guard>,
+    guard: Option<ServerGuard>,
     connections_max: usize,
 }
 
 /// Authentication of clients.
-struct Guard {
+struct ServerGuard {
     tls: TlsSource,
     authenticator: Arc<dyn Authenticator>,
 }
@@ -77,7 +77,7 @@ impl Bound {
     ///
     /// On a unix socket there is no TLS, and clients cannot present credentials: then no client is admitted.
     pub fn guard(mut self, tls: TlsSource, authenticator: Arc<dyn Authenticator>) -> Self {
-        self.guard = Some(Guard { tls, authenticator });
+        self.guard = Some(ServerGuard { tls, authenticator });
         self
     }
 
@@ -98,21 +98,21 @@ impl Bound {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let (stop, stopping) = watch::channel(false);
-        let context = Context { fleets: fleets.clone(), notices, stopping };
+        let context = StreamContext { fleets: fleets.clone(), notices, stopping };
         let (tls, authenticator) = self.guard.map(|guard| (guard.tls, guard.authenticator)).unzip();
-        let router = router(context, fleets, Gate(authenticator)).await;
+        let router = router(context, fleets, AdmissionGate(authenticator)).await;
         let shutdown = async {
             shutdown.await;
             stop.send_replace(true);
         };
         let served = match self.socket {
-            Socket::Tcp(listener) => {
+            BoundSocket::Tcp(listener) => {
                 let per_peer =
                     if tls.is_some() { UNAUTHENTICATED_PER_PEER_MAX } else { PLAIN_UNAUTHENTICATED_PER_PEER_MAX };
                 let connections = door::open(listener, tls, Rooms::of(self.connections_max, per_peer));
                 router.serve_with_incoming_shutdown(connections, shutdown).await
             }
-            Socket::Unix(listener, file) => {
+            BoundSocket::Unix(listener, file) => {
                 let incoming = lost::connections(listener, file, self.reachable.clone());
                 let served = router.serve_with_incoming_shutdown(incoming.map_ok(PeerIo::unix), shutdown).await;
                 self.reachable.ends();
@@ -123,7 +123,7 @@ impl Bound {
     }
 }
 
-async fn router(context: Context, fleets: Fleets, gate: Gate) -> Router<Stack<Gate, Identity>> {
+async fn router(context: StreamContext, fleets: Fleets, gate: AdmissionGate) -> Router<Stack<AdmissionGate, Identity>> {
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<AggregatedDiscoveryService>().await;
     let client_status = ClientStatusDiscoveryServiceServer::new(ClientStatus(fleets));

@@ -16,8 +16,8 @@ use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
 
 use crate::cursor::Cursor;
 use crate::delta::WILDCARD;
-use crate::due::Held;
-use crate::flight::Flight;
+use crate::due::LastSent;
+use crate::flight::UnansweredResponse;
 use crate::limits::RESPONSE_BYTES_MAX;
 use crate::response::{Form, Response};
 use crate::{Resource, Version};
@@ -45,7 +45,7 @@ pub(crate) fn apply_subscriptions(cursor: &mut Cursor, request: &DiscoveryReques
             // The absence of a name is reported by a response without it.
             cursor.owed |= is_new && cursor.has_wildcard();
             if is_new {
-                cursor.subscribe(name, Held::Nothing, now);
+                cursor.subscribe(name, LastSent::Nothing, now);
             } else {
                 let name = cursor.intern(name);
                 cursor.names.insert(name);
@@ -88,7 +88,7 @@ pub(crate) fn next(cursor: &mut Cursor, nonce: u64, removals_until: Option<u64>)
     if !cursor.flights.is_empty() {
         return None;
     }
-    let mut flight = Flight::new(nonce);
+    let mut flight = UnansweredResponse::new(nonce);
     if let Some(until) = removals_until {
         while let Some((item, since)) = cursor.take_removal(until) {
             flight.removal(item, since);
@@ -110,7 +110,7 @@ pub(crate) fn next(cursor: &mut Cursor, nonce: u64, removals_until: Option<u64>)
     Some(Response { kind: cursor.kind, nonce, resources, form: Form::Sotw { version } })
 }
 
-fn take_changes(cursor: &mut Cursor, flight: &mut Flight) -> Vec<Arc<Resource>> {
+fn take_changes(cursor: &mut Cursor, flight: &mut UnansweredResponse) -> Vec<Arc<Resource>> {
     let mut company = usize::MAX;
     let mut bytes = 0;
     let mut taken = Vec::new();
@@ -149,8 +149,8 @@ fn version_afterwards(cursor: &Cursor) -> String {
     let waiting = |name: &str| cursor.changes.get(name).or_else(|| cursor.parked.get(name));
     version_of(cursor.names.iter().filter_map(|name| match (waiting(name), cursor.seen.get(name)) {
         (Some(due), _) => match due.held {
-            Held::Has { version, .. } => Some((&**name, version)),
-            Held::Nothing | Held::Absent => None,
+            LastSent::Has { version, .. } => Some((&**name, version)),
+            LastSent::Nothing | LastSent::Absent => None,
         },
         (None, Some(resource)) => Some((&**name, Some(resource.version))),
         (None, None) => None,

@@ -57,7 +57,7 @@ impl Request for DiscoveryRequest {
 
 /// Context of every stream.
 #[derive(Clone)]
-pub(crate) struct Context {
+pub(crate) struct StreamContext {
     pub(crate) fleets: Fleets,
     pub(crate) notices: mpsc::Sender<Notice>,
     /// Becomes true when the server stops.
@@ -71,10 +71,15 @@ pub(crate) struct Caller {
 }
 
 /// Channel for responses; an error ends the stream.
-pub(crate) type Outbound = mpsc::Sender<Result<Message, Status>>;
+pub(crate) type OutboundSender = mpsc::Sender<Result<Message, Status>>;
 
 /// Runs a stream to its end.
-pub(crate) async fn run<R: Request>(context: Context, caller: Caller, mut requests: Streaming<R>, outbound: Outbound) {
+pub(crate) async fn run<R: Request>(
+    context: StreamContext,
+    caller: Caller,
+    mut requests: Streaming<R>,
+    outbound: OutboundSender,
+) {
     let mut stopping = context.stopping.clone();
     let Caller { belonging, peer } = caller;
     let ended = tokio::select! {
@@ -89,11 +94,11 @@ pub(crate) async fn run<R: Request>(context: Context, caller: Caller, mut reques
 }
 
 async fn converse<R: Request>(
-    context: Context,
+    context: StreamContext,
     belonging: Belonging,
     peer: &Peer,
     requests: &mut Streaming<R>,
-    outbound: &Outbound,
+    outbound: &OutboundSender,
 ) -> Result<(), Status> {
     let first = tokio::time::timeout(FIRST_MESSAGE_TIMEOUT, requests.message())
         .await
@@ -105,7 +110,7 @@ async fn converse<R: Request>(
     })?;
     let EnvoyId { fleet, node, build } = &envoy;
     info!(%fleet, %node, %build, protocol = ?R::PROTOCOL, "Envoy connected");
-    let mut stream = Stream {
+    let mut stream = ClientStream {
         member: context.fleets.join(envoy.clone(), R::PROTOCOL),
         sender: EventSender::begin(context.notices, envoy.clone(), first.reports_versions()).await,
         belonging,
@@ -128,7 +133,7 @@ async fn converse<R: Request>(
 }
 
 /// The fields are dropped in this order: when a disconnection is reported, the Envoy is no longer in any list.
-struct Stream {
+struct ClientStream {
     member: Membership,
     sender: EventSender,
     belonging: Belonging,
@@ -167,12 +172,12 @@ fn refusal(error: IdentityError) -> Status {
     }
 }
 
-impl Stream {
+impl ClientStream {
     async fn serve<R: Request>(
         &mut self,
         first: R,
         requests: &mut Streaming<R>,
-        outbound: &Outbound,
+        outbound: &OutboundSender,
     ) -> Result<(), Status> {
         self.take_in(first).await?;
         let mut may_send = true;

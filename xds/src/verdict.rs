@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::blame::{Blame, blame, reason};
 use crate::connection::{Protocol, Verdict};
 use crate::cursor::Cursor;
-use crate::due::Held;
-use crate::flight::{Flight, Item};
+use crate::due::LastSent;
+use crate::flight::{SentName, UnansweredResponse};
 use crate::scrub::scrub;
 use crate::{Outcome, ResourceType, Version};
 
@@ -17,7 +17,7 @@ use crate::{Outcome, ResourceType, Version};
 /// clusters or listeners blames those that Envoy names; the others were applied. Where Envoy names none, it has applied
 /// nothing, and the fault of one resource affected all: they are sent again separately (or, where a response must be
 /// complete, in halves), and are judged by the answers to these responses.
-pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now: u64) -> Vec<Verdict> {
+pub(crate) fn land(cursor: &mut Cursor, flight: UnansweredResponse, error: Option<&str>, now: u64) -> Vec<Verdict> {
     let Some(error) = error else {
         return verdicts(cursor, Outcome::Acknowledged, names_of(&flight.items));
     };
@@ -27,20 +27,20 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
         return verdicts(cursor, refused(), names_of(&flight.items));
     }
     let names = flight.items.iter().filter(|item| item.version.is_some()).map(|item| &*item.name);
-    let (blamed, rest): (BTreeSet<String>, Rest) = if resources == 1 {
-        (names.map(str::to_owned).collect(), Rest::Unknown)
+    let (blamed, rest): (BTreeSet<String>, RestOfResponse) = if resources == 1 {
+        (names.map(str::to_owned).collect(), RestOfResponse::Unknown)
     } else {
         match blame(error, names) {
-            Blame::Exactly(names) => (names.into_iter().map(str::to_owned).collect(), Rest::Applied),
-            Blame::AtLeast(names) => (names.into_iter().map(str::to_owned).collect(), Rest::Unknown),
-            Blame::Unnamed => (BTreeSet::new(), Rest::Unknown),
+            Blame::Exactly(names) => (names.into_iter().map(str::to_owned).collect(), RestOfResponse::Applied),
+            Blame::AtLeast(names) => (names.into_iter().map(str::to_owned).collect(), RestOfResponse::Unknown),
+            Blame::Unnamed => (BTreeSet::new(), RestOfResponse::Unknown),
         }
     };
     // A response for a single resource gives a verdict about this resource. Complete responses would be both many and
     // large, so halves end sooner.
     let company = if cursor.must_be_complete() { (resources / 2).max(1) } else { 1 };
     let since = [flight.changes_since, flight.removals_since].into_iter().flatten().min().unwrap_or(now);
-    let (bad, others): (Vec<Item>, Vec<Item>) =
+    let (bad, others): (Vec<SentName>, Vec<SentName>) =
         flight.items.into_iter().partition(|item| item.version.is_some() && blamed.contains(&*item.name));
     let named: Vec<&str> = bad.iter().map(|item| &*item.name).collect();
     let is_listener = cursor.kind == ResourceType::Listener;
@@ -60,19 +60,19 @@ pub(crate) fn land(cursor: &mut Cursor, flight: Flight, error: Option<&str>, now
         refuse(cursor, item, since);
     }
     match rest {
-        Rest::Applied => result.extend(verdicts(cursor, Outcome::Acknowledged, names_of(&others))),
-        Rest::Unknown => others.into_iter().for_each(|item| retry(cursor, item, company, since)),
+        RestOfResponse::Applied => result.extend(verdicts(cursor, Outcome::Acknowledged, names_of(&others))),
+        RestOfResponse::Unknown => others.into_iter().for_each(|item| retry(cursor, item, company, since)),
     }
     result
 }
 
 /// The outcome for the resources that a refusal does not blame.
-enum Rest {
+enum RestOfResponse {
     Applied,
     Unknown,
 }
 
-fn names_of(items: &[Item]) -> Vec<(Arc<str>, Option<Version>)> {
+fn names_of(items: &[SentName]) -> Vec<(Arc<str>, Option<Version>)> {
     items.iter().map(|item| (item.name.clone(), item.version)).collect()
 }
 
@@ -81,7 +81,7 @@ fn verdicts(cursor: &Cursor, outcome: Outcome, resources: Vec<(Arc<str>, Option<
 }
 
 /// Records that this content is never sent again.
-fn refuse(cursor: &mut Cursor, item: Item, since: u64) {
+fn refuse(cursor: &mut Cursor, item: SentName, since: u64) {
     let Some(version) = item.version else { return };
     cursor.refusals.add(item.name.clone(), version);
     let mut due = cursor.lift(&item.name, since);
@@ -96,7 +96,7 @@ fn refuse(cursor: &mut Cursor, item: Item, since: u64) {
 
 /// Sends a resource that was refused together with others once more, with fewer others. Names that wait for it keep
 /// waiting, also with a newer content.
-fn retry(cursor: &mut Cursor, item: Item, company: usize, since: u64) {
+fn retry(cursor: &mut Cursor, item: SentName, company: usize, since: u64) {
     let mut due = cursor.lift(&item.name, since);
     if cursor.seen.contains_key(&item.name) {
         due.since = due.since.min(since);
@@ -111,11 +111,11 @@ fn retry(cursor: &mut Cursor, item: Item, company: usize, since: u64) {
         }
         Some(_) => {}
         // The client may still have the resource: its removal is sent once more.
-        None if matches!(due.held, Held::Nothing | Held::Absent) && cursor.protocol == Protocol::Sotw => {
+        None if matches!(due.held, LastSent::Nothing | LastSent::Absent) && cursor.protocol == Protocol::Sotw => {
             due.held = item.before;
         }
-        None if matches!(due.held, Held::Nothing | Held::Absent) => {
-            due.held = Held::Has { version: None, resource: None };
+        None if matches!(due.held, LastSent::Nothing | LastSent::Absent) => {
+            due.held = LastSent::Has { version: None, resource: None };
         }
         None => {}
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::ResourceType;
 use crate::connection::{Connection, Protocol};
 use crate::cursor::Cursor;
-use crate::due::Held;
+use crate::due::LastSent;
 use crate::fleets::StreamState;
 
 /// One connected Envoy.
@@ -49,7 +49,7 @@ pub struct TypeView {
 
 /// The status of a resource at an Envoy, in the terms of CSDS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(crate) enum ResourceStatus {
     Synced,
     Stale,
     NotSent,
@@ -61,7 +61,7 @@ pub(crate) struct ResourceView {
     pub(crate) kind: ResourceType,
     pub(crate) name: Arc<str>,
     pub(crate) version: String,
-    pub(crate) status: Status,
+    pub(crate) status: ResourceStatus,
 }
 
 impl EnvoyView {
@@ -96,10 +96,10 @@ impl TypeView {
         };
         for resource in resources_of(cursor) {
             match resource.status {
-                Status::Synced => view.synced += 1,
-                Status::Stale => view.stale += 1,
-                Status::NotSent => view.not_sent += 1,
-                Status::Refused => {
+                ResourceStatus::Synced => view.synced += 1,
+                ResourceStatus::Stale => view.stale += 1,
+                ResourceStatus::NotSent => view.not_sent += 1,
+                ResourceStatus::Refused => {
                     view.refused.insert(resource.name, resource.version);
                 }
             }
@@ -119,13 +119,13 @@ fn resources_of(cursor: &Cursor) -> impl Iterator<Item = ResourceView> {
     let wanted = cursor.seen.iter().filter(|(name, _)| cursor.wants(name));
     wanted.map(move |(name, resource)| {
         let status = if cursor.parked.get(name).is_some() {
-            Status::Refused
+            ResourceStatus::Refused
         } else if let Some(due) = cursor.changes.get(name) {
-            if matches!(due.held, Held::Has { .. }) { Status::Stale } else { Status::NotSent }
+            if matches!(due.held, LastSent::Has { .. }) { ResourceStatus::Stale } else { ResourceStatus::NotSent }
         } else if flying.contains(&**name) {
-            Status::Stale
+            ResourceStatus::Stale
         } else {
-            Status::Synced
+            ResourceStatus::Synced
         };
         ResourceView { kind: cursor.kind, name: name.clone(), version: resource.version.to_string(), status }
     })

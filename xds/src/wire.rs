@@ -43,7 +43,7 @@ pub(crate) struct Message {
 
 /// Encodes a response. `encodes` counts resources that are encoded for the wire for the first time.
 pub(crate) fn write(response: &Response, encodes: &AtomicU64) -> Message {
-    let mut parts = Parts::default();
+    let mut parts = MessageParts::default();
     parts.open.put_bytes(0, GRPC_PREFIX);
     match &response.form {
         Form::Delta { removed } => {
@@ -113,13 +113,13 @@ fn put_string(out: &mut BytesMut, field: u32, content: &str) {
 
 /// Collected parts: finished ones, and the one that is being written.
 #[derive(Default)]
-struct Parts {
+struct MessageParts {
     done: Vec<BytesMut>,
     shared: Vec<Bytes>,
     open: BytesMut,
 }
 
-impl Parts {
+impl MessageParts {
     fn put(&mut self, bytes: Bytes) {
         if bytes.len() <= COPIED_BODY_BYTES_MAX {
             self.open.put_slice(&bytes);

@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn the_bootstrap_is_as_it_was_reviewed() {
         let text = output::format(&bootstrap().to_json(), DataFormat::Yaml).unwrap();
-        assert_eq!(text, include_str!("bootstrap.golden.yaml"));
+        holdfast_golden::check(concat!(env!("CARGO_MANIFEST_DIR"), "/src/bootstrap.golden.yaml"), &text);
     }
 
     #[test]

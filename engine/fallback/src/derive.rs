@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
-use holdfast_api::section::{self, ObjectSection};
+use holdfast_api::section::{self, HOST, ObjectSection};
 use holdfast_envoy::model::Backend;
 use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
 use holdfast_translate::httpproxy::is_proxy;

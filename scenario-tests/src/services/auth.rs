@@ -64,7 +64,7 @@ impl Authorizer {
     pub async fn stumbling(times: u64) -> Result<Self> {
         let (listener, address) = super::bind().await?;
         let checks = Checks::default();
-        let server = Grpc { checks: checks.clone(), stumbles: times, calls: AtomicU64::new(0) };
+        let server = AuthorizationGrpc { checks: checks.clone(), stumbles: times, calls: AtomicU64::new(0) };
         let server = AuthorizationServer::new(server);
         let task = tokio::spawn(async move {
             let incoming = TcpListenerStream::new(listener);
@@ -110,14 +110,14 @@ impl Check {
     }
 }
 
-struct Grpc {
+struct AuthorizationGrpc {
     checks: Checks,
     stumbles: u64,
     calls: AtomicU64,
 }
 
 #[tonic::async_trait]
-impl Authorization for Grpc {
+impl Authorization for AuthorizationGrpc {
     async fn check(
         &self,
         request: tonic::Request<CheckRequest>,

@@ -15,21 +15,21 @@ use tokio_stream::wrappers::TcpListenerStream;
 use super::{Running, lock};
 
 /// Number of requests per descriptor, as `domain: key=value, key=value`.
-type Counts = Arc<Mutex<BTreeMap<String, u64>>>;
+type RequestCounts = Arc<Mutex<BTreeMap<String, u64>>>;
 
 /// A rate limit service.
 #[derive(Debug)]
 pub struct Limiter {
     running: Running,
-    counts: Counts,
+    counts: RequestCounts,
 }
 
 impl Limiter {
     /// Starts a service that allows `most` requests per descriptor.
     pub async fn start(most: u64) -> Result<Self> {
         let (listener, address) = super::bind().await?;
-        let counts = Counts::default();
-        let server = RateLimitServiceServer::new(Grpc { counts: counts.clone(), most });
+        let counts = RequestCounts::default();
+        let server = RateLimitServiceServer::new(RateLimitGrpc { counts: counts.clone(), most });
         let task = tokio::spawn(async move {
             let incoming = TcpListenerStream::new(listener);
             let _ = tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await;
@@ -48,13 +48,13 @@ impl Limiter {
     }
 }
 
-struct Grpc {
-    counts: Counts,
+struct RateLimitGrpc {
+    counts: RequestCounts,
     most: u64,
 }
 
 #[tonic::async_trait]
-impl RateLimitService for Grpc {
+impl RateLimitService for RateLimitGrpc {
     async fn should_rate_limit(
         &self,
         request: tonic::Request<RateLimitRequest>,

@@ -38,7 +38,7 @@ impl LogServer {
     pub async fn start() -> Result<Self> {
         let (listener, address) = super::bind().await?;
         let lines = Arc::<Mutex<Vec<Line>>>::default();
-        let server = AccessLogServiceServer::new(Grpc { lines: lines.clone() });
+        let server = AccessLogServiceServer::new(AccessLogGrpc { lines: lines.clone() });
         let task = tokio::spawn(async move {
             let incoming = TcpListenerStream::new(listener);
             let _ = tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await;
@@ -57,12 +57,12 @@ impl LogServer {
     }
 }
 
-struct Grpc {
+struct AccessLogGrpc {
     lines: Arc<Mutex<Vec<Line>>>,
 }
 
 #[tonic::async_trait]
-impl AccessLogService for Grpc {
+impl AccessLogService for AccessLogGrpc {
     async fn stream_access_logs(
         &self,
         request: tonic::Request<tonic::Streaming<StreamAccessLogsMessage>>,

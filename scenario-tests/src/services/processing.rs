@@ -32,21 +32,21 @@ pub const ELSEWHERE: &str = "x-elsewhere";
 pub const REFUSAL: &str = "refused on the way";
 
 /// The messages of Envoy, as `request headers /path`, `request body text`, `response headers`.
-type Seen = Arc<Mutex<Vec<String>>>;
+type SeenMessages = Arc<Mutex<Vec<String>>>;
 
 /// An external processing service.
 #[derive(Debug)]
 pub struct ProcessingServer {
     running: Running,
-    seen: Seen,
+    seen: SeenMessages,
 }
 
 impl ProcessingServer {
     /// Starts a service.
     pub async fn start() -> Result<Self> {
         let (listener, address) = super::bind().await?;
-        let seen = Seen::default();
-        let server = ExternalProcessorServer::new(Grpc { seen: seen.clone() });
+        let seen = SeenMessages::default();
+        let server = ExternalProcessorServer::new(ProcessingGrpc { seen: seen.clone() });
         let task = tokio::spawn(async move {
             let incoming = TcpListenerStream::new(listener);
             let _ = tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await;
@@ -65,12 +65,12 @@ impl ProcessingServer {
     }
 }
 
-struct Grpc {
-    seen: Seen,
+struct ProcessingGrpc {
+    seen: SeenMessages,
 }
 
 #[tonic::async_trait]
-impl ExternalProcessor for Grpc {
+impl ExternalProcessor for ProcessingGrpc {
     type ProcessStream = Pin<Box<dyn Stream<Item = Result<ProcessingResponse, tonic::Status>> + Send>>;
 
     async fn process(
@@ -86,7 +86,7 @@ impl ExternalProcessor for Grpc {
     }
 }
 
-fn answer(request: Request, seen: &Seen) -> Response {
+fn answer(request: Request, seen: &SeenMessages) -> Response {
     let note = |text: String| lock(seen).push(text);
     let set = |key: &str| {
         let header = HeaderValue { key: key.into(), raw_value: b"yes".to_vec(), ..Default::default() };

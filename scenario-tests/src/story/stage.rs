@@ -34,7 +34,7 @@ pub struct Counts {
 }
 
 /// A resource in one version, for one build.
-type Form = (Arc<str>, ResourceType, Arc<str>, Version);
+type SentForm = (Arc<str>, ResourceType, Arc<str>, Version);
 
 /// The stage of one story.
 pub struct Stage {
@@ -68,7 +68,7 @@ pub struct Stage {
     store: MemoryStore,
     now_ms: u64,
     /// By build and resource version: the Envoys that refused it, each with the round of the refusal.
-    refused: BTreeMap<Form, BTreeMap<Arc<str>, usize>>,
+    refused: BTreeMap<SentForm, BTreeMap<Arc<str>, usize>>,
     round: usize,
     /// Answers of Envoys and of the probe that the engine has not received yet.
     in_flight: Vec<Event>,

@@ -25,7 +25,7 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// Group, resource, verb and namespace; the namespace is empty for the whole cluster.
-type Given = BTreeSet<(String, String, String, String)>;
+type GrantedRights = BTreeSet<(String, String, String, String)>;
 
 fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -36,8 +36,8 @@ fn is_certgens(role: &Value) -> bool {
 }
 
 /// Returns the rights that the roles grant.
-fn given(all: &[Value]) -> Result<Given> {
-    let mut given = Given::new();
+fn given(all: &[Value]) -> Result<GrantedRights> {
+    let mut given = GrantedRights::new();
     for kind in ["ClusterRole", "Role"] {
         let bindings = of_kind(all, &format!("{kind}Binding"));
         // Certgen has a separate ServiceAccount.
@@ -72,8 +72,8 @@ fn given(all: &[Value]) -> Result<Given> {
 }
 
 /// Returns the rights that the program needs in these places.
-fn needed(places: &[(Place, &str)]) -> Given {
-    let mut needed = Given::new();
+fn needed(places: &[(Place, &str)]) -> GrantedRights {
+    let mut needed = GrantedRights::new();
     for right in rights() {
         for (_, namespace) in places.iter().filter(|(place, _)| *place == right.place) {
             for verb in right.verbs {
@@ -84,7 +84,7 @@ fn needed(places: &[(Place, &str)]) -> Given {
     needed
 }
 
-fn same(given: &Given, needed: &Given) -> Result<()> {
+fn same(given: &GrantedRights, needed: &GrantedRights) -> Result<()> {
     let missing: Vec<_> = needed.difference(given).collect();
     let too_many: Vec<_> = given.difference(needed).collect();
     ensure!(missing.is_empty() && too_many.is_empty(), "missing: {missing:?}; too many: {too_many:?}");

@@ -48,7 +48,7 @@ async fn another_gateway(world: &World, cluster: &Cluster) -> Result<u16> {
 }
 
 /// State before the API server goes away.
-struct Served {
+struct BeforeOutage {
     cluster: Cluster,
     holdfast: Holdfast,
     _echo: Echo,
@@ -62,7 +62,7 @@ struct Served {
     load: Hammer,
 }
 
-impl Served {
+impl BeforeOutage {
     async fn begin(world: &World) -> Result<Self> {
         let cluster = Cluster::start(world).await?;
         let echo = backend(&cluster, "echo", [10, 244, 0, 1]).await?;
@@ -83,7 +83,8 @@ impl Served {
 }
 
 async fn minutes_without_an_api_server(world: World) -> Result<()> {
-    let Served { mut cluster, holdfast, _echo, port, other, _public, pod, envoy, load } = Served::begin(&world).await?;
+    let BeforeOutage { mut cluster, holdfast, _echo, port, other, _public, pod, envoy, load } =
+        BeforeOutage::begin(&world).await?;
     let moved = EchoOptions { address: (OTHER, 0).into(), ..EchoOptions::new("default", "echo", "moved") };
     let moved = Echo::start(moved).await?;
     cluster.stop_api_server()?;
@@ -117,7 +118,8 @@ async fn minutes_without_an_api_server(world: World) -> Result<()> {
 
 /// A Holdfast that restarts during the outage has only the objects and token keys that it stored.
 async fn a_restart_without_an_api_server(world: World) -> Result<()> {
-    let Served { mut cluster, holdfast, _echo, port, other, _public, pod, envoy, load } = Served::begin(&world).await?;
+    let BeforeOutage { mut cluster, holdfast, _echo, port, other, _public, pod, envoy, load } =
+        BeforeOutage::begin(&world).await?;
     cluster.stop_api_server()?;
     holdfast.comes_to_print(&["the watch fails"]).await?;
     let options = holdfast.kill()?;

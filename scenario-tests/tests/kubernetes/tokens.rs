@@ -100,12 +100,12 @@ fn expired(world: &World, token: &str) -> Result<String> {
 }
 
 /// Credentials of an Envoy, as a kubelet mounts them: the token is behind a symbolic link that is replaced.
-struct Given {
+struct MountedCredentials {
     credentials: PathBuf,
     token: PathBuf,
 }
 
-impl Given {
+impl MountedCredentials {
     async fn new(world: &World, name: &str, authorities: &Path, token: &str) -> Result<Self> {
         let credentials = world.folder().join(format!("{name}-credentials"));
         let folder = world.folder().join(format!("{name}-token"));
@@ -173,11 +173,11 @@ async fn a_token_is_of_one_gateway(world: World) -> Result<()> {
         ("of-web", of_web.clone()),
         ("expired", expired(&world, &good)?),
     ] {
-        let given = Given::new(&world, node, &authorities, &bad).await?;
+        let given = MountedCredentials::new(&world, node, &authorities, &bad).await?;
         let envoy = given.envoy(node, "default/public").start(&world, &options).await?;
         rejected.push((given, envoy));
     }
-    let first = Given::new(&world, "first", &authorities, &good).await?;
+    let first = MountedCredentials::new(&world, "first", &authorities, &good).await?;
     let first = first.envoy("first", "default/public").start(&world, &options).await?;
     let request = || get(public, "/").host("one.example").tls(certificate.trust("one.example"));
     request().comes_to_reach("echo").await?;
@@ -189,7 +189,7 @@ async fn a_token_is_of_one_gateway(world: World) -> Result<()> {
         holdfast.comes_to_print(&[why]).await?;
     }
     // A Gateway with a dot in its name has tokens as well.
-    let of_web = Given::new(&world, "web", &authorities, &of_web).await?;
+    let of_web = MountedCredentials::new(&world, "web", &authorities, &of_web).await?;
     let _web = of_web.envoy("web", "default/public.web").start(&world, &options).await?;
     get(web, "/").comes_to_reach("echo").await?;
     // The kubelet replaces an expired token, and the Envoy reads the new one.
@@ -231,7 +231,7 @@ async fn resources_of_another_gateway_are_never_sent(world: World) -> Result<()>
     let (options, authorities) = options(&world, &cluster).await?;
     let _holdfast = world.run_with(options.clone()).await?;
     let good = token(&cluster, "public-holdfast", AUDIENCE).await?;
-    let owner = Given::new(&world, "owner", &authorities, &good).await?;
+    let owner = MountedCredentials::new(&world, "owner", &authorities, &good).await?;
     let owner = owner.envoy("owner", "default/public").start(&world, &options).await?;
     get(public, "/").host("one.example").tls(certificate.trust("one.example")).comes_to_reach("echo").await?;
     let names = names(&owner).await?;

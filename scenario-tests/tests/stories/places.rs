@@ -35,7 +35,7 @@ const TEAMS: [&str; 3] = ["mistaken", "broad", "third"];
 
 /// The match of the mistaken team, where `$` is the expression; the narrower match of the third team; and the team that
 /// answers each request, `-` for none.
-struct Case {
+struct PlacesCase {
     name: &'static str,
     mistaken: &'static str,
     third: &'static str,
@@ -44,8 +44,8 @@ struct Case {
     requests: &'static [(&'static str, &'static str)],
 }
 
-const CASES: [Case; 10] = [
-    Case {
+const CASES: [PlacesCase; 10] = [
+    PlacesCase {
         name: "path",
         mistaken: "path: {type: RegularExpression, value: '/shop/$'}",
         third: "path: {value: /shop/open}",
@@ -59,7 +59,7 @@ const CASES: [Case; 10] = [
             ("GET /1", "broad"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "groups",
         mistaken: "path: {type: RegularExpression, value: '/(shop|cart)/$'}",
         third: "path: {value: /shop/open}",
@@ -73,7 +73,7 @@ const CASES: [Case; 10] = [
             ("GET /", "broad"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "anywhere",
         mistaken: "path: {type: RegularExpression, value: '.*/admin/$'}",
         third: "path: {type: Exact, value: /a/admin/open}",
@@ -86,7 +86,7 @@ const CASES: [Case; 10] = [
             ("GET /a/b", "broad"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "path-with-header",
         mistaken: "path: {type: RegularExpression, value: '($)'}, headers: [{name: x-b, value: b}]",
         third: "path: {value: /third}",
@@ -99,7 +99,7 @@ const CASES: [Case; 10] = [
             ("GET /third", "third"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "path-with-query",
         mistaken: "path: {type: RegularExpression, value: '($)'}, queryParams: [{name: q, value: one}]",
         third: "path: {value: /third}",
@@ -111,7 +111,7 @@ const CASES: [Case; 10] = [
             ("GET /1", "broad"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "path-with-method",
         mistaken: "path: {type: RegularExpression, value: '($)'}, method: DELETE",
         third: "path: {value: /third}",
@@ -124,7 +124,7 @@ const CASES: [Case; 10] = [
             ("GET /third", "third"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "header",
         mistaken: "headers: [{name: x-a, type: RegularExpression, value: '$'}]",
         third: "path: {value: /third}",
@@ -137,7 +137,7 @@ const CASES: [Case; 10] = [
             ("GET /any x-c=1", "broad"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "query",
         mistaken: "queryParams: [{name: a, type: RegularExpression, value: '$'}]",
         third: "path: {value: /third}",
@@ -150,7 +150,7 @@ const CASES: [Case; 10] = [
             ("GET /any?c=1", "broad"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "two-headers",
         mistaken: "headers: [{name: x-a, type: RegularExpression, value: '$'}, {name: x-b, value: b}]",
         third: "headers: [{name: x-a, value: open}, {name: x-b, value: b}]",
@@ -164,7 +164,7 @@ const CASES: [Case; 10] = [
         ],
     },
     // No prefix is readable, and the broader route has another host.
-    Case {
+    PlacesCase {
         name: "host",
         mistaken: "path: {type: RegularExpression, value: '($)'}",
         third: "path: {value: /third}",
@@ -173,8 +173,8 @@ const CASES: [Case; 10] = [
     },
 ];
 
-const CALLS: [Case; 3] = [
-    Case {
+const CALLS: [PlacesCase; 3] = [
+    PlacesCase {
         name: "service",
         mistaken: "method: {type: RegularExpression, service: '(shop|cart)\\.v$'}",
         third: "method: {service: shop.v1.Open}",
@@ -187,7 +187,7 @@ const CALLS: [Case; 3] = [
             ("CALL /else.v1/Get", "broad"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "service-with-header",
         mistaken: "method: {type: RegularExpression, service: '($)'}, headers: [{name: x-b, value: b}]",
         third: "method: {service: shop.Open}",
@@ -199,7 +199,7 @@ const CALLS: [Case; 3] = [
             ("CALL /shop.Open/Get", "third"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "metadata",
         mistaken: "headers: [{name: x-a, type: RegularExpression, value: '$'}]",
         third: "method: {service: shop.Open}",
@@ -213,15 +213,15 @@ const CALLS: [Case; 3] = [
 ];
 
 /// Conditions of HTTPProxies: each team has a child of one root.
-const PROXIES: [Case; 6] = [
-    Case {
+const PROXIES: [PlacesCase; 6] = [
+    PlacesCase {
         name: "path",
         mistaken: "{regex: '/shop/$'}",
         third: "{prefix: /shop/open}",
         readable_only: false,
         requests: &[("GET /shop/1", "-"), ("GET /shop/open/1", "third"), ("GET /shop", "broad"), ("GET /1", "broad")],
     },
-    Case {
+    PlacesCase {
         name: "groups",
         mistaken: "{regex: '/(shop|cart)/$'}",
         third: "{prefix: /shop/open}",
@@ -234,14 +234,14 @@ const PROXIES: [Case; 6] = [
             ("GET /else/1", "broad"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "path-with-header",
         mistaken: "{regex: '/($)'}, {header: {name: x-b, exact: b}}",
         third: "{prefix: /third}",
         readable_only: false,
         requests: &[("GET /1 x-b=b", "-"), ("GET /third x-b=b", "third"), ("GET /1", "broad")],
     },
-    Case {
+    PlacesCase {
         name: "header",
         mistaken: "{header: {name: x-a, regex: '$'}}",
         third: "{prefix: /third}",
@@ -253,14 +253,14 @@ const PROXIES: [Case; 6] = [
             ("GET /any x-c=1", "broad"),
         ],
     },
-    Case {
+    PlacesCase {
         name: "query",
         mistaken: "{queryParameter: {name: a, regex: '$'}}",
         third: "{prefix: /third}",
         readable_only: false,
         requests: &[("GET /?a=1", "-"), ("GET /third?a=1", "third"), ("GET /any", "broad"), ("GET /any?c=1", "broad")],
     },
-    Case {
+    PlacesCase {
         name: "two-headers",
         mistaken: "{header: {name: x-a, regex: '$'}}, {header: {name: x-b, exact: b}}",
         third: "{header: {name: x-a, exact: open}}, {header: {name: x-b, exact: b}}",
@@ -275,28 +275,28 @@ const PROXIES: [Case; 6] = [
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PlaceKind {
     Requests,
     Calls,
     Proxies,
 }
 
 /// Writes the routes of all teams for a case.
-fn write(world: &World, kind: Kind, case: &Case, expression: &str) -> Result<()> {
+fn write(world: &World, kind: PlaceKind, case: &PlacesCase, expression: &str) -> Result<()> {
     let host = format!("{}.example", case.name);
     let mistaken = case.mistaken.replace('$', expression);
     let matches = [mistaken.as_str(), "", case.third];
     let mut parts = Vec::new();
     for (team, matches) in TEAMS.into_iter().zip(matches) {
         let name = format!("{}-{team}", case.name);
-        if kind == Kind::Proxies {
+        if kind == PlaceKind::Proxies {
             let route = format!("- conditions: [{matches}]\n    services: [{{name: {team}, port: 8080}}]");
             parts.push(format!(
                 "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}, namespace: {team}}}\nspec:\n  routes:\n  {route}\n"
             ));
             continue;
         }
-        let kind = if kind == Kind::Calls { "GRPCRoute" } else { "HTTPRoute" };
+        let kind = if kind == PlaceKind::Calls { "GRPCRoute" } else { "HTTPRoute" };
         // If a match has no readable part, other routes with the same hosts take precedence, so the broader route has
         // another host.
         let host = match team {
@@ -308,7 +308,7 @@ fn write(world: &World, kind: Kind, case: &Case, expression: &str) -> Result<()>
         let parent = format!("- {{name: public, namespace: {NAMESPACE}}}\n");
         parts.push(route(kind, team, &name, &parent, &spec));
     }
-    if kind == Kind::Proxies {
+    if kind == PlaceKind::Proxies {
         let includes: String =
             TEAMS.iter().map(|team| format!("  - {{name: {}-{team}, namespace: {team}}}\n", case.name)).collect();
         parts.push(format!(
@@ -319,8 +319,8 @@ fn write(world: &World, kind: Kind, case: &Case, expression: &str) -> Result<()>
     world.write(&format!("{}.yaml", case.name), documents(&parts))
 }
 
-/// Returns the team that answers a request in the notation of [`Case`]; `-` for none.
-async fn answered(port: u16, case: &Case, request: &str) -> Result<String> {
+/// Returns the team that answers a request in the notation of [`PlacesCase`]; `-` for none.
+async fn answered(port: u16, case: &PlacesCase, request: &str) -> Result<String> {
     let mut words = request.split(' ').peekable();
     let method = words.next().context("no method")?;
     let host = words.next_if(|word| !word.starts_with('/')).unwrap_or(case.name);
@@ -342,20 +342,20 @@ async fn answered(port: u16, case: &Case, request: &str) -> Result<String> {
     }
 }
 
-async fn each_case(world: World, kind: Kind, expression: &str) -> Result<()> {
+async fn each_case(world: World, kind: PlaceKind, expression: &str) -> Result<()> {
     let is_read = expression == INVALID;
-    let cases: &[Case] = match kind {
-        Kind::Requests => &CASES,
-        Kind::Calls => &CALLS,
-        Kind::Proxies => &PROXIES,
+    let cases: &[PlacesCase] = match kind {
+        PlaceKind::Requests => &CASES,
+        PlaceKind::Calls => &CALLS,
+        PlaceKind::Proxies => &PROXIES,
     };
-    let cases: Vec<&Case> = cases.iter().filter(|case| is_read || !case.readable_only).collect();
-    let protocol = (kind == Kind::Calls).then_some("kubernetes.io/h2c");
+    let cases: Vec<&PlacesCase> = cases.iter().filter(|case| is_read || !case.readable_only).collect();
+    let protocol = (kind == PlaceKind::Calls).then_some("kubernetes.io/h2c");
     let mut backends = Vec::new();
     for team in TEAMS {
         backends.push(world.backend_in(team, team, protocol).await?);
     }
-    let port = if kind == Kind::Proxies { world.port()? } else { world.gateway()? };
+    let port = if kind == PlaceKind::Proxies { world.port()? } else { world.gateway()? };
     for case in &cases {
         write(&world, kind, case, expression)?;
     }
@@ -363,7 +363,7 @@ async fn each_case(world: World, kind: Kind, expression: &str) -> Result<()> {
     let ports = ["--httpproxy-http", &number];
     let flags = ["--feature-gates", "FallbackConfiguration=true"];
     let mut options = HoldfastOptions::new(&world)?.args(&flags);
-    if kind == Kind::Proxies {
+    if kind == PlaceKind::Proxies {
         options = options.args(&ports);
     }
     if !is_read {
@@ -391,25 +391,25 @@ async fn each_case(world: World, kind: Kind, expression: &str) -> Result<()> {
 }
 
 async fn of_requests(world: World) -> Result<()> {
-    each_case(world, Kind::Requests, INVALID).await
+    each_case(world, PlaceKind::Requests, INVALID).await
 }
 
 async fn of_requests_that_envoy_refuses(world: World) -> Result<()> {
-    each_case(world, Kind::Requests, REFUSED).await
+    each_case(world, PlaceKind::Requests, REFUSED).await
 }
 
 async fn of_calls(world: World) -> Result<()> {
-    each_case(world, Kind::Calls, INVALID).await
+    each_case(world, PlaceKind::Calls, INVALID).await
 }
 
 async fn of_calls_that_envoy_refuses(world: World) -> Result<()> {
-    each_case(world, Kind::Calls, REFUSED).await
+    each_case(world, PlaceKind::Calls, REFUSED).await
 }
 
 async fn of_proxies(world: World) -> Result<()> {
-    each_case(world, Kind::Proxies, INVALID).await
+    each_case(world, PlaceKind::Proxies, INVALID).await
 }
 
 async fn of_proxies_that_envoy_refuses(world: World) -> Result<()> {
-    each_case(world, Kind::Proxies, REFUSED).await
+    each_case(world, PlaceKind::Proxies, REFUSED).await
 }

@@ -23,24 +23,24 @@ const BALANCED: &str = "10.244.200.1";
 
 /// The processes of a Pod.
 #[derive(Debug)]
-enum Running {
+enum PodProcesses {
     Containers(Pod),
     Echo(Echo),
 }
 
 /// A Pod of a workload.
 #[derive(Debug)]
-struct Kept {
+struct WorkloadPod {
     uid: String,
     /// The template of the Pod.
     template: Value,
-    running: Running,
+    running: PodProcesses,
 }
 
-impl Kept {
+impl WorkloadPod {
     /// Fails if the Pod has ended by itself.
     fn goes_on(&mut self) -> Result<()> {
-        let Running::Containers(pod) = &mut self.running else { return Ok(()) };
+        let PodProcesses::Containers(pod) = &mut self.running else { return Ok(()) };
         match pod.ended()? {
             None => Ok(()),
             Some(end) => bail!("it ended: {end}"),
@@ -54,7 +54,7 @@ pub(crate) struct Nodes<'w> {
     world: &'w World,
     cluster: &'w Cluster,
     /// Pods by namespace and name.
-    pods: BTreeMap<(String, String), Kept>,
+    pods: BTreeMap<(String, String), WorkloadPod>,
     /// UIDs of Jobs that have run.
     done: BTreeSet<String>,
     /// Number of application Pods so far.
@@ -125,7 +125,7 @@ impl<'w> Nodes<'w> {
         }
         let made = self.create(&pod).await?;
         let running = self.start(&made).await.with_context(|| format!("Pod {namespace}/{name}"))?;
-        let pod = Kept { uid: text_of(&made["metadata"]["uid"]), template: template.clone(), running };
+        let pod = WorkloadPod { uid: text_of(&made["metadata"]["uid"]), template: template.clone(), running };
         self.pods.insert(key.clone(), pod);
         Ok(())
     }
@@ -145,7 +145,7 @@ impl<'w> Nodes<'w> {
         let key = (text_of(&job["metadata"]["namespace"]), pod_name(job));
         let made = self.create(&pod(&key, &job["spec"]["template"])).await?;
         let running = self.start(&made).await.with_context(|| format!("Job {key:?}"))?;
-        if let Running::Containers(mut containers) = running {
+        if let PodProcesses::Containers(mut containers) = running {
             let end = loop {
                 match containers.ended()? {
                     Some(end) => break end,
@@ -157,15 +157,15 @@ impl<'w> Nodes<'w> {
         self.end(&key).await
     }
 
-    async fn start(&mut self, pod: &Value) -> Result<Running> {
+    async fn start(&mut self, pod: &Value) -> Result<PodProcesses> {
         if text_of(&pod["spec"]["containers"][0]["image"]).starts_with("traefik/whoami:") {
             return self.echo(pod).await;
         }
         let made = Made { world: self.world, cluster: self.cluster, pod, hosts: &HOSTS };
-        Ok(Running::Containers(Pod::start(&made, image).await?))
+        Ok(PodProcesses::Containers(Pod::start(&made, image).await?))
     }
 
-    async fn echo(&mut self, pod: &Value) -> Result<Running> {
+    async fn echo(&mut self, pod: &Value) -> Result<PodProcesses> {
         self.echoes += 1;
         let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
         let port = u16::try_from(port.as_u64().context("no port")?)?;
@@ -173,7 +173,7 @@ impl<'w> Nodes<'w> {
         let (namespace, name) = (text_of(&metadata["namespace"]), text_of(&metadata["name"]));
         let address = SocketAddr::from(([10, 244, 1, self.echoes], port));
         let options = EchoOptions { address, ..EchoOptions::new(&namespace, &name, &name) };
-        Ok(Running::Echo(Echo::start(options).await?))
+        Ok(PodProcesses::Echo(Echo::start(options).await?))
     }
 
     /// Ends a Pod, if it still exists.
@@ -189,8 +189,8 @@ impl<'w> Nodes<'w> {
     /// Writes the status of a workload: the number of its Pods.
     async fn write_status(&self, key: &(String, String), workload: &Value) -> Result<()> {
         let ready = match self.pods.get(key).map(|pod| &pod.running) {
-            Some(Running::Echo(_)) => true,
-            Some(Running::Containers(_)) => is_ready(&workload["spec"]["template"]["spec"]["containers"][0]).await,
+            Some(PodProcesses::Echo(_)) => true,
+            Some(PodProcesses::Containers(_)) => is_ready(&workload["spec"]["template"]["spec"]["containers"][0]).await,
             None => false,
         };
         let (count, one) = (u8::from(ready), "1");
@@ -236,13 +236,15 @@ impl<'w> Nodes<'w> {
     async fn endpoints(&mut self, service: &Value) -> Result<()> {
         let (namespace, name) = (text_of(&service["metadata"]["namespace"]), text_of(&service["metadata"]["name"]));
         let selector = service["spec"]["selector"].as_object().into_iter().flatten();
-        let selected = |pod: &Kept| {
+        let selected = |pod: &WorkloadPod| {
             let labels = &pod.template["metadata"]["labels"];
             selector.clone().count() > 0 && selector.clone().all(|(label, value)| labels.get(label) == Some(value))
         };
         let of_namespace = self.pods.iter().filter(|((of, _), pod)| *of == namespace && selected(pod));
         let addresses: Vec<SocketAddr> = of_namespace
-            .filter_map(|(_, pod)| if let Running::Echo(echo) = &pod.running { Some(echo.address()) } else { None })
+            .filter_map(
+                |(_, pod)| if let PodProcesses::Echo(echo) = &pod.running { Some(echo.address()) } else { None },
+            )
             .collect();
         let key = (namespace, name);
         if addresses.is_empty() || self.endpoints.get(&key) == Some(&addresses) {

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 /// Commands and their expected output.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct PageStep {
     /// Lines for the shell.
     pub(crate) commands: String,
     /// Expected lines, each split into parts that one line of the output contains in this order; empty where the output
@@ -13,13 +13,13 @@ pub(crate) struct Step {
 }
 
 /// Returns every `sh` block, with the `text` block after it.
-pub(crate) fn steps(page: &str) -> Result<Vec<Step>> {
-    let mut steps: Vec<Step> = Vec::new();
+pub(crate) fn steps(page: &str) -> Result<Vec<PageStep>> {
+    let mut steps: Vec<PageStep> = Vec::new();
     let mut block: Option<(&str, Vec<&str>)> = None;
     for line in page.lines() {
         match (line.strip_prefix("```"), block.take()) {
             (Some(language), None) => block = Some((language, Vec::new())),
-            (Some(_), Some(("sh", lines))) => steps.push(Step { commands: lines.join("\n"), shown: Vec::new() }),
+            (Some(_), Some(("sh", lines))) => steps.push(PageStep { commands: lines.join("\n"), shown: Vec::new() }),
             (Some(_), Some((language, lines))) => {
                 ensure!(language == "text", "a block of {language:?}: only sh and text are understood");
                 let parts = |line: &&str| line.split('…').map(|part| part.trim().to_owned()).collect();
@@ -38,7 +38,7 @@ pub(crate) fn steps(page: &str) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-impl Step {
+impl PageStep {
     /// Returns the first expected line that is missing in the output.
     pub(crate) fn missing(&self, output: &str) -> Option<String> {
         let in_order = |line: &str, parts: &[String]| {

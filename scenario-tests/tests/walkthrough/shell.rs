@@ -9,7 +9,7 @@ use holdfast_scenario_tests::kubernetes::{Cluster, tools};
 use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{World, binary, until};
 
-use super::page::Step;
+use super::page::PageStep;
 
 /// A wrapper of kubectl. Two commands need the kubelet of a node, which does not exist: a Pod's port is already
 /// reachable in this network, and `exec` runs the command directly.
@@ -58,7 +58,7 @@ impl<'w> Shell<'w> {
     }
 
     /// Runs the commands of a step; if it has an expected output, repeats them until they print it.
-    pub(crate) async fn walk(&self, step: &Step) -> Result<()> {
+    pub(crate) async fn walk(&self, step: &PageStep) -> Result<()> {
         if step.shown.is_empty() {
             return self.run(&step.commands).await.map(drop);
         }

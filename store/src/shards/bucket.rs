@@ -81,11 +81,11 @@ impl<B: Bucket + ?Sized> Bucket for Box<B> {
 /// A bucket in memory, shared by its clones: for tests, and the model of other buckets.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryBucket {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<MemoryBlobs>>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct MemoryBlobs {
     blobs: BTreeMap<String, (Bytes, u64)>,
     writes: u64,
     /// Number of further writes before the bucket becomes unreachable.
@@ -93,7 +93,7 @@ struct Inner {
 }
 
 impl MemoryBucket {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, MemoryBlobs> {
         // Each write is one step and cannot be partial.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,7 +109,7 @@ impl MemoryBucket {
     }
 }
 
-impl Inner {
+impl MemoryBlobs {
     fn step(&mut self) -> Result<u64, StoreError> {
         if let Some(left) = &mut self.left {
             *left = left.checked_sub(1).ok_or_else(|| StoreError::Unavailable("the bucket is away".into()))?;

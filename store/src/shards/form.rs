@@ -19,20 +19,20 @@ pub(super) struct ManifestForm {
     pub(super) product: String,
     pub(super) identity: String,
     pub(super) generation: u64,
-    pub(super) scopes: Vec<ScopeForm>,
+    pub(super) scopes: Vec<SharedScopeForm>,
 }
 
 /// A scope with its leaves.
 #[derive(Encode, Decode)]
-pub(super) struct ScopeForm {
+pub(super) struct SharedScopeForm {
     pub(super) gateway: Arc<str>,
     pub(super) build: Arc<str>,
-    pub(super) leaves: Vec<Leaf>,
+    pub(super) leaves: Vec<LeafForm>,
 }
 
 /// A leaf: records that are written together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
-pub(super) struct Leaf {
+pub(super) struct LeafForm {
     /// The generation that wrote the leaf.
     pub(super) generation: u64,
     /// Digest by which the leaf is identified.
@@ -45,7 +45,7 @@ pub(super) struct Leaf {
 
 /// A version of an object without its identity.
 #[derive(Encode, Decode)]
-pub(super) struct VersionForm {
+pub(super) struct SharedVersionForm {
     uid: Arc<str>,
     generation: i64,
     since: i64,
@@ -57,9 +57,9 @@ pub(super) struct VersionForm {
 #[derive(Encode, Decode)]
 pub(super) enum RecordForm {
     /// An object with its versions, the newest first.
-    Object(KeyForm, Vec<VersionForm>),
+    Object(KeyForm, Vec<SharedVersionForm>),
     /// A resource that was acknowledged.
-    Resource(ResourceForm),
+    Resource(SharedResourceForm),
     /// A verdict.
     Verdict(Box<VerdictForm>),
     /// The contents on offer.
@@ -68,7 +68,7 @@ pub(super) enum RecordForm {
 
 /// Form of a resource.
 #[derive(Encode, Decode)]
-pub(super) struct ResourceForm {
+pub(super) struct SharedResourceForm {
     type_url: Arc<str>,
     name: Arc<str>,
     version: [u8; 16],
@@ -110,7 +110,7 @@ impl From<&OffersForm> for ScopeOffers {
 
 /// Returns the form of an object.
 pub(super) fn object(key: &ObjectKey, versions: Vec<StoredObject>) -> RecordForm {
-    let form = |object: StoredObject| VersionForm {
+    let form = |object: StoredObject| SharedVersionForm {
         uid: object.uid,
         generation: object.generation,
         since: object.since,
@@ -121,9 +121,9 @@ pub(super) fn object(key: &ObjectKey, versions: Vec<StoredObject>) -> RecordForm
 }
 
 /// Returns the versions of an object from their form, the newest first.
-pub(super) fn objects(key: &KeyForm, versions: &[VersionForm]) -> Vec<StoredObject> {
+pub(super) fn objects(key: &KeyForm, versions: &[SharedVersionForm]) -> Vec<StoredObject> {
     let key: ObjectKey = key.into();
-    let object = |form: &VersionForm| StoredObject {
+    let object = |form: &SharedVersionForm| StoredObject {
         key: key.clone(),
         uid: form.uid.clone(),
         generation: form.generation,
@@ -136,7 +136,7 @@ pub(super) fn objects(key: &KeyForm, versions: &[VersionForm]) -> Vec<StoredObje
 
 /// Returns the form of a resource.
 pub(super) fn resource(resource: StoredResource) -> RecordForm {
-    RecordForm::Resource(ResourceForm {
+    RecordForm::Resource(SharedResourceForm {
         type_url: resource.type_url,
         name: resource.name,
         version: resource.version,
@@ -146,8 +146,8 @@ pub(super) fn resource(resource: StoredResource) -> RecordForm {
     })
 }
 
-impl From<&ResourceForm> for StoredResource {
-    fn from(form: &ResourceForm) -> Self {
+impl From<&SharedResourceForm> for StoredResource {
+    fn from(form: &SharedResourceForm) -> Self {
         Self {
             type_url: form.type_url.clone(),
             name: form.name.clone(),

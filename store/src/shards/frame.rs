@@ -12,7 +12,7 @@ const DIGEST_BYTES: usize = 32;
 
 /// Reason why data cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(super) enum FrameFlaw {
     /// There is no data.
     Absent,
     /// The data was written by a newer version.
@@ -42,24 +42,24 @@ pub(super) fn wrap(sealer: Option<&Sealer>, name: &[u8], payload: &[u8]) -> Resu
 }
 
 /// Returns the payload that was framed for a name.
-pub(super) fn unwrap(sealer: Option<&Sealer>, name: &[u8], bytes: &[u8]) -> Result<Vec<u8>, Flaw> {
-    let (head, body) = bytes.split_at_checked(MAGIC.len() + 2).ok_or(Flaw::Damaged)?;
-    let [magic @ .., schema, sealed] = head else { return Err(Flaw::Damaged) };
+pub(super) fn unwrap(sealer: Option<&Sealer>, name: &[u8], bytes: &[u8]) -> Result<Vec<u8>, FrameFlaw> {
+    let (head, body) = bytes.split_at_checked(MAGIC.len() + 2).ok_or(FrameFlaw::Damaged)?;
+    let [magic @ .., schema, sealed] = head else { return Err(FrameFlaw::Damaged) };
     if magic != MAGIC {
-        return Err(Flaw::Damaged);
+        return Err(FrameFlaw::Damaged);
     }
     if *schema > SCHEMA {
-        return Err(Flaw::Newer);
+        return Err(FrameFlaw::Newer);
     }
     match (*sealed, sealer) {
-        (1, Some(sealer)) => sealer.unseal(&bound(head, name), body).ok_or(Flaw::Sealed),
-        (1, None) | (0, Some(_)) => Err(Flaw::Sealed),
+        (1, Some(sealer)) => sealer.unseal(&bound(head, name), body).ok_or(FrameFlaw::Sealed),
+        (1, None) | (0, Some(_)) => Err(FrameFlaw::Sealed),
         (0, None) => {
-            let (digest, payload) = body.split_at_checked(DIGEST_BYTES).ok_or(Flaw::Damaged)?;
+            let (digest, payload) = body.split_at_checked(DIGEST_BYTES).ok_or(FrameFlaw::Damaged)?;
             let whole = plain(head, name, payload).bytes()[..] == *digest;
-            whole.then(|| payload.to_vec()).ok_or(Flaw::Damaged)
+            whole.then(|| payload.to_vec()).ok_or(FrameFlaw::Damaged)
         }
-        _ => Err(Flaw::Damaged),
+        _ => Err(FrameFlaw::Damaged),
     }
 }
 

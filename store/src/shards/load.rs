@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::bucket::{Bucket, Revision};
-use super::form::{self, Leaf, ManifestForm, PRODUCT, RecordForm};
-use super::frame::Flaw;
+use super::form::{self, LeafForm, ManifestForm, PRODUCT, RecordForm};
+use super::frame::FrameFlaw;
 use super::{
-    BLOB_BYTES_MAX, Known, LEAF_BYTES_MAX, LEAVES_MAX, MANIFEST, Offers, Refreshed, ShardStore, blobs, bound, frame,
-    tree, written_by,
+    BLOB_BYTES_MAX, KnownManifest, LEAF_BYTES_MAX, LEAVES_MAX, MANIFEST, Offers, Refreshed, ShardStore, blobs, bound,
+    frame, tree, written_by,
 };
 use crate::batch::{Batch, Change};
 use crate::error::StoreError;
@@ -19,12 +19,12 @@ use crate::{LastValidStore, MemoryStore};
 /// Number of times that loading is repeated where a writer is faster than the reader.
 const TRIES_MAX: usize = 5;
 
-type Read = HashMap<Leaf, Arc<Vec<RecordForm>>>;
+type ReadLeaves = HashMap<LeafForm, Arc<Vec<RecordForm>>>;
 
 /// Reads the data that another process has written since the last read.
 pub(super) fn refresh<B: Bucket>(store: &mut ShardStore<B>) -> Result<Refreshed, StoreError> {
     for attempt in 1.. {
-        let Some((bytes, revision)) = store.bucket.get(MANIFEST)? else { return lost(store, None, Flaw::Absent) };
+        let Some((bytes, revision)) = store.bucket.get(MANIFEST)? else { return lost(store, None, FrameFlaw::Absent) };
         if store.revision.as_ref() == Some(&revision) {
             return Ok(Refreshed::Same);
         }
@@ -47,16 +47,16 @@ pub(super) fn refresh<B: Bucket>(store: &mut ShardStore<B>) -> Result<Refreshed,
     Ok(Refreshed::Same)
 }
 
-fn manifest<B>(store: &ShardStore<B>, bytes: &[u8]) -> Result<ManifestForm, Flaw> {
+fn manifest<B>(store: &ShardStore<B>, bytes: &[u8]) -> Result<ManifestForm, FrameFlaw> {
     let bytes = frame::unwrap(store.sealer.as_ref(), MANIFEST.as_bytes(), bytes)?;
-    let manifest: ManifestForm = form::decode(&bytes).ok_or(Flaw::Damaged)?;
+    let manifest: ManifestForm = form::decode(&bytes).ok_or(FrameFlaw::Damaged)?;
     let leaves: usize = manifest.scopes.iter().map(|scope| scope.leaves.len()).sum();
-    if manifest.product == PRODUCT && leaves <= LEAVES_MAX { Ok(manifest) } else { Err(Flaw::Damaged) }
+    if manifest.product == PRODUCT && leaves <= LEAVES_MAX { Ok(manifest) } else { Err(FrameFlaw::Damaged) }
 }
 
 /// Returns the leaves of a generation, and the number of missing leaves.
-fn leaves<B: Bucket>(store: &ShardStore<B>, manifest: &ManifestForm) -> Result<(Read, usize), StoreError> {
-    let (mut read, mut missing) = (Read::new(), 0);
+fn leaves<B: Bucket>(store: &ShardStore<B>, manifest: &ManifestForm) -> Result<(ReadLeaves, usize), StoreError> {
+    let (mut read, mut missing) = (ReadLeaves::new(), 0);
     for form in &manifest.scopes {
         let scope = Scope { gateway: form.gateway.clone(), build: form.build.clone() };
         for leaf in &form.leaves {
@@ -68,7 +68,7 @@ fn leaves<B: Bucket>(store: &ShardStore<B>, manifest: &ManifestForm) -> Result<(
                 Ok(records) => {
                     read.insert(leaf.clone(), Arc::new(records));
                 }
-                Err(Flaw::Absent) => missing += 1,
+                Err(FrameFlaw::Absent) => missing += 1,
                 Err(_) => {}
             }
         }
@@ -79,34 +79,34 @@ fn leaves<B: Bucket>(store: &ShardStore<B>, manifest: &ManifestForm) -> Result<(
 fn leaf<B: Bucket>(
     store: &ShardStore<B>,
     scope: &Scope,
-    leaf: &Leaf,
-) -> Result<Result<Vec<RecordForm>, Flaw>, StoreError> {
+    leaf: &LeafForm,
+) -> Result<Result<Vec<RecordForm>, FrameFlaw>, StoreError> {
     if leaf.parts as usize > LEAF_BYTES_MAX / BLOB_BYTES_MAX + 1 {
-        return Ok(Err(Flaw::Damaged));
+        return Ok(Err(FrameFlaw::Damaged));
     }
     let mut bytes = Vec::new();
     for name in blobs(leaf) {
-        let Some((part, _)) = store.bucket.get(&name)? else { return Ok(Err(Flaw::Absent)) };
+        let Some((part, _)) = store.bucket.get(&name)? else { return Ok(Err(FrameFlaw::Absent)) };
         bytes.extend_from_slice(&part);
     }
     let (sealer, name) = (store.sealer.as_ref(), bound(&store.identity, scope));
     let page = match frame::unwrap(sealer, &[&name[..], &leaf.digest].concat(), &bytes) {
         Ok(page) if *frame::digest(sealer, &name, &page).bytes() == leaf.digest => page,
-        Ok(_) => return Ok(Err(Flaw::Damaged)),
+        Ok(_) => return Ok(Err(FrameFlaw::Damaged)),
         Err(flaw) => return Ok(Err(flaw)),
     };
-    Ok(tree::read(&page).ok_or(Flaw::Damaged))
+    Ok(tree::read(&page).ok_or(FrameFlaw::Damaged))
 }
 
 /// Replaces the state of the store with a generation, without its unreadable parts.
-fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: Revision, read: Read) {
-    let mut known = Known { generation: manifest.generation, leaves: BTreeMap::new() };
+fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: Revision, read: ReadLeaves) {
+    let mut known = KnownManifest { generation: manifest.generation, leaves: BTreeMap::new() };
     let (mut memory, mut offers) = (MemoryStore::default(), Offers::default());
     let mut complete = true;
     for form in manifest.scopes {
         let scope = Scope { gateway: form.gateway, build: form.build };
         let count = form.leaves.len();
-        let leaves: Vec<Leaf> = form.leaves.into_iter().filter(|leaf| read.contains_key(leaf)).collect();
+        let leaves: Vec<LeafForm> = form.leaves.into_iter().filter(|leaf| read.contains_key(leaf)).collect();
         let whole = leaves.len() == count;
         complete &= whole;
         if !whole {
@@ -159,13 +159,17 @@ fn changes<'a>(
 }
 
 /// Handles data that cannot be read any more: the known state is kept, and the next commit writes all of it.
-fn lost<B: Bucket>(store: &mut ShardStore<B>, revision: Option<Revision>, flaw: Flaw) -> Result<Refreshed, StoreError> {
+fn lost<B: Bucket>(
+    store: &mut ShardStore<B>,
+    revision: Option<Revision>,
+    flaw: FrameFlaw,
+) -> Result<Refreshed, StoreError> {
     let why = match flaw {
-        Flaw::Newer => return Err(StoreError::Unavailable("it was written by a newer version".into())),
-        Flaw::Absent if store.revision.is_none() && store.known.generation == 0 => return Ok(Refreshed::Same),
-        Flaw::Absent => "is gone",
-        Flaw::Sealed => "is sealed with another key",
-        Flaw::Damaged => "is damaged",
+        FrameFlaw::Newer => return Err(StoreError::Unavailable("it was written by a newer version".into())),
+        FrameFlaw::Absent if store.revision.is_none() && store.known.generation == 0 => return Ok(Refreshed::Same),
+        FrameFlaw::Absent => "is gone",
+        FrameFlaw::Sealed => "is sealed with another key",
+        FrameFlaw::Damaged => "is damaged",
     };
     if store.revision != revision {
         store.notices.push(format!("the manifest of the shared store {why}: this replica keeps the state that it has"));

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 pub use self::bucket::{Bucket, Expected, MemoryBucket, Put, Revision};
-use self::form::{Leaf, RecordForm};
+use self::form::{LeafForm, RecordForm};
 pub use self::observed::{Answered, OBSERVERS_MAX, Observation, ObservedScope, Refused};
 use crate::batch::{Batch, Change};
 use crate::error::StoreError;
@@ -95,9 +95,9 @@ pub enum Refreshed {
 
 /// The generation that was read.
 #[derive(Clone, Default)]
-struct Known {
+struct KnownManifest {
     generation: u64,
-    leaves: BTreeMap<Scope, Vec<Leaf>>,
+    leaves: BTreeMap<Scope, Vec<LeafForm>>,
 }
 
 /// A store that several processes share; see the module documentation.
@@ -107,11 +107,11 @@ pub struct ShardStore<B> {
     sealer: Option<Sealer>,
     memory: MemoryStore,
     offers: Offers,
-    known: Known,
+    known: KnownManifest,
     /// Revision of the manifest that was read or written last.
     revision: Option<Revision>,
     /// The leaves that were read, so that only new leaves are read.
-    read: HashMap<Leaf, Arc<Vec<RecordForm>>>,
+    read: HashMap<LeafForm, Arc<Vec<RecordForm>>>,
     /// Blobs that the previous generation names and the current one does not: the next commit removes them.
     expiring: BTreeSet<String>,
     /// Whether there are known to be no orphaned blobs.
@@ -140,7 +140,7 @@ impl<B: Bucket> ShardStore<B> {
             sealer: options.key.as_ref().map(Sealer::new),
             memory: MemoryStore::default(),
             offers: Offers::default(),
-            known: Known::default(),
+            known: KnownManifest::default(),
             revision: None,
             read: HashMap::new(),
             expiring: BTreeSet::new(),
@@ -282,7 +282,7 @@ impl<B: Bucket> LastValidStore for ShardStore<B> {
 }
 
 /// Returns the name of a blob of a leaf.
-fn blob(leaf: &Leaf, part: u32) -> String {
+fn blob(leaf: &LeafForm, part: u32) -> String {
     let digest: String = leaf.digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("s-{:x}-{digest}-{part:x}", leaf.generation)
 }
@@ -294,7 +294,7 @@ fn written_by(name: &str) -> Option<u64> {
 }
 
 /// Returns the names of the blobs of a leaf.
-fn blobs(leaf: &Leaf) -> impl Iterator<Item = String> {
+fn blobs(leaf: &LeafForm) -> impl Iterator<Item = String> {
     (0..leaf.parts).map(|part| blob(leaf, part))
 }
 

@@ -12,7 +12,7 @@ use crate::{LastValidStore, MemoryStore};
 const DEPTH: u32 = 128;
 
 /// A record with its position and bytes.
-pub(super) struct Record {
+pub(super) struct PlacedRecord {
     place: u128,
     bytes: Vec<u8>,
 }
@@ -29,11 +29,15 @@ fn place(segments: &[&[u8]]) -> u128 {
 }
 
 /// Returns all records of a scope, without records that must be sealed and cannot be.
-pub(super) fn records(store: &MemoryStore, scope: &Scope, sealer: Option<&Sealer>) -> Result<Vec<Record>, StoreError> {
+pub(super) fn records(
+    store: &MemoryStore,
+    scope: &Scope,
+    sealer: Option<&Sealer>,
+) -> Result<Vec<PlacedRecord>, StoreError> {
     let mut records = Vec::new();
     let mut add = |segments: &[&[u8]], form: &RecordForm| {
         let bytes = form::encode(form).ok_or_else(|| StoreError::Unavailable("a record cannot be encoded".into()))?;
-        records.push(Record { place: place(segments), bytes });
+        records.push(PlacedRecord { place: place(segments), bytes });
         Ok::<_, StoreError>(())
     };
     let shared = |sensitive: bool| !sensitive || sealer.is_some();
@@ -59,13 +63,13 @@ pub(super) fn records(store: &MemoryStore, scope: &Scope, sealer: Option<&Sealer
 }
 
 /// Returns the records by leaf, each leaf as its bytes.
-pub(super) fn leaves(records: &[Record]) -> Vec<Vec<u8>> {
+pub(super) fn leaves(records: &[PlacedRecord]) -> Vec<Vec<u8>> {
     let mut leaves = Vec::new();
     split(records, 0, &mut leaves);
     leaves
 }
 
-fn split(records: &[Record], depth: u32, leaves: &mut Vec<Vec<u8>>) {
+fn split(records: &[PlacedRecord], depth: u32, leaves: &mut Vec<Vec<u8>>) {
     if records.is_empty() {
         return;
     }

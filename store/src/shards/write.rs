@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::bucket::{Bucket, Expected, Put};
-use super::form::{self, Leaf, ManifestForm, PRODUCT, RecordForm, ScopeForm};
+use super::form::{self, LeafForm, ManifestForm, PRODUCT, RecordForm, SharedScopeForm};
 use super::{
-    BLOB_BYTES_MAX, Known, LEAVES_MAX, MANIFEST, OFFERS_MAX, Offers, SHARED_BYTES_MAX, ScopeOffers, ShardStore, blobs,
-    bound, frame, tree, written_by,
+    BLOB_BYTES_MAX, KnownManifest, LEAVES_MAX, MANIFEST, OFFERS_MAX, Offers, SHARED_BYTES_MAX, ScopeOffers, ShardStore,
+    blobs, bound, frame, tree, written_by,
 };
 use crate::batch::count;
 use crate::error::StoreError;
@@ -41,7 +41,7 @@ pub(super) fn write<B: Bucket>(
     let Put::Written(revision) = store.bucket.put(MANIFEST, manifest, &expected)? else {
         return Err(StoreError::Conflict);
     };
-    let names = |known: &Known| known.leaves.values().flatten().flat_map(blobs).collect::<BTreeSet<String>>();
+    let names = |known: &KnownManifest| known.leaves.values().flatten().flat_map(blobs).collect::<BTreeSet<String>>();
     let named = names(&next);
     let gone: BTreeSet<String> = names(&store.known).difference(&named).cloned().collect();
     (store.memory, store.offers, store.known, store.revision) = (memory, offers, next, Some(revision));
@@ -58,9 +58,9 @@ fn next<B: Bucket>(
     memory: &MemoryStore,
     offers: &Offers,
     touched: Option<&BTreeSet<Scope>>,
-) -> Result<(Known, Vec<(Leaf, Bytes)>), StoreError> {
+) -> Result<(KnownManifest, Vec<(LeafForm, Bytes)>), StoreError> {
     let generation = store.known.generation + 1;
-    let mut next = Known { generation, leaves: BTreeMap::new() };
+    let mut next = KnownManifest { generation, leaves: BTreeMap::new() };
     let mut fresh = Vec::new();
     let mut scopes: BTreeSet<Scope> = memory.scopes()?.into_iter().collect();
     scopes.extend(offers.keys().cloned());
@@ -86,7 +86,7 @@ fn next<B: Bucket>(
             }
             let bytes = frame::wrap(store.sealer.as_ref(), &[&name[..], &digest].concat(), &page)?;
             let parts = u32::try_from(bytes.len().div_ceil(BLOB_BYTES_MAX)).unwrap_or(u32::MAX);
-            let leaf = Leaf { generation, digest, parts, bytes: bytes.len() as u64 };
+            let leaf = LeafForm { generation, digest, parts, bytes: bytes.len() as u64 };
             leaves.push(leaf.clone());
             fresh.push((leaf, Bytes::from(bytes)));
         }
@@ -97,7 +97,7 @@ fn next<B: Bucket>(
     Ok((next, fresh))
 }
 
-fn check_limits(next: &Known) -> Result<(), StoreError> {
+fn check_limits(next: &KnownManifest) -> Result<(), StoreError> {
     let all = || next.leaves.values().flatten();
     count("shards", all().count(), LEAVES_MAX)?;
     let bytes: u64 = all().map(|leaf| leaf.bytes).sum();
@@ -108,8 +108,8 @@ fn check_limits(next: &Known) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn manifest<B: Bucket>(store: &ShardStore<B>, known: &Known) -> Result<Bytes, StoreError> {
-    let scopes = known.leaves.iter().map(|(scope, leaves)| ScopeForm {
+fn manifest<B: Bucket>(store: &ShardStore<B>, known: &KnownManifest) -> Result<Bytes, StoreError> {
+    let scopes = known.leaves.iter().map(|(scope, leaves)| SharedScopeForm {
         gateway: scope.gateway.clone(),
         build: scope.build.clone(),
         leaves: leaves.clone(),

@@ -24,7 +24,7 @@ const FRAME_BYTES_MAX: usize = 1024;
 
 /// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EnvelopeKind {
     Root = 1,
     Table = 2,
     Page = 3,
@@ -45,7 +45,7 @@ struct Envelope {
 }
 
 impl Envelope {
-    fn new(name: &[u8], kind: Kind, generation: u64, chunks: u32, payload: Vec<u8>) -> Self {
+    fn new(name: &[u8], kind: EnvelopeKind, generation: u64, chunks: u32, payload: Vec<u8>) -> Self {
         let mut envelope =
             Self { magic: MAGIC, schema: SCHEMA, kind: kind as u8, generation, chunks, digest: [0; 32], payload };
         envelope.digest = envelope.seen_digest(name);
@@ -71,7 +71,7 @@ impl Envelope {
 
 /// Reason why bytes are not the expected record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(super) enum EnvelopeFlaw {
     /// There is no record.
     Absent,
     /// The bytes were not written by this product.
@@ -99,30 +99,35 @@ pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
     }
 }
 
-fn unwrap(name: &[u8], kind: Kind, bytes: &[u8]) -> Result<Envelope, Flaw> {
+fn unwrap(name: &[u8], kind: EnvelopeKind, bytes: &[u8]) -> Result<Envelope, EnvelopeFlaw> {
     let config = bincode::config::standard().with_limit::<{ CHUNK_BYTES_MAX + FRAME_BYTES_MAX }>();
     if bytes.get(..MAGIC.len()) != Some(&MAGIC) {
-        return Err(Flaw::Foreign);
+        return Err(EnvelopeFlaw::Foreign);
     }
     let envelope: Envelope = match bincode::decode_from_slice(bytes, config) {
         Ok((envelope, consumed)) if consumed == bytes.len() => envelope,
-        _ => return Err(Flaw::Damaged),
+        _ => return Err(EnvelopeFlaw::Damaged),
     };
     if envelope.digest != envelope.seen_digest(name) {
-        return Err(Flaw::Damaged);
+        return Err(EnvelopeFlaw::Damaged);
     }
     // Only an undamaged record is accepted as newer.
     if envelope.schema > SCHEMA {
-        return Err(Flaw::Newer(envelope.schema));
+        return Err(EnvelopeFlaw::Newer(envelope.schema));
     }
-    if envelope.kind != kind as u8 { Err(Flaw::Damaged) } else { Ok(envelope) }
+    if envelope.kind != kind as u8 { Err(EnvelopeFlaw::Damaged) } else { Ok(envelope) }
 }
 
 /// A name with its value.
-pub(super) type Value = (Vec<u8>, Vec<u8>);
+pub(super) type TreeEntry = (Vec<u8>, Vec<u8>);
 
 /// Returns the values that are written for a record, with their names.
-pub(super) fn wrap(name: Vec<u8>, kind: Kind, generation: u64, payload: Vec<u8>) -> Result<Vec<Value>, SledError> {
+pub(super) fn wrap(
+    name: Vec<u8>,
+    kind: EnvelopeKind,
+    generation: u64,
+    payload: Vec<u8>,
+) -> Result<Vec<TreeEntry>, SledError> {
     if payload.len() <= CHUNK_BYTES_MAX {
         let bytes = Envelope::new(&name, kind, generation, 0, payload).write()?;
         return Ok(vec![(name, bytes)]);
@@ -131,7 +136,7 @@ pub(super) fn wrap(name: Vec<u8>, kind: Kind, generation: u64, payload: Vec<u8>)
     let mut count = 0;
     for part in payload.chunks(CHUNK_BYTES_MAX) {
         let chunk = keys::chunk(&name, count);
-        let bytes = Envelope::new(&chunk, Kind::Chunk, generation, 0, part.to_vec()).write()?;
+        let bytes = Envelope::new(&chunk, EnvelopeKind::Chunk, generation, 0, part.to_vec()).write()?;
         written.push((chunk, bytes));
         count += 1;
     }
@@ -145,27 +150,31 @@ pub(super) fn wrap(name: Vec<u8>, kind: Kind, generation: u64, payload: Vec<u8>)
 /// Reads and verifies a record; returns the payload and the number of chunks.
 pub(super) fn read<B: AsRef<[u8]>>(
     name: &[u8],
-    kind: Kind,
+    kind: EnvelopeKind,
     get: &impl Fn(&[u8]) -> Result<Option<B>, SledError>,
-) -> Result<(Vec<u8>, u32), Flaw> {
+) -> Result<(Vec<u8>, u32), EnvelopeFlaw> {
     let fetch = |name: &[u8], kind| match get(name) {
         Ok(Some(bytes)) => unwrap(name, kind, bytes.as_ref()),
-        Ok(None) => Err(Flaw::Absent),
-        Err(_) => Err(Flaw::Unreadable),
+        Ok(None) => Err(EnvelopeFlaw::Absent),
+        Err(_) => Err(EnvelopeFlaw::Unreadable),
     };
     let first = fetch(name, kind)?;
     if first.chunks == 0 {
         return Ok((first.payload, 0));
     }
     if first.chunks as usize > RECORD_BYTES_MAX / CHUNK_BYTES_MAX {
-        return Err(Flaw::Damaged);
+        return Err(EnvelopeFlaw::Damaged);
     }
     let mut payload = Vec::new();
     for number in 0..first.chunks {
-        let chunk = fetch(&keys::chunk(name, number), Kind::Chunk)?;
+        let chunk = fetch(&keys::chunk(name, number), EnvelopeKind::Chunk)?;
         payload.extend_from_slice(&chunk.payload);
     }
-    if Digest::of(&payload).bytes()[..] == first.payload[..] { Ok((payload, first.chunks)) } else { Err(Flaw::Damaged) }
+    if Digest::of(&payload).bytes()[..] == first.payload[..] {
+        Ok((payload, first.chunks))
+    } else {
+        Err(EnvelopeFlaw::Damaged)
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +182,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Returns a record as another version would write it.
-    pub(in super::super) fn of_schema(schema: u16, name: &[u8], kind: Kind, payload: &[u8]) -> Vec<u8> {
+    pub(in super::super) fn of_schema(schema: u16, name: &[u8], kind: EnvelopeKind, payload: &[u8]) -> Vec<u8> {
         let mut envelope = Envelope::new(name, kind, 2, 0, payload.to_vec());
         envelope.schema = schema;
         envelope.digest = envelope.seen_digest(name);

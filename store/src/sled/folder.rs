@@ -28,12 +28,12 @@ const CLOSE_PAUSES_MAX: u32 = 2000;
 const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 
 /// An open sled database with its folder.
-pub(super) struct Files {
+pub(super) struct StoreFiles {
     folder: PathBuf,
     db: ::sled::Db,
 }
 
-impl Files {
+impl StoreFiles {
     /// Opens a folder, or creates it.
     pub(super) fn open(folder: &Path) -> Result<Self, SledError> {
         create_private(folder)?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use holdfast_graph::ObjectKey;
 
 use super::keys::{self, Name};
-use super::section::Entry;
+use super::section::SectionEntry;
 use crate::form::{KeyForm, VerdictForm};
 use crate::record::{Digest, Scope, StoredVerdict};
 
@@ -16,7 +16,7 @@ pub(super) const PRODUCT: &str = "holdfast last valid store";
 
 /// Root of a generation: all stored data is reachable from here.
 #[derive(Encode, Decode)]
-pub(super) struct Root {
+pub(super) struct RootForm {
     pub(super) product: String,
     pub(super) identity: String,
     pub(super) generation: u64,
@@ -33,7 +33,7 @@ pub(super) struct ScopeForm {
 
 /// The pages of a section.
 #[derive(Encode, Decode)]
-pub(super) struct Table {
+pub(super) struct PageTable {
     pub(super) pages: Vec<(u8, [u8; 32])>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct PageForm<F> {
 
 /// Location of a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ContentPlace {
     /// On the disk.
     Disk,
     /// In memory only: there is no key for sealing.
@@ -57,20 +57,20 @@ pub(super) enum Place {
 
 /// A payload, identified by its digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Content {
+pub(super) struct StoredContent {
     pub(super) digest: Digest,
     pub(super) bytes: u64,
     pub(super) sensitive: bool,
-    pub(super) place: Place,
+    pub(super) place: ContentPlace,
 }
 
-impl Content {
+impl StoredContent {
     pub(super) fn on_disk(&self) -> bool {
-        !matches!(self.place, Place::Memory(_))
+        !matches!(self.place, ContentPlace::Memory(_))
     }
 
     pub(super) fn readable(&self) -> bool {
-        self.place != Place::Unreadable
+        self.place != ContentPlace::Unreadable
     }
 }
 
@@ -81,29 +81,29 @@ pub(super) struct ContentForm {
     sealed: bool,
 }
 
-impl From<&Content> for ContentForm {
-    fn from(content: &Content) -> Self {
+impl From<&StoredContent> for ContentForm {
+    fn from(content: &StoredContent) -> Self {
         Self { digest: *content.digest.bytes(), bytes: content.bytes, sealed: content.sensitive }
     }
 }
 
-impl From<ContentForm> for Content {
+impl From<ContentForm> for StoredContent {
     fn from(form: ContentForm) -> Self {
         let ContentForm { digest, bytes, sealed: sensitive } = form;
-        Self { digest: Digest::from_bytes(digest), bytes, sensitive, place: Place::Disk }
+        Self { digest: Digest::from_bytes(digest), bytes, sensitive, place: ContentPlace::Disk }
     }
 }
 
 /// The versions of an object, the newest first.
-pub(super) type Versions = Vec<Version>;
+pub(super) type Versions = Vec<VersionEntry>;
 
 /// A version of an object without its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Version {
+pub(super) struct VersionEntry {
     pub(super) uid: Arc<str>,
     pub(super) generation: i64,
     pub(super) since: i64,
-    pub(super) content: Content,
+    pub(super) content: StoredContent,
 }
 
 #[derive(Encode, Decode)]
@@ -114,7 +114,7 @@ pub(super) struct VersionForm {
     content: ContentForm,
 }
 
-impl Entry for Versions {
+impl SectionEntry for Versions {
     type Key = ObjectKey;
     type Form = (KeyForm, Vec<VersionForm>);
     const SECTION: u8 = 0;
@@ -124,7 +124,7 @@ impl Entry for Versions {
     }
 
     fn form(&self, key: &ObjectKey) -> Option<Self::Form> {
-        let form = |version: &Version| VersionForm {
+        let form = |version: &VersionEntry| VersionForm {
             uid: version.uid.clone(),
             generation: version.generation,
             since: version.since,
@@ -135,7 +135,7 @@ impl Entry for Versions {
     }
 
     fn from_form((key, forms): Self::Form) -> (ObjectKey, Self) {
-        let version = |form: VersionForm| Version {
+        let version = |form: VersionForm| VersionEntry {
             uid: form.uid,
             generation: form.generation,
             since: form.since,
@@ -144,15 +144,15 @@ impl Entry for Versions {
         ((&key).into(), forms.into_iter().map(version).collect())
     }
 
-    fn contents(&self) -> Vec<&Content> {
+    fn contents(&self) -> Vec<&StoredContent> {
         self.iter().map(|version| &version.content).collect()
     }
 
-    fn name(scope: &Scope, key: &ObjectKey, content: &Content) -> Name {
+    fn name(scope: &Scope, key: &ObjectKey, content: &StoredContent) -> Name {
         keys::content(&keys::place(Self::SECTION, scope, &keys::segments(key)), &content.digest)
     }
 
-    fn retain(&mut self, wanted: &mut dyn FnMut(&mut Content) -> bool) -> bool {
+    fn retain(&mut self, wanted: &mut dyn FnMut(&mut StoredContent) -> bool) -> bool {
         self.retain_mut(|version| wanted(&mut version.content));
         !self.is_empty()
     }
@@ -160,10 +160,10 @@ impl Entry for Versions {
 
 /// A resource without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resource {
+pub(super) struct ResourceEntry {
     pub(super) version: [u8; 16],
     pub(super) origins: Arc<[ObjectKey]>,
-    pub(super) content: Content,
+    pub(super) content: StoredContent,
 }
 
 #[derive(Encode, Decode)]
@@ -175,7 +175,7 @@ pub(super) struct ResourceForm {
     content: ContentForm,
 }
 
-impl Entry for Resource {
+impl SectionEntry for ResourceEntry {
     /// Type and name.
     type Key = (Arc<str>, Arc<str>);
     type Form = ResourceForm;
@@ -200,20 +200,20 @@ impl Entry for Resource {
         ((form.type_url, form.name), Self { version: form.version, origins, content: form.content.into() })
     }
 
-    fn contents(&self) -> Vec<&Content> {
+    fn contents(&self) -> Vec<&StoredContent> {
         vec![&self.content]
     }
 
-    fn name(scope: &Scope, (type_url, name): &Self::Key, content: &Content) -> Name {
+    fn name(scope: &Scope, (type_url, name): &Self::Key, content: &StoredContent) -> Name {
         keys::content(&keys::place(Self::SECTION, scope, &[type_url, name]), &content.digest)
     }
 
-    fn retain(&mut self, wanted: &mut dyn FnMut(&mut Content) -> bool) -> bool {
+    fn retain(&mut self, wanted: &mut dyn FnMut(&mut StoredContent) -> bool) -> bool {
         wanted(&mut self.content)
     }
 }
 
-impl Entry for Arc<StoredVerdict> {
+impl SectionEntry for Arc<StoredVerdict> {
     type Key = [u8; 16];
     type Form = VerdictForm;
     const SECTION: u8 = 2;
@@ -231,15 +231,15 @@ impl Entry for Arc<StoredVerdict> {
         (verdict.content, Arc::new(verdict))
     }
 
-    fn contents(&self) -> Vec<&Content> {
+    fn contents(&self) -> Vec<&StoredContent> {
         Vec::new()
     }
 
-    fn name(_: &Scope, key: &[u8; 16], _: &Content) -> Name {
+    fn name(_: &Scope, key: &[u8; 16], _: &StoredContent) -> Name {
         key.to_vec()
     }
 
-    fn retain(&mut self, _: &mut dyn FnMut(&mut Content) -> bool) -> bool {
+    fn retain(&mut self, _: &mut dyn FnMut(&mut StoredContent) -> bool) -> bool {
         true
     }
 }

@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use bincode::Decode;
 
-use super::envelope::{self, Flaw, Kind};
+use super::envelope::{self, EnvelopeFlaw, EnvelopeKind};
 use super::error::{SledError, guarded};
-use super::form::{Content, PRODUCT, PageForm, Place, Root, ScopeForm, Table};
+use super::form::{ContentPlace, PRODUCT, PageForm, PageTable, RootForm, ScopeForm, StoredContent};
 use super::keys::{self, Name};
 use super::seal::Sealer;
-use super::section::{Entry, Page, Section};
-use super::state::{Shelf, State};
+use super::section::{SectionEntry, SectionPage, StoreSection};
+use super::state::{ScopeSections, SledState};
 use super::write::references;
 use crate::record::{Digest, Scope};
 
 /// Content of a folder.
-pub(super) enum Found {
+pub(super) enum FolderContent {
     /// Nothing.
     Empty,
     /// A store of this installation.
@@ -38,7 +38,7 @@ pub(super) enum Found {
 /// A store that was loaded.
 pub(super) struct Loaded {
     pub(super) identity: String,
-    pub(super) state: State,
+    pub(super) state: SledState,
     /// Messages about damage, for operators. Empty where there is no damage.
     pub(super) damage: Vec<String>,
     /// Whether sled cannot read some of its own files.
@@ -50,31 +50,35 @@ pub(super) struct Loaded {
 }
 
 /// Loads a store. Where `identity` is given, only a store with this identity is loaded.
-pub(super) fn load(tree: &::sled::Tree, sealer: Option<&Sealer>, identity: Option<&str>) -> Result<Found, SledError> {
+pub(super) fn load(
+    tree: &::sled::Tree,
+    sealer: Option<&Sealer>,
+    identity: Option<&str>,
+) -> Result<FolderContent, SledError> {
     let roots = keys::roots().map(|name| read_root(tree, &name));
-    if roots.iter().all(|root| matches!(root, Err(Flaw::Absent))) {
+    if roots.iter().all(|root| matches!(root, Err(EnvelopeFlaw::Absent))) {
         let empty = guarded(|| tree.iter().next().transpose().map(|first| first.is_none()))?;
-        return Ok(if empty { Found::Empty } else { Found::Foreign });
+        return Ok(if empty { FolderContent::Empty } else { FolderContent::Foreign });
     }
     let flaws = || roots.iter().filter_map(|root| root.as_ref().err());
-    let newer = flaws().find_map(|flaw| if let Flaw::Newer(schema) = flaw { Some(*schema) } else { None });
+    let newer = flaws().find_map(|flaw| if let EnvelopeFlaw::Newer(schema) = flaw { Some(*schema) } else { None });
     if let Some(schema) = newer {
-        return Ok(Found::Newer(schema));
+        return Ok(FolderContent::Newer(schema));
     }
-    let foreign = flaws().all(|flaw| matches!(flaw, Flaw::Foreign | Flaw::Absent));
-    let flawed = flaws().any(|flaw| !matches!(flaw, Flaw::Absent));
-    let files_damaged = flaws().any(|flaw| matches!(flaw, Flaw::Unreadable));
-    let mut roots: Vec<Root> = roots.into_iter().flatten().collect();
+    let foreign = flaws().all(|flaw| matches!(flaw, EnvelopeFlaw::Foreign | EnvelopeFlaw::Absent));
+    let flawed = flaws().any(|flaw| !matches!(flaw, EnvelopeFlaw::Absent));
+    let files_damaged = flaws().any(|flaw| matches!(flaw, EnvelopeFlaw::Unreadable));
+    let mut roots: Vec<RootForm> = roots.into_iter().flatten().collect();
     roots.sort_by_key(|root| std::cmp::Reverse(root.generation));
     let Some(newest) = roots.first() else {
-        return Ok(if foreign { Found::Foreign } else { Found::Damaged });
+        return Ok(if foreign { FolderContent::Foreign } else { FolderContent::Damaged });
     };
     if let Some(identity) = identity.filter(|identity| **identity != newest.identity) {
         let _ = identity;
-        return Ok(Found::Other(newest.identity.clone()));
+        return Ok(FolderContent::Other(newest.identity.clone()));
     }
-    let mut readings = roots.iter().map(|root| Reading::of(tree, sealer, root));
-    let Some(first) = readings.next() else { return Ok(Found::Damaged) };
+    let mut readings = roots.iter().map(|root| RootReading::of(tree, sealer, root));
+    let Some(first) = readings.next() else { return Ok(FolderContent::Damaged) };
     let newest = first.state.generation;
     let mut loaded = first.loaded();
     if !loaded.damage.is_empty()
@@ -96,11 +100,11 @@ pub(super) fn load(tree: &::sled::Tree, sealer: Option<&Sealer>, identity: Optio
         loaded.damage.push(format!("one of the two last generations cannot be read: {generation} is used"));
     }
     loaded.files_damaged |= files_damaged;
-    Ok(Found::Ours(Box::new(loaded)))
+    Ok(FolderContent::Ours(Box::new(loaded)))
 }
 
 /// Returns the records in the tree that no generation names, or only the previous one. Reads names, not payloads.
-pub(super) fn unnamed(tree: &::sled::Tree, state: &State) -> Result<BTreeSet<Name>, SledError> {
+pub(super) fn unnamed(tree: &::sled::Tree, state: &SledState) -> Result<BTreeSet<Name>, SledError> {
     let mut named = BTreeSet::new();
     for (scope, shelf) in &state.scopes {
         references(scope, &shelf.objects, &mut named);
@@ -129,9 +133,9 @@ pub(super) fn payload(
     tree: &::sled::Tree,
     sealer: Option<&Sealer>,
     name: &[u8],
-    content: &Content,
-) -> Result<Option<Vec<u8>>, Flaw> {
-    let kind = if content.sensitive { Kind::Sealed } else { Kind::Content };
+    content: &StoredContent,
+) -> Result<Option<Vec<u8>>, EnvelopeFlaw> {
+    let kind = if content.sensitive { EnvelopeKind::Sealed } else { EnvelopeKind::Content };
     let (bytes, _) = envelope::read(name, kind, &get(tree))?;
     let (payload, digest) = match (content.sensitive, sealer) {
         (false, _) => {
@@ -151,7 +155,7 @@ pub(super) fn payload(
     if digest == content.digest && payload.len() as u64 == content.bytes {
         Ok(Some(payload))
     } else {
-        Err(Flaw::Damaged)
+        Err(EnvelopeFlaw::Damaged)
     }
 }
 
@@ -159,31 +163,31 @@ fn get(tree: &::sled::Tree) -> impl Fn(&[u8]) -> Result<Option<::sled::IVec>, Sl
     |name| guarded(|| tree.get(name))
 }
 
-fn read_root(tree: &::sled::Tree, name: &[u8]) -> Result<Root, Flaw> {
-    let (bytes, _) = envelope::read(name, Kind::Root, &get(tree))?;
-    let root: Root = envelope::decode(&bytes).ok_or(Flaw::Damaged)?;
+fn read_root(tree: &::sled::Tree, name: &[u8]) -> Result<RootForm, EnvelopeFlaw> {
+    let (bytes, _) = envelope::read(name, EnvelopeKind::Root, &get(tree))?;
+    let root: RootForm = envelope::decode(&bytes).ok_or(EnvelopeFlaw::Damaged)?;
     if root.product != PRODUCT {
-        return Err(Flaw::Foreign);
+        return Err(EnvelopeFlaw::Foreign);
     }
     // A root under the name of another generation is not the root that was written there.
-    if keys::root(root.generation) == name { Ok(root) } else { Err(Flaw::Damaged) }
+    if keys::root(root.generation) == name { Ok(root) } else { Err(EnvelopeFlaw::Damaged) }
 }
 
 /// A generation while it is read.
-struct Reading<'a> {
+struct RootReading<'a> {
     tree: &'a ::sled::Tree,
     sealer: Option<&'a Sealer>,
     identity: String,
-    state: State,
+    state: SledState,
     damage: Vec<String>,
     files_damaged: bool,
     unreadable: usize,
     records: usize,
 }
 
-impl<'a> Reading<'a> {
-    fn of(tree: &'a ::sled::Tree, sealer: Option<&'a Sealer>, root: &Root) -> Self {
-        let state = State { generation: root.generation, ..State::default() };
+impl<'a> RootReading<'a> {
+    fn of(tree: &'a ::sled::Tree, sealer: Option<&'a Sealer>, root: &RootForm) -> Self {
+        let state = SledState { generation: root.generation, ..SledState::default() };
         let identity = root.identity.clone();
         let mut reading =
             Self { tree, sealer, identity, state, damage: Vec::new(), files_damaged: false, unreadable: 0, records: 1 };
@@ -209,14 +213,14 @@ impl<'a> Reading<'a> {
             resources.retain(|_, _| false);
         }
         let (verdicts, _) = self.section(&scope, verdicts);
-        let shelf = Shelf { objects, resources, verdicts };
+        let shelf = ScopeSections { objects, resources, verdicts };
         self.state.scopes.insert(scope, Arc::new(shelf));
     }
 
-    fn section<E: Entry>(&mut self, scope: &Scope, node: Option<[u8; 32]>) -> (Section<E>, bool) {
-        let mut section = Section::default();
+    fn section<E: SectionEntry>(&mut self, scope: &Scope, node: Option<[u8; 32]>) -> (StoreSection<E>, bool) {
+        let mut section = StoreSection::default();
         let Some(digest) = node.map(Digest::from_bytes) else { return (section, true) };
-        let Some(table) = self.node::<Table>(scope, Kind::Table, &digest) else {
+        let Some(table) = self.node::<PageTable>(scope, EnvelopeKind::Table, &digest) else {
             section.dirty = true;
             return (section, false);
         };
@@ -224,19 +228,19 @@ impl<'a> Reading<'a> {
         let place = keys::place(E::SECTION, scope, &[]);
         for (number, digest) in table.pages {
             let digest = Digest::from_bytes(digest);
-            let form = self.node::<PageForm<E::Form>>(scope, Kind::Page, &digest);
+            let form = self.node::<PageForm<E::Form>>(scope, EnvelopeKind::Page, &digest);
             let Some(form) = form.filter(|form| form.place == place) else {
                 section.dirty = true;
                 continue;
             };
             let entries = form.entries.into_iter().map(E::from_form).collect();
-            section.pages.insert(number, Arc::new(Page { entries, node: Some(digest), dirty: false }));
+            section.pages.insert(number, Arc::new(SectionPage { entries, node: Some(digest), dirty: false }));
         }
         let whole = !section.dirty;
         (section, whole)
     }
 
-    fn node<T: Decode<()>>(&mut self, scope: &Scope, kind: Kind, digest: &Digest) -> Option<T> {
+    fn node<T: Decode<()>>(&mut self, scope: &Scope, kind: EnvelopeKind, digest: &Digest) -> Option<T> {
         match envelope::read(&keys::node(digest), kind, &get(self.tree)) {
             Ok((bytes, _)) if Digest::of(&bytes) == *digest => {
                 self.records += 1;
@@ -258,7 +262,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads every payload and removes the damaged ones. Returns whether all were undamaged.
-    fn verify<E: Entry>(&mut self, scope: &Scope, section: &mut Section<E>) -> bool {
+    fn verify<E: SectionEntry>(&mut self, scope: &Scope, section: &mut StoreSection<E>) -> bool {
         let mut sound = true;
         section.retain(|key, content| match payload(self.tree, self.sealer, &E::name(scope, key, content), content) {
             Ok(Some(_)) => {
@@ -268,7 +272,7 @@ impl<'a> Reading<'a> {
             Ok(None) => {
                 self.records += 1;
                 self.unreadable += 1;
-                content.place = Place::Unreadable;
+                content.place = ContentPlace::Unreadable;
                 true
             }
             Err(flaw) => {
@@ -280,12 +284,12 @@ impl<'a> Reading<'a> {
         sound
     }
 
-    fn flawed(&mut self, scope: &Scope, what: &str, flaw: &Flaw) {
-        self.files_damaged |= *flaw == Flaw::Unreadable;
+    fn flawed(&mut self, scope: &Scope, what: &str, flaw: &EnvelopeFlaw) {
+        self.files_damaged |= *flaw == EnvelopeFlaw::Unreadable;
         let how = match flaw {
-            Flaw::Absent => "is missing",
-            Flaw::Unreadable => "cannot be read",
-            Flaw::Foreign | Flaw::Newer(_) | Flaw::Damaged => "is damaged",
+            EnvelopeFlaw::Absent => "is missing",
+            EnvelopeFlaw::Unreadable => "cannot be read",
+            EnvelopeFlaw::Foreign | EnvelopeFlaw::Newer(_) | EnvelopeFlaw::Damaged => "is damaged",
         };
         self.report(scope, &format!("{what} {how}"));
     }

@@ -30,16 +30,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_graph::ObjectKey;
 
-use self::envelope::Flaw;
+use self::envelope::EnvelopeFlaw;
 use self::error::SledError;
-use self::folder::Files;
-use self::form::{Content, Place, Resource, Versions};
+use self::folder::StoreFiles;
+use self::form::{ContentPlace, ResourceEntry, StoredContent, Versions};
 use self::keys::Name;
 use self::open::Opening;
 pub use self::seal::Key;
 use self::seal::Sealer;
-use self::section::Entry;
-use self::state::{Changes, Fresh, Shelf, State};
+use self::section::SectionEntry;
+use self::state::{Fresh, ScopeSections, SledState, StateChanges};
 pub use self::survey::{Survey, SurveyedObject, SurveyedResource, SurveyedScope, survey};
 use crate::LastValidStore;
 use crate::batch::Batch;
@@ -70,10 +70,10 @@ pub struct SledStore {
     identity: Arc<str>,
     sealer: Option<Sealer>,
     /// `None` after an error that even reopening did not resolve.
-    files: Option<Files>,
+    files: Option<StoreFiles>,
     /// Whether the last commit failed. Then sled accepts no further commits, and must be reopened first.
     failed: bool,
-    state: State,
+    state: SledState,
     /// Records that only the previous generation names: the next commit removes them.
     expiring: BTreeSet<Name>,
     notices: Vec<String>,
@@ -129,7 +129,7 @@ impl SledStore {
         Ok(())
     }
 
-    fn write(&mut self, mut state: State, fresh: &Fresh) -> Result<(), SledError> {
+    fn write(&mut self, mut state: SledState, fresh: &Fresh) -> Result<(), SledError> {
         state.generation += 1;
         let sealer = self.sealer.as_ref();
         let writes = write::difference(&self.state, &mut state, fresh, &self.identity, sealer)?;
@@ -153,12 +153,17 @@ impl SledStore {
         Ok(())
     }
 
-    fn shelf(&self, scope: &Scope) -> Option<&Shelf> {
+    fn shelf(&self, scope: &Scope) -> Option<&ScopeSections> {
         self.state.scopes.get(scope).map(|shelf| &**shelf)
     }
 
-    fn payload<E: Entry>(&self, scope: &Scope, key: &E::Key, content: &Content) -> Result<Option<Bytes>, StoreError> {
-        if let Place::Memory(bytes) = &content.place {
+    fn payload<E: SectionEntry>(
+        &self,
+        scope: &Scope,
+        key: &E::Key,
+        content: &StoredContent,
+    ) -> Result<Option<Bytes>, StoreError> {
+        if let ContentPlace::Memory(bytes) = &content.place {
             return Ok(Some(bytes.clone()));
         }
         let Some(files) = &self.files else {
@@ -169,7 +174,7 @@ impl SledStore {
         match read {
             Ok(payload) => Ok(payload.map(Bytes::from)),
             // After a failed commit, sled may also refuse to read: this is no damage.
-            Err(Flaw::Unreadable) => {
+            Err(EnvelopeFlaw::Unreadable) => {
                 Err(StoreError::Unavailable(format!("{}: sled does not return a record", self.folder.display())))
             }
             Err(_) => Err(StoreError::Damaged { name: String::new() }),
@@ -183,10 +188,11 @@ impl LastValidStore for SledStore {
         if self.failed {
             self.revive().map_err(|error| error.at(&self.folder))?;
         }
-        let mut changes = Changes { state: self.state.clone(), fresh: Fresh::default(), sealer: self.sealer.as_ref() };
+        let mut changes =
+            StateChanges { state: self.state.clone(), fresh: Fresh::default(), sealer: self.sealer.as_ref() };
         batch.into_changes().into_iter().try_for_each(|change| changes.apply(change))?;
         changes.tidy();
-        let Changes { state, fresh, .. } = changes;
+        let StateChanges { state, fresh, .. } = changes;
         self.write(state, &fresh).map_err(|error| {
             self.failed = true;
             error.at(&self.folder)
@@ -194,8 +200,8 @@ impl LastValidStore for SledStore {
     }
 
     fn scopes(&self) -> Result<Vec<Scope>, StoreError> {
-        let some = |shelf: &Shelf| {
-            let readable = |contents: Vec<&Content>| contents.iter().any(|content| content.readable());
+        let some = |shelf: &ScopeSections| {
+            let readable = |contents: Vec<&StoredContent>| contents.iter().any(|content| content.readable());
             !shelf.verdicts.is_empty()
                 || shelf.objects.iter().any(|(_, versions)| readable(versions.contents()))
                 || shelf.resources.iter().any(|(_, resource)| readable(resource.contents()))
@@ -233,7 +239,7 @@ impl LastValidStore for SledStore {
     fn configuration(&self, scope: &Scope) -> Result<Vec<StoredResource>, StoreError> {
         let mut resources = Vec::new();
         for (key, resource) in self.shelf(scope).into_iter().flat_map(|shelf| shelf.resources.iter()) {
-            let body = self.payload::<Resource>(scope, key, &resource.content);
+            let body = self.payload::<ResourceEntry>(scope, key, &resource.content);
             let Some(body) = body.map_err(|error| named(error, || key.1.to_string()))? else { continue };
             resources.push(StoredResource {
                 type_url: key.0.clone(),

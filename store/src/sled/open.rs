@@ -5,19 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{SledError, guarded};
-use super::folder::{self, Aside, Files};
+use super::folder::{self, Aside, StoreFiles};
 use super::keys::Name;
-use super::load::{self, Found, Loaded};
+use super::load::{self, FolderContent, Loaded};
 use super::seal::Sealer;
-use super::section::{Entry, Section};
-use super::state::{Fresh, State};
+use super::section::{SectionEntry, StoreSection};
+use super::state::{Fresh, SledState};
 use super::write;
 use crate::record::Scope;
 
 /// Result of opening.
 pub(super) struct Opening {
-    pub(super) files: Files,
-    pub(super) state: State,
+    pub(super) files: StoreFiles,
+    pub(super) state: SledState,
     pub(super) unnamed: BTreeSet<Name>,
     pub(super) notices: Vec<String>,
 }
@@ -31,44 +31,44 @@ pub(super) fn open(folder: &Path, identity: &str, sealer: Option<&Sealer>) -> Re
     let files = match files(folder, &mut notices) {
         Err(SledError::Corrupt(why)) => {
             aside(folder, Aside::Damaged, &format!("it is damaged: {why}"), &mut notices)?;
-            Files::open(folder)?
+            StoreFiles::open(folder)?
         }
         other => other?,
     };
     let found = guarded(|| load::load(files.tree(), sealer, Some(identity)));
     let (why, text) = match found {
-        Ok(Found::Empty) if files.marked() > 0 => {
+        Ok(FolderContent::Empty) if files.marked() > 0 => {
             (Aside::Damaged, "it is damaged: all of its content is lost".to_owned())
         }
-        Ok(Found::Empty) => return opening(files, State::default(), notices),
-        Ok(Found::Ours(loaded)) => return ours(folder, files, *loaded, identity, sealer, notices),
-        Ok(Found::Foreign) => (Aside::Other, "it is not a store of Holdfast".to_owned()),
-        Ok(Found::Newer(schema)) => {
+        Ok(FolderContent::Empty) => return opening(files, SledState::default(), notices),
+        Ok(FolderContent::Ours(loaded)) => return ours(folder, files, *loaded, identity, sealer, notices),
+        Ok(FolderContent::Foreign) => (Aside::Other, "it is not a store of Holdfast".to_owned()),
+        Ok(FolderContent::Newer(schema)) => {
             (Aside::Newer, format!("it was written by a newer version of Holdfast (schema {schema})"))
         }
-        Ok(Found::Other(other)) => {
+        Ok(FolderContent::Other(other)) => {
             (Aside::Other, format!("it belongs to another installation ({other:?}, this one is {identity:?})"))
         }
-        Ok(Found::Damaged) => (Aside::Damaged, "it is damaged: nothing in it can be read".to_owned()),
+        Ok(FolderContent::Damaged) => (Aside::Damaged, "it is damaged: nothing in it can be read".to_owned()),
         Err(SledError::Corrupt(text)) => (Aside::Damaged, format!("it is damaged: {text}")),
         Err(other) => return Err(other),
     };
     files.close();
     aside(folder, why, &text, &mut notices)?;
-    opening(Files::open(folder)?, State::default(), notices)
+    opening(StoreFiles::open(folder)?, SledState::default(), notices)
 }
 
-fn opening(files: Files, state: State, notices: Vec<String>) -> Result<Opening, SledError> {
+fn opening(files: StoreFiles, state: SledState, notices: Vec<String>) -> Result<Opening, SledError> {
     let unnamed = load::unnamed(files.tree(), &state).unwrap_or_default();
     Ok(Opening { files, state, unnamed, notices })
 }
 
 /// Opens sled; snapshots that sled cannot read are removed once.
-fn files(folder: &Path, notices: &mut Vec<String>) -> Result<Files, SledError> {
-    match Files::open(folder) {
+fn files(folder: &Path, notices: &mut Vec<String>) -> Result<StoreFiles, SledError> {
+    match StoreFiles::open(folder) {
         Err(SledError::Corrupt(_)) => {
             folder::remove_snapshots(folder)?;
-            let files = Files::open(folder)?;
+            let files = StoreFiles::open(folder)?;
             notices.push(format!("{}: an index of its files was damaged and has been rebuilt", folder.display()));
             Ok(files)
         }
@@ -80,7 +80,7 @@ fn files(folder: &Path, notices: &mut Vec<String>) -> Result<Files, SledError> {
 /// folder.
 fn ours(
     folder: &Path,
-    files: Files,
+    files: StoreFiles,
     loaded: Loaded,
     identity: &str,
     sealer: Option<&Sealer>,
@@ -113,7 +113,7 @@ fn ours(
         "parts of its files cannot be read; the readable records were copied to a new store",
         &mut notices,
     )?;
-    let files = Files::open(folder)?;
+    let files = StoreFiles::open(folder)?;
     for shelf in state.scopes.values_mut() {
         let shelf = Arc::make_mut(shelf);
         shelf.objects.soil();
@@ -121,13 +121,13 @@ fn ours(
         shelf.verdicts.soil();
     }
     state.generation += 1;
-    let writes = write::difference(&State::default(), &mut state, &fresh, identity, sealer)?;
+    let writes = write::difference(&SledState::default(), &mut state, &fresh, identity, sealer)?;
     files.commit(writes.puts, Vec::new(), state.generation)?;
     opening(files, state, notices)
 }
 
 /// Returns every readable payload. Unreadable ones are removed from the state.
-fn payloads(files: &Files, sealer: Option<&Sealer>, state: &mut State) -> Fresh {
+fn payloads(files: &StoreFiles, sealer: Option<&Sealer>, state: &mut SledState) -> Fresh {
     let mut fresh = Fresh::default();
     for (scope, shelf) in &mut state.scopes {
         let shelf = Arc::make_mut(shelf);
@@ -141,11 +141,11 @@ fn payloads(files: &Files, sealer: Option<&Sealer>, state: &mut State) -> Fresh 
 }
 
 /// Reads the payloads of a section. Returns whether all were undamaged.
-fn fetch<E: Entry>(
-    files: &Files,
+fn fetch<E: SectionEntry>(
+    files: &StoreFiles,
     sealer: Option<&Sealer>,
     scope: &Scope,
-    section: &mut Section<E>,
+    section: &mut StoreSection<E>,
     fresh: &mut Fresh,
 ) -> bool {
     let mut whole = true;

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::form::Content;
+use super::form::StoredContent;
 use super::keys::Name;
 use crate::record::{Digest, Scope};
 
 /// An entry on a page.
-pub(super) trait Entry: Clone {
+pub(super) trait SectionEntry: Clone {
     /// Key of the entry.
     type Key: Ord + Clone;
     /// Form of the entry on the disk.
@@ -26,16 +26,16 @@ pub(super) trait Entry: Clone {
     /// Returns the entry of a form.
     fn from_form(form: Self::Form) -> (Self::Key, Self);
     /// Returns the payloads.
-    fn contents(&self) -> Vec<&Content>;
+    fn contents(&self) -> Vec<&StoredContent>;
     /// Returns the name of the record of a payload.
-    fn name(scope: &Scope, key: &Self::Key, content: &Content) -> Name;
+    fn name(scope: &Scope, key: &Self::Key, content: &StoredContent) -> Name;
     /// Removes the payloads that are not wanted; returns whether anything is left.
-    fn retain(&mut self, wanted: &mut dyn FnMut(&mut Content) -> bool) -> bool;
+    fn retain(&mut self, wanted: &mut dyn FnMut(&mut StoredContent) -> bool) -> bool;
 }
 
 /// Entries that are written together.
 #[derive(Clone)]
-pub(super) struct Page<E: Entry> {
+pub(super) struct SectionPage<E: SectionEntry> {
     pub(super) entries: BTreeMap<E::Key, E>,
     /// The record of the page, if it was written.
     pub(super) node: Option<Digest>,
@@ -43,7 +43,7 @@ pub(super) struct Page<E: Entry> {
     pub(super) dirty: bool,
 }
 
-impl<E: Entry> Default for Page<E> {
+impl<E: SectionEntry> Default for SectionPage<E> {
     fn default() -> Self {
         Self { entries: BTreeMap::new(), node: None, dirty: true }
     }
@@ -51,21 +51,21 @@ impl<E: Entry> Default for Page<E> {
 
 /// All entries of one kind.
 #[derive(Clone)]
-pub(super) struct Section<E: Entry> {
-    pub(super) pages: BTreeMap<u8, Arc<Page<E>>>,
+pub(super) struct StoreSection<E: SectionEntry> {
+    pub(super) pages: BTreeMap<u8, Arc<SectionPage<E>>>,
     /// The record of the table of pages, if it was written.
     pub(super) node: Option<Digest>,
     /// Whether the table differs from its record.
     pub(super) dirty: bool,
 }
 
-impl<E: Entry> Default for Section<E> {
+impl<E: SectionEntry> Default for StoreSection<E> {
     fn default() -> Self {
         Self { pages: BTreeMap::new(), node: None, dirty: false }
     }
 }
 
-impl<E: Entry> Section<E> {
+impl<E: SectionEntry> StoreSection<E> {
     pub(super) fn get(&self, key: &E::Key) -> Option<&E> {
         self.pages.get(&E::page(key))?.entries.get(key)
     }
@@ -101,7 +101,7 @@ impl<E: Entry> Section<E> {
     }
 
     /// Removes the payloads that are not wanted, and entries without any payload.
-    pub(super) fn retain(&mut self, mut wanted: impl FnMut(&E::Key, &mut Content) -> bool) {
+    pub(super) fn retain(&mut self, mut wanted: impl FnMut(&E::Key, &mut StoredContent) -> bool) {
         for page in self.pages.values_mut() {
             let page = Arc::make_mut(page);
             let before: usize = page.entries.values().map(|entry| entry.contents().len()).sum();

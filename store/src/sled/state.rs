@@ -9,10 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_graph::ObjectKey;
 
-use super::form::{Content, Place, Resource, Version, Versions};
+use super::form::{ContentPlace, ResourceEntry, StoredContent, VersionEntry, Versions};
 use super::keys::Name;
 use super::seal::Sealer;
-use super::section::{Entry, Section};
+use super::section::{SectionEntry, StoreSection};
 use crate::batch::{Change, count};
 use crate::error::StoreError;
 use crate::record::{
@@ -22,13 +22,13 @@ use crate::record::{
 
 /// The stored data of a scope.
 #[derive(Clone, Default)]
-pub(super) struct Shelf {
-    pub(super) objects: Section<Versions>,
-    pub(super) resources: Section<Resource>,
-    pub(super) verdicts: Section<Arc<StoredVerdict>>,
+pub(super) struct ScopeSections {
+    pub(super) objects: StoreSection<Versions>,
+    pub(super) resources: StoreSection<ResourceEntry>,
+    pub(super) verdicts: StoreSection<Arc<StoredVerdict>>,
 }
 
-impl Shelf {
+impl ScopeSections {
     pub(super) fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.resources.is_empty() && self.verdicts.is_empty()
     }
@@ -41,9 +41,9 @@ impl Shelf {
 
 /// The stored data.
 #[derive(Clone, Default)]
-pub(super) struct State {
+pub(super) struct SledState {
     pub(super) generation: u64,
-    pub(super) scopes: BTreeMap<Scope, Arc<Shelf>>,
+    pub(super) scopes: BTreeMap<Scope, Arc<ScopeSections>>,
 }
 
 /// Payloads that may have to be written.
@@ -53,13 +53,13 @@ pub(super) struct Fresh {
 }
 
 /// Applies changes.
-pub(super) struct Changes<'a> {
-    pub(super) state: State,
+pub(super) struct StateChanges<'a> {
+    pub(super) state: SledState,
     pub(super) fresh: Fresh,
     pub(super) sealer: Option<&'a Sealer>,
 }
 
-impl Changes<'_> {
+impl StateChanges<'_> {
     /// Applies one change.
     pub(super) fn apply(&mut self, change: Change) -> Result<(), StoreError> {
         match change {
@@ -82,24 +82,24 @@ impl Changes<'_> {
         self.state.scopes.retain(|_, shelf| !shelf.is_empty());
     }
 
-    fn shelf(&mut self, scope: &Scope) -> Result<&mut Shelf, StoreError> {
+    fn shelf(&mut self, scope: &Scope) -> Result<&mut ScopeSections, StoreError> {
         if !self.state.scopes.contains_key(scope) {
             count("scopes", self.state.scopes.len() + 1, SCOPES_MAX)?;
         }
         Ok(Arc::make_mut(self.state.scopes.entry(scope.clone()).or_default()))
     }
 
-    fn content(&self, payload: &Bytes, sensitive: bool) -> Content {
+    fn content(&self, payload: &Bytes, sensitive: bool) -> StoredContent {
         let bytes = payload.len() as u64;
         let (digest, place) = match (sensitive, self.sealer) {
-            (false, _) => (Digest::of(payload), Place::Disk),
-            (true, Some(sealer)) => (sealer.digest(payload), Place::Disk),
-            (true, None) => (Digest::of(payload), Place::Memory(payload.clone())),
+            (false, _) => (Digest::of(payload), ContentPlace::Disk),
+            (true, Some(sealer)) => (sealer.digest(payload), ContentPlace::Disk),
+            (true, None) => (Digest::of(payload), ContentPlace::Memory(payload.clone())),
         };
-        Content { digest, bytes, sensitive, place }
+        StoredContent { digest, bytes, sensitive, place }
     }
 
-    fn remember(&mut self, name: Name, content: &Content, payload: Bytes) {
+    fn remember(&mut self, name: Name, content: &StoredContent, payload: Bytes) {
         if content.on_disk() {
             self.fresh.payloads.insert(name, payload);
         }
@@ -110,7 +110,8 @@ impl Changes<'_> {
         let content = self.content(&payload, sensitive);
         let known = self.state.scopes.get(&scope).and_then(|shelf| shelf.objects.get(&key));
         let newest = known.and_then(|versions| versions.first());
-        let same = |known: &Version| known.content == content && known.uid == uid && known.generation == generation;
+        let same =
+            |known: &VersionEntry| known.content == content && known.uid == uid && known.generation == generation;
         if newest.is_some_and(same) {
             return Ok(());
         }
@@ -118,7 +119,7 @@ impl Changes<'_> {
         let new = known.is_none();
         // An older version that is proven good again becomes the newest.
         versions.retain(|known| known.uid == uid && known.content.digest != content.digest);
-        versions.insert(0, Version { uid, generation, since, content: content.clone() });
+        versions.insert(0, VersionEntry { uid, generation, since, content: content.clone() });
         versions.truncate(VERSIONS_KEPT);
         let shelf = self.shelf(&scope)?;
         if new {
@@ -147,9 +148,9 @@ impl Changes<'_> {
         let mut changed = Vec::new();
         while let Some((key, resource)) = named.pop_first() {
             let content = self.content(&resource.body, resource.sensitive);
-            let entry = Resource { version: resource.version, origins: resource.origins.into(), content };
+            let entry = ResourceEntry { version: resource.version, origins: resource.origins.into(), content };
             if known.resources.get(&key) != Some(&entry) {
-                self.remember(Resource::name(scope, &key, &entry.content), &entry.content, resource.body);
+                self.remember(ResourceEntry::name(scope, &key, &entry.content), &entry.content, resource.body);
                 changed.push((key, entry));
             }
         }
@@ -178,9 +179,9 @@ impl Changes<'_> {
     }
 }
 
-impl State {
+impl SledState {
     /// Adds the data that another state has in memory only, where nothing newer is known.
-    pub(super) fn take_over(&mut self, other: &State) {
+    pub(super) fn take_over(&mut self, other: &SledState) {
         for (scope, shelf) in &other.scopes {
             let objects = shelf.objects.iter().filter(|(_, versions)| versions.iter().any(|it| !it.content.on_disk()));
             for (key, versions) in objects {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::error::{SledError, guarded};
-use super::folder::{self, Files};
-use super::form::{Content, Place};
-use super::load::{self, Found};
+use super::folder::{self, StoreFiles};
+use super::form::{ContentPlace, StoredContent};
+use super::load::{self, FolderContent};
 use super::seal::{Key, Sealer};
 use crate::error::StoreError;
 use crate::record::{Scope, Statistics, StoredVerdict};
@@ -91,7 +91,7 @@ pub fn survey(folder: &Path, key: Option<&Key>) -> Result<Survey, StoreError> {
 fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, SledError> {
     let damaged = |text: String| Survey { damage: vec![text], ..Survey::default() };
     let sealer = key.map(Sealer::new);
-    let files = match Files::open(folder) {
+    let files = match StoreFiles::open(folder) {
         Err(SledError::Corrupt(why)) => return Ok(damaged(format!("its files cannot be read: {why}"))),
         other => other?,
     };
@@ -99,14 +99,14 @@ fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, SledError> {
     let marked = files.marked();
     files.close();
     let mut loaded = match found {
-        Ok(Found::Ours(loaded)) => *loaded,
-        Ok(Found::Empty) if marked > 0 => return Ok(damaged("all of its content is lost".into())),
-        Ok(Found::Empty | Found::Other(_)) => return Ok(Survey::default()),
-        Ok(Found::Foreign) => return Ok(damaged("it is not a store of Holdfast".into())),
-        Ok(Found::Newer(schema)) => {
+        Ok(FolderContent::Ours(loaded)) => *loaded,
+        Ok(FolderContent::Empty) if marked > 0 => return Ok(damaged("all of its content is lost".into())),
+        Ok(FolderContent::Empty | FolderContent::Other(_)) => return Ok(Survey::default()),
+        Ok(FolderContent::Foreign) => return Ok(damaged("it is not a store of Holdfast".into())),
+        Ok(FolderContent::Newer(schema)) => {
             return Ok(damaged(format!("it was written by a newer version of Holdfast (schema {schema})")));
         }
-        Ok(Found::Damaged) => return Ok(damaged("nothing in it can be read".into())),
+        Ok(FolderContent::Damaged) => return Ok(damaged("nothing in it can be read".into())),
         Err(SledError::Corrupt(why)) => return Ok(damaged(format!("its files cannot be read: {why}"))),
         Err(other) => return Err(other),
     };
@@ -123,8 +123,8 @@ fn look(folder: &Path, key: Option<&Key>) -> Result<Survey, SledError> {
     Ok(Survey { identity: loaded.identity, statistics, records: loaded.records, scopes, damage: loaded.damage })
 }
 
-fn surveyed(scope: &Scope, shelf: &super::state::Shelf) -> SurveyedScope {
-    let readable = |content: &Content| content.place != Place::Unreadable;
+fn surveyed(scope: &Scope, shelf: &super::state::ScopeSections) -> SurveyedScope {
+    let readable = |content: &StoredContent| content.place != ContentPlace::Unreadable;
     let mut objects: Vec<_> = shelf
         .objects
         .iter()

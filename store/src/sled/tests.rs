@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::envelope::tests::of_schema;
-use super::envelope::{Kind, SCHEMA};
-use super::folder::Files;
+use super::envelope::{EnvelopeKind, SCHEMA};
+use super::folder::StoreFiles;
 use super::{Options, SledStore, keys, survey};
 use crate::{Batch, Change, LastValidStore, Scope, StoredObject};
 
@@ -26,8 +26,8 @@ fn a_store_of_a_newer_version_is_set_aside_as_it_is() {
     let mut store = SledStore::open(&folder, &options()).unwrap().store;
     store.commit(batch(1)).unwrap();
     drop(store);
-    let files = Files::open(&folder).unwrap();
-    let root = of_schema(SCHEMA + 1, &keys::root(2), Kind::Root, b"of a form that nobody knows yet");
+    let files = StoreFiles::open(&folder).unwrap();
+    let root = of_schema(SCHEMA + 1, &keys::root(2), EnvelopeKind::Root, b"of a form that nobody knows yet");
     files.commit(vec![(keys::root(2), root)], Vec::new(), 2).unwrap();
     files.close();
     let looked = survey(&folder, None).unwrap();
@@ -36,5 +36,5 @@ fn a_store_of_a_newer_version_is_set_aside_as_it_is() {
     assert!(opened.notices[0].contains("newer version of Holdfast (schema 2)"), "{:?}", opened.notices);
     assert!(opened.store.scopes().unwrap().is_empty());
     let aside = base.path().join("store.newer-1");
-    assert_eq!(Files::open(&aside).unwrap().tree().len(), 5, "one root of each, a table, a page and a payload");
+    assert_eq!(StoreFiles::open(&aside).unwrap().tree().len(), 5, "one root of each, a table, a page and a payload");
 }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::envelope::{self, Kind};
+use super::envelope::{self, EnvelopeKind};
 use super::error::SledError;
-use super::form::{PRODUCT, PageForm, Root, ScopeForm, Table};
+use super::form::{PRODUCT, PageForm, PageTable, RootForm, ScopeForm};
 use super::keys::{self, Name};
 use super::seal::Sealer;
-use super::section::{Entry, Page, Section};
-use super::state::{Fresh, Shelf, State};
+use super::section::{SectionEntry, SectionPage, StoreSection};
+use super::state::{Fresh, ScopeSections, SledState};
 use crate::record::{Digest, Scope};
 
 /// Records that are written and removed.
@@ -25,15 +25,15 @@ pub(super) struct Writes {
 /// Computes the difference between the old and the new state, and records in the new one the names of its written
 /// pages.
 pub(super) fn difference(
-    old: &State,
-    new: &mut State,
+    old: &SledState,
+    new: &mut SledState,
     fresh: &Fresh,
     identity: &str,
     sealer: Option<&Sealer>,
 ) -> Result<Writes, SledError> {
     let mut writes = Writes::default();
     let generation = new.generation;
-    let nothing = Arc::new(Shelf::default());
+    let nothing = Arc::new(ScopeSections::default());
     for (scope, shelf) in &mut new.scopes {
         let before = old.scopes.get(scope).unwrap_or(&nothing);
         if !Arc::ptr_eq(before, shelf) || shelf.is_dirty() {
@@ -54,19 +54,19 @@ pub(super) fn difference(
         build: scope.build.clone(),
         tables: [shelf.objects.node, shelf.resources.node, shelf.verdicts.node].map(|node| node.map(|it| *it.bytes())),
     });
-    let root = Root { product: PRODUCT.into(), identity: identity.into(), generation, scopes: scopes.collect() };
+    let root = RootForm { product: PRODUCT.into(), identity: identity.into(), generation, scopes: scopes.collect() };
     let root = envelope::encode(&root)?;
-    writes.puts.extend(envelope::wrap(keys::root(generation), Kind::Root, generation, root)?);
+    writes.puts.extend(envelope::wrap(keys::root(generation), EnvelopeKind::Root, generation, root)?);
     Ok(writes)
 }
 
 /// Adds the names of the records of a section.
-pub(super) fn references<E: Entry>(scope: &Scope, section: &Section<E>, names: &mut BTreeSet<Name>) {
+pub(super) fn references<E: SectionEntry>(scope: &Scope, section: &StoreSection<E>, names: &mut BTreeSet<Name>) {
     names.extend(section.node.iter().map(keys::node));
     section.pages.values().for_each(|page| page_references(scope, page, names));
 }
 
-fn page_references<E: Entry>(scope: &Scope, page: &Page<E>, names: &mut BTreeSet<Name>) {
+fn page_references<E: SectionEntry>(scope: &Scope, page: &SectionPage<E>, names: &mut BTreeSet<Name>) {
     names.extend(page.node.iter().map(keys::node));
     for (key, entry) in &page.entries {
         let contents = entry.contents().into_iter().filter(|content| content.on_disk());
@@ -84,7 +84,7 @@ struct At<'a> {
 }
 
 impl At<'_> {
-    fn section<E: Entry>(&mut self, old: &Section<E>, new: &mut Section<E>) -> Result<(), SledError> {
+    fn section<E: SectionEntry>(&mut self, old: &StoreSection<E>, new: &mut StoreSection<E>) -> Result<(), SledError> {
         if !new.dirty {
             return Ok(());
         }
@@ -102,10 +102,10 @@ impl At<'_> {
         }
         new.pages.retain(|_, page| !page.entries.is_empty());
         let written = new.pages.iter().filter_map(|(number, page)| Some((*number, *page.node?.bytes())));
-        let table = Table { pages: written.collect() };
+        let table = PageTable { pages: written.collect() };
         new.node = match table.pages.is_empty() {
             true => None,
-            false => Some(self.node(Kind::Table, envelope::encode(&table)?)?),
+            false => Some(self.node(EnvelopeKind::Table, envelope::encode(&table)?)?),
         };
         new.dirty = false;
         if old.node != new.node {
@@ -114,7 +114,11 @@ impl At<'_> {
         Ok(())
     }
 
-    fn page<E: Entry>(&mut self, old: Option<&Arc<Page<E>>>, new: Option<&mut Page<E>>) -> Result<(), SledError> {
+    fn page<E: SectionEntry>(
+        &mut self,
+        old: Option<&Arc<SectionPage<E>>>,
+        new: Option<&mut SectionPage<E>>,
+    ) -> Result<(), SledError> {
         let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
         if let Some(old) = old {
             page_references(self.scope, old, &mut before);
@@ -126,7 +130,7 @@ impl At<'_> {
                     true => None,
                     false => {
                         let place = keys::place(E::SECTION, self.scope, &[]);
-                        Some(self.node(Kind::Page, envelope::encode(&PageForm { place, entries })?)?)
+                        Some(self.node(EnvelopeKind::Page, envelope::encode(&PageForm { place, entries })?)?)
                     }
                 };
                 page.dirty = false;
@@ -146,7 +150,7 @@ impl At<'_> {
         self.writes.added.extend(after.difference(&before).cloned());
     }
 
-    fn node(&mut self, kind: Kind, bytes: Vec<u8>) -> Result<Digest, SledError> {
+    fn node(&mut self, kind: EnvelopeKind, bytes: Vec<u8>) -> Result<Digest, SledError> {
         let digest = Digest::of(&bytes);
         self.writes.puts.extend(envelope::wrap(keys::node(&digest), kind, self.generation, bytes)?);
         Ok(digest)
@@ -159,8 +163,8 @@ impl At<'_> {
             ));
         };
         let (kind, bytes) = match (sealed, self.sealer) {
-            (false, _) => (Kind::Content, payload.to_vec()),
-            (true, Some(sealer)) => (Kind::Sealed, sealer.seal(name, payload)?),
+            (false, _) => (EnvelopeKind::Content, payload.to_vec()),
+            (true, Some(sealer)) => (EnvelopeKind::Sealed, sealer.seal(name, payload)?),
             (true, None) => return Err(SledError::Other("a sensitive payload cannot be written without a key".into())),
         };
         self.writes.puts.extend(envelope::wrap(name.clone(), kind, self.generation, bytes)?);
@@ -169,9 +173,9 @@ impl At<'_> {
 }
 
 /// Returns, for each payload of a page, whether it is sealed.
-fn sealed<E: Entry>(scope: &Scope, page: &Page<E>) -> BTreeMap<Name, bool> {
+fn sealed<E: SectionEntry>(scope: &Scope, page: &SectionPage<E>) -> BTreeMap<Name, bool> {
     let contents = |(key, entry): (&E::Key, &E)| {
-        let name = |content: &super::form::Content| (E::name(scope, key, content), content.sensitive);
+        let name = |content: &super::form::StoredContent| (E::name(scope, key, content), content.sensitive);
         entry.contents().into_iter().map(name).collect::<Vec<_>>()
     };
     page.entries.iter().flat_map(contents).collect()

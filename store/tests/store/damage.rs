@@ -10,18 +10,18 @@ use holdfast_store::{LastValidStore, SledStore};
 use crate::common::{Contents, copy, object, options, promote, scope, set_aside, sled, small};
 
 /// Opens a damaged store, checks that all returned data is correct, and then uses the store.
-fn holds(folder: &Path, older: &Contents, newest: &Contents, what: &str) -> Outcome {
+fn holds(folder: &Path, older: &Contents, newest: &Contents, what: &str) -> DamageOutcome {
     let opened = SledStore::open(folder, &options(None)).unwrap_or_else(|error| panic!("{what}: {error}"));
     let mut store = opened.store;
     let seen = Contents::of(&store);
     let outcome = match () {
-        () if seen == *newest => Outcome::Whole,
-        () if seen == *older => Outcome::Older,
-        () if seen == Contents::default() => Outcome::Nothing,
-        () if seen.is_within(newest) => Outcome::Parts,
+        () if seen == *newest => DamageOutcome::Whole,
+        () if seen == *older => DamageOutcome::Older,
+        () if seen == Contents::default() => DamageOutcome::Nothing,
+        () if seen.is_within(newest) => DamageOutcome::Parts,
         () => panic!("{what}: {seen:#?}"),
     };
-    if outcome != Outcome::Whole {
+    if outcome != DamageOutcome::Whole {
         assert!(!opened.notices.is_empty(), "{what}: {outcome:?} and nobody was told");
     }
     let at = scope("infra/three");
@@ -34,7 +34,7 @@ fn holds(folder: &Path, older: &Contents, newest: &Contents, what: &str) -> Outc
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum DamageOutcome {
     Whole,
     Older,
     Parts,
@@ -61,7 +61,7 @@ fn flipped_bytes_of_the_files() {
         }
     }
     let count = |wanted| outcomes.iter().filter(|outcome| **outcome == wanted).count();
-    let kinds = [Outcome::Whole, Outcome::Older, Outcome::Parts, Outcome::Nothing].map(count);
+    let kinds = [DamageOutcome::Whole, DamageOutcome::Older, DamageOutcome::Parts, DamageOutcome::Nothing].map(count);
     eprintln!("of {} flips: {kinds:?} left all, the older generation, parts, nothing", outcomes.len());
     assert!(kinds[1] > 0 && kinds[3] > 0, "{kinds:?}");
 }
@@ -88,7 +88,7 @@ fn flipped_bytes_of_every_record() {
             assert!(set_aside(&copied).is_empty(), "one damaged record costs no more than itself");
         }
     }
-    for wanted in [Outcome::Whole, Outcome::Older, Outcome::Parts] {
+    for wanted in [DamageOutcome::Whole, DamageOutcome::Older, DamageOutcome::Parts] {
         assert!(outcomes.contains(&wanted), "{wanted:?} was never seen");
     }
 }
@@ -136,7 +136,7 @@ fn files_that_are_cut_emptied_or_gone() {
             copy(&copied, &surveyed);
             let reported = survey(&surveyed, None).map_or(true, |survey| !survey.damage.is_empty());
             let what = format!("{file:?}, way {share}");
-            if holds(&copied, &older, &newest, &what) != Outcome::Whole {
+            if holds(&copied, &older, &newest, &what) != DamageOutcome::Whole {
                 assert!(reported, "{what}: a look says that it is sound");
             }
             aside += set_aside(&copied).len();
@@ -151,7 +151,7 @@ fn a_damaged_sled_index_is_rebuilt() {
     let store = base.path().join("store");
     let (older, newest) = small(&store);
     fs::write(store.join("snap.00000000FFFFFFFF"), b"").unwrap();
-    assert_eq!(holds_with_damaged_index(&store, &older, &newest), Outcome::Whole);
+    assert_eq!(holds_with_damaged_index(&store, &older, &newest), DamageOutcome::Whole);
     assert!(set_aside(&store).is_empty());
 }
 
@@ -166,6 +166,6 @@ fn an_index_that_sled_was_killed_over_costs_nothing() {
     assert_eq!(Contents::of(&opened.store), newest);
 }
 
-fn holds_with_damaged_index(folder: &Path, older: &Contents, newest: &Contents) -> Outcome {
+fn holds_with_damaged_index(folder: &Path, older: &Contents, newest: &Contents) -> DamageOutcome {
     holds(folder, older, newest, "a damaged index")
 }

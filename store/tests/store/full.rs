@@ -29,9 +29,9 @@ trait Disk {
     fn free(&self);
 }
 
-struct Limited;
+struct FileSizeLimit;
 
-impl Disk for Limited {
+impl Disk for FileSizeLimit {
     fn fill(&self) {
         let limit = getrlimit(Resource::Fsize);
         setrlimit(Resource::Fsize, Rlimit { current: Some(0), ..limit }).unwrap();
@@ -100,7 +100,7 @@ fn a_process_with_a_full_disk() {
     let Some(base) = env::var_os(FOLDER).map(PathBuf::from) else { return };
     match env::var_os(SMALL) {
         Some(_) => survives(&base, &Small(base.clone())),
-        None => survives(&base, &Limited),
+        None => survives(&base, &FileSizeLimit),
     }
 }
 

@@ -24,9 +24,9 @@ fn it_conforms_with_a_key_and_without() {
 }
 
 /// Endless numbers, equal for equal seeds.
-struct Dice(u64);
+struct SeededNumbers(u64);
 
-impl Dice {
+impl SeededNumbers {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
@@ -54,7 +54,7 @@ impl Dice {
 #[test]
 fn reads_are_whole_generations_whenever_a_process_is_killed() {
     for seed in 0..12 {
-        let mut dice = Dice(seed);
+        let mut dice = SeededNumbers(seed);
         let bucket = MemoryBucket::default();
         let mut writers = [open(&bucket), open(&bucket)];
         let mut reader = open(&bucket);

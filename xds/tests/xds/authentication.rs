@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
 use envoy_types::pb::envoy::service::status::v3::ClientStatusRequest;
 use envoy_types::pb::envoy::service::status::v3::client_status_discovery_service_client::ClientStatusDiscoveryServiceClient;
 use holdfast_xds::ResourceType;
@@ -16,10 +16,9 @@ use tonic::Code;
 use tonic::codegen::http::{Request, StatusCode};
 use tonic::service::Interceptor;
 
-use crate::client::{DeltaClient, Server, SotwClient, node, snapshot, soon};
+use crate::client::{DeltaClient, Server, SotwClient, soon};
 use crate::secure::{Authority, Guarded, Pair, configuration, connect};
-
-const CLUSTER: ResourceType = ResourceType::Cluster;
+use crate::vocabulary::{node, request};
 
 /// Returns every RPC of every service that is served, and of the whole Envoy API.
 fn every_rpc() -> BTreeSet<String> {
@@ -91,7 +90,7 @@ async fn fetch_rpcs_for_resources_are_unimplemented() {
 #[tokio::test]
 async fn certificates_of_others_and_old_protocols_end_in_the_handshake() {
     let guarded = Guarded::start();
-    guarded.server.publish("a/a", snapshot(&[(CLUSTER, "of-a", b"")]));
+    guarded.server.publish("a/a", "CDS of-a=1");
     let mut untrusted = guarded.connect(Some(&Authority::new().sign("a"))).await.unwrap();
     // With TLS 1.3 the client completes the handshake before the server has received its certificate.
     assert!(soon(untrusted.read(&mut [0; 1])).await.is_err());
@@ -110,7 +109,7 @@ async fn certificates_of_others_and_old_protocols_end_in_the_handshake() {
 #[tokio::test]
 async fn slow_clients_are_disconnected() {
     let guarded = Guarded::start();
-    guarded.server.publish("a/a", snapshot(&[(CLUSTER, "of-a", b"")]));
+    guarded.server.publish("a/a", "CDS of-a=1");
     let mut silent = TcpStream::connect(guarded.server.address.tcp().unwrap()).await.unwrap();
     let mut without_rpc = guarded.connect(Some(&guarded.a)).await.unwrap();
     let mut slow = guarded.connect(None).await.unwrap();
@@ -126,14 +125,14 @@ async fn slow_clients_are_disconnected() {
     });
     let channel = guarded.channel(Some(&guarded.a)).await.unwrap();
     let mut client = DeltaClient::open(channel, "e", "a/a").await;
-    client.subscribe(CLUSTER, &[]).await;
-    assert_eq!(client.take().await.resources[0].name, "of-a");
+    client.requests("CDS").await;
+    client.accepts("CDS +of-a=1").await;
     assert!(matches!(soon(silent.read(&mut [0; 1])).await, Ok(0) | Err(_)));
     let mut rest = Vec::new();
     let _ = soon(without_rpc.read_to_end(&mut rest)).await;
     soon(dripping).await.unwrap();
-    guarded.server.publish("a/a", snapshot(&[(CLUSTER, "still", b"")]));
-    assert_eq!(client.take().await.resources[0].name, "still");
+    guarded.server.publish("a/a", "CDS still=1");
+    client.accepts("CDS +still=1").await;
 }
 
 #[tokio::test]
@@ -174,12 +173,12 @@ async fn headers_that_are_too_long_are_not_read() {
 #[tokio::test]
 async fn an_envoy_sees_only_what_is_of_its_own_gateway() {
     let guarded = Guarded::start();
-    for kind in ResourceType::ALL {
-        guarded.server.publish("a/a", snapshot(&[(kind, "x", b"a")]));
+    let types = ResourceType::ALL.map(ResourceType::short_name);
+    for kind in types {
+        guarded.server.publish("a/a", &format!("{kind} x=a"));
     }
-    let all = |of: &'static [u8]| ResourceType::ALL.map(|kind| (kind, "b/secret", of));
-    guarded.server.publish("b/b", snapshot(&all(b"b")));
-    guarded.server.publish("a/a", snapshot(&ResourceType::ALL.map(|kind| (kind, "a/own", b"a".as_slice()))));
+    guarded.server.publish("b/b", &types.map(|kind| format!("{kind} b/secret=b")).join("; "));
+    guarded.server.publish("a/a", &types.map(|kind| format!("{kind} a/own=a")).join("; "));
 
     // In the first message, for an existing and for a missing Gateway: the error is equal.
     let mut refusals = Vec::new();
@@ -195,31 +194,26 @@ async fn an_envoy_sees_only_what_is_of_its_own_gateway() {
     assert_eq!(texts.len(), 1, "{texts:?}");
     assert_eq!(refusals[0].code(), Code::PermissionDenied);
 
-    for kind in ResourceType::ALL {
+    for kind in types {
         // By name and by wildcard, with delta and in the state of the world.
         let channel = guarded.channel(Some(&guarded.a)).await.unwrap();
         let mut delta = DeltaClient::open(channel, "e", "a/a").await;
-        delta.subscribe(kind, &["b/secret", "a/own", "no/such"]).await;
+        delta.requests(&format!("{kind} add=b/secret,a/own,no/such")).await;
         let mut names = BTreeSet::new();
         while !names.contains("a/own") {
             names.extend(delta.take().await.resources.into_iter().map(|resource| resource.name));
         }
-        assert!(!names.contains("b/secret"), "{kind:?}");
+        assert!(!names.contains("b/secret"), "{kind}");
         // In the second message of one stream.
-        let claim = DeltaDiscoveryRequest { node: node("e", "b/b"), type_url: kind.url().into(), ..Default::default() };
-        delta.send(claim).await;
+        delta.send(request(kind).from(node("e", "b/b")).delta()).await;
         assert_eq!(delta.end().await.unwrap_err().code(), Code::PermissionDenied);
 
         let channel = guarded.channel(Some(&guarded.a)).await.unwrap();
         let mut sotw = SotwClient::open(channel, "e", "").await;
-        sotw.subscribe(kind, &["b/secret", "a/own"]).await;
-        let response = sotw.next().await;
-        assert_eq!(response.resources.iter().map(|any| &*any.value).collect::<Vec<_>>(), [b"a"], "{kind:?}");
-        sotw.send(envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest {
-            node: node("e", "b/b"),
-            ..Default::default()
-        })
-        .await;
+        sotw.requests(&format!("{kind} names=b/secret,a/own")).await;
+        let expected = if kind == "CDS" { "CDS a/own=a".to_owned() } else { format!("{kind} a") };
+        sotw.receives(&expected).await;
+        sotw.send(DiscoveryRequest { node: Some(node("e", "b/b")), ..Default::default() }).await;
         assert_eq!(sotw.refused().await.code(), Code::PermissionDenied);
     }
 
@@ -265,17 +259,17 @@ async fn a_stream_ends_when_what_was_shown_does_and_its_connection_with_it() {
 #[tokio::test]
 async fn a_new_certificate_is_shown_to_new_connections_and_old_ones_go_on() {
     let guarded = Guarded::start();
-    guarded.server.publish("a/a", snapshot(&[(CLUSTER, "one", b"")]));
+    guarded.server.publish("a/a", "CDS one=1");
     let mut client = DeltaClient::open(guarded.channel(Some(&guarded.a)).await.unwrap(), "e", "a/a").await;
-    client.subscribe(CLUSTER, &[]).await;
-    assert_eq!(client.take().await.resources[0].name, "one");
+    client.requests("CDS").await;
+    client.accepts("CDS +one=1").await;
 
     let renewed = guarded.authority.sign("server");
     guarded.tls.send_replace(configuration(&guarded.authority, renewed.clone()));
     let connection = guarded.connect(Some(&guarded.a)).await.unwrap();
     assert_eq!(connection.get_ref().1.peer_certificates().unwrap(), [renewed.0]);
-    guarded.server.publish("a/a", snapshot(&[(CLUSTER, "two", b"")]));
-    assert_eq!(client.take().await.resources[0].name, "two");
+    guarded.server.publish("a/a", "CDS two=1");
+    client.accepts("CDS +two=1").await;
 }
 
 #[tokio::test]

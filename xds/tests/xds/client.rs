@@ -1,24 +1,23 @@
 //! A real gRPC client, and a server for it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use envoy_types::pb::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
 };
 use envoy_types::pb::google::rpc;
-use holdfast_graph::Origins;
-use holdfast_xds::{
-    Address, Answer, Bound, Fleets, Listen, Notice, Offers, Resource, ResourceType, ServeError, Snapshot, bind,
-};
+use holdfast_xds::{Address, Answer, Bound, Fleets, Listen, Notice, Offers, ServeError, bind};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
+
+use crate::vocabulary::{EnvoyRequest, answered, delta_response, error, node, request, snapshot, sotw_response};
+
+/// The fleet of most tests.
+pub(crate) const FLEET: &str = "infra/public";
 
 /// A time limit for heavily loaded machines; no test waits this long unless it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,15 +35,6 @@ pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
         }
     })
     .await;
-}
-
-/// Returns a snapshot with these resources.
-pub(crate) fn snapshot(resources: &[(ResourceType, &str, &[u8])]) -> Snapshot {
-    let mut snapshot = Snapshot::default();
-    for (kind, name, body) in resources {
-        snapshot.insert(*kind, Arc::new(Resource::new(*name, body.to_vec(), Origins::default())));
-    }
-    snapshot
 }
 
 /// A server on loopback; stops when it is dropped.
@@ -87,20 +77,27 @@ impl Server {
     }
 
     pub(crate) async fn delta(&self, node: &str) -> DeltaClient {
-        DeltaClient::open(self.channel().await, node, "infra/public").await
+        DeltaClient::open(self.channel().await, node, FLEET).await
     }
 
-    /// Publishes a snapshot for all Envoys of a fleet.
-    pub(crate) fn publish(&self, fleet: &str, snapshot: Snapshot) {
-        self.fleets.publish(fleet, Offers::everyone(snapshot));
+    /// Publishes a snapshot for all Envoys of a fleet, as in `CDS a=1; RDS r=1`.
+    pub(crate) fn publish(&self, fleet: &str, text: &str) {
+        self.fleets.publish(fleet, Offers::everyone(snapshot(text)));
     }
 
     pub(crate) async fn notice(&mut self) -> Notice {
         soon(self.notices.recv()).await.unwrap()
     }
 
+    /// Receives the expected answer of a node of [`FLEET`], as in `ACK RDS r=1`, and skips other notices.
+    pub(crate) async fn reports(&mut self, node: &str, expected: &str) {
+        let answer = self.answer().await;
+        assert_eq!((&*answer.fleet, &*answer.node), (FLEET, node));
+        assert_eq!((answer.kind, answer.outcome, answer.resources), answered(expected), "{expected}");
+    }
+
     /// Returns the next answer, and skips other notices.
-    pub(crate) async fn answer(&mut self) -> Answer {
+    async fn answer(&mut self) -> Answer {
         loop {
             if let Notice::Answered(answer) = self.notice().await {
                 return answer;
@@ -109,51 +106,32 @@ impl Server {
     }
 }
 
-/// Returns the node that an Envoy reports.
-pub(crate) fn node(id: &str, fleet: &str) -> Option<Node> {
-    Some(Node { id: id.to_owned(), cluster: fleet.to_owned(), ..Default::default() })
-}
-
-/// Returns an error as Envoy sends it.
-pub(crate) fn error(message: &str) -> Option<rpc::Status> {
-    Some(rpc::Status { code: 13, message: message.to_owned(), ..Default::default() })
-}
-
 /// The client of an incremental stream.
 pub(crate) struct DeltaClient {
-    requests: mpsc::Sender<DeltaDiscoveryRequest>,
+    sender: mpsc::Sender<DeltaDiscoveryRequest>,
     responses: Streaming<DeltaDiscoveryResponse>,
 }
 
 impl DeltaClient {
     pub(crate) async fn open(channel: Channel, id: &str, fleet: &str) -> Self {
-        Self::open_with(channel, DeltaDiscoveryRequest { node: node(id, fleet), ..Default::default() }).await
+        Self::open_with(channel, DeltaDiscoveryRequest { node: Some(node(id, fleet)), ..Default::default() }).await
     }
 
     pub(crate) async fn open_with(channel: Channel, first: DeltaDiscoveryRequest) -> Self {
-        let (requests, receiver) = mpsc::channel(1024);
-        requests.send(first).await.unwrap();
+        let (sender, receiver) = mpsc::channel(1024);
+        sender.send(first).await.unwrap();
         let mut client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(usize::MAX);
         let responses = client.delta_aggregated_resources(ReceiverStream::new(receiver)).await.unwrap().into_inner();
-        Self { requests, responses }
+        Self { sender, responses }
     }
 
     pub(crate) async fn send(&self, request: DeltaDiscoveryRequest) {
-        self.requests.send(request).await.unwrap();
+        self.sender.send(request).await.unwrap();
     }
 
-    pub(crate) async fn subscribe(&self, kind: ResourceType, names: &[&str]) {
-        self.resume(kind, names, &BTreeMap::new()).await;
-    }
-
-    pub(crate) async fn resume(&self, kind: ResourceType, names: &[&str], had: &BTreeMap<String, String>) {
-        self.send(DeltaDiscoveryRequest {
-            type_url: kind.url().to_owned(),
-            resource_names_subscribe: names.iter().map(|name| (*name).to_owned()).collect(),
-            initial_resource_versions: had.clone().into_iter().collect(),
-            ..Default::default()
-        })
-        .await;
+    /// Sends a request, as in `RDS add=r init=s:1`.
+    pub(crate) async fn requests(&self, text: &str) {
+        self.send(request(text).delta()).await;
     }
 
     pub(crate) async fn answer(&self, response: &DeltaDiscoveryResponse, error_detail: Option<rpc::Status>) {
@@ -177,6 +155,25 @@ impl DeltaClient {
         response
     }
 
+    /// Receives the expected response, as in `RDS +r=1 -s`.
+    pub(crate) async fn receives(&mut self, expected: &str) -> DeltaDiscoveryResponse {
+        let response = self.next().await;
+        assert_eq!(delta_response(&response), expected);
+        response
+    }
+
+    /// Receives the expected response, and acknowledges it.
+    pub(crate) async fn accepts(&mut self, expected: &str) {
+        let response = self.receives(expected).await;
+        self.answer(&response, None).await;
+    }
+
+    /// Receives the expected response, and answers with an error.
+    pub(crate) async fn refuses(&mut self, expected: &str, message: &str) {
+        let response = self.receives(expected).await;
+        self.answer(&response, Some(error(message))).await;
+    }
+
     /// Returns the end of the stream.
     pub(crate) async fn end(mut self) -> Result<(), Status> {
         loop {
@@ -191,42 +188,43 @@ impl DeltaClient {
 
 /// The client of a state-of-the-world stream.
 pub(crate) struct SotwClient {
-    requests: mpsc::Sender<DiscoveryRequest>,
+    sender: mpsc::Sender<DiscoveryRequest>,
     responses: Streaming<DiscoveryResponse>,
 }
 
 impl SotwClient {
     pub(crate) async fn open(channel: Channel, id: &str, fleet: &str) -> Self {
-        let (requests, receiver) = mpsc::channel(1024);
-        requests.send(DiscoveryRequest { node: node(id, fleet), ..Default::default() }).await.unwrap();
+        let (sender, receiver) = mpsc::channel(1024);
+        sender.send(DiscoveryRequest { node: Some(node(id, fleet)), ..Default::default() }).await.unwrap();
         let mut client = AggregatedDiscoveryServiceClient::new(channel);
         let responses = client.stream_aggregated_resources(ReceiverStream::new(receiver)).await.unwrap().into_inner();
-        Self { requests, responses }
+        Self { sender, responses }
     }
 
     pub(crate) async fn send(&self, request: DiscoveryRequest) {
-        self.requests.send(request).await.unwrap();
+        self.sender.send(request).await.unwrap();
     }
 
-    pub(crate) async fn subscribe(&self, kind: ResourceType, names: &[&str]) {
-        let resource_names = names.iter().map(|name| (*name).to_owned()).collect();
-        self.send(DiscoveryRequest { type_url: kind.url().to_owned(), resource_names, ..Default::default() }).await;
+    /// Sends a request, as in `RDS names=r`.
+    pub(crate) async fn requests(&self, text: &str) {
+        self.send(request(text).sotw()).await;
     }
 
-    pub(crate) async fn answer(&self, response: &DiscoveryResponse, names: &[&str], error_detail: Option<rpc::Status>) {
-        self.send(DiscoveryRequest {
-            type_url: response.type_url.clone(),
-            version_info: response.version_info.clone(),
-            response_nonce: response.nonce.clone(),
-            resource_names: names.iter().map(|name| (*name).to_owned()).collect(),
-            error_detail,
-            ..Default::default()
-        })
-        .await;
+    /// Answers a response to the request with this text, with or without an error.
+    pub(crate) async fn answer(&self, response: &DiscoveryResponse, text: &str, error: Option<rpc::Status>) {
+        let (version, nonce) = (response.version_info.clone(), response.nonce.clone());
+        self.send(EnvoyRequest { version, nonce, error, ..request(text) }.sotw()).await;
     }
 
     pub(crate) async fn next(&mut self) -> DiscoveryResponse {
         soon(self.responses.message()).await.unwrap().expect("the stream ended")
+    }
+
+    /// Receives the expected response, as in `CDS a=1 b=1`.
+    pub(crate) async fn receives(&mut self, expected: &str) -> DiscoveryResponse {
+        let response = self.next().await;
+        assert_eq!(sotw_response(&response), expected);
+        response
     }
 
     /// Returns the error with which the server ends the stream.

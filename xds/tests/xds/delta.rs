@@ -1,11 +1,10 @@
 //! Tests of the incremental variant: subscriptions, responses, and the absence of responses.
 
-use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
-use holdfast_xds::ResourceType;
 use holdfast_xds::connection::{Connection, Protocol, Violation};
 use holdfast_xds::limits::NAMES_MAX;
 
 use crate::script::delta;
+use crate::vocabulary::request;
 
 #[test]
 fn a_first_request_without_names_subscribes_to_all_clusters_and_listeners() {
@@ -277,12 +276,9 @@ fn one_that_flaps_while_it_is_unanswered_ends_with_the_newest() {
 #[test]
 fn a_stream_may_not_subscribe_to_more_names_than_the_limit() {
     let mut connection = Connection::new(Protocol::Delta);
-    let subscribe = |connection: &mut Connection, kind: ResourceType, count: usize| {
-        let resource_names_subscribe = (0..count).map(|n| n.to_string()).collect();
-        let type_url = kind.url().to_owned();
-        connection.on_delta_request(&DeltaDiscoveryRequest { type_url, resource_names_subscribe, ..Default::default() })
-    };
-    assert_eq!(subscribe(&mut connection, ResourceType::Endpoints, NAMES_MAX - 1), Ok(Vec::new()));
-    assert_eq!(subscribe(&mut connection, ResourceType::Route, 1), Ok(Vec::new()));
-    assert_eq!(subscribe(&mut connection, ResourceType::Secret, 1), Err(Violation::TooManyNames));
+    let names = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let nearly_all = request(&format!("EDS add={}", names(NAMES_MAX - 1)));
+    assert_eq!(nearly_all.send_to(&mut connection), Ok(Vec::new()));
+    assert_eq!(request("RDS add=r").send_to(&mut connection), Ok(Vec::new()));
+    assert_eq!(request("SDS add=s").send_to(&mut connection), Err(Violation::TooManyNames));
 }

@@ -2,13 +2,13 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use holdfast_xds::{Listen, ResourceType, ServeError, bind};
+use holdfast_xds::{Listen, ServeError, bind};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
-use crate::client::{DeltaClient, Server, snapshot, soon};
+use crate::client::{DeltaClient, FLEET, Server, soon};
 
 #[tokio::test]
 async fn a_port_in_use_is_reported_with_its_address() {
@@ -26,10 +26,10 @@ async fn a_socket_that_listens_already_is_taken_over() {
     let bound = bind(Listen::Socket(socket)).unwrap();
     assert_eq!(bound.address().tcp(), Some(address));
     let server = Server::on(bound);
-    server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
+    server.publish(FLEET, "CDS a=1");
     let mut client = server.delta("e").await;
-    client.subscribe(ResourceType::Cluster, &[]).await;
-    assert_eq!(client.take().await.resources.len(), 1);
+    client.requests("CDS").await;
+    client.accepts("CDS +a=1").await;
 }
 
 #[tokio::test]
@@ -41,16 +41,16 @@ async fn a_unix_socket_is_for_its_user_alone_and_goes_with_its_server() {
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 
-    server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
+    server.publish(FLEET, "CDS a=1");
     let to = path.clone();
     let connector = service_fn(move |_: Uri| {
         let to = to.clone();
         async move { UnixStream::connect(to).await.map(TokioIo::new) }
     });
     let channel = Endpoint::from_static("http://unix").connect_with_connector(connector).await.unwrap();
-    let mut client = DeltaClient::open(channel, "e", "infra/public").await;
-    client.subscribe(ResourceType::Cluster, &[]).await;
-    assert_eq!(client.take().await.resources[0].name, "a");
+    let mut client = DeltaClient::open(channel, "e", FLEET).await;
+    client.requests("CDS").await;
+    client.accepts("CDS +a=1").await;
 
     let error = bind(Listen::Unix(path.clone())).err().unwrap();
     assert!(matches!(error, ServeError::InUse(_)), "{error}");
@@ -81,8 +81,8 @@ async fn connected(path: &std::path::Path, id: &str) -> DeltaClient {
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
     let channel = Endpoint::from_static("http://unix").connect_with_connector(connector).await.unwrap();
-    let client = DeltaClient::open(channel, id, "infra/public").await;
-    client.subscribe(ResourceType::Cluster, &[]).await;
+    let client = DeltaClient::open(channel, id, FLEET).await;
+    client.requests("CDS").await;
     client
 }
 
@@ -107,19 +107,19 @@ async fn a_socket_that_is_removed_is_made_again_also_with_its_folder() {
     let bound = bind(Listen::Unix(path.clone())).unwrap();
     let reachable = bound.reachable();
     let mut server = Server::on(bound);
-    server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
+    server.publish(FLEET, "CDS a=1");
     let mut before = connected(&path, "before").await;
-    assert_eq!(before.take().await.resources[0].name, "a");
+    before.accepts("CDS +a=1").await;
     for gone in [&path, &data] {
         if gone.is_dir() { std::fs::remove_dir_all(gone) } else { std::fs::remove_file(gone) }.unwrap();
         assert!(reachable.failure().unwrap().contains("will be created again"));
         comes_to(&reachable, None).await;
-        assert_eq!(connected(&path, "new").await.take().await.resources[0].name, "a");
+        connected(&path, "new").await.accepts("CDS +a=1").await;
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
     // A client that was connected before is not affected.
-    server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "b", b"")]));
-    assert_eq!(before.take().await.resources[0].name, "b");
+    server.publish(FLEET, "CDS b=1");
+    before.accepts("CDS +b=1").await;
     drop(before);
     server.stop();
     soon(&mut server.ended).await.unwrap().unwrap();
@@ -134,7 +134,7 @@ async fn a_file_where_the_socket_was_is_left_alone_and_reported() {
     let bound = bind(Listen::Unix(path.clone())).unwrap();
     let reachable = bound.reachable();
     let server = Server::on(bound);
-    server.publish("infra/public", snapshot(&[(ResourceType::Cluster, "a", b"")]));
+    server.publish(FLEET, "CDS a=1");
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "mine").unwrap();
     comes_to(&reachable, Some("cannot be created again: ")).await;
@@ -144,7 +144,7 @@ async fn a_file_where_the_socket_was_is_left_alone_and_reported() {
     comes_to(&reachable, Some("in use by another process")).await;
     drop(other);
     comes_to(&reachable, None).await;
-    assert_eq!(connected(&path, "new").await.take().await.resources[0].name, "a");
+    connected(&path, "new").await.accepts("CDS +a=1").await;
 }
 
 #[tokio::test]

@@ -1,14 +1,13 @@
 //! Tests with a real gRPC client over loopback.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::cluster::v3::cluster_discovery_service_client::ClusterDiscoveryServiceClient;
-use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
+use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
 use envoy_types::pb::envoy::service::status::v3::client_status_discovery_service_client::ClientStatusDiscoveryServiceClient;
 use envoy_types::pb::envoy::service::status::v3::{ClientStatusRequest, ConfigStatus};
 use holdfast_graph::Origins;
-use holdfast_xds::{Outcome, Resource, ResourceType, Version};
+use holdfast_xds::{Offers, Resource, ResourceType, Snapshot, Version};
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -18,38 +17,25 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-use crate::client::{DeltaClient, Server, SotwClient, error, node, snapshot, soon, until};
+use crate::client::{DeltaClient, FLEET, Server, SotwClient, soon, until};
+use crate::vocabulary::{delta_response, error, node, request};
 
-const CLUSTER: ResourceType = ResourceType::Cluster;
 const ROUTE: ResourceType = ResourceType::Route;
-const FLEET: &str = "infra/public";
 
 #[tokio::test]
 async fn an_incremental_client_is_sent_what_changes_and_its_answers_are_reported() {
     let mut server = Server::start();
-    server.publish(FLEET, snapshot(&[(ROUTE, "r", b"one"), (ROUTE, "s", b"one")]));
+    server.publish(FLEET, "RDS r=one s=one");
     let mut client = server.delta("envoy-1").await;
-    client.subscribe(ROUTE, &["r", "s"]).await;
-    let (first, second) = (client.next().await, client.next().await);
-    assert_eq!((first.resources[0].name.as_str(), second.resources[0].name.as_str()), ("r", "s"));
-    let any = first.resources[0].resource.as_ref().unwrap();
-    assert_eq!((any.type_url.as_str(), any.value.as_slice()), (ROUTE.url(), b"one".as_slice()));
+    client.requests("RDS add=r,s").await;
+    client.accepts("RDS +r=one").await;
+    client.refuses("RDS +s=one", "missing ]: [").await;
+    server.reports("envoy-1", "ACK RDS r=one").await;
+    server.reports("envoy-1", "NACK RDS s=one : missing ]: [").await;
 
-    client.answer(&first, None).await;
-    client.answer(&second, error("missing ]: [")).await;
-    let answer = server.answer().await;
-    assert_eq!((&*answer.fleet, &*answer.node, answer.kind), (FLEET, "envoy-1", ROUTE));
-    assert_eq!(answer.outcome, Outcome::Acknowledged);
-    assert_eq!(answer.resources, [(Arc::from("r"), Some(Version::of(b"one")))]);
-    let answer = server.answer().await;
-    assert_eq!(answer.outcome, Outcome::Refused { message: "missing ]: [".to_owned() });
-    assert_eq!(answer.resources, [(Arc::from("s"), Some(Version::of(b"one")))]);
-
-    server.publish(FLEET, snapshot(&[(ROUTE, "r", b"two"), (ROUTE, "s", b"one")]));
-    let third = client.take().await;
-    assert_eq!(third.resources.len(), 1);
-    assert_eq!(third.resources[0].version, Version::of(b"two").to_string());
-    assert_eq!(server.answer().await.outcome, Outcome::Acknowledged);
+    server.publish(FLEET, "RDS r=two s=one");
+    client.accepts("RDS +r=two").await;
+    server.reports("envoy-1", "ACK RDS r=two").await;
     let count = server.fleets.pushes().of(FLEET, ROUTE);
     assert_eq!((count.responses, count.resources, count.acknowledged, count.refused), (3, 3, 2, 1));
 }
@@ -57,94 +43,86 @@ async fn an_incremental_client_is_sent_what_changes_and_its_answers_are_reported
 #[tokio::test]
 async fn a_state_of_the_world_client_is_served_too() {
     let mut server = Server::start();
-    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (CLUSTER, "b", b"")]));
+    server.publish(FLEET, "CDS a=1 b=1");
     let mut client = SotwClient::open(server.channel().await, "envoy-1", FLEET).await;
-    client.subscribe(CLUSTER, &[]).await;
-    let first = client.next().await;
-    assert_eq!((first.resources.len(), first.type_url.as_str()), (2, CLUSTER.url()));
-    client.answer(&first, &[], None).await;
-    assert_eq!(server.answer().await.resources.len(), 2);
-    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b"")]));
-    let second = client.next().await;
-    assert_eq!(second.resources.len(), 1);
+    client.requests("CDS").await;
+    let first = client.receives("CDS a=1 b=1").await;
+    client.answer(&first, "CDS", None).await;
+    server.reports("envoy-1", "ACK CDS a=1 b=1").await;
+    server.publish(FLEET, "CDS a=1");
+    let second = client.receives("CDS a=1").await;
     assert_ne!(first.version_info, second.version_info);
-    client.answer(&second, &[], error("no")).await;
-    let answer = server.answer().await;
-    assert_eq!(answer.resources, [(Arc::from("b"), None)]);
-    assert_eq!(answer.outcome, Outcome::Refused { message: "no".to_owned() });
+    client.answer(&second, "CDS", Some(error("no"))).await;
+    server.reports("envoy-1", "NACK CDS -b : no").await;
 }
 
 #[tokio::test]
 async fn one_that_comes_back_with_everything_is_sent_nothing() {
     let server = Server::start();
-    let contents = snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"one")]);
-    server.publish(FLEET, contents.clone());
+    server.publish(FLEET, "CDS a=1; RDS r=one");
     let mut client = server.delta("envoy-1").await;
-    client.subscribe(CLUSTER, &[]).await;
-    client.take().await;
-    client.subscribe(ROUTE, &["r"]).await;
-    client.take().await;
+    client.requests("CDS").await;
+    client.accepts("CDS +a=1").await;
+    client.requests("RDS add=r").await;
+    client.accepts("RDS +r=one").await;
     drop(client);
     let sent = server.fleets.pushes().total().resources;
 
     let mut client = server.delta("envoy-1").await;
-    let had = |kind| contents.of(kind).values().map(|r| (r.name.to_string(), r.version.to_string())).collect();
-    client.resume(CLUSTER, &[], &had(CLUSTER)).await;
-    client.resume(ROUTE, &["r"], &had(ROUTE)).await;
+    client.requests("CDS init=a:1").await;
+    client.requests("RDS add=r init=r:one").await;
     // Equal content that is made again is the same content.
-    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"one")]));
-    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"two")]));
-    assert_eq!(client.take().await.resources[0].version, Version::of(b"two").to_string());
+    server.publish(FLEET, "CDS a=1; RDS r=one");
+    server.publish(FLEET, "CDS a=1; RDS r=two");
+    client.accepts("RDS +r=two").await;
     assert_eq!(server.fleets.pushes().total().resources, sent + 1);
 }
 
 #[tokio::test]
 async fn a_secret_that_an_envoy_refused_is_not_sent_to_it_when_it_comes_back() {
     let mut server = Server::start();
-    let secret = ResourceType::Secret;
-    server.publish(FLEET, snapshot(&[(secret, "s", b"bad"), (secret, "t", b"good")]));
+    server.publish(FLEET, "SDS s=bad t=good");
     let mut client = server.delta("envoy-1").await;
-    client.subscribe(secret, &["s"]).await;
-    let response = client.next().await;
-    client.answer(&response, error("KEY_VALUES_MISMATCH")).await;
-    assert!(matches!(server.answer().await.outcome, Outcome::Refused { .. }));
+    client.requests("SDS add=s").await;
+    client.refuses("SDS +s=bad", "KEY_VALUES_MISMATCH").await;
+    server.reports("envoy-1", "NACK SDS s=bad : KEY_VALUES_MISMATCH").await;
     drop(client);
     // Envoy would acknowledge the repeat without using it.
     let mut client = server.delta("envoy-1").await;
-    client.subscribe(secret, &["s", "t"]).await;
-    assert_eq!(client.take().await.resources[0].name, "t");
+    client.requests("SDS add=s,t").await;
+    client.accepts("SDS +t=good").await;
     let mut other = server.delta("envoy-2").await;
-    other.subscribe(secret, &["s"]).await;
-    assert_eq!(other.take().await.resources[0].name, "s");
-    server.publish(FLEET, snapshot(&[(secret, "s", b"mended"), (secret, "t", b"good")]));
-    assert_eq!(client.take().await.resources[0].name, "s");
+    other.requests("SDS add=s").await;
+    other.accepts("SDS +s=bad").await;
+    server.publish(FLEET, "SDS s=mended t=good");
+    client.accepts("SDS +s=mended").await;
 }
 
 #[tokio::test]
 async fn an_unpublished_fleet_waits_and_is_served_once_published() {
     let server = Server::start();
     let mut client = server.delta("envoy-1").await;
-    client.resume(CLUSTER, &[], &BTreeMap::from([("old".to_owned(), "v".to_owned())])).await;
+    client.requests("CDS init=old:1").await;
     until(|| server.fleets.envoys().iter().any(|envoy| envoy.types.contains_key("CDS"))).await;
     assert_eq!(server.fleets.pushes().total().responses, 0);
-    server.publish(FLEET, snapshot(&[(CLUSTER, "new", b"")]));
-    assert_eq!(client.take().await.resources[0].name, "new");
-    assert_eq!(client.take().await.removed_resources, ["old"]);
+    server.publish(FLEET, "CDS new=1");
+    client.accepts("CDS +new=1").await;
+    client.accepts("CDS -old").await;
 }
 
 #[tokio::test]
 async fn a_withdrawn_fleet_keeps_what_it_has() {
     let server = Server::start();
-    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (ROUTE, "r", b"1")]));
+    server.publish(FLEET, "CDS a=1; RDS r=1");
     let mut client = server.delta("envoy-1").await;
-    client.subscribe(CLUSTER, &[]).await;
-    client.take().await;
+    client.requests("CDS").await;
+    client.accepts("CDS +a=1").await;
     server.fleets.withdraw(FLEET);
     // The client continues with the resources that it has.
-    client.subscribe(ROUTE, &["r"]).await;
-    assert_eq!(client.take().await.resources[0].name, "r");
+    client.requests("RDS add=r").await;
+    client.accepts("RDS +r=1").await;
     let late = server.delta("envoy-2").await;
-    late.subscribe(CLUSTER, &[]).await;
+    late.requests("CDS").await;
     until(|| server.fleets.envoys().iter().filter(|envoy| !envoy.types.is_empty()).count() == 2).await;
     let count = server.fleets.pushes().total();
     assert_eq!((count.resources, count.removals), (2, 0));
@@ -153,25 +131,22 @@ async fn a_withdrawn_fleet_keeps_what_it_has() {
 #[tokio::test]
 async fn fleets_are_kept_apart() {
     let server = Server::start();
-    server.publish("infra/public", snapshot(&[(CLUSTER, "public", b"")]));
-    server.publish("infra/internal", snapshot(&[(CLUSTER, "internal", b"")]));
+    server.publish("infra/public", "CDS public=1");
+    server.publish("infra/internal", "CDS internal=1");
     for fleet in ["public", "internal"] {
         let mut client = DeltaClient::open(server.channel().await, "e", &format!("infra/{fleet}")).await;
-        client.subscribe(CLUSTER, &[]).await;
-        let response = client.next().await;
-        assert_eq!(response.resources.len(), 1);
-        assert_eq!(response.resources[0].name, fleet);
+        client.requests("CDS").await;
+        client.receives(&format!("CDS +{fleet}=1")).await;
     }
 }
 
 #[tokio::test]
 async fn a_changed_identity_within_a_stream_ends_it() {
     let server = Server::start();
-    server.publish("infra/secret", snapshot(&[(CLUSTER, "secret", b"")]));
+    server.publish("infra/secret", "CDS secret=1");
     for (id, fleet) in [("envoy-1", "infra/secret"), ("envoy-2", FLEET)] {
         let client = server.delta("envoy-1").await;
-        let type_url = CLUSTER.url().to_owned();
-        client.send(DeltaDiscoveryRequest { node: node(id, fleet), type_url, ..Default::default() }).await;
+        client.send(request("CDS").from(node(id, fleet)).delta()).await;
         assert_eq!(client.end().await.unwrap_err().code(), Code::InvalidArgument);
     }
     assert_eq!(server.fleets.pushes().total().responses, 0);
@@ -191,22 +166,22 @@ async fn a_client_that_names_no_gateway_is_disconnected() {
 async fn too_long_a_name_ends_the_stream() {
     let server = Server::start();
     let client = server.delta("e").await;
-    client.subscribe(ROUTE, &[&"x".repeat(holdfast_xds::limits::NAME_BYTES_MAX + 1)]).await;
+    client.requests(&format!("RDS add={}", "x".repeat(holdfast_xds::limits::NAME_BYTES_MAX + 1))).await;
     assert_eq!(client.end().await.unwrap_err().code(), Code::InvalidArgument);
 }
 
 #[tokio::test]
 async fn large_resources_and_many_of_them_arrive_whole() {
     let server = Server::start();
-    let mut contents = snapshot(&[]);
+    let mut contents = Snapshot::default();
     for n in 0..500u32 {
         let body = n.to_le_bytes().repeat(if n % 100 == 0 { 300_000 } else { 1 + n as usize });
         contents.insert(ROUTE, Arc::new(Resource::new(format!("r{n}"), body, Origins::default())));
     }
-    server.publish(FLEET, contents.clone());
+    server.fleets.publish(FLEET, Offers::everyone(contents.clone()));
     let mut client = server.delta("e").await;
     let names: Vec<String> = (0..500).map(|n| format!("r{n}")).collect();
-    client.subscribe(ROUTE, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    client.requests(&format!("RDS add={}", names.join(","))).await;
     for _ in 0..500 {
         let response = client.take().await;
         let resource = &response.resources[0];
@@ -220,15 +195,12 @@ async fn large_resources_and_many_of_them_arrive_whole() {
 async fn a_client_that_does_not_answer_is_sent_the_newest_in_the_end_and_no_queue() {
     let server = Server::start();
     let mut client = server.delta("e").await;
-    client.subscribe(ROUTE, &["r"]).await;
+    client.requests("RDS add=r").await;
     for n in 0..5000u32 {
-        server.publish(FLEET, snapshot(&[(ROUTE, "r", n.to_string().as_bytes())]));
+        server.publish(FLEET, &format!("RDS r={n}"));
         tokio::task::yield_now().await;
     }
-    let mut last = client.take().await;
-    while last.resources[0].version != Version::of(b"4999").to_string() {
-        last = client.take().await;
-    }
+    while delta_response(&client.take().await) != "RDS +r=4999" {}
     let sent = server.fleets.pushes().total().responses;
     assert!(sent <= 2 * holdfast_xds::limits::UNANSWERED_MAX as u64, "{sent} responses");
 }
@@ -237,12 +209,12 @@ async fn a_client_that_does_not_answer_is_sent_the_newest_in_the_end_and_no_queu
 async fn a_closed_notice_channel_stops_nothing() {
     let mut server = Server::start();
     server.notices.close();
-    server.publish(FLEET, snapshot(&[(ROUTE, "r", b"1")]));
+    server.publish(FLEET, "RDS r=1");
     let mut client = server.delta("e").await;
-    client.subscribe(ROUTE, &["r"]).await;
-    client.take().await;
-    server.publish(FLEET, snapshot(&[(ROUTE, "r", b"2")]));
-    client.take().await;
+    client.requests("RDS add=r").await;
+    client.accepts("RDS +r=1").await;
+    server.publish(FLEET, "RDS r=2");
+    client.accepts("RDS +r=2").await;
 }
 
 #[tokio::test]
@@ -308,19 +280,15 @@ async fn reflection_lists_what_is_served_and_describes_it() {
 #[tokio::test]
 async fn client_status_lists_resources_of_each_envoy_without_contents() {
     let mut server = Server::start();
-    let secret = ResourceType::Secret;
-    let canary = b"PRIVATE KEY canary";
-    server.publish(FLEET, snapshot(&[(CLUSTER, "a", b""), (secret, "s", canary), (secret, "t", canary)]));
+    server.publish(FLEET, "CDS a=1; SDS s=PRIVATE-KEY-canary t=PRIVATE-KEY-canary");
     let mut client = server.delta("envoy-1").await;
-    client.subscribe(CLUSTER, &[]).await;
-    client.take().await;
-    client.subscribe(secret, &["s", "t"]).await;
-    let refused = client.next().await;
-    client.answer(&refused, error("bad")).await;
-    client.next().await;
-    for _ in 0..2 {
-        server.answer().await;
-    }
+    client.requests("CDS").await;
+    client.accepts("CDS +a=1").await;
+    client.requests("SDS add=s,t").await;
+    client.refuses("SDS +s=PRIVATE-KEY-canary", "bad").await;
+    client.receives("SDS +t=PRIVATE-KEY-canary").await;
+    server.reports("envoy-1", "ACK CDS a=1").await;
+    server.reports("envoy-1", "NACK SDS s=PRIVATE-KEY-canary : bad").await;
 
     let mut status = ClientStatusDiscoveryServiceClient::new(server.channel().await);
     let fetched = status.fetch_client_status(ClientStatusRequest::default()).await.unwrap().into_inner();
@@ -341,6 +309,6 @@ async fn client_status_lists_resources_of_each_envoy_without_contents() {
     assert_eq!(views[0]["protocol"], "delta");
     assert_eq!(views[0]["types"]["CDS"]["synced"], 1);
     assert_eq!(views[0]["types"]["SDS"]["unanswered"], 1);
-    assert_eq!(views[0]["types"]["SDS"]["refused"]["s"], Version::of(canary).to_string());
+    assert_eq!(views[0]["types"]["SDS"]["refused"]["s"], Version::of(b"PRIVATE-KEY-canary").to_string());
     assert!(!views.to_string().contains("canary"));
 }

@@ -18,3 +18,4 @@ mod script;
 mod secure;
 mod seeded;
 mod sotw;
+mod vocabulary;

@@ -1,33 +1,17 @@
 //! Tests of resources that a reconnecting client already has: they are not sent, and still count as acknowledged.
 
-use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use holdfast_xds::connection::{Connection, Protocol};
 use holdfast_xds::response::Form;
-use holdfast_xds::{Outcome, ResourceType, Snapshot};
+use holdfast_xds::{Outcome, Snapshot};
 
-use crate::script::resource;
+use crate::vocabulary::{request, snapshot};
 
-fn snapshot(kind: ResourceType, contents: &[(&str, &str)]) -> Snapshot {
-    let mut snapshot = Snapshot::default();
-    contents.iter().for_each(|(name, content)| snapshot.insert(kind, resource(kind, name, content)));
-    snapshot
+/// Sends a request that answers no response.
+fn send(connection: &mut Connection, text: &str) {
+    assert_eq!(request(text).send_to(connection), Ok(Vec::new()));
 }
 
-/// Subscribes to some names, and reports the versions that the client has of them.
-fn comes_with(connection: &mut Connection, kind: ResourceType, had: &[(&str, &str)]) {
-    let version = |name: &str, content: &str| resource(kind, name, content).version.to_string();
-    let request = DeltaDiscoveryRequest {
-        type_url: kind.url().to_owned(),
-        resource_names_subscribe: had.iter().map(|(name, _)| (*name).to_owned()).collect(),
-        initial_resource_versions: had
-            .iter()
-            .map(|(name, content)| ((*name).to_owned(), version(name, content)))
-            .collect(),
-        ..Default::default()
-    };
-    assert_eq!(connection.on_delta_request(&request), Ok(Vec::new()));
-}
-
+/// Returns the names of the resources that were reported as acknowledged since the last call.
 fn met(connection: &mut Connection) -> Vec<String> {
     let verdicts = connection.take_met();
     assert!(verdicts.iter().all(|verdict| verdict.outcome == Outcome::Acknowledged));
@@ -37,13 +21,13 @@ fn met(connection: &mut Connection) -> Vec<String> {
 
 #[test]
 fn resources_the_client_has_are_reported_once_in_any_order() {
-    let offered = snapshot(ResourceType::Route, &[("a", "1"), ("b", "2")]);
+    let offered = snapshot("RDS a=1 b=2");
     for snapshot_first in [true, false] {
         let mut connection = Connection::new(Protocol::Delta);
         if snapshot_first {
             connection.on_snapshot(offered.clone());
         }
-        comes_with(&mut connection, ResourceType::Route, &[("a", "1"), ("b", "1")]);
+        send(&mut connection, "RDS add=a,b init=a:1,b:1");
         if !snapshot_first {
             assert_eq!(met(&mut connection), [""; 0]);
             connection.on_snapshot(offered.clone());
@@ -57,46 +41,36 @@ fn resources_the_client_has_are_reported_once_in_any_order() {
 #[test]
 fn a_later_snapshot_may_be_what_it_has() {
     let mut connection = Connection::new(Protocol::Delta);
-    comes_with(&mut connection, ResourceType::Route, &[("a", "2"), ("b", "2")]);
-    connection.on_snapshot(snapshot(ResourceType::Route, &[("a", "1"), ("b", "2")]));
+    send(&mut connection, "RDS add=a,b init=a:2,b:2");
+    connection.on_snapshot(snapshot("RDS a=1 b=2"));
     assert_eq!(met(&mut connection), ["b"]);
-    connection.on_snapshot(snapshot(ResourceType::Route, &[("a", "2"), ("b", "2")]));
+    connection.on_snapshot(snapshot("RDS a=2 b=2"));
     assert_eq!(met(&mut connection), ["a"]);
 }
 
 #[test]
 fn what_was_sent_meanwhile_has_to_be_answered() {
     let mut connection = Connection::new(Protocol::Delta);
-    comes_with(&mut connection, ResourceType::Route, &[("a", "2")]);
-    connection.on_snapshot(snapshot(ResourceType::Route, &[("a", "1")]));
+    send(&mut connection, "RDS add=a init=a:2");
+    connection.on_snapshot(snapshot("RDS a=1"));
     assert!(connection.next_response().is_some());
-    connection.on_snapshot(snapshot(ResourceType::Route, &[("a", "2")]));
+    connection.on_snapshot(snapshot("RDS a=2"));
     assert_eq!(met(&mut connection), [""; 0]);
 }
 
 #[test]
 fn of_secrets_nothing_is_believed() {
     let mut connection = Connection::new(Protocol::Delta);
-    connection.on_snapshot(snapshot(ResourceType::Secret, &[("a", "1")]));
-    comes_with(&mut connection, ResourceType::Secret, &[("a", "1")]);
+    connection.on_snapshot(snapshot("SDS a=1"));
+    send(&mut connection, "SDS add=a init=a:1");
     assert_eq!(met(&mut connection), [""; 0]);
 }
 
-/// In the state of the world, reports the version of the last accepted response of the type.
-fn comes_with_version(connection: &mut Connection, kind: ResourceType, names: &[&str], version: &str) {
-    let request = DiscoveryRequest {
-        type_url: kind.url().to_owned(),
-        resource_names: names.iter().map(|name| (*name).to_owned()).collect(),
-        version_info: version.to_owned(),
-        ..Default::default()
-    };
-    assert_eq!(connection.on_sotw_request(&request), Ok(Vec::new()));
-}
-
-fn sent_version(kind: ResourceType, names: &[&str], offered: &Snapshot) -> String {
+/// In the state of the world, returns the version of the response to a request.
+fn sent_version(text: &str, offered: &Snapshot) -> String {
     let mut connection = Connection::new(Protocol::Sotw);
     connection.on_snapshot(offered.clone());
-    comes_with_version(&mut connection, kind, names, "");
+    send(&mut connection, text);
     match connection.next_response().unwrap().form {
         Form::Sotw { version } => version,
         form => panic!("{form:?}"),
@@ -105,16 +79,15 @@ fn sent_version(kind: ResourceType, names: &[&str], offered: &Snapshot) -> Strin
 
 #[test]
 fn a_state_of_the_world_version_covers_all_resources() {
-    for (kind, names, all) in [(ResourceType::Route, &["a"][..], &["a"][..]), (ResourceType::Cluster, &[], &["a", "b"])]
-    {
-        let offered = snapshot(kind, &[("a", "1"), ("b", "2")]);
-        let version = sent_version(kind, names, &offered);
+    for (kind, text, all) in [("RDS", "RDS names=a", &["a"][..]), ("CDS", "CDS", &["a", "b"])] {
+        let offered = snapshot(&format!("{kind} a=1 b=2"));
+        let again = format!("{text} version={}", sent_version(text, &offered));
         for snapshot_first in [true, false] {
             let mut connection = Connection::new(Protocol::Sotw);
             if snapshot_first {
                 connection.on_snapshot(offered.clone());
             }
-            comes_with_version(&mut connection, kind, names, &version);
+            send(&mut connection, &again);
             if !snapshot_first {
                 assert_eq!(met(&mut connection), [""; 0]);
                 connection.on_snapshot(offered.clone());
@@ -123,18 +96,18 @@ fn a_state_of_the_world_version_covers_all_resources() {
             assert_eq!(met(&mut connection), *all);
         }
         let mut connection = Connection::new(Protocol::Sotw);
-        connection.on_snapshot(snapshot(kind, &[("a", "3"), ("b", "2")]));
-        comes_with_version(&mut connection, kind, names, &version);
+        connection.on_snapshot(snapshot(&format!("{kind} a=3 b=2")));
+        send(&mut connection, &again);
         assert_eq!(met(&mut connection), [""; 0]);
     }
 }
 
 #[test]
 fn of_secrets_no_version_is_believed() {
-    let offered = snapshot(ResourceType::Secret, &[("a", "1")]);
-    let version = sent_version(ResourceType::Secret, &["a"], &offered);
+    let offered = snapshot("SDS a=1");
+    let version = sent_version("SDS names=a", &offered);
     let mut connection = Connection::new(Protocol::Sotw);
     connection.on_snapshot(offered);
-    comes_with_version(&mut connection, ResourceType::Secret, &["a"], &version);
+    send(&mut connection, &format!("SDS names=a version={version}"));
     assert_eq!(met(&mut connection), [""; 0]);
 }

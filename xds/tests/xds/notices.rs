@@ -12,29 +12,30 @@ use envoy_types::pb::google::protobuf::{Struct, Value};
 use holdfast_xds::identity::FLAGS_FIELD;
 use holdfast_xds::{EnvoyId, Listen, Notice, Offers, ResourceType, Snapshot, Waiting, bind};
 
-use crate::client::{DeltaClient, Server, node, snapshot, until};
+use crate::client::{DeltaClient, FLEET, Server, until};
+use crate::vocabulary::{node, request, snapshot};
 
 const CLUSTER: ResourceType = ResourceType::Cluster;
-const FLEET: &str = "infra/public";
 
 fn envoy(node: &str, build: &str) -> EnvoyId {
     EnvoyId { fleet: Arc::from(FLEET), node: Arc::from(node), build: Arc::from(build) }
 }
 
 /// Returns the node that an Envoy of version 1.40.0 reports.
-fn node_with_flags(id: &str, flags: &str) -> Option<Node> {
+fn node_with_flags(id: &str, flags: &str) -> Node {
     let version = SemanticVersion { major_number: 1, minor_number: 40, patch: 0 };
     let build = BuildVersion { version: Some(version), ..Default::default() };
     let fields = [(FLAGS_FIELD.to_owned(), Value { kind: Some(Kind::StringValue(flags.to_owned())) })].into();
-    Some(Node {
+    Node {
         user_agent_version_type: Some(UserAgentVersionType::UserAgentBuildVersion(build)),
         metadata: Some(Struct { fields }),
-        ..node(id, FLEET).unwrap()
-    })
+        ..node(id, FLEET)
+    }
 }
 
+/// Returns a snapshot of two clusters, one of which has this content.
 fn clusters(content: &str) -> Snapshot {
-    snapshot(&[(CLUSTER, "a", content.as_bytes()), (CLUSTER, "b", b"same")])
+    snapshot(&format!("CDS a={content} b=same"))
 }
 
 fn is_answer(notice: &Notice) -> bool {
@@ -44,11 +45,11 @@ fn is_answer(notice: &Notice) -> bool {
 #[tokio::test]
 async fn a_stream_reports_its_start_its_answers_and_its_end() {
     let mut server = Server::start();
-    server.publish(FLEET, clusters("1"));
-    let first = DeltaDiscoveryRequest { node: node_with_flags("envoy-1", "re2=7"), ..Default::default() };
+    server.publish(FLEET, "CDS a=1 b=same");
+    let first = DeltaDiscoveryRequest { node: Some(node_with_flags("envoy-1", "re2=7")), ..Default::default() };
     let mut client = DeltaClient::open_with(server.channel().await, first).await;
-    client.subscribe(CLUSTER, &[]).await;
-    client.take().await;
+    client.requests("CDS").await;
+    client.accepts("CDS +a=1 +b=same").await;
     let id = envoy("envoy-1", "1.40.0+re2=7");
     assert_eq!(server.notice().await, Notice::Connected(id.clone(), false));
     assert!(is_answer(&server.notice().await));
@@ -60,12 +61,7 @@ async fn a_stream_reports_its_start_its_answers_and_its_end() {
 #[tokio::test]
 async fn a_stream_reports_whether_its_envoy_has_resources() {
     let mut server = Server::start();
-    let first = DeltaDiscoveryRequest {
-        node: node("envoy-1", FLEET),
-        type_url: CLUSTER.url().to_owned(),
-        initial_resource_versions: [("a".to_owned(), "1".to_owned())].into(),
-        ..Default::default()
-    };
+    let first = request("CDS init=a:1").from(node("envoy-1", FLEET)).delta();
     let _client = DeltaClient::open_with(server.channel().await, first).await;
     assert_eq!(server.notice().await, Notice::Connected(envoy("envoy-1", ""), true));
 }
@@ -107,11 +103,11 @@ async fn a_stopping_server_reports_the_end_of_its_streams() {
 #[tokio::test]
 async fn no_notice_is_lost_while_the_receiver_is_busy() {
     let mut server = Server::with_room(bind(Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap(), 1);
-    server.publish(FLEET, clusters("1"));
+    server.publish(FLEET, "CDS a=1 b=same");
     // The answer waits behind the notice of the connection, and the notice of the disconnection behind both.
     let mut client = server.delta("envoy-1").await;
-    client.subscribe(CLUSTER, &[]).await;
-    client.take().await;
+    client.requests("CDS").await;
+    client.accepts("CDS +a=1 +b=same").await;
     until(|| server.fleets.pushes().of(FLEET, CLUSTER).acknowledged == 1).await;
     drop(client);
     until(|| server.fleets.connected().is_empty()).await;
@@ -132,31 +128,21 @@ async fn each_envoy_is_served_what_its_node_its_build_or_everyone_should_have() 
     for (id, flags, expected) in
         [("envoy-1", "re2=7", "node"), ("envoy-2", "re2=7", "build"), ("envoy-3", "", "everyone")]
     {
-        let first = DeltaDiscoveryRequest {
-            node: node_with_flags(id, flags),
-            type_url: CLUSTER.url().to_owned(),
-            ..Default::default()
-        };
+        let first = request("CDS").from(node_with_flags(id, flags)).delta();
         let mut client = DeltaClient::open_with(server.channel().await, first).await;
-        let response = client.take().await;
-        assert_eq!(response.resources.len(), 2);
-        assert_eq!(response.resources[0].resource.as_ref().unwrap().value, expected.as_bytes());
+        client.accepts(&format!("CDS +a={expected} +b=same")).await;
         clients.insert(id, client);
     }
     let sent = server.fleets.pushes().of(FLEET, CLUSTER).resources;
     offers.nodes.clear();
     server.fleets.publish(FLEET, offers.clone());
-    let moved = clients.get_mut("envoy-1").unwrap().take().await;
-    assert_eq!(moved.resources.len(), 1);
-    assert_eq!(moved.resources[0].resource.as_ref().unwrap().value, b"build");
+    clients.get_mut("envoy-1").unwrap().accepts("CDS +a=build").await;
     // No other Envoy was sent anything: the next response of each one is for the next offer.
     offers.everyone = clusters("all");
     offers.builds.clear();
     server.fleets.publish(FLEET, offers);
     for client in clients.values_mut() {
-        let response = client.take().await;
-        assert_eq!(response.resources.len(), 1);
-        assert_eq!(response.resources[0].resource.as_ref().unwrap().value, b"all");
+        client.accepts("CDS +a=all").await;
     }
     assert_eq!(server.fleets.pushes().of(FLEET, CLUSTER).resources, sent + 4);
 }
@@ -166,22 +152,19 @@ async fn a_fresh_only_offer_is_withheld_from_a_resuming_envoy_until_it_is_for_al
     let server = Server::start();
     let stored = Offers { fresh_only: true, ..Offers::everyone(clusters("stored")) };
     server.fleets.publish(FLEET, stored);
-    let had: BTreeMap<String, String> =
-        clusters("newer").of(CLUSTER).values().map(|r| (r.name.to_string(), r.version.to_string())).collect();
     let mut back = server.delta("envoy-1").await;
-    back.resume(CLUSTER, &[], &had).await;
+    back.requests("CDS init=a:newer,b:same").await;
     let mut fresh = server.delta("envoy-2").await;
-    fresh.subscribe(CLUSTER, &[]).await;
-    assert_eq!(fresh.take().await.resources.len(), 2);
+    fresh.requests("CDS").await;
+    fresh.accepts("CDS +a=stored +b=same").await;
     until(|| server.fleets.envoys().iter().all(|envoy| envoy.types.contains_key("CDS"))).await;
     assert_eq!(server.fleets.pushes().of(FLEET, CLUSTER).responses, 1);
 
-    server.publish(FLEET, clusters("newer"));
-    assert_eq!(fresh.take().await.resources.len(), 1);
-    server.publish(FLEET, clusters("newest"));
-    let response = back.take().await;
-    assert_eq!(response.resources.len(), 1, "what it had was not sent again");
-    assert_eq!(response.resources[0].resource.as_ref().unwrap().value, b"newest");
+    server.publish(FLEET, "CDS a=newer b=same");
+    fresh.accepts("CDS +a=newer").await;
+    server.publish(FLEET, "CDS a=newest b=same");
+    // The resources that it had are not sent again.
+    back.accepts("CDS +a=newest").await;
 }
 
 #[tokio::test]
@@ -192,17 +175,17 @@ async fn a_waiting_envoy_is_sent_nothing_until_its_turn() {
     offers.nodes.insert("envoy-1".into(), clusters("first"));
     server.fleets.publish(FLEET, offers.clone());
     let mut waiting = server.delta("envoy-2").await;
-    waiting.subscribe(CLUSTER, &[]).await;
+    waiting.requests("CDS").await;
     let mut first = server.delta("envoy-1").await;
-    first.subscribe(CLUSTER, &[]).await;
-    assert_eq!(first.take().await.resources.len(), 2);
+    first.requests("CDS").await;
+    first.accepts("CDS +a=first +b=same").await;
     until(|| server.fleets.envoys().iter().all(|envoy| envoy.types.contains_key("CDS"))).await;
     assert_eq!(server.fleets.pushes().of(FLEET, CLUSTER).responses, 1);
     // Equal content, now for all Envoys.
     offers.waiting = Waiting::default();
     offers.nodes.clear();
     server.fleets.publish(FLEET, offers);
-    assert_eq!(waiting.take().await.resources.len(), 2);
+    waiting.accepts("CDS +a=first +b=same").await;
     assert_eq!(server.fleets.pushes().of(FLEET, CLUSTER).responses, 2);
 }
 
@@ -211,8 +194,8 @@ async fn the_same_content_is_sent_once_it_is_for_all() {
     let server = Server::start();
     server.fleets.publish(FLEET, Offers { fresh_only: true, ..Offers::everyone(clusters("1")) });
     let mut back = server.delta("envoy-1").await;
-    back.resume(CLUSTER, &[], &BTreeMap::from([("a".to_owned(), "0".to_owned())])).await;
+    back.requests("CDS init=a:0").await;
     until(|| server.fleets.envoys().iter().any(|envoy| envoy.types.contains_key("CDS"))).await;
-    server.publish(FLEET, clusters("1"));
-    assert_eq!(back.take().await.resources.len(), 2);
+    server.publish(FLEET, "CDS a=1 b=same");
+    back.accepts("CDS +a=1 +b=same").await;
 }

@@ -75,22 +75,12 @@ fn sheets() -> [(&'static str, Vec<Row>); 10] {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use std::fs;
-    use std::path::Path;
-
     use super::*;
 
-    /// `HOLDFAST_GOLDEN=write` writes the page.
     #[test]
     fn the_page_about_protection_is_what_fallback_decides_by() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/protection.md");
-        if std::env::var("HOLDFAST_GOLDEN").is_ok_and(|mode| mode == "write") {
-            fs::write(&path, reference()).unwrap();
-        }
-        let written = fs::read_to_string(&path).unwrap_or_default();
-        assert!(written == reference(), "{} differs; HOLDFAST_GOLDEN=write writes it", path.display());
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/protection.md");
+        holdfast_golden::check(path, &reference());
     }
 
     #[test]

@@ -218,7 +218,8 @@ mod tests {
                 "sds_token": token.as_deref().map(Credentials::sds_token),
             },
         });
-        assert_eq!(output::format(&all, DataFormat::Yaml).unwrap(), include_str!("credentials.golden.yaml"));
+        let text = output::format(&all, DataFormat::Yaml).unwrap();
+        holdfast_golden::check(concat!(env!("CARGO_MANIFEST_DIR"), "/src/xds/credentials.golden.yaml"), &text);
         let by_address = Credentials { server_name: "10.0.0.1".into(), ..credentials }.transport_socket();
         assert!(by_address.to_string().contains("IP_ADDRESS") && by_address.pointer("/typed_config/sni").is_none());
     }

@@ -192,7 +192,7 @@ async fn with_a_full_disk(world: World) -> Result<()> {
     }
     let options = unprobed(&world, &BACKFILL)?;
     let envoy = FleetEnvoy::small("one").start(&world, &options).await?;
-    let holdfast = Limited::start(&world, &options)?;
+    let holdfast = LimitedHoldfast::start(&world, &options)?;
     for path in ["/cart", "/other"] {
         comes_to_serve(port, path, "1").await?;
     }
@@ -238,11 +238,11 @@ async fn with_a_full_disk(world: World) -> Result<()> {
 }
 
 /// Holdfast with a limit of file sizes of a few megabytes. Its own output is short.
-struct Limited {
+struct LimitedHoldfast {
     process: Process,
 }
 
-impl Limited {
+impl LimitedHoldfast {
     fn start(world: &World, options: &HoldfastOptions) -> Result<Self> {
         let script = world.folder().join("limited");
         // The limit is in blocks of 512 bytes. Without the trap the signal would end the process; with it, the write

@@ -42,14 +42,14 @@ const GATEWAY: &str = "{group: gateway.networking.k8s.io, kind: Gateway, name: p
 const HOST: &str = "shop.example";
 
 /// A Gateway with a plain and a TLS listener, and a route for both.
-struct Estate {
+struct TwoListeners {
     world: World,
     plain: u16,
     secure: u16,
     certificate: Certificate,
 }
 
-impl Estate {
+impl TwoListeners {
     fn write(world: &World, rules: &str) -> Result<Self> {
         let (plain, secure) = (world.port()?, world.port()?);
         let certificate = Certificate::of(&[HOST])?;
@@ -101,7 +101,7 @@ struct Field {
 /// Checks the field at every level, with every way to break it.
 async fn holds(world: &World, field: &Field) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let estate = Estate::write(world, ONE)?;
+    let estate = TwoListeners::write(world, ONE)?;
     world.write("extension.yaml", &field.extension)?;
     estate.set(RULE, &field.spec)?;
     let _holdfast = world.run().await?;
@@ -256,7 +256,7 @@ async fn what_is_closer_replaces(world: World) -> Result<()> {
         )
     };
     let rules = names.iter().map(rule).collect::<Vec<_>>().join("\n");
-    let estate = Estate::write(&world, &format!("rules:\n{rules}"))?;
+    let estate = TwoListeners::write(&world, &format!("rules:\n{rules}"))?;
     let keys = format!(
         "jwt: {{providers: [{{name: own, issuer: maker, tokenSource: {{header: {{header: x-token}}}}, \
          jwks: {{local: {{inline: '{}'}}}}}}]}}",
@@ -324,7 +324,7 @@ async fn what_is_closer_replaces(world: World) -> Result<()> {
 async fn a_listener_is_opened_on_purpose(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let server = Authorizer::grpc().await?;
-    let estate = Estate::write(&world, ONE)?;
+    let estate = TwoListeners::write(&world, ONE)?;
     world.write("auth.yaml", ext_auth("auth", server.address(), ""))?;
     estate.set(GATEWAY, "extAuth: {extensionRef: {name: auth}}")?;
     let _holdfast = world.run().await?;
@@ -348,7 +348,7 @@ async fn a_listener_is_opened_on_purpose(world: World) -> Result<()> {
 async fn refused_by_envoy_only(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let server = Authorizer::grpc().await?;
-    let estate = Estate::write(&world, ONE)?;
+    let estate = TwoListeners::write(&world, ONE)?;
     let (good, bad) = ("", &*format!(", statPrefix: {MISTAKE}"));
     world.write("auth.yaml", ext_auth("auth", server.address(), good))?;
     let spec = "extAuth: {extensionRef: {name: auth}}";
@@ -410,7 +410,7 @@ async fn refused_by_envoy_only(world: World) -> Result<()> {
 async fn refused_by_envoy_only_and_held(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let server = Authorizer::grpc().await?;
-    let estate = Estate::write(&world, ONE)?;
+    let estate = TwoListeners::write(&world, ONE)?;
     world.write("auth.yaml", ext_auth("auth", server.address(), ""))?;
     let spec = "extAuth: {extensionRef: {name: auth}}";
     estate.set(GATEWAY, spec)?;

@@ -88,12 +88,12 @@ async fn comes_raw(port: u16, bytes: &str, what: &str, wanted: impl Fn(&str) -> 
 }
 
 /// The TLS port and its certificate.
-struct Door {
+struct TlsPort {
     certificate: Certificate,
     port: u16,
 }
 
-impl Door {
+impl TlsPort {
     fn request(&self, host: &str, shown: Option<&Certificate>) -> HttpRequest {
         let host = format!("{host}.example.com");
         let trust = self.certificate.trust(&host);
@@ -112,7 +112,7 @@ impl Door {
 }
 
 /// Returns two hosts with TLS on one port, and a port without.
-async fn doors(world: &World) -> Result<(Door, u16)> {
+async fn doors(world: &World) -> Result<(TlsPort, u16)> {
     let certificate = Certificate::of(&["*.example.com"])?;
     let (tls, plain) = (world.port()?, world.port()?);
     world.write("certificate.yaml", certificate.secret("default", "certificate"))?;
@@ -123,7 +123,7 @@ async fn doors(world: &World) -> Result<(Door, u16)> {
         listener("plain", plain, "protocol: HTTP"),
     ))?;
     world.route("r", ROUTE)?;
-    Ok((Door { certificate, port: tls }, plain))
+    Ok((TlsPort { certificate, port: tls }, plain))
 }
 
 async fn clients_show_certificates(world: World) -> Result<()> {

@@ -19,7 +19,7 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// The listeners of the Gateway `public`: two hosts and a wildcard on a plain port, and the same with TLS.
-struct Estate {
+struct PublicListeners {
     plain: u16,
     tls: u16,
     /// The port of the Gateway `other`.
@@ -30,7 +30,7 @@ struct Estate {
 /// Hosts, each with a listener on both ports; `any` is the wildcard for all hosts below `example`.
 const HOSTS: [&str; 3] = ["one", "two", "any"];
 
-impl Estate {
+impl PublicListeners {
     fn write(world: &World) -> Result<Self> {
         let (plain, tls, other) = (world.port()?, world.port()?, world.port()?);
         let certificate = Certificate::of(&HOSTS.map(|host| format!("{host}.example")).each_ref().map(String::as_str))?;
@@ -126,7 +126,7 @@ async fn status_contains(holdfast: &Holdfast, kind: &str, name: &str, words: &[&
 /// A Gateway's policy closes all of its listeners, and no other Gateway.
 async fn of_a_gateway(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let estate = Estate::write(&world)?;
+    let estate = PublicListeners::write(&world)?;
     let holdfast = world.run().await?;
     let guard = guards::basic_auth();
     are_served(&estate.all()).await?;
@@ -164,7 +164,7 @@ async fn of_a_gateway(world: World) -> Result<()> {
 /// closed.
 async fn of_listeners_on_one_port(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let estate = Estate::write(&world)?;
+    let estate = PublicListeners::write(&world)?;
     let holdfast = world.run().await?;
     are_served(&estate.all()).await?;
     for broken in guards::basic_auth().broken {
@@ -188,7 +188,7 @@ async fn of_listeners_on_one_port(world: World) -> Result<()> {
 /// Listeners with TLS: a closed host still presents its certificate, and no wildcard answers for it.
 async fn of_listeners_with_tls(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let estate = Estate::write(&world)?;
+    let estate = PublicListeners::write(&world)?;
     let holdfast = world.run().await?;
     are_served(&estate.all()).await?;
     let guard = guards::basic_auth();
@@ -226,7 +226,7 @@ async fn of_listeners_with_tls(world: World) -> Result<()> {
 /// One policy for a plain listener, one with TLS, a rule, and a missing object.
 async fn several_targets(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let estate = Estate::write(&world)?;
+    let estate = PublicListeners::write(&world)?;
     let holdfast = world.run().await?;
     are_served(&estate.all()).await?;
     let guard = guards::basic_auth();
@@ -266,7 +266,7 @@ async fn several_targets(world: World) -> Result<()> {
 /// normally.
 async fn what_is_not_there_yet(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let estate = Estate::write(&world)?;
+    let estate = PublicListeners::write(&world)?;
     let holdfast = world.run().await?;
     are_served(&estate.all()).await?;
     let guard = guards::api_key();

@@ -12,7 +12,7 @@ use holdfast_scenario_tests::{HttpRequest, Story, World, stories, until};
 use hyper::Method;
 
 use super::edited::{self, Edited};
-use super::{Served, proxy, serve};
+use super::{ServedProxies, proxy, serve};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -63,7 +63,7 @@ pub(super) fn certificate(world: &World) -> Result<Certificate> {
 }
 
 /// Returns a request to that host with TLS.
-pub(super) fn request(served: &Served, certificate: &Certificate, path: &str) -> HttpRequest {
+pub(super) fn request(served: &ServedProxies, certificate: &Certificate, path: &str) -> HttpRequest {
     let request = holdfast_scenario_tests::request::get(served.https, path);
     request.host("shop.example.com").tls(certificate.trust("shop.example.com"))
 }

@@ -8,7 +8,7 @@ use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::{Authority, Certificate};
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
-use super::{Served, proxy, serve};
+use super::{ServedProxies, proxy, serve};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -38,13 +38,13 @@ fn host(world: &World, name: &str, validation: &str) -> Result<()> {
 }
 
 /// The HTTPS port and the certificate of the hosts.
-struct Door {
+struct HttpsPort {
     certificate: Certificate,
     port: u16,
 }
 
-impl Door {
-    fn new(certificate: Certificate, served: &Served) -> Self {
+impl HttpsPort {
+    fn new(certificate: Certificate, served: &ServedProxies) -> Self {
         Self { certificate, port: served.https }
     }
 
@@ -88,7 +88,7 @@ async fn clients_show_certificates(world: World) -> Result<()> {
     host(&world, "leaf", "caSecret: authorities, crlSecret: revoked, crlOnlyVerifyLeafCert: true")?;
     host(&world, "unchecked", "skipClientCertValidation: true")?;
     let served = serve(&world).await?;
-    let door = Door::new(certificate, &served);
+    let door = HttpsPort::new(certificate, &served);
     door.request("open", None).comes_to_reach("echo").await?;
     let neighbours = Hammer::start([door.request("open", None), door.request("leaf", Some(&known))]);
     for name in ["strict", "optional", "listed", "leaf", "unchecked"] {
@@ -133,7 +133,7 @@ async fn backends_receive_certificate_details(world: World) -> Result<()> {
     host(&world, "whole", &format!("{forwarding} {{cert: true, chain: true}}"))?;
     host(&world, "silent", "caSecret: authorities")?;
     let served = serve(&world).await?;
-    let door = Door::new(certificate, &served);
+    let door = HttpsPort::new(certificate, &served);
     let header = "x-forwarded-client-cert";
     let seen = |name: &'static str, shown: Option<&Certificate>| {
         let request = door.request(name, shown).header(header, "Subject=\"CN=admin\"");
@@ -168,7 +168,7 @@ async fn what_cannot_be_checked_closes_one_host(world: World) -> Result<()> {
     host(&world, "neighbour", "caSecret: authorities")?;
     host(&world, "strict", "caSecret: own, crlSecret: revoked")?;
     let served = serve(&world).await?;
-    let door = Door::new(certificate, &served);
+    let door = HttpsPort::new(certificate, &served);
     for name in ["strict", "neighbour", "any"] {
         door.request(name, Some(&known)).comes_to_reach("echo").await?;
     }

@@ -5,7 +5,7 @@ use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::{Hammer, HttpRequest, World};
 
 use super::auth::{REFUSED_CONNECTION, comes_to_be_refused, did_not_pass, secure};
-use super::{Served, proxy, serve};
+use super::{ServedProxies, proxy, serve};
 
 /// The routes of the host, and of another host.
 pub(super) const ROUTES: &str = "- services: [{name: echo, port: 8080}]";
@@ -21,7 +21,7 @@ pub(super) struct Edited<A> {
 }
 
 /// Serves a host with this guard, and another one without any.
-pub(super) async fn served(world: &World, guard: &str) -> Result<(Served, String)> {
+pub(super) async fn served(world: &World, guard: &str) -> Result<(ServedProxies, String)> {
     let whole = secure(guard, ROUTES);
     world.write("proxy.yaml", &whole)?;
     let other = format!("virtualhost: {{fqdn: other.example.com}}\nroutes:\n{ROUTES}");
@@ -33,7 +33,7 @@ impl<A: Fn(&str) -> HttpRequest> Edited<A> {
     /// Starts the load once authorized requests pass; `unknown` makes an unauthorized request.
     pub(super) async fn start(
         world: &World,
-        (served, whole): (&Served, String),
+        (served, whole): (&ServedProxies, String),
         known: A,
         unknown: impl Fn(&str) -> HttpRequest,
     ) -> Result<Self> {

@@ -13,7 +13,7 @@ use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
-use super::{Served, proxy};
+use super::{ServedProxies, proxy};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -79,10 +79,10 @@ fn options(world: &World, flags: &[&str]) -> Result<(HoldfastOptions, u16, u16)>
 }
 
 /// Starts Holdfast with a managed Envoy with the small limit.
-async fn serve(world: &World, flags: &[&str]) -> Result<Served> {
+async fn serve(world: &World, flags: &[&str]) -> Result<ServedProxies> {
     let (options, http, https) = options(world, flags)?;
     let binary = small_binary(world)?.display().to_string();
-    Ok(Served { http, https, holdfast: world.run_with(options.env("ENVOY_BIN", &binary)).await? })
+    Ok(ServedProxies { http, https, holdfast: world.run_with(options.env("ENVOY_BIN", &binary)).await? })
 }
 
 fn request(port: u16, host: &str, path: &str) -> HttpRequest {

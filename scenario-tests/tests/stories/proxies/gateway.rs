@@ -7,18 +7,18 @@ use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
-use super::{Served, proxy};
+use super::{ServedProxies, proxy};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!("proxies::gateway", true, [beside_the_routes_of_a_gateway, a_host_comes_from_one_api])
 }
 
-async fn serve(world: &World) -> Result<Served> {
+async fn serve(world: &World) -> Result<ServedProxies> {
     let (http, https) = (world.port()?, world.port()?);
     let listeners = http_listener(http) + &https_listener("https", https, "*.example.com", &["wild"]);
     world.gateway_with(&listeners)?;
     let options = HoldfastOptions::new(world)?.args(&["--httpproxy-gateway", "default/public"]);
-    Ok(Served { http, https, holdfast: world.run_with(options).await? })
+    Ok(ServedProxies { http, https, holdfast: world.run_with(options).await? })
 }
 
 /// Returns a root that forwards all requests to the echo backend; its creation time decides precedence.

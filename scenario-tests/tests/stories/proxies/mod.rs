@@ -46,23 +46,23 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// The ports of the listeners, and Holdfast.
-struct Served {
+struct ServedProxies {
     http: u16,
     https: u16,
     holdfast: Holdfast,
 }
 
-async fn serve(world: &World) -> Result<Served> {
+async fn serve(world: &World) -> Result<ServedProxies> {
     serve_with(world, &[]).await
 }
 
 /// Starts Holdfast with further flags.
-async fn serve_with(world: &World, flags: &[&str]) -> Result<Served> {
+async fn serve_with(world: &World, flags: &[&str]) -> Result<ServedProxies> {
     let (http, https) = (world.port()?, world.port()?);
     let (first, second) = (http.to_string(), https.to_string());
     let ports = ["--httpproxy-http", &first, "--httpproxy-https", &second];
     let options = HoldfastOptions::new(world)?.args(&[&ports, flags].concat());
-    Ok(Served { http, https, holdfast: world.run_with(options).await? })
+    Ok(ServedProxies { http, https, holdfast: world.run_with(options).await? })
 }
 
 fn proxy(namespace: &str, name: &str, spec: &str) -> String {
@@ -72,7 +72,7 @@ fn proxy(namespace: &str, name: &str, spec: &str) -> String {
     )
 }
 
-impl Served {
+impl ServedProxies {
     fn get(&self, host: &str, path: &str) -> HttpRequest {
         get(self.http, path).host(host)
     }

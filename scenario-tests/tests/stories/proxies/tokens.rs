@@ -10,7 +10,7 @@ use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories, until};
 
 use super::auth::{REFUSED_CONNECTION, certificate, comes_to_be_refused, request, secure};
 use super::edited::{self, Edited};
-use super::{Served, proxy, serve, serve_with};
+use super::{ServedProxies, proxy, serve, serve_with};
 use crate::policies::elsewhere::{Plain, own_address};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -251,9 +251,10 @@ async fn keys_at_names_that_lead_inside(world: World) -> Result<()> {
     let ports = ["--httpproxy-http", &first, "--httpproxy-https", &second];
     let options = HoldfastOptions::new(&world)?.args(&ports).env("ENVOY_BIN", &envoy);
     let refusing = options.clone().args(&["--allow-loopback-backends=false"]);
-    let served = Served { http, https, holdfast: world.run_with(refusing).await? };
-    let with_token = |served: &Served, path: &str| request(served, &certificate, path).header("authorization", &token);
-    let fetches_keys = async |served: &Served, path: &str, server: &Plain| {
+    let served = ServedProxies { http, https, holdfast: world.run_with(refusing).await? };
+    let with_token =
+        |served: &ServedProxies, path: &str| request(served, &certificate, path).header("authorization", &token);
+    let fetches_keys = async |served: &ServedProxies, path: &str, server: &Plain| {
         until(&format!("{path} fetches keys"), || async {
             with_token(served, path).answers(401).await?;
             ensure!(server.seen().iter().any(|request| request.contains("GET /keys")), "{:?}", server.seen());
@@ -270,6 +271,6 @@ async fn keys_at_names_that_lead_inside(world: World) -> Result<()> {
     }
     ensure!(inside.seen().is_empty(), "{:?}", inside.seen());
     served.holdfast.terminate().await?;
-    let allowing = Served { http, https, holdfast: world.run_with(options).await? };
+    let allowing = ServedProxies { http, https, holdfast: world.run_with(options).await? };
     fetches_keys(&allowing, "/", &inside).await
 }

@@ -26,15 +26,3 @@ fn text(name: &str) -> String {
 fn yaml(name: &str) -> Value {
     serde_saphyr::from_str(&text(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
-
-/// Compares a file with its generated text, or writes it.
-fn is_made_of(name: &str, expected: &str) {
-    if std::env::var("HOLDFAST_GOLDEN").is_ok_and(|value| value == "write") {
-        fs::write(path(name), expected).unwrap();
-        return;
-    }
-    assert!(
-        text(name) == expected,
-        "charts/holdfast/{name} is not up to date: HOLDFAST_GOLDEN=write cargo test -p holdfast-tests chart"
-    );
-}

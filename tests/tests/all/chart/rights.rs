@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use holdfast_cli::kubernetes::rights::{Place, Right, rights};
 
-use super::{is_made_of, yaml};
+use super::{path, yaml};
 
 const HEAD: &str = "# Rules of the chart's roles. Made from the list of kinds and of what is done with them, in\n\
                     # engine/cli/src/kubernetes/rights.rs; a test compares.\n";
@@ -40,7 +40,7 @@ fn rules_are_made_of_the_list() {
         writeln!(text, "{}:", place.name()).unwrap();
         text.push_str(&rules(&here));
     }
-    is_made_of("files/rights.yaml", &text);
+    holdfast_golden::check(path("files/rights.yaml"), &text);
 }
 
 #[test]

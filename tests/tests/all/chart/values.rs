@@ -5,10 +5,10 @@ use std::fmt::Write;
 use holdfast_cli::arguments;
 use serde_json::{Map, Value};
 
-use super::{is_made_of, text, yaml};
+use super::{path, text, yaml};
 
-/// Markers at the start and the end of the table of values in the README.
-const TABLE: (&str, &str) = ("<!-- values: made from values.yaml -->\n", "<!-- end of values -->\n");
+/// Lines before and after the table of values in the README.
+const TABLE: (&str, &str) = ("<!-- values: made from values.yaml -->", "<!-- end of values -->");
 /// Values that Helm adds for the subcharts of a chart.
 const OF_HELM: [&str; 4] = ["contour-crds", "gateway-api-crds", "global", "kgateway-crds"];
 
@@ -17,13 +17,13 @@ fn schema() -> Value {
 }
 
 /// One value: its path, and the comment above it.
-struct Line {
+struct ValueLine {
     path: Vec<String>,
     comment: String,
 }
 
 /// Returns the lines of values.yaml that the schema describes, in order.
-fn lines(schema: &Value) -> Vec<Line> {
+fn lines(schema: &Value) -> Vec<ValueLine> {
     let (mut lines, mut path, mut comment) = (Vec::new(), Vec::<String>::new(), String::new());
     for line in text("values.yaml").lines() {
         let indent = line.len() - line.trim_start().len();
@@ -36,7 +36,7 @@ fn lines(schema: &Value) -> Vec<Line> {
         path.truncate(indent / 2);
         path.push(key.to_owned());
         if described(schema, &path).is_some() {
-            lines.push(Line { path: path.clone(), comment: std::mem::take(&mut comment) });
+            lines.push(ValueLine { path: path.clone(), comment: std::mem::take(&mut comment) });
         }
     }
     lines
@@ -99,9 +99,7 @@ fn every_default_is_of_its_type() {
 
 #[test]
 fn the_readme_has_a_row_for_each_value() {
-    let (schema, values, readme) = (schema(), yaml("values.yaml"), text("README.md"));
-    let (before, rest) = readme.split_once(TABLE.0).expect("the README has no table of values");
-    let (_, after) = rest.split_once(TABLE.1).expect("the table of values has no end");
+    let (schema, values) = (schema(), yaml("values.yaml"));
     let mut table = String::from("| Value | Default | What |\n| --- | --- | --- |\n");
     for line in lines(&schema) {
         let node = described(&schema, &line.path).unwrap();
@@ -111,7 +109,7 @@ fn the_readme_has_a_row_for_each_value() {
                 .unwrap();
         }
     }
-    is_made_of("README.md", &format!("{before}{}{table}{}{after}", TABLE.0, TABLE.1));
+    holdfast_golden::check_block(path("README.md"), TABLE, &table);
 }
 
 #[test]

@@ -37,12 +37,12 @@ pub(super) struct Case {
     /// Requests to trace.
     pub(super) requests: Vec<TracedRequest>,
     /// The steps in order; never empty.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<CaseStep>,
 }
 
 /// Events that the engine handles at once.
 #[derive(Default)]
-pub(super) struct Step {
+pub(super) struct CaseStep {
     /// The sentence of the `# step` directive; empty if the case has none.
     pub(super) title: String,
     /// The events.
@@ -64,7 +64,7 @@ impl Case {
         if !text.starts_with("# ") {
             return Err("a case begins with a comment that says what it shows".into());
         }
-        let mut step = Step::default();
+        let mut step = CaseStep::default();
         let mut body = String::new();
         for line in text.lines() {
             let Some((word, rest)) = directive(line) else {
@@ -90,7 +90,7 @@ impl Case {
                     if step.title.is_empty() {
                         step.title = rest.to_owned();
                     } else {
-                        let next = Step { title: rest.to_owned(), ..Step::default() };
+                        let next = CaseStep { title: rest.to_owned(), ..CaseStep::default() };
                         case.steps.push(std::mem::replace(&mut step, next));
                     }
                 }
@@ -103,7 +103,7 @@ impl Case {
     }
 }
 
-impl Step {
+impl CaseStep {
     fn take(&mut self, text: &str) {
         let text = text.replace("{GATEWAY_CLASS_NAME}", "holdfast");
         for document in testing::documents(&text) {

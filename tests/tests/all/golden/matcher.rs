@@ -8,7 +8,7 @@
 use regex::Regex;
 use serde_json::Value;
 
-use super::trace::Request;
+use super::trace::RoutedRequest;
 
 /// Returns the filter chain for a server name: the exact name, else the longest suffix, else a chain without names.
 pub(super) fn chain<'a>(listener: &'a Value, sni: &str) -> Result<&'a Value, String> {
@@ -34,7 +34,7 @@ fn covers(pattern: &str, host: &str) -> Option<usize> {
 }
 
 /// Returns the answer of a route configuration to a request.
-pub(super) fn answer(table: &Value, request: &Request, tls: bool, port: u64) -> String {
+pub(super) fn answer(table: &Value, request: &RoutedRequest, tls: bool, port: u64) -> String {
     let hosts = list(&table["virtualHosts"]).iter().filter_map(|host| {
         let domains = list(&host["domains"]).iter();
         domains.filter_map(|domain| covers(domain.as_str().unwrap(), &request.host)).max().map(|rank| (rank, host))
@@ -72,7 +72,7 @@ pub(super) fn clusters(action: &Value) -> String {
     shares.collect::<Vec<_>>().join(", ")
 }
 
-fn matches(wanted: &Value, request: &Request) -> bool {
+fn matches(wanted: &Value, request: &RoutedRequest) -> bool {
     let path = &*request.path;
     let path_matches = if let Some(prefix) = wanted["prefix"].as_str() {
         path.starts_with(prefix)
@@ -130,7 +130,7 @@ fn whole(pattern: &str, text: &str) -> bool {
     Regex::new(&format!("^(?:{pattern})$")).unwrap().is_match(text)
 }
 
-fn rewritten(action: &Value, matched: &Value, request: &Request) -> String {
+fn rewritten(action: &Value, matched: &Value, request: &RoutedRequest) -> String {
     let path = &*request.path;
     if let Some(new) = action["prefixRewrite"].as_str().filter(|new| !new.is_empty()) {
         let old = ["prefix", "pathSeparatedPrefix", "path"].iter().find_map(|kind| matched[*kind].as_str());
@@ -144,7 +144,7 @@ fn rewritten(action: &Value, matched: &Value, request: &Request) -> String {
     path.to_owned()
 }
 
-fn location(redirect: &Value, matched: &Value, request: &Request, tls: bool, own_port: u64) -> String {
+fn location(redirect: &Value, matched: &Value, request: &RoutedRequest, tls: bool, own_port: u64) -> String {
     let status = match redirect["responseCode"].as_str() {
         None | Some("MOVED_PERMANENTLY") => 301,
         Some("FOUND") => 302,

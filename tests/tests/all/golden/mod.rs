@@ -8,7 +8,6 @@
 //! reverse order; and all objects again after every object was deleted.
 
 mod case;
-mod diff;
 mod matcher;
 mod planes;
 mod report;
@@ -93,7 +92,6 @@ fn is_answer(path: &Path) -> bool {
 }
 
 fn check(area: &str) {
-    let writes = std::env::var("HOLDFAST_GOLDEN").is_ok_and(|value| value == "write");
     let mut wrong = Vec::new();
     let cases: Vec<PathBuf> = files(area).into_iter().filter(|path| !is_answer(path)).collect();
     assert!(!cases.is_empty(), "no case in {area}");
@@ -107,22 +105,10 @@ fn check(area: &str) {
                 continue;
             }
         };
-        let answer = path.with_extension("out.yaml");
-        let known = fs::read_to_string(&answer).unwrap_or_default();
-        if known == text {
-            continue;
-        }
-        if writes {
-            fs::write(&answer, &text).unwrap();
-        } else {
-            wrong.push(format!("{name}:\n{}", diff::lines(&known, &text)));
-        }
+        let difference = holdfast_golden::difference(path.with_extension("out.yaml"), &text);
+        wrong.extend(difference.map(|lines| format!("{name}:\n{lines}")));
     }
-    assert!(
-        wrong.is_empty(),
-        "{}\nWhere that is as it should be: HOLDFAST_GOLDEN=write cargo test -p holdfast-tests golden",
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), holdfast_golden::advice());
 }
 
 /// Returns a report as YAML. For every case, this function checks that the YAML parses to the same report.

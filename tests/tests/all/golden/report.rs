@@ -10,7 +10,7 @@ use holdfast_graph::{Edge, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, ResourceType, Snapshot, to_json};
 use serde_json::{Map, Value, json};
 
-use super::case::{Case, Step};
+use super::case::{Case, CaseStep};
 
 /// Types with resources that are always shown, abridged. Of other types only names are shown, unless the case shows
 /// them in full.
@@ -88,7 +88,7 @@ fn agree(case: &Case, engine: &Engine, world: &BTreeMap<ObjectKey, Event>) -> Re
     }
     if state(case, &backwards) != expected {
         let text = |engine: &Engine| super::yaml::write(&state(case, engine));
-        let diff = super::diff::lines(&text(engine), &text(&backwards));
+        let diff = holdfast_golden::diff::lines(&text(engine), &text(&backwards));
         return Err(format!("one by one in another order it comes out differently:\n{diff}"));
     }
     let mut again = Engine::new(case.settings.clone());
@@ -124,7 +124,7 @@ fn acknowledge(engine: &mut Engine, actions: &[Action]) {
     }
 }
 
-fn report(case: &Case, step: &Step, engine: &Engine, actions: &[Action]) -> Value {
+fn report(case: &Case, step: &CaseStep, engine: &Engine, actions: &[Action]) -> Value {
     let mut report = state(case, engine);
     let fields = report.as_object_mut().unwrap();
     if !step.title.is_empty() {

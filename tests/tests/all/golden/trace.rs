@@ -19,12 +19,12 @@ pub(super) struct TracedRequest {
     gateway: Option<String>,
     port: Option<u16>,
     sni: Option<String>,
-    request: Request,
+    request: RoutedRequest,
 }
 
 /// The properties of a request that routes match.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(super) struct RoutedRequest {
     /// Method.
     pub(super) method: String,
     /// Host, without port.
@@ -62,7 +62,7 @@ impl TracedRequest {
             gateway: None,
             port: port.map(|port| port.parse().map_err(|error| format!("{port}: {error}"))).transpose()?,
             sni: None,
-            request: Request {
+            request: RoutedRequest {
                 method: method.to_owned(),
                 host: host.to_owned(),
                 path: path.to_owned(),

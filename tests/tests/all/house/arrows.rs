@@ -31,6 +31,7 @@ fn crates_use_only_what_the_arrows_allow() {
         let manifest = manifest(folder);
         // Tests may use any crate.
         let manifest = manifest.split("[dev-dependencies]").next().unwrap();
+        offences.extend(manifest.contains("holdfast-golden").then(|| format!("{member} uses golden outside of tests")));
         for (other, ..) in ARROWS {
             let used =
                 manifest.contains(&format!("holdfast-{other}.")) || manifest.contains(&format!("holdfast-{other} "));
@@ -45,7 +46,8 @@ fn crates_use_only_what_the_arrows_allow() {
 #[test]
 fn dependency_versions_are_declared_at_the_root_only() {
     let mut offences = Vec::new();
-    let folders = ARROWS.map(|(_, folder, _)| folder).into_iter().chain(["tests", "scenario-tests"]);
+    let folders =
+        ARROWS.map(|(_, folder, _)| folder).into_iter().chain(["tests", "tests/golden-driver", "scenario-tests"]);
     for member in folders {
         let manifest = manifest(member);
         let lines = manifest.lines().skip_while(|line| !line.contains("dependencies]"));

@@ -5,6 +5,7 @@ mod arrows;
 mod documents;
 mod files;
 mod links;
+mod picture;
 mod purity;
 mod ratchets;
 mod words;

@@ -85,6 +85,16 @@ fn only_the_engine_names_kinds_of_kubernetes() {
     none("xds, store and graph name no Kubernetes kind", offences);
 }
 
+#[test]
+fn golden_files_are_compared_and_written_in_one_file() {
+    let rooms = ["graph", "store", "xds", "engine", "tests", "scenario-tests"];
+    let sources = rooms.into_iter().flat_map(|room| files(room, &[".rs"]));
+    let reads = Regex::new(r#"var(_os)?\("HOLDFAST_GOLDEN"\)"#).unwrap();
+    let readers = sources.filter(|path| reads.is_match(&std::fs::read_to_string(path).unwrap()));
+    let readers: Vec<String> = readers.map(|path| shown(&path)).collect();
+    assert_eq!(readers, ["tests/golden-driver/src/lib.rs"]);
+}
+
 /// The files that create the step budget for the regular expressions of an object, with the object.
 const BUDGETS: [(&str, &str); 5] = [
     ("engine/translate/src/gateway_api/route.rs", "an HTTPRoute or GRPCRoute"),

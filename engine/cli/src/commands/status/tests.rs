@@ -15,11 +15,7 @@ const ADDRESS: &str = "127.0.0.1:10256";
 #[test]
 fn outages_come_first_with_owner_file_reason_remedy_and_everyone_they_affect() {
     let text = text::format(&judge(&broken_shop()), &Part::default(), ADDRESS, NOW, Style::Plain);
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/status/golden.txt");
-    if std::env::var_os("HOLDFAST_GOLDEN").is_some_and(|what| what == "write") {
-        std::fs::write(golden, &text).unwrap();
-    }
-    assert_eq!(text, std::fs::read_to_string(golden).unwrap());
+    holdfast_golden::check(concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/status/golden.txt"), &text);
 }
 
 #[test]

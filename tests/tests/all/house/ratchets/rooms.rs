@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use syn::visit::{self, Visit};
 
 use super::Figures;
-use super::structure::Source;
+use super::structure::ParsedSource;
 
 const CRATE: &str = "engine/translate/src/";
 
@@ -101,8 +101,8 @@ fn exports(root: &syn::File) -> BTreeMap<String, String> {
 }
 
 /// Returns the arrows between rooms that run against the order of rooms, with the number of paths.
-pub(super) fn against_their_order(sources: &[Source]) -> Figures {
-    let own: Vec<&Source> = sources.iter().filter(|source| source.name.starts_with(CRATE)).collect();
+pub(super) fn against_their_order(sources: &[ParsedSource]) -> Figures {
+    let own: Vec<&ParsedSource> = sources.iter().filter(|source| source.name.starts_with(CRATE)).collect();
     let root = own.iter().find(|source| module(&source.name).is_empty()).unwrap();
     let exports = exports(&root.file);
     let place = |room: &str| {

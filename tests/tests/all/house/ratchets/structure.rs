@@ -13,13 +13,13 @@ use super::{Figures, code, shown, vocabulary};
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// A source file of the product, without its tests.
-pub(super) struct Source {
+pub(super) struct ParsedSource {
     pub(super) name: String,
     code: String,
     pub(super) file: syn::File,
 }
 
-impl Source {
+impl ParsedSource {
     pub(super) fn read(path: &Path) -> Self {
         let code = code(path);
         let file = syn::parse_file(&code).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -44,7 +44,7 @@ impl Source {
     }
 }
 
-fn product(sources: &[Source]) -> impl Iterator<Item = &Source> {
+fn product(sources: &[ParsedSource]) -> impl Iterator<Item = &ParsedSource> {
     sources.iter().filter(|source| !source.is_test())
 }
 
@@ -59,7 +59,7 @@ struct Definitions {
 }
 
 impl Definitions {
-    fn of(source: &Source) -> Self {
+    fn of(source: &ParsedSource) -> Self {
         let mut definitions = Self::default();
         definitions.visit_file(&source.file);
         definitions
@@ -109,7 +109,7 @@ impl<'a> Visit<'a> for Definitions {
 
 /// Returns the types with methods in several files, and the number of files. Types of one crate that share a name count
 /// as one, except in a file that defines a type of that name.
-pub(super) fn scattered(sources: &[Source]) -> Figures {
+pub(super) fn scattered(sources: &[ParsedSource]) -> Figures {
     let mut with_methods = BTreeMap::<String, BTreeSet<&str>>::new();
     let mut defined = BTreeMap::<String, usize>::new();
     for source in product(sources) {
@@ -131,7 +131,7 @@ pub(super) fn scattered(sources: &[Source]) -> Figures {
 }
 
 /// Returns the names that several types share, and the number of types.
-pub(super) fn shared_names(sources: &[Source]) -> Figures {
+pub(super) fn shared_names(sources: &[ParsedSource]) -> Figures {
     let mut names = Figures::new();
     for name in product(sources).flat_map(|source| Definitions::of(source).types) {
         *names.entry(name).or_default() += 1;
@@ -143,7 +143,7 @@ pub(super) fn shared_names(sources: &[Source]) -> Figures {
 }
 
 /// Returns the functions over the limit, and their number of lines.
-pub(super) fn long_functions(sources: &[Source]) -> Figures {
+pub(super) fn long_functions(sources: &[ParsedSource]) -> Figures {
     let all = product(sources).flat_map(|source| {
         let functions = Definitions::of(source).functions.into_iter();
         functions.map(|(name, lines)| (format!("{}::{name}", source.name), lines))
@@ -152,14 +152,14 @@ pub(super) fn long_functions(sources: &[Source]) -> Figures {
 }
 
 /// Returns the number of mentions of Envoy's types in each file of the engine outside the crate `envoy`.
-pub(super) fn envoy_types(sources: &[Source]) -> Figures {
+pub(super) fn envoy_types(sources: &[ParsedSource]) -> Figures {
     let others = product(sources).filter(|source| source.is_outside("engine/envoy/"));
     let mentions = others.map(|source| (source.name.clone(), source.code.matches("envoy_types::").count()));
     mentions.filter(|(_, count)| *count > 0).collect()
 }
 
 /// Returns the number of kinds as string literals in each file outside the crate that defines them.
-pub(super) fn kinds(sources: &[Source]) -> Figures {
+pub(super) fn kinds(sources: &[ParsedSource]) -> Figures {
     let others = product(sources).filter(|source| source.is_outside("engine/api/"));
     let counted = others.map(|source| {
         let mut literals = Vec::new();

@@ -4,8 +4,8 @@
 const CONTEXT: usize = 4;
 
 /// Returns the lines that differ, with lines of context.
-pub(super) fn lines(old: &str, new: &str) -> String {
-    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+pub fn lines(old: &str, new: &str) -> String {
+    let [old, new] = [old, new].map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
     let rows = rows(&old, &new);
     let near = |at: usize| {
         let from = at.saturating_sub(CONTEXT);
@@ -15,7 +15,8 @@ pub(super) fn lines(old: &str, new: &str) -> String {
     let mut gap = false;
     for (at, (mark, line)) in rows.iter().enumerate() {
         if near(at) {
-            text.push_str(&format!("{mark} {line}\n"));
+            let end = if line.ends_with('\n') { "" } else { "\n\\ no newline at the end\n" };
+            text.push_str(&format!("{mark} {line}{end}"));
             gap = false;
         } else if !gap {
             text.push_str("  …\n");
