@@ -103,7 +103,8 @@ impl FallbackScope {
         if self.offer_to_second_witness(inputs) {
             return;
         }
-        let Some(node) = self.trial_node() else { return };
+        let is_anything_proven = self.hold.has_acknowledged_routes();
+        let Some(node) = self.members.candidate_for_trial(is_anything_proven) else { return };
         let Some(subjects) = self.next_on_trial(inputs) else {
             match &self.readmission {
                 None => return,
@@ -173,15 +174,6 @@ impl FallbackScope {
             waiting.extend(unknown.map(|resource| ((kind, resource.name.clone()), resource.version)));
         }
         Some(TrialOffer { snapshot, waiting, is_unreached: false })
-    }
-
-    /// Selects the Envoy for a trial: an Envoy that has the proven configuration, if anything is proven; an Envoy of
-    /// another replica only if there is no other.
-    fn trial_node(&self) -> Option<Arc<str>> {
-        let anything = self.hold.has_acknowledged_routes();
-        let fit = self.envoys.keys().filter(|node| !self.alone.contains_key(*node));
-        let fit = fit.filter(|node| !anything || !self.fresh.contains_key(*node));
-        fit.min_by_key(|node| (self.remote_envoys.contains(*node), self.silent.contains(*node))).cloned()
     }
 
     /// Handles the acceptance of the suspects on trial.
@@ -267,7 +259,7 @@ impl FallbackScope {
         }
         let Some(trial) = self.end_trial() else { return false };
         if trial.is_second {
-            match self.envoys.contains_key(node) {
+            match self.members.is_connected(node) {
                 true => self.witnesses.not_answered(&trial.contents, inputs.now_ms),
                 false => self.witnesses.stream_ended(&trial.contents, inputs.now_ms),
             }
@@ -277,7 +269,7 @@ impl FallbackScope {
         if self.trial_strikes < STRIKES_MAX {
             return false;
         }
-        if !self.others_answer(node) {
+        if !self.members.others_answer(node) {
             // If no other Envoy answers, silence proves nothing about the suspects: other suspects are tried before
             // them.
             self.trial_strikes = 0;

@@ -16,15 +16,14 @@ use super::step_inputs::StepInputs;
 impl FallbackScope {
     /// Processes an answer of an Envoy of the fleet.
     pub fn answered(&mut self, answer: &Answer, inputs: &mut StepInputs<'_>) {
-        self.last_answer_ms.insert(answer.node.clone(), inputs.now_ms);
-        if self.silent.remove(&answer.node)
+        if self.members.answered(&answer.node, inputs.now_ms)
             && let Some(readmission) = &mut self.readmission
         {
             readmission.unpark(u64::MAX);
         }
         if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
             self.canary_filled(&answer.node);
-            if self.fresh.remove(&answer.node).is_some() {
+            if self.members.filled(&answer.node) {
                 self.start_trial(inputs);
             }
         }
@@ -130,10 +129,10 @@ impl FallbackScope {
             self.fairness.budget.refused(&owners, inputs.now_ms);
             return self.trial_refused(Some((answer.kind, name, version)), message, inputs);
         }
-        let others = self.envoys.keys().any(|node| !self.alone.contains_key(node));
+        let others = self.members.has_any_but_outliers();
         // If the other Envoys are disconnected, the refusal is accepted after a delay and not at once.
-        let was_alone = self.alone.contains_key(&answer.node) && (others || self.may_believe_outliers(inputs));
-        if was_alone || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
+        let was_outlier = self.members.is_outlier(&answer.node) && (others || self.may_believe_outliers(inputs));
+        if was_outlier || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
             // Other Envoys of its build accept the resource: the problem is local to this Envoy.
             self.note_outlier(&answer.node, (answer.kind, name.clone()), version, message);
             // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
@@ -170,8 +169,8 @@ impl FallbackScope {
             _ => Waiting::new(),
         };
         if !self.canary_lost(node) {
-            if self.has_struck_out(node) && !self.others_answer(node) {
-                let is_there = self.envoys.contains_key(node);
+            if self.has_struck_out(node) && !self.members.others_answer(node) {
+                let is_there = self.members.is_connected(node);
                 return self.suspect_unanswered(&waiting, is_there, inputs);
             }
             return self.advance(inputs);

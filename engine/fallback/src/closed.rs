@@ -36,6 +36,7 @@ use holdfast_xds::{Resource, ResourceType, Snapshot};
 pub use meanwhile::Trying;
 use prost::Message;
 
+use super::members::Outlier;
 use super::rollout::{Stage, Waiting};
 use super::scope::FallbackScope;
 use super::step_inputs::StepInputs;
@@ -98,22 +99,27 @@ impl FallbackScope {
 
     /// Closes everything that must no longer be served in the older configurations of outliers.
     pub(crate) fn close_in_outliers(&mut self, inputs: &StepInputs<'_>) {
-        let mut outliers = std::mem::take(&mut self.outliers);
-        for outlier in outliers.values_mut() {
-            let held: Vec<Arc<Resource>> = outlier.last.of(ResourceType::Route).values().cloned().collect();
-            for resource in held {
-                if let Some(body) = close(&resource.body, None, |held| self.closed(held, inputs)) {
-                    let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
-                    outlier.last.insert(ResourceType::Route, Arc::new(instead));
-                }
-            }
-            for held in outlier.last.of(ResourceType::Listener).values().cloned().collect::<Vec<_>>() {
-                if let Some(instead) = self.closed_listener(&held, false, inputs) {
-                    outlier.last.insert(ResourceType::Listener, Arc::new(instead));
-                }
+        let older = self.members.outliers().map(|(node, outlier)| (node.clone(), self.closed_last(outlier, inputs)));
+        for (node, last) in older.collect::<Vec<_>>() {
+            self.members.replace_last(&node, last);
+        }
+    }
+
+    /// Returns the older configuration of an outlier, with everything closed that must no longer be served.
+    fn closed_last(&self, outlier: &Outlier, inputs: &StepInputs<'_>) -> Snapshot {
+        let mut last = outlier.last.clone();
+        for resource in outlier.last.of(ResourceType::Route).values() {
+            if let Some(body) = close(&resource.body, None, |held| self.closed(held, inputs)) {
+                let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
+                last.insert(ResourceType::Route, Arc::new(instead));
             }
         }
-        self.outliers = outliers;
+        for held in outlier.last.of(ResourceType::Listener).values() {
+            if let Some(instead) = self.closed_listener(held, false, inputs) {
+                last.insert(ResourceType::Listener, Arc::new(instead));
+            }
+        }
+        last
     }
 
     /// Returns a held listener with all chains closed that require less than the desired ones; `None` if there is no

@@ -78,6 +78,7 @@ impl FallbackScopes {
         };
         self.touched.insert(envoy.fleet.clone());
         let known = scopes.iter().any(|scope| scope.build == envoy.build);
+        let mut is_counted = false;
         if !known
             && let [only] = &mut scopes[..]
             && only.is_unused()
@@ -100,21 +101,18 @@ impl FallbackScopes {
                     scope.record(promoted);
                 }
             }
-            scope.envoys.insert(envoy.node.clone(), 0);
-            scope.remote_envoys.extend(remote.then(|| envoy.node.clone()));
-            scope.fresh.extend((!resumes).then(|| (envoy.node.clone(), inputs.now_ms)));
+            scope.members.connect(&envoy.node, remote, resumes, inputs.now_ms);
+            is_counted = true;
             let routes = inputs.translator.route_keys();
             scope.edited(&routes, inputs.translator);
             scope.reconcile(inputs);
             scopes.push(scope);
         }
         if let Some(scope) = self.scope(&envoy.fleet, &envoy.build) {
-            *scope.envoys.entry(envoy.node.clone()).or_insert(0) += 1;
-            scope.remote_envoys.extend(remote.then(|| envoy.node.clone()));
-            scope.canary_connected(&envoy.node, resumes);
-            if !resumes {
-                scope.fresh.insert(envoy.node.clone(), inputs.now_ms);
+            if !is_counted {
+                scope.members.connect(&envoy.node, remote, resumes, inputs.now_ms);
             }
+            scope.canary_connected(&envoy.node, resumes);
             // Before translation has processed the objects, there is no configuration to offer.
             if scope.everyone.is_none() && !scope.wanted.is_empty() {
                 scope.advance(inputs);
@@ -134,20 +132,9 @@ impl FallbackScopes {
             }
         }
         let Some(scope) = self.scope(&envoy.fleet, &envoy.build) else { return };
-        let Some(streams) = scope.envoys.get_mut(&envoy.node) else { return };
-        *streams = streams.saturating_sub(1);
-        if *streams > 0 {
-            return;
-        }
-        scope.envoys.remove(&envoy.node);
-        let remote = scope.remote_envoys.remove(&envoy.node);
-        scope.fresh.remove(&envoy.node);
-        scope.alone.remove(&envoy.node);
-        scope.outliers.remove(&envoy.node);
-        scope.silent.remove(&envoy.node);
-        scope.last_answer_ms.remove(&envoy.node);
+        let Some(left) = scope.members.disconnect(&envoy.node) else { return };
         scope.hold.unavailable.gone(&envoy.node);
-        if remote {
+        if left.is_remote() {
             // The replica of the Envoy may have ended, which proves nothing.
             if scope.trial.as_ref().is_some_and(|trial| trial.node == envoy.node) {
                 scope.end_trial();
@@ -181,13 +168,13 @@ impl FallbackScopes {
             {
                 self.touched.insert(scope.name.clone());
             }
-            if let Some(node) = late.as_ref().filter(|node| scope.remote_envoys.contains(*node)) {
-                scope.silent.insert(node.clone());
+            if let Some(node) = late.as_ref().filter(|node| scope.members.is_remote(node)) {
+                scope.members.fell_silent(node);
                 scope.end_trial();
                 scope.start_trial(inputs);
                 self.touched.insert(scope.name.clone());
             } else if let Some(node) = late {
-                if scope.envoys.contains_key(&node) {
+                if scope.members.is_connected(&node) {
                     scope.overdue(&node, SILENCE, inputs);
                 } else {
                     // The Envoy is disconnected, which proves nothing: another one tries the content.

@@ -133,7 +133,7 @@ impl FallbackScope {
     /// Offers one Envoy of this replica the trial that the leader requests.
     fn try_for_the_leader(&mut self, inputs: &mut StepInputs<'_>) {
         let before = self.trial.take();
-        let there = |trial: &&OnTrial| self.envoys.contains_key(&trial.node);
+        let there = |trial: &&OnTrial| self.members.is_connected(&trial.node);
         let Some(OnTrial { node, contents, apart }) = self.shared.trial.as_ref().filter(there).cloned() else {
             if before.is_some() {
                 inputs.translator.close(&self.trial_fleet());
@@ -170,7 +170,7 @@ impl FallbackScope {
 
     /// Returns the trial that is requested from an Envoy of another replica.
     pub(super) fn remote_trial(&self) -> Option<OnTrial> {
-        let trial = self.trial.as_ref().filter(|trial| self.remote_envoys.contains(&trial.node))?;
+        let trial = self.trial.as_ref().filter(|trial| self.members.is_remote(&trial.node))?;
         Some(OnTrial {
             node: trial.node.clone(),
             contents: trial.contents.iter().map(|content| content.0).collect(),
@@ -242,11 +242,7 @@ impl FallbackScope {
         self.witnesses = Witnesses::default();
         self.stage = Stage::Settled;
         self.attribution.end(inputs.now_ms);
-        for node in std::mem::take(&mut self.remote_envoys) {
-            self.envoys.remove(&node);
-            self.alone.remove(&node);
-            self.outliers.remove(&node);
-        }
+        self.members.disconnect_remote();
     }
 
     /// Makes this replica the leader, with all state that it has.

@@ -94,8 +94,7 @@ impl FallbackScope {
 
     /// Sends resources again after their wait; returns true if there are any.
     pub(super) fn send_again(&mut self, now_ms: u64) -> bool {
-        let (envoys, remote) = (&self.envoys, &self.remote_envoys);
         // The other replica sends the resource again to its own Envoys.
-        self.hold.unavailable.take_due(now_ms, |node| envoys.contains_key(node) && !remote.contains(node))
+        self.hold.unavailable.take_due(now_ms, |node| self.members.is_local(node))
     }
 }

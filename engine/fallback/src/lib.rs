@@ -34,6 +34,7 @@ pub(crate) mod hybrid;
 pub(crate) mod interaction;
 pub mod last_valid;
 mod listener_forms;
+pub mod members;
 mod outlier_fleet;
 pub(crate) mod outliers;
 pub mod policies;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use holdfast_xds::{ResourceType, Version};
 
+use super::members::Outlier;
 use super::proof::Proof;
 use super::rollout::Stage;
 use super::scope::FallbackScope;
@@ -24,20 +25,12 @@ impl FallbackScope {
     /// Ends the time in which a fleet of outliers waits for an Envoy that accepts the content they refuse; returns true
     /// if the time has ended.
     pub(super) fn watch_outliers(&mut self, inputs: &mut StepInputs<'_>) -> bool {
-        let is_outlier = |node: &Arc<str>| self.outliers.contains_key(node);
-        let only_outliers = !self.envoys.is_empty() && self.envoys.keys().all(is_outlier);
-        if !only_outliers || !self.may_believe_outliers(inputs) {
-            self.outliers_until = None;
-            return false;
+        let (may_believe, patience) = (self.may_believe_outliers(inputs), inputs.settings.fallback.ack_timeout_ms);
+        let is_over = self.members.wait_for_another(may_believe, inputs.now_ms, patience);
+        if is_over {
+            self.believe_outliers(inputs);
         }
-        let patience = inputs.settings.fallback.ack_timeout_ms;
-        let until = *self.outliers_until.get_or_insert(inputs.now_ms.saturating_add(patience));
-        if until > inputs.now_ms {
-            return false;
-        }
-        self.outliers_until = None;
-        self.believe_outliers(inputs);
-        true
+        is_over
     }
 
     /// Checks whether the refusals of a fleet of outliers may be accepted. With a probe they may not: the probe accepts
@@ -47,8 +40,7 @@ impl FallbackScope {
     }
 
     fn believe_outliers(&mut self, inputs: &mut StepInputs<'_>) {
-        let outliers = std::mem::take(&mut self.outliers);
-        let messages = std::mem::take(&mut self.alone);
+        let outliers = self.members.take_outliers();
         let everyone = self.everyone.clone().unwrap_or_default();
         let first = outliers.values().next();
         let served = first.and_then(|outlier| outlier.offered(&everyone)).unwrap_or(everyone);
@@ -71,7 +63,7 @@ impl FallbackScope {
             }
             self.hold.replace_acknowledged(slot, kept);
             for (version, node) in versions {
-                let message = messages.get(node).map_or("", String::as_str);
+                let message = outliers.get(node).map_or("", Outlier::message);
                 self.hold.refuse_by(node, &self.build.clone(), slot, *version, message);
             }
         }

@@ -118,7 +118,7 @@ impl FallbackScopes {
             };
             there.extend(observed.nodes.iter().take(NODES_MAX).map(id));
         }
-        let known = self.iter().flat_map(|scope| scope.remote_envoys.iter().map(move |node| (scope, node)));
+        let known = self.iter().flat_map(|scope| scope.members.remote_nodes().map(move |node| (scope, node)));
         let known: BTreeSet<EnvoyId> = known
             .map(|(scope, node)| EnvoyId { fleet: scope.name.clone(), node: node.clone(), build: scope.build.clone() })
             .collect();
@@ -160,8 +160,7 @@ impl FallbackScopes {
 
 impl FallbackScope {
     fn observation(&self) -> Option<ObservedScope> {
-        let nodes: Vec<Arc<str>> =
-            self.envoys.keys().filter(|node| !self.remote_envoys.contains(*node)).cloned().collect();
+        let nodes: Vec<Arc<str>> = self.members.local_nodes().cloned().collect();
         let tried = self.trial.iter().flat_map(|trial| &trial.waiting);
         let tried = tried.filter_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
         let refusals = tried.chain(self.hold.refusals());

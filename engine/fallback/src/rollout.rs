@@ -93,7 +93,7 @@ impl FallbackScope {
         }
         // No Envoy has a configuration yet: the first Envoy that connects tries it, and the others wait for that one.
         let is_first = self.everyone.is_none();
-        let Some(node) = self.trier() else {
+        let Some(node) = self.members.candidate_for_new_content() else {
             // The Envoy that ended on this content has to reconnect and receive the proven configuration first, however
             // long that takes.
             if let Stage::Canary { strikes: 1.., deadline, .. } = &mut self.stage {
@@ -102,17 +102,17 @@ impl FallbackScope {
                 }
                 return;
             }
-            if is_first && self.remote_envoys.is_empty() {
+            if is_first && self.members.remote_nodes().next().is_none() {
                 self.stage = Stage::Settled;
                 return;
             }
             return self.release(inputs);
         };
         // An Envoy that resumes with a configuration keeps it during the rollout.
-        if is_first && matches!(self.stage, Stage::Settled) && !self.fresh.contains_key(&node) {
+        if is_first && matches!(self.stage, Stage::Settled) && !self.members.is_fresh(&node) {
             return self.release(inputs);
         }
-        let others_speak = !self.silent.contains(&node);
+        let others_speak = !self.members.is_silent(&node);
         let fresh = inputs.now_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms);
         let now_ms = inputs.now_ms;
         let (strikes, node, empty, began_ms, deadline) = match &self.stage {
@@ -120,7 +120,7 @@ impl FallbackScope {
             // the others have no configuration meanwhile. The silence of one Envoy proves nothing about the content: an
             // Envoy that answers tries it next.
             Stage::Canary { node, strikes, empty, began_ms, deadline, .. }
-                if (self.envoys.contains_key(node) && !(others_speak && self.silent.contains(node)))
+                if (self.members.is_connected(node) && !(others_speak && self.members.is_silent(node)))
                     || (*deadline > inputs.now_ms && !is_first) =>
             {
                 let (began_ms, again) = if *deadline > now_ms { (*began_ms, *deadline) } else { (now_ms, fresh) };
@@ -135,18 +135,6 @@ impl FallbackScope {
         }
         self.end_trial();
         self.stage = Stage::Canary { node, waiting, strikes, empty, began_ms, deadline };
-    }
-
-    /// Selects the Envoy that tries new content: one that answers, if there is one.
-    fn trier(&self) -> Option<Arc<str>> {
-        let fit =
-            self.envoys.keys().filter(|node| !self.alone.contains_key(*node) && !self.remote_envoys.contains(*node));
-        fit.min_by_key(|node| self.silent.contains(*node)).cloned()
-    }
-
-    /// Checks whether another Envoy than this one answers.
-    pub(super) fn others_answer(&self, node: &str) -> bool {
-        self.envoys.keys().any(|known| **known != *node && !self.silent.contains(known))
     }
 
     /// Checks whether there is a probe of the same build.
@@ -259,7 +247,7 @@ impl FallbackScope {
     /// while another Envoy answers, count as a refusal without a message. After a silence, the second loss is that of
     /// another Envoy.
     pub(crate) fn canary_lost(&mut self, node: &str) -> bool {
-        let others = self.others_answer(node);
+        let others = self.members.others_answer(node);
         let Stage::Canary { node: canary, strikes, waiting, .. } = &mut self.stage else { return false };
         if **canary != *node || waiting.is_empty() {
             return false;
@@ -278,13 +266,13 @@ impl FallbackScope {
             (Stage::Canary { node, empty, .. }, _) if !empty || self.everyone.is_none() => {
                 nodes.insert(node.clone(), self.wanted.clone());
             }
-            (_, Some(trial)) if !self.remote_envoys.contains(&trial.node) => {
+            (_, Some(trial)) if !self.members.is_remote(&trial.node) => {
                 nodes.insert(trial.node.clone(), current(&trial.snapshot));
             }
             _ => {}
         }
         let everyone = self.everyone.as_ref();
-        for (node, outlier) in &self.outliers {
+        for (node, outlier) in self.members.outliers() {
             if let Some(snapshot) = everyone.and_then(|everyone| outlier.offered(everyone)) {
                 let current = || with_all_endpoints(&snapshot, &self.wanted, &self.kept_endpoints);
                 nodes.entry(node.clone()).or_insert_with(current);

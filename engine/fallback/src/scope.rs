@@ -20,7 +20,7 @@ use super::following::Shared;
 use super::forms::Form;
 use super::last_valid::LastValid;
 use super::listener_forms::ListenerForm;
-use super::outliers::Outlier;
+use super::members::Members;
 use super::proof::Proof;
 use super::readmission::Readmission;
 use super::rollout::Stage;
@@ -67,10 +67,8 @@ pub struct FallbackScope {
     pub(super) acknowledged: BTreeMap<Arc<str>, Form>,
     /// The forms of listeners by resource.
     pub(super) listener_forms: BTreeMap<Arc<str>, Vec<ListenerForm>>,
-    /// Connected Envoys, with the number of their streams.
-    pub envoys: BTreeMap<Arc<str>, usize>,
-    /// The Envoys that are connected to other replicas.
-    pub(crate) remote_envoys: BTreeSet<Arc<str>>,
+    /// The Envoys.
+    pub members: Members,
     /// The state that the leader has shared, if another replica is the leader.
     pub(super) shared: Shared,
     /// The configuration that all Envoys have, or are offered; `None` before the first offer.
@@ -93,9 +91,6 @@ pub struct FallbackScope {
     pub witnesses: Witnesses,
     /// The number of times that an Envoy was lost while it tried the suspects on trial.
     pub(crate) trial_strikes: u32,
-    /// Envoys that connected without a configuration and have not accepted any yet, and the time of their connection
-    /// (milliseconds of Unix time).
-    pub fresh: BTreeMap<Arc<str>, u64>,
     /// The search for the refused content.
     pub search: Option<Search>,
     /// The attribution of the last refusal.
@@ -108,17 +103,6 @@ pub struct FallbackScope {
     pub rounds: usize,
     /// Refused forms with a search since the last edit, without sending the forms again.
     pub blamed: BTreeSet<Version>,
-    /// Outliers: Envoys that refuse what others of their build accept, with their messages.
-    pub alone: BTreeMap<Arc<str>, String>,
-    /// Content that outliers refused, and their older configuration.
-    pub(crate) outliers: BTreeMap<Arc<str>, Outlier>,
-    /// If every connected Envoy is an outlier: the time at which their refusals are accepted, in milliseconds of Unix
-    /// time.
-    pub(super) outliers_until: Option<u64>,
-    /// Envoys that have not answered in time, and have not answered anything since.
-    pub silent: BTreeSet<Arc<str>>,
-    /// The time of the last answer of each Envoy, in milliseconds of Unix time.
-    pub(super) last_answer_ms: BTreeMap<Arc<str>, u64>,
     /// Resources that an Envoy left without an answer while it answered other resources: no answer of another Envoy
     /// about them is awaited either.
     pub(super) unanswered: HashSet<Version>,
@@ -163,8 +147,7 @@ impl FallbackScope {
             forms: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             listener_forms: BTreeMap::new(),
-            envoys: BTreeMap::new(),
-            remote_envoys: BTreeSet::new(),
+            members: Members::default(),
             shared: Shared::default(),
             everyone: None,
             newest: Snapshot::default(),
@@ -176,18 +159,12 @@ impl FallbackScope {
             trial: None,
             witnesses: Witnesses::default(),
             trial_strikes: 0,
-            fresh: BTreeMap::new(),
             search: None,
             attribution: Attribution::default(),
             whole: Whole::default(),
             remembered: VecDeque::new(),
             rounds: 0,
             blamed: BTreeSet::new(),
-            alone: BTreeMap::new(),
-            outliers: BTreeMap::new(),
-            outliers_until: None,
-            silent: BTreeSet::new(),
-            last_answer_ms: BTreeMap::new(),
             unanswered: HashSet::new(),
             probe_until: 0,
             probe_pauses_until: 0,
@@ -203,7 +180,7 @@ impl FallbackScope {
 
     /// Checks whether no Envoy has ever belonged to the scope.
     pub(crate) fn is_unused(&self) -> bool {
-        self.envoys.is_empty() && self.acknowledged.is_empty() && self.hold.has_acknowledged_nothing()
+        self.members.is_empty() && self.acknowledged.is_empty() && self.hold.has_acknowledged_nothing()
     }
 
     /// Removes all state of a deleted object, except for its verdicts.

@@ -14,7 +14,7 @@ use super::unread::may_be_others;
 impl FallbackScope {
     /// Keeps current endpoints that Envoys use and the wanted configuration does not use.
     pub(super) fn keep_served_endpoints(&mut self, inputs: &mut StepInputs<'_>) {
-        let served = self.everyone.iter().chain(self.outliers.values().map(|outlier| &outlier.last));
+        let served = self.everyone.iter().chain(self.members.outliers().map(|(_, outlier)| &outlier.last));
         let differences =
             served.flat_map(|served| served.of(ResourceType::Endpoints).diff(self.wanted.of(ResourceType::Endpoints)));
         let unused = differences.filter_map(|item| match item {

@@ -62,14 +62,15 @@ impl FallbackScope {
 
     /// Checks whether at least one Envoy of the scope has acknowledged the wanted configuration.
     pub fn is_settled(&self) -> bool {
-        self.stage == Stage::Settled && self.trial.is_none() && !self.envoys.is_empty() && !self.hold.awaits_answers()
+        self.stage == Stage::Settled && self.trial.is_none() && !self.members.is_empty() && !self.hold.awaits_answers()
     }
 
     /// Returns the number of Envoys by their state; the answer of one Envoy counts for all of its build.
     pub fn envoys(&self) -> EnvoyCounts {
-        let refusing = self.hold.refusals().map(|refusal| &refusal.node).chain(self.alone.keys());
-        let refused = refusing.filter(|node| self.envoys.contains_key(*node)).collect::<BTreeSet<_>>().len();
-        let others = self.envoys.len() - refused;
+        let outliers = self.members.outliers().map(|(node, _)| node);
+        let refusing = self.hold.refusals().map(|refusal| &refusal.node).chain(outliers);
+        let refused = refusing.filter(|node| self.members.is_connected(node)).collect::<BTreeSet<_>>().len();
+        let others = self.members.nodes().count() - refused;
         let pending = match &self.stage {
             Stage::Settled if self.hold.awaits_answers() => others,
             _ if self.everyone.is_none() => others,
@@ -82,6 +83,6 @@ impl FallbackScope {
 
 /// Returns the scopes of a Gateway that represent it.
 pub fn speaking(scopes: &[FallbackScope]) -> impl Iterator<Item = &FallbackScope> {
-    let no_envoys = scopes.iter().all(|scope| scope.envoys.is_empty());
-    scopes.iter().filter(move |scope| no_envoys || !scope.envoys.is_empty())
+    let no_envoys = scopes.iter().all(|scope| scope.members.is_empty());
+    scopes.iter().filter(move |scope| no_envoys || !scope.members.is_empty())
 }

@@ -51,7 +51,8 @@ impl FallbackScope {
         let trial = self.trial.as_ref().filter(|trial| trial.deadline != u64::MAX);
         let trial = trial.map(|trial| ("the Envoy that tries suspects", trial.deadline));
         let again = self.search_again_at.map(|at| ("the next search", at));
-        let outliers = self.outliers_until.map(|at| ("an Envoy that takes what all that are connected refuse", at));
+        let outliers =
+            self.members.outliers_until_ms().map(|at| ("an Envoy that takes what all that are connected refuse", at));
         stage.into_iter().chain(trial).chain(again).chain(outliers).collect()
     }
 
@@ -121,9 +122,7 @@ impl FallbackScope {
     /// returns true if there were any.
     pub(super) fn watch_fresh(&mut self, inputs: &mut StepInputs<'_>) -> bool {
         let patience = inputs.settings.fallback.ack_timeout_ms;
-        let before = self.fresh.len();
-        self.fresh.retain(|_, since_ms| since_ms.saturating_add(patience) > inputs.now_ms);
-        let any = self.fresh.len() < before;
+        let any = self.members.end_waits_for_first_answers(inputs.now_ms, patience);
         if any {
             self.start_trial(inputs);
         }
@@ -137,8 +136,8 @@ impl FallbackScope {
             (_, Some(trial)) => trial.began_ms,
             _ => return,
         };
-        if self.last_answer_ms.get(node).is_none_or(|last_answer_ms| *last_answer_ms <= began_ms) {
-            self.silent.insert(node.clone());
+        if !self.members.has_answered_since(node, began_ms) {
+            self.members.fell_silent(node);
             return self.lost(node, message, inputs);
         }
         // The Envoy answers other resources: it is not going to answer this one.

@@ -18,13 +18,13 @@ impl FallbackScopes {
     /// Handles the deletion of a Gateway; its Envoys may still be connected.
     pub(super) fn withdraw(&mut self, gateway: Arc<str>, actions: &mut Vec<Action>) {
         for scope in self.gateways.remove(&gateway).unwrap_or_default() {
-            if scope.envoys.is_empty() {
+            if scope.members.is_empty() {
                 continue;
             }
             let early = self.early.entry(gateway.clone()).or_default();
-            for (node, streams) in &scope.envoys {
+            for (node, streams) in scope.members.streams() {
                 let id = EnvoyId { fleet: gateway.clone(), node: node.clone(), build: scope.build.clone() };
-                early.extend(std::iter::repeat_n((id, true), *streams));
+                early.extend(std::iter::repeat_n((id, true), streams));
             }
             // The Envoys keep their configuration in case the Gateway is created again; Envoys of HTTPProxies do not.
             if *listeners::key().namespaced_name() != *gateway {

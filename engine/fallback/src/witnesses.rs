@@ -126,7 +126,7 @@ impl FallbackScope {
     pub(super) fn refuser(&self, kind: ResourceType, name: &Arc<str>, version: Version) -> Option<Refuser> {
         let refusal = self.hold.refusal_of(kind, name, version)?;
         let slot = (kind, name.clone());
-        let is_known = !refusal.is_confirmed && self.envoys.contains_key(&refusal.node);
+        let is_known = !refusal.is_confirmed && self.members.is_connected(&refusal.node);
         is_known.then(|| Refuser { node: refusal.node.clone(), slot, version, message: refusal.message.clone() })
     }
 
@@ -175,10 +175,7 @@ impl FallbackScope {
 
     /// Returns an Envoy of the build that has the proven configuration, other than the one that refused.
     fn second_witness(&self, refuser: &str) -> Option<Arc<str>> {
-        let anything = self.hold.has_acknowledged_routes();
-        let others = self.envoys.keys().filter(|node| ***node != *refuser && !self.alone.contains_key(*node));
-        let fit = others.filter(|node| !anything || !self.fresh.contains_key(*node));
-        fit.min_by_key(|node| (self.silent.contains(*node), self.remote_envoys.contains(*node))).cloned()
+        self.members.candidate_for_second_witness(refuser, self.hold.has_acknowledged_routes())
     }
 
     /// Offers a subject that one Envoy refused to a second one; returns true if the state changed.
@@ -259,7 +256,7 @@ impl FallbackScope {
     /// outlier itself is not sent them again.
     fn pardon_refused_by(&mut self, node: &Arc<str>, last: &Snapshot) {
         for (slot, version, message) in self.hold.refused_by(node) {
-            self.keeps(node, slot.clone(), version, &message, last);
+            self.members.keeps(node, slot.clone(), version, &message, last);
             self.pardon(&slot, version);
         }
     }
@@ -283,9 +280,9 @@ impl FallbackScope {
             self.witnesses.not_answered(&trial.contents, inputs.now_ms);
         } else if let Some(lone) = self.witnesses.take(&trial.contents) {
             let Refuser { node, slot, version, message } = &lone.refuser;
-            if self.envoys.contains_key(node) {
+            if self.members.is_connected(node) {
                 let last = self.everyone.clone().unwrap_or_default();
-                self.keeps(node, slot.clone(), *version, message, &last);
+                self.members.keeps(node, slot.clone(), *version, message, &last);
                 self.pardon_refused_by(node, &last);
             }
             self.void(&lone);
@@ -322,8 +319,7 @@ impl FallbackScope {
 
     /// Voids the verdicts that depend on an Envoy which refuses what others accept; returns true if there were any.
     fn void_of_outliers(&mut self) -> bool {
-        let outliers = &self.alone;
-        let void = self.witnesses.take_of(|node| outliers.contains_key(node));
+        let void = self.witnesses.take_of(|node| self.members.is_outlier(node));
         void.iter().for_each(|lone| self.void(lone));
         !void.is_empty()
     }
