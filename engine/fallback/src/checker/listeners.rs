@@ -15,7 +15,7 @@ use holdfast_translate::overlay::Overlay;
 use super::proxies;
 use super::today::Today;
 use super::{About, Objection};
-use crate::world::World;
+use crate::plan::world::World;
 
 /// Returns objections to the listeners of a Gateway in the form in which they would be served.
 pub(super) fn check(

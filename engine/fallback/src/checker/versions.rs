@@ -11,7 +11,8 @@ use holdfast_graph::ObjectKey;
 
 use super::today::Today;
 use super::{About, Objection, upstream};
-use crate::world::{FALLBACK_ANNOTATION, World};
+use crate::eligibility::annotation::FALLBACK_ANNOTATION;
+use crate::plan::world::World;
 
 /// Returns all objections to serving an object in this version.
 pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, today: &Today<'_>) -> Vec<Objection> {

@@ -24,8 +24,9 @@ fn snapshot(name: &str, body: &'static str) -> Snapshot {
     snapshot
 }
 
-fn refuse(members: &mut Members, name: &str, refused: &Snapshot) {
-    let version = refused.get(ROUTE, "r").unwrap().version;
+/// Records that an Envoy refuses the route configuration with this body.
+fn refuse(members: &mut Members, name: &str, body: &str) {
+    let version = Version::of(body.as_bytes());
     members.keeps(&node(name), (ROUTE, node("r")), version, "bad", &snapshot("r", "old"));
 }
 
@@ -50,7 +51,7 @@ fn everything_about_an_envoy_is_removed_with_its_last_stream() {
     members.connect(&node("a"), true, false, 5);
     members.answered(&node("a"), 6);
     members.fell_silent(&node("a"));
-    refuse(&mut members, "a", &snapshot("r", "new"));
+    refuse(&mut members, "a", "new");
     assert!(members.disconnect("a").is_some_and(|left| left.is_remote()));
     members.connect(&node("a"), false, true, 7);
     assert!(members.is_local("a") && !members.is_fresh("a") && !members.is_silent("a") && !members.is_outlier("a"));
@@ -61,7 +62,7 @@ fn everything_about_an_envoy_is_removed_with_its_last_stream() {
 fn an_answer_without_a_connection_is_recorded_and_connects_no_envoy() {
     let mut members = Members::default();
     members.answered(&node("a"), 3);
-    refuse(&mut members, "a", &snapshot("r", "new"));
+    refuse(&mut members, "a", "new");
     assert!(members.is_empty() && members.disconnect("a").is_none());
     assert!(members.has_answered_since("a", 2) && !members.has_answered_since("a", 3));
     assert_eq!(names(members.outliers().map(|(node, _)| node)), ["a"]);
@@ -76,7 +77,7 @@ fn a_follower_has_no_remote_envoys_and_keeps_what_they_answered() {
     members.connect(&node("x/remote"), true, true, 0);
     members.answered(&node("x/remote"), 9);
     members.fell_silent(&node("x/remote"));
-    refuse(&mut members, "x/remote", &snapshot("r", "new"));
+    refuse(&mut members, "x/remote", "new");
     assert_eq!((names(members.local_nodes()), names(members.remote_nodes())), (vec!["local"], vec!["x/remote"]));
     members.disconnect_remote();
     assert_eq!(names(members.nodes()), ["local"]);
@@ -113,7 +114,7 @@ fn candidates_are_the_first_that_fit_best() {
     assert_eq!(members.candidate_for_new_content().as_deref(), Some("b"), "of this replica");
     assert_eq!(members.candidate_for_trial(true).as_deref(), Some("b"), "of this replica, if there is one");
     assert_eq!(members.candidate_for_second_witness("b", true).as_deref(), Some("c"));
-    refuse(&mut members, "b", &snapshot("r", "new"));
+    refuse(&mut members, "b", "new");
     members.fell_silent(&node("c"));
     assert_eq!(members.candidate_for_new_content().as_deref(), Some("d"), "b is an outlier, c is silent");
     members.fell_silent(&node("d"));
@@ -128,15 +129,14 @@ fn candidates_are_the_first_that_fit_best() {
 
 #[test]
 fn an_outlier_comes_back_with_the_version_of_all_others() {
-    let (old, new) = (snapshot("r", "old"), snapshot("r", "new"));
-    let version = |snapshot: &Snapshot| snapshot.get(ROUTE, "r").unwrap().version;
+    let everyone = snapshot("r", "new");
     let mut members = resumed(&["a"]);
-    refuse(&mut members, "a", &new);
+    refuse(&mut members, "a", "new");
     assert_eq!(members.outlier("a").map(Outlier::message), Some("bad"));
     assert!(members.outlier("a").is_some_and(Outlier::serves), "it keeps the old version");
-    members.came_back("a", (ROUTE, &node("r")), version(&old), Some(&new));
+    members.came_back("a", (ROUTE, &node("r")), Version::of(b"old"), Some(&everyone));
     assert!(members.is_outlier("a"), "it accepted what it had before");
-    members.came_back("a", (ROUTE, &node("r")), version(&new), Some(&new));
+    members.came_back("a", (ROUTE, &node("r")), Version::of(b"new"), Some(&everyone));
     assert!(!members.is_outlier("a"));
 }
 
@@ -145,7 +145,7 @@ fn a_fleet_of_outliers_waits_for_another_envoy() {
     let mut members = Members::default();
     assert!(!members.wait_for_another(true, 0, 5) && members.outliers_until_ms().is_none(), "no Envoy is connected");
     members.connect(&node("a"), false, true, 0);
-    refuse(&mut members, "a", &snapshot("r", "new"));
+    refuse(&mut members, "a", "new");
     assert!(!members.wait_for_another(true, 10, 5));
     assert_eq!(members.outliers_until_ms(), Some(15));
     assert!(!members.wait_for_another(false, 12, 5) && members.outliers_until_ms().is_none(), "they are not believed");

@@ -91,7 +91,7 @@ const BUDGETS: [(&str, &str); 5] = [
     ("engine/translate/src/today.rs", "the desired version of one of which another is read"),
     ("engine/translate/src/policy/reading.rs", "a policy, or an extension that it names"),
     ("engine/translate/src/proxies/budgets.rs", "an HTTPProxy, for each that includes it"),
-    ("engine/fallback/src/proxy_protection.rs", "an HTTPProxy of which two versions are compared"),
+    ("engine/fallback/src/eligibility/proxy_protection.rs", "an HTTPProxy of which two versions are compared"),
 ];
 
 #[test]
