@@ -27,6 +27,7 @@ mod versions;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use holdfast_api::apis::kinds;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::overlay::Overlay;
@@ -96,9 +97,16 @@ fn stand_ins(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
 /// Checks whether an object may count as missing, because it owns no port, host or path. Objects that need it are
 /// closed then.
 fn may_be_hidden(key: &ObjectKey) -> bool {
-    let is_read_by_others =
-        ["BackendConfigPolicy", "BackendTLSPolicy", "Backend", "GatewayExtension", "DirectResponse"];
-    matches!(&*key.kind, "Secret" | "Service") || is_read_by_others.contains(&&*key.kind)
+    matches!(
+        &*key.kind,
+        kinds::SECRET
+            | kinds::SERVICE
+            | kinds::BACKEND_CONFIG_POLICY
+            | kinds::BACKEND_TLS_POLICY
+            | kinds::BACKEND
+            | kinds::GATEWAY_EXTENSION
+            | kinds::DIRECT_RESPONSE
+    )
 }
 
 /// Returns objections to what would be served.
@@ -107,7 +115,7 @@ fn outcome(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     let mut found = BTreeSet::new();
     let Some(desired) = world.translator.gateway(world.gateway) else { return found };
     let altered;
-    let served = if overlay.keys().iter().any(|key| &*key.kind == "Secret") {
+    let served = if overlay.keys().iter().any(|key| &*key.kind == kinds::SECRET) {
         altered = world.translator.try_gateway(world.gateway, overlay, world.objects);
         let served = altered.as_ref().unwrap_or(desired);
         found.extend(listeners::check(desired, served, overlay, world, &today));
@@ -164,7 +172,7 @@ fn route(
 
 /// Returns the route objects that the overlay affects.
 fn routes(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {
-    let is_route = |key: &ObjectKey| matches!(&*key.kind, "HTTPRoute" | "GRPCRoute");
+    let is_route = |key: &ObjectKey| matches!(&*key.kind, kinds::HTTP_ROUTE | kinds::GRPC_ROUTE);
     let mut routes = BTreeSet::new();
     for key in overlay.keys() {
         if is_route(key) {
