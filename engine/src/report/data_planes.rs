@@ -58,7 +58,7 @@ impl Engine {
 
     /// Checks whether an Envoy of a Gateway is connected.
     fn has_envoys(&self, gateway: &str) -> bool {
-        self.scopes.of(gateway).iter().any(|scope| !scope.envoys.is_empty())
+        self.scopes.of(gateway).iter().any(|scope| !scope.members.is_empty())
     }
 
     /// Returns `Programmed` of a Gateway: a Gateway without data plane or without address is not programmed.

@@ -268,9 +268,9 @@ impl Engine {
         let listeners: BTreeSet<String> =
             serving.map(|(address, listener)| format!("{address}:{}", listener.port)).collect();
         let refusing = speaking(self.scopes.of(&state.name)).flat_map(|scope| {
-            let alone = scope.alone.iter().filter(|(node, _)| scope.envoys.contains_key(*node));
-            alone.map(|(node, message)| {
-                (node.clone(), Refusing { message: message.clone(), serves: scope.serves_alone(node) })
+            let outliers = scope.members.outliers().filter(|(node, _)| scope.members.is_connected(node));
+            outliers.map(|(node, outlier)| {
+                (node.clone(), Refusing { message: outlier.message().to_owned(), serves: outlier.serves() })
             })
         });
         let provisioned = self.provisioned.get(&key).filter(|_| self.settings().provision);

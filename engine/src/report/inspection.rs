@@ -95,14 +95,13 @@ fn held_back(scope: &FallbackScope) -> Vec<Failed> {
 fn errors(scope: &FallbackScope) -> Vec<Value> {
     let (gateway, build) = (&scope.name, &scope.build);
     let held = scope.hold.refusals().map(|refusal| json!({ "gateway": gateway, "refusal": refusal }));
-    let alone = scope
-        .alone
-        .iter()
-        .map(|(node, message)| json!({ "gateway": gateway, "build": build, "onlyBy": node, "message": message }));
+    let outliers = scope.members.outliers().map(
+        |(node, outlier)| json!({ "gateway": gateway, "build": build, "onlyBy": node, "message": outlier.message() }),
+    );
     let verdicts = scope.quarantine.iter().map(
         |(content, verdict)| json!({ "gateway": gateway, "build": build, "verdict": verdict_json(content, verdict) }),
     );
-    held.chain(alone).chain(verdicts).collect()
+    held.chain(outliers).chain(verdicts).collect()
 }
 
 fn plan(scope: &FallbackScope, engine: &Engine) -> Value {
@@ -131,7 +130,7 @@ fn plan(scope: &FallbackScope, engine: &Engine) -> Value {
         "build": scope.build,
         "state": scope.state(),
         "stage": stage,
-        "envoys": scope.envoys.keys().collect::<Vec<_>>(),
+        "envoys": scope.members.nodes().collect::<Vec<_>>(),
         "gates": {
             "isolate": engine.settings().fallback.isolate,
             "useLastValid": engine.settings().fallback.use_last_valid,

@@ -72,7 +72,7 @@ pub fn scopes(engine: &Engine) -> Vec<ScopeSeen> {
             last_valid_uids,
             held: scope.hold.refusals().map(|refusal| refusal.resource.to_string()).collect(),
             held_as_a_whole: scope.whole.held,
-            alone: scope.alone.keys().cloned().collect(),
+            alone: scope.members.outliers().map(|(node, _)| node.clone()).collect(),
             waits: scope.waits(),
             busy: scope.readmission.is_some()
                 || scope.trial.is_some()

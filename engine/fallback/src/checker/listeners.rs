@@ -16,7 +16,7 @@ use holdfast_translate::overlay::Overlay;
 use super::proxies;
 use super::today::Today;
 use super::{About, Objection};
-use crate::world::World;
+use crate::plan::world::World;
 
 /// Returns objections to the listeners of a Gateway in the form in which they would be served.
 pub(super) fn check(
@@ -27,14 +27,39 @@ pub(super) fn check(
     today: &Today<'_>,
 ) -> Vec<Objection> {
     let gateway = world.gateway;
-    let mut found = Vec::new();
-    let mut object = |listener: &ListenerPlan, why: String| {
-        let node = match &listener.set {
-            Some(set) => Node::section(set.key.clone(), section::listener(&set.section)),
-            None => Node::section(gateway.clone(), section::listener(&listener.name)),
-        };
-        found.push(Objection::new(node, About::Listener, why));
+    let Some(pairs) = pairs(desired, served) else {
+        let why = "the served listeners would not be the desired listeners";
+        return vec![Objection::whole(gateway, About::Listener, why)];
     };
+    let mut found = Vec::new();
+    for (wanted, listener) in pairs {
+        let mut object = |why: String| found.push(Objection::new(unit(wanted, gateway), About::Listener, why));
+        if !has_same_claims(wanted, listener) {
+            object("the served listener would not be the desired listener".into());
+            continue;
+        }
+        if let Some(why) = wrong_state(wanted, listener, overlay) {
+            object(why.into());
+        }
+        if listener.https && listener.state == ListenerState::Serving {
+            lacking_verification(listener, world, today).into_iter().for_each(|why| object(why.into()));
+        }
+        let secrets = listener.certificates.iter();
+        secrets.filter_map(|secret| wrong_certificate(listener, secret, world, today)).for_each(&mut object);
+    }
+    found
+}
+
+/// Returns the node of a listener: a section of its Gateway, or of its ListenerSet.
+fn unit(listener: &ListenerPlan, gateway: &ObjectKey) -> Node {
+    match &listener.set {
+        Some(set) => Node::section(set.key.clone(), section::listener(&set.section)),
+        None => Node::section(gateway.clone(), section::listener(&listener.name)),
+    }
+}
+
+/// Returns the desired listeners with their served forms; `None` if these are not the same listeners.
+fn pairs<'a>(desired: &'a GatewayPlan, served: &'a GatewayPlan) -> Option<Vec<(&'a ListenerPlan, &'a ListenerPlan)>> {
     let mut pairs = Vec::new();
     let mut left = served.all();
     let mut next = left.next();
@@ -50,69 +75,73 @@ pub(super) fn check(
         }
     }
     let nameless = desired.all().filter(|listener| listener.is_for_nameless()).count();
-    if next.is_some() || pairs.len() + nameless < desired.all().count() {
-        let why = "the served listeners would not be the desired listeners";
-        return vec![Objection::whole(gateway, About::Listener, why)];
+    (next.is_none() && pairs.len() + nameless >= desired.all().count()).then_some(pairs)
+}
+
+/// Checks whether a served listener has the port, the host and the permitted routes of the desired one.
+fn has_same_claims(wanted: &ListenerPlan, listener: &ListenerPlan) -> bool {
+    let claims = |plan: &ListenerPlan| {
+        let ListenerPlan { name, set, port, https, hostname, .. } = plan;
+        (name.clone(), set.clone(), *port, *https, hostname.clone())
+    };
+    claims(wanted) == claims(listener) && wanted.kinds == listener.kinds && wanted.namespaces == listener.namespaces
+}
+
+/// Returns the reason why a listener may not have its served state instead of the desired one.
+fn wrong_state(wanted: &ListenerPlan, listener: &ListenerPlan, overlay: &Overlay) -> Option<&'static str> {
+    match (wanted.state, listener.state) {
+        (ListenerState::Serving | ListenerState::Closed, ListenerState::Out) => {
+            Some("it would not be served, and a broader listener would get its requests")
+        }
+        (ListenerState::Out, ListenerState::Serving | ListenerState::Closed | ListenerState::Refused) => {
+            Some("the desired listener is not served, and this version of it would be served")
+        }
+        (ListenerState::Closed, ListenerState::Serving) => {
+            let is_stand_in = |secret: &ObjectKey| overlay.objects.contains_key(secret);
+            let has_stand_in = wanted.https && listener.certificates.iter().any(is_stand_in);
+            (!has_stand_in).then_some("the desired listener is closed, and this version of it would be served")
+        }
+        (ListenerState::Serving, ListenerState::Closed) if !wanted.https => {
+            Some("it needs no certificate, and would be closed")
+        }
+        _ => None,
     }
-    for (wanted, listener) in pairs {
-        let claims = |plan: &ListenerPlan| {
-            let ListenerPlan { name, set, port, https, hostname, .. } = plan;
-            (name.clone(), set.clone(), *port, *https, hostname.clone())
-        };
-        if claims(wanted) != claims(listener)
-            || wanted.kinds != listener.kinds
-            || wanted.namespaces != listener.namespaces
-        {
-            object(wanted, "the served listener would not be the desired listener".into());
-            continue;
-        }
-        match (wanted.state, listener.state) {
-            (ListenerState::Serving | ListenerState::Closed, ListenerState::Out) => {
-                object(wanted, "it would not be served, and a broader listener would get its requests".into());
-            }
-            (ListenerState::Out, ListenerState::Serving | ListenerState::Closed | ListenerState::Refused) => {
-                object(wanted, "the desired listener is not served, and this version of it would be served".into());
-            }
-            (ListenerState::Closed, ListenerState::Serving) => {
-                let is_stand_in = |secret: &ObjectKey| overlay.objects.contains_key(secret);
-                if !wanted.https || !listener.certificates.iter().any(is_stand_in) {
-                    object(wanted, "the desired listener is closed, and this version of it would be served".into());
-                }
-            }
-            (ListenerState::Serving, ListenerState::Closed) if !wanted.https => {
-                object(wanted, "it needs no certificate, and would be closed".into());
-            }
-            _ => {}
-        }
-        if listener.https && listener.state == ListenerState::Serving {
-            if listener.certificates.is_empty() && listener.stream.is_none() {
-                object(wanted, "it would serve TLS without a certificate".into());
-            }
-            let host = listener.hostname.as_deref().filter(|_| listener.proxies);
-            if host.is_some_and(|host| listener.clients.is_none() && proxies::verifies_clients(host, world, today)) {
-                object(wanted, "it would not request the client certificates that its HTTPProxy requires".into());
-            }
-            if !listener.proxies && verifies_clients(gateway, today) {
-                object(wanted, "it would not request the client certificates that the Gateway requires".into());
-            }
-        }
-        for secret in &listener.certificates {
-            if listener.proxies {
-                if let Some(why) = proxies::certificate(listener.hostname.as_deref(), secret, world, today) {
-                    object(wanted, why);
-                } else if !today.exists(secret) {
-                    object(wanted, format!("Secret {} is not there", secret.namespaced_name()));
-                }
-            } else if !refers(listener, gateway, secret, today) {
-                object(wanted, format!("it does not name Secret {} today", secret.namespaced_name()));
-            } else if !may_use(listener, gateway, secret, today) {
-                object(wanted, format!("no ReferenceGrant of today allows Secret {}", secret.namespaced_name()));
-            } else if !today.exists(secret) {
-                object(wanted, format!("Secret {} is not there", secret.namespaced_name()));
-            }
-        }
+}
+
+/// Returns what a serving TLS listener lacks: a certificate, or the verification of client certificates.
+fn lacking_verification(listener: &ListenerPlan, world: &World<'_>, today: &Today<'_>) -> Vec<&'static str> {
+    let mut lacking = Vec::new();
+    if listener.certificates.is_empty() && listener.stream.is_none() {
+        lacking.push("it would serve TLS without a certificate");
     }
-    found
+    let host = listener.hostname.as_deref().filter(|_| listener.proxies);
+    if host.is_some_and(|host| listener.clients.is_none() && proxies::verifies_clients(host, world, today)) {
+        lacking.push("it would not request the client certificates that its HTTPProxy requires");
+    }
+    if !listener.proxies && verifies_clients(world.gateway, today) {
+        lacking.push("it would not request the client certificates that the Gateway requires");
+    }
+    lacking
+}
+
+/// Returns the reason why a listener may not use a certificate now.
+fn wrong_certificate(
+    listener: &ListenerPlan,
+    secret: &ObjectKey,
+    world: &World<'_>,
+    today: &Today<'_>,
+) -> Option<String> {
+    let (gateway, name) = (world.gateway, secret.namespaced_name());
+    let forbidden = if listener.proxies {
+        proxies::certificate(listener.hostname.as_deref(), secret, world, today)
+    } else if !refers(listener, gateway, secret, today) {
+        Some(format!("it does not name Secret {name} today"))
+    } else if !may_use(listener, gateway, secret, today) {
+        Some(format!("no ReferenceGrant of today allows Secret {name}"))
+    } else {
+        None
+    };
+    forbidden.or_else(|| (!today.exists(secret)).then(|| format!("Secret {name} is not there")))
 }
 
 /// Checks whether the current Gateway requires client certificates. No served configuration can validate them yet.

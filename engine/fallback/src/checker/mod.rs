@@ -25,87 +25,18 @@ mod upstream;
 mod versions;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::overlay::Overlay;
 use holdfast_translate::route::RoutePlan;
-use serde::Serialize;
 use today::Today;
 
-use super::derive::Derived;
-use super::world::World;
-
-/// The subject of an objection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum About {
-    /// An object that no longer exists, or another object of the same name.
-    Existence,
-    /// A version that may not be served instead: never proven, excluded by the annotation of its object, too old, or
-    /// with claims of its own.
-    Version,
-    /// A Secret that is not a server certificate usable now.
-    Credential,
-    /// A place (table and host) that the current object does not claim.
-    Reach,
-    /// A backend that does not exist, or that no grant allows now.
-    #[serde(rename = "backEnd")]
-    Backend,
-    /// A filter that protects requests, and that the desired version names.
-    Security,
-    /// A listener that does not keep its port and hosts.
-    Listener,
-    /// The audit itself failed.
-    Unchecked,
-}
-
-/// The form in messages.
-impl fmt::Display for About {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            About::Existence => "existence",
-            About::Version => "version",
-            About::Credential => "credential",
-            About::Reach => "reach",
-            About::Backend => "backend",
-            About::Security => "security",
-            About::Listener => "listener",
-            About::Unchecked => "unchecked",
-        })
-    }
-}
-
-/// Something that must not be served in this form.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Objection {
-    /// The unit, or the object as a whole.
-    pub node: Node,
-    /// The subject of the objection.
-    pub about: About,
-    /// The reason, as a sentence.
-    pub why: Arc<str>,
-}
-
-impl Objection {
-    fn new(node: Node, about: About, why: impl Into<Arc<str>>) -> Self {
-        Self { node, about, why: why.into() }
-    }
-
-    fn whole(key: &ObjectKey, about: About, why: impl Into<Arc<str>>) -> Self {
-        Self::new(Node::whole(key.clone()), about, why)
-    }
-}
-
-/// The message for operators: what was closed, and why.
-impl fmt::Display for Objection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ({}): {}", self.node.key, self.node.section, self.about, self.why)
-    }
-}
+use crate::plan::derive::Derived;
+pub use crate::plan::objection::{About, Objection};
+use crate::plan::world::World;
 
 /// Closes what must not be served, and records it.
 ///
@@ -166,9 +97,16 @@ fn stand_ins(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
 /// Checks whether an object may count as missing, because it owns no port, host or path. Objects that need it are
 /// closed then.
 fn may_be_hidden(key: &ObjectKey) -> bool {
-    let is_read_by_others =
-        ["BackendConfigPolicy", "BackendTLSPolicy", "Backend", "GatewayExtension", "DirectResponse"];
-    matches!(&*key.kind, "Secret" | "Service") || is_read_by_others.contains(&&*key.kind)
+    matches!(
+        &*key.kind,
+        kinds::SECRET
+            | kinds::SERVICE
+            | kinds::BACKEND_CONFIG_POLICY
+            | kinds::BACKEND_TLS_POLICY
+            | kinds::BACKEND
+            | kinds::GATEWAY_EXTENSION
+            | kinds::DIRECT_RESPONSE
+    )
 }
 
 /// Returns objections to what would be served.
@@ -177,7 +115,7 @@ fn outcome(overlay: &Overlay, world: &World<'_>) -> BTreeSet<Objection> {
     let mut found = BTreeSet::new();
     let Some(desired) = world.translator.gateway(world.gateway) else { return found };
     let altered;
-    let served = if overlay.keys().iter().any(|key| &*key.kind == "Secret") {
+    let served = if overlay.keys().iter().any(|key| &*key.kind == kinds::SECRET) {
         altered = world.translator.try_gateway(world.gateway, overlay, world.objects);
         let served = altered.as_ref().unwrap_or(desired);
         found.extend(listeners::check(desired, served, overlay, world, &today));
@@ -234,7 +172,7 @@ fn route(
 
 /// Returns the route objects that the overlay affects.
 fn routes(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {
-    let is_route = |key: &ObjectKey| matches!(&*key.kind, "HTTPRoute" | "GRPCRoute");
+    let is_route = |key: &ObjectKey| matches!(&*key.kind, kinds::HTTP_ROUTE | kinds::GRPC_ROUTE);
     let mut routes = BTreeSet::new();
     for key in overlay.keys() {
         if is_route(key) {

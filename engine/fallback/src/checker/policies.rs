@@ -24,7 +24,8 @@ use serde_json::Value;
 
 use super::today::Today;
 use super::{About, Objection, listener_policies, traffic};
-use crate::world::{FALLBACK_ANNOTATION, World};
+use crate::eligibility::annotation::FALLBACK_ANNOTATION;
+use crate::plan::world::World;
 
 /// Fields that protect nothing: fields for observability, and fields that only change how requests are forwarded or
 /// answered.

@@ -21,7 +21,7 @@ use holdfast_translate::route::RoutePlan;
 use super::today::Today;
 use super::versions::hostnames;
 use super::{About, Objection};
-use crate::world::World;
+use crate::plan::world::World;
 
 /// A place of a Gateway: table and host.
 type Place = (TableName, String);

@@ -16,8 +16,8 @@ use holdfast_translate::overlay::{Closing, Manner};
 use holdfast_translate::policy::{PolicyPlan, Unenforceable};
 
 use super::Objection;
-use crate::derive::Derived;
-use crate::world::World;
+use crate::plan::derive::Derived;
+use crate::plan::world::World;
 
 /// Closes what the objections name.
 pub(super) fn apply(derived: &mut Derived, objections: &BTreeSet<Objection>, world: &World<'_>) {

@@ -15,7 +15,7 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_graph::ObjectKey;
 use holdfast_translate::Translator;
 
-use crate::world::World;
+use crate::plan::world::World;
 
 /// The current objects.
 pub(super) struct Today<'a> {

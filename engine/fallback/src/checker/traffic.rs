@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_api::apis::kgateway::headers::{Header, HeaderFilter, HeaderModifiers, Transform, Transformation};
+use holdfast_api::apis::kgateway::headers::{
+    Header, HeaderFilter, HeaderModifiers, MetadataTransform, Transform, Transformation,
+};
 use holdfast_api::apis::kgateway::traffic_policy::{RateLimit, TrafficSpec};
 
 /// Returns the first field by which `then` lets more requests pass than `now`. `trusted`: whether earlier access lists
@@ -45,59 +47,68 @@ pub(super) fn weaker(now: &TrafficSpec, then: &TrafficSpec, trusted: bool) -> Op
         ("cors", *cors == then.cors),
         ("csrf", *csrf == then.csrf),
     ];
-    let (in_force, was_in_force) = (lists_in_force(now), lists_in_force(then));
-    for (field, is_same) in lists {
-        if !is_same && (!trusted || (in_force.contains(field) && !was_in_force.contains(field))) {
-            return Some(format!("other clients would be authorized than today: {field}"));
-        }
-    }
-    let limits = |spec: &Option<RateLimit>| {
-        let RateLimit { local, global } = spec.clone().unwrap_or_default();
-        (local.map(|local| local.token_bucket.is_some()), global.map(|_| true))
-    };
-    let (limits_now, limits_then) = (limits(rate_limit), limits(&then.rate_limit));
     let same_or_trusted = |same: bool| trusted || same;
-    let is_on = |is_off: bool| !is_off;
+    let (limits_now, limits_then) = (limits(rate_limit), limits(&then.rate_limit));
     let guards = [
         (
             "extAuth",
-            ext_auth.as_ref().map(|auth| is_on(auth.disable.is_some())),
-            then.ext_auth.as_ref().map(|auth| is_on(auth.disable.is_some())),
+            [ext_auth, &then.ext_auth].map(|auth| auth.as_ref().map(|auth| auth.disable.is_none())),
             same_or_trusted(*ext_auth == then.ext_auth),
         ),
         (
             "extProc",
-            ext_proc.as_ref().map(|proc| is_on(proc.disable.is_some())),
-            then.ext_proc.as_ref().map(|proc| is_on(proc.disable.is_some())),
+            [ext_proc, &then.ext_proc].map(|proc| proc.as_ref().map(|proc| proc.disable.is_none())),
             same_or_trusted(*ext_proc == then.ext_proc),
         ),
-        (
-            "buffer",
-            buffer.as_ref().map(|buffer| is_on(buffer.disable.is_some())),
-            then.buffer.as_ref().map(|buffer| is_on(buffer.disable.is_some())),
-            true,
-        ),
-        ("rateLimit.local", limits_now.0, limits_then.0, true),
-        ("rateLimit.global", limits_now.1, limits_then.1, true),
+        ("buffer", [buffer, &then.buffer].map(|buffer| buffer.as_ref().map(|buffer| buffer.disable.is_none())), true),
+        ("rateLimit.local", [limits_now.0, limits_then.0], true),
+        ("rateLimit.global", [limits_now.1, limits_then.1], true),
     ];
-    for (field, now, then, same) in guards {
-        let is_kept = match (now, then) {
-            (Some(true), then) => then == Some(true) && same,
-            (Some(false), then) => then == Some(false),
-            (None, then) => then != Some(false),
-        };
-        if !is_kept {
-            return Some(format!("a protection of today would be missing: {field}"));
-        }
+    if let Some(field) = other_list(&lists, now, then, trusted) {
+        return Some(format!("other clients would be authorized than today: {field}"));
     }
-    let metadata = |written: &Option<Transformation>| {
-        let written = written.clone().unwrap_or_default();
-        [written.request, written.response].map(|one| one.and_then(|one| one.dynamic_metadata))
-    };
+    if let Some(field) = missing_guard(guards) {
+        return Some(format!("a protection of today would be missing: {field}"));
+    }
     if metadata(transformation) != metadata(&then.transformation) {
         return Some("filters would use other dynamic metadata than today".into());
     }
-    let (now, then) = (Gone::of(now), Gone::of(then));
+    shown_header(&Gone::of(now), &Gone::of(then))
+}
+
+/// Returns the first access list that differs. If earlier lists are trusted, it has to be in force now and not then.
+fn other_list<'a>(lists: &[(&'a str, bool)], now: &TrafficSpec, then: &TrafficSpec, trusted: bool) -> Option<&'a str> {
+    let (in_force, was_in_force) = (lists_in_force(now), lists_in_force(then));
+    let is_new = |field: &str| in_force.contains(field) && !was_in_force.contains(field);
+    let other = lists.iter().find(|(field, is_same)| !is_same && (!trusted || is_new(field)));
+    other.map(|(field, _)| *field)
+}
+
+/// Returns the first guard that is missing. A guard has two states, now and then: on, off, or not set; and whether its
+/// settings may differ.
+fn missing_guard<const N: usize>(guards: [(&'static str, [Option<bool>; 2], bool); N]) -> Option<&'static str> {
+    let is_missing = |(_, [now, then], is_same): &(&str, [Option<bool>; 2], bool)| match (now, then) {
+        (Some(true), then) => *then != Some(true) || !is_same,
+        (Some(false), then) => *then != Some(false),
+        (None, then) => *then == Some(false),
+    };
+    guards.into_iter().find(is_missing).map(|(field, ..)| field)
+}
+
+/// Returns whether the local and the global rate limit are on.
+fn limits(spec: &Option<RateLimit>) -> (Option<bool>, Option<bool>) {
+    let RateLimit { local, global } = spec.clone().unwrap_or_default();
+    (local.map(|local| local.token_bucket.is_some()), global.map(|_| true))
+}
+
+/// Returns the dynamic metadata that requests and responses get.
+fn metadata(written: &Option<Transformation>) -> [Option<Vec<MetadataTransform>>; 2] {
+    let written = written.clone().unwrap_or_default();
+    [written.request, written.response].map(|one| one.and_then(|one| one.dynamic_metadata))
+}
+
+/// Returns a message about the first header that would be shown, and is hidden now.
+fn shown_header(now: &Gone, then: &Gone) -> Option<String> {
     if let Some(name) = now.client.iter().find(|name| !then.client.contains(*name)) {
         return Some(format!(
             "the client's own header {name:?}, which is overwritten or removed today, would reach the backend"

@@ -11,7 +11,8 @@ use holdfast_graph::ObjectKey;
 
 use super::today::Today;
 use super::{About, Objection, upstream};
-use crate::world::{FALLBACK_ANNOTATION, World};
+use crate::eligibility::annotation::FALLBACK_ANNOTATION;
+use crate::plan::world::World;
 
 /// Returns all objections to serving an object in this version.
 pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, today: &Today<'_>) -> Vec<Objection> {
@@ -61,29 +62,41 @@ pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, to
     if !may_be_served_in_another_version(&served.body) {
         object(About::Version, "objects of its kind are served in the current version only");
     }
-    let uid = desired.map(|desired| &*desired.metadata.uid);
-    let mut origins = world.last_valid.of(key, uid).filter(|version| same_content(&version.object.body, &served.body));
-    match origins.next() {
-        None => object(About::Version, "no Envoy has acknowledged this version of this object"),
-        Some(version) if is_never(&version.object) => {
-            object(About::Version, "that version's annotation forbids that it is served instead of another");
-        }
-        Some(_) => {}
+    if let Some(why) = without_origin(key, desired.map(|desired| &*desired.metadata.uid), served, world) {
+        object(About::Version, why);
     }
     if let (Some(age), Some(since)) = (world.settings.fallback.max_backfill_age, world.since.get(key))
         && world.now().saturating_sub(*since) > age
     {
         object(About::Version, "it has been the stand-in version for longer than the maximum age");
     }
-    if let Body::Secret(secret) = &served.body {
-        let part = |name: &str| secret.data.get(name).map(|bytes| &bytes[..]).unwrap_or_default();
-        match certificate::check_pair(part("tls.crt"), part("tls.key")) {
-            Err(_) => object(About::Credential, "it has no server certificate with a matching key"),
-            Ok(pair) if pair.not_after <= world.now() => object(About::Credential, "the certificate has expired"),
-            Ok(_) => {}
-        }
+    if let Some(why) = unusable_certificate(&served.body, world.now()) {
+        object(About::Credential, why);
     }
     found
+}
+
+/// Returns the reason why no acknowledged version allows this content to be served.
+fn without_origin(key: &ObjectKey, uid: Option<&str>, served: &Object, world: &World<'_>) -> Option<&'static str> {
+    let mut origins = world.last_valid.of(key, uid).filter(|version| same_content(&version.object.body, &served.body));
+    match origins.next() {
+        None => Some("no Envoy has acknowledged this version of this object"),
+        Some(version) if is_never(&version.object) => {
+            Some("that version's annotation forbids that it is served instead of another")
+        }
+        Some(_) => None,
+    }
+}
+
+/// Returns the reason why a Secret is not a server certificate that can be used now.
+fn unusable_certificate(body: &Body, now: i64) -> Option<&'static str> {
+    let Body::Secret(secret) = body else { return None };
+    let part = |name: &str| secret.data.get(name).map(|bytes| &bytes[..]).unwrap_or_default();
+    match certificate::check_pair(part("tls.crt"), part("tls.key")) {
+        Err(_) => Some("it has no server certificate with a matching key"),
+        Ok(pair) if pair.not_after <= now => Some("the certificate has expired"),
+        Ok(_) => None,
+    }
 }
 
 /// The entries of a Secret that are a certificate and its key.

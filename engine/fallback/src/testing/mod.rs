@@ -7,7 +7,7 @@ use holdfast_api::apis::Decoded;
 use holdfast_api::testing::{decoded, documents};
 use serde_json::Value;
 
-use crate::event::Event;
+use crate::scope::event::Event;
 
 /// Returns an event for each object of a YAML text.
 pub fn events(yaml: &str) -> Vec<Event> {

@@ -1,9 +1,11 @@
-//! Dependencies between crates, and the place of dependency versions.
+//! Dependencies between crates, and between the rooms of the fallback; the place of dependency versions.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::{none, top};
+use regex::Regex;
+
+use super::{code, files, none, shown, top};
 
 /// The arrows of `docs/architecture.md`: each crate with its folder, and the crates of this repository that it may use.
 /// A crate of the engine may use the crates of the engine before it.
@@ -18,6 +20,23 @@ const ARROWS: [(&str, &str, &[&str]); 10] = [
     ("fallback", "engine/fallback", &["graph", "store", "xds", "check", "api", "envoy", "translate"]),
     ("engine", "engine", &["graph", "store", "xds", "check", "api", "envoy", "translate", "fallback"]),
     ("cli", "engine/cli", &["graph", "store", "xds", "check", "api", "envoy", "translate", "fallback", "engine"]),
+];
+
+/// The rooms of `engine/fallback`, in order: a room uses only rooms before it.
+const ROOMS_OF_FALLBACK: [&str; 13] = [
+    "context",
+    "members",
+    "evidence",
+    "eligibility",
+    "plan",
+    "checker",
+    "rollout",
+    "attribution",
+    "revocation",
+    "report",
+    "persistence",
+    "replication",
+    "scope",
 ];
 
 fn manifest(folder: &str) -> String {
@@ -41,6 +60,34 @@ fn crates_use_only_what_the_arrows_allow() {
         }
     }
     none("arrows between crates", offences);
+}
+
+/// Tests may use any room. Every room may name `FallbackScope`, which is the state of all rooms, to add methods to it.
+/// Calls of these methods are not visible in paths: a room can call methods of `FallbackScope` from a later room, as the
+/// rollout and the attribution call `reconcile`.
+#[test]
+fn rooms_of_fallback_use_only_earlier_rooms() {
+    const SOURCES: &str = "engine/fallback/src";
+    let path = Regex::new(r"\b(crate|super(?:::super)*)::(\w+|\{)(?:::(\w+))?").unwrap();
+    let place = |name: &str| ROOMS_OF_FALLBACK.iter().position(|room| *room == name);
+    let mut offences = Vec::new();
+    for file in files(SOURCES, &[".rs"]) {
+        let inside = shown(&file)[SOURCES.len() + 1..].to_owned();
+        let is_test = inside.starts_with("testing/") || inside.contains("/tests");
+        let room = inside.split('/').next().and_then(place);
+        let (Some(room), false) = (room, is_test) else {
+            offences.extend((!is_test && inside != "lib.rs").then(|| format!("{inside} is in no room")));
+            continue;
+        };
+        let depth = inside.matches('/').count() + usize::from(!inside.ends_with("/mod.rs"));
+        for found in path.captures_iter(&code(&file)) {
+            let is_from_root = &found[1] == "crate" || found[1].matches("super").count() >= depth;
+            let is_state = &found[2] == "scope" && found.get(3).is_some_and(|name| name.as_str() == "FallbackScope");
+            let is_earlier = place(&found[2]).is_some_and(|used| used <= room);
+            offences.extend((is_from_root && !is_state && !is_earlier).then(|| format!("{inside}: {}", &found[0])));
+        }
+    }
+    none("a room of the fallback uses only rooms before it", offences);
 }
 
 #[test]

@@ -101,7 +101,7 @@ const BUDGETS: [(&str, &str); 5] = [
     ("engine/translate/src/gateway_api/today.rs", "the desired version of one of which another is read"),
     ("engine/translate/src/policy/reading.rs", "a policy, or an extension that it names"),
     ("engine/translate/src/httpproxy/budgets.rs", "an HTTPProxy, for each that includes it"),
-    ("engine/fallback/src/proxy_protection.rs", "an HTTPProxy of which two versions are compared"),
+    ("engine/fallback/src/eligibility/proxy_protection.rs", "an HTTPProxy of which two versions are compared"),
 ];
 
 #[test]

@@ -7,7 +7,7 @@ use holdfast_graph::ObjectKey;
 
 use super::super::today::Today;
 use super::proxy;
-use crate::world::World;
+use crate::plan::world::World;
 
 /// Returns why no current root may use this certificate for its host; `None` if one may. `host` is `None` for clients
 /// that send no server name.

@@ -5,13 +5,13 @@
 //! guards are read from the routes as they would be served, and from the stand-in version of the proxy. A new guard is
 //! a condition in [`Demand::lacking`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::http_proxy::HttpProxy;
-use holdfast_api::apis::contour::policy::{HeadersPolicy, IpFilterPolicy};
-use holdfast_api::apis::contour::route::Route as Written;
+use holdfast_api::apis::contour::policy::{AuthorizationPolicy, HeadersPolicy, IpFilterPolicy, RateLimitPolicy};
+use holdfast_api::apis::contour::route::{JwtVerificationPolicy, Route as Written};
 use holdfast_api::section::ObjectSection;
 use holdfast_envoy::features::headers::HeaderEdits;
 use holdfast_envoy::features::ip_filter::{IpFilter, IpRange};
@@ -169,7 +169,7 @@ impl Demand<'_> {
             services: _,
             enable_websockets,
             permit_insecure,
-            auth_policy: _,
+            auth_policy,
             timeout_policy: _,
             retry_policy: _,
             health_check_policy: _,
@@ -182,7 +182,7 @@ impl Demand<'_> {
             request_redirect_policy: _,
             direct_response_policy,
             internal_redirect_policy: _,
-            jwt_verification_policy: _,
+            jwt_verification_policy,
             ip_allow_policy,
             ip_deny_policy,
         } = wanted;
@@ -193,14 +193,7 @@ impl Demand<'_> {
         if then.is_some_and(upgrades) && *enable_websockets != Some(true) {
             return Some("the refusal of WebSocket upgrades".into());
         }
-        let own = addresses(ip_allow_policy, ip_deny_policy);
-        let expected = if own == Addresses::Any { &self.host.addresses } else { &own };
-        let filtered = match expected {
-            Addresses::Any => true,
-            Addresses::Some(filter) => route.ip_filter.as_ref() == Some(filter),
-            Addresses::Unknown => false,
-        };
-        if !filtered {
+        if !self.has_address_filter(route, &addresses(ip_allow_policy, ip_deny_policy)) {
             return Some("the IP address filter".into());
         }
         if matches!(self.wanted.action, Action::Forward(_)) && self.wanted.guards != route.guards {
@@ -209,50 +202,71 @@ impl Demand<'_> {
         if self.host.tls && *permit_insecure != Some(true) && route.secure_port.is_none() {
             return Some("the redirect to https".into());
         }
-        let limit = rate_limit_policy.as_ref();
-        if limit.is_some_and(|limit| limit.local.is_some()) && route.rate_limit.is_none() {
-            return Some("the rate limit".into());
-        }
         let empty = Written::default();
         let then = then.unwrap_or(&empty);
-        let (limited, was) = (limit.cloned().unwrap_or_default(), then.rate_limit_policy.clone().unwrap_or_default());
-        if limited.global != was.global || (limited.local.is_some() && limited.local != was.local) {
+        if lacks_rate_limit(rate_limit_policy, route, &then.rate_limit_policy) {
             return Some("the rate limit".into());
         }
-        let token = |route: &Written| {
-            let policy = route.jwt_verification_policy.clone().unwrap_or_default();
-            (policy.require.unwrap_or_default(), policy.disabled.unwrap_or_default())
-        };
-        if token(wanted) != token(then) {
+        if token(jwt_verification_policy) != token(&then.jwt_verification_policy) {
             return Some("the verification of tokens".into());
         }
-        let authorization = |route: &Written| {
-            let policy = route.auth_policy.clone().unwrap_or_default();
-            (policy.disabled.unwrap_or_default(), policy.context.unwrap_or_default())
-        };
-        if authorization(wanted) != authorization(then) {
+        if authorization(auth_policy) != authorization(&then.auth_policy) {
             return Some("the authorization".into());
         }
-        let kept = |edits: &HeaderEdits, policy: &Option<HeadersPolicy>, is_client: bool| {
-            let set = edits.set.iter().chain(&edits.set_formatted).map(|(name, _)| name);
-            let gone: Vec<&Arc<str>> = edits.remove.iter().chain(set).collect();
-            let removed = policy.iter().flat_map(|policy| policy.remove.iter().flatten());
-            let overwritten = policy.iter().filter(|_| is_client).flat_map(|policy| policy.set.iter().flatten());
-            let mut wanted = removed.chain(overwritten.map(|header| &header.name));
-            wanted.find(|wanted| !gone.iter().any(|name| name.eq_ignore_ascii_case(wanted))).cloned()
-        };
-        // Overwriting the host is a property of forwarding, and not a header edit.
-        let rewrites = match &route.action {
-            Action::Forward(forward) => forward.rewrite.host.is_some(),
-            Action::Redirect(_) | Action::Respond(_) => false,
-        };
-        let passes = |name: &Arc<str>| !(rewrites && name.eq_ignore_ascii_case("host"));
+        let passes = |name: &Arc<str>| !(rewrites_host(route) && name.eq_ignore_ascii_case("host"));
         if let Some(name) = kept(&route.request_headers, request_headers_policy, true).filter(passes) {
             return Some(format!("the removal of request header {name:?}"));
         }
         let name = kept(&route.response_headers, response_headers_policy, false)?;
         Some(format!("the removal of response header {name:?}"))
     }
+
+    /// Checks whether a route has the access list by address of the desired route, or of its host.
+    fn has_address_filter(&self, route: &Route, own: &Addresses) -> bool {
+        let expected = if *own == Addresses::Any { &self.host.addresses } else { own };
+        match expected {
+            Addresses::Any => true,
+            Addresses::Some(filter) => route.ip_filter.as_ref() == Some(filter),
+            Addresses::Unknown => false,
+        }
+    }
+}
+
+fn lacks_rate_limit(wanted: &Option<RateLimitPolicy>, route: &Route, then: &Option<RateLimitPolicy>) -> bool {
+    let (limited, was) = (wanted.clone().unwrap_or_default(), then.clone().unwrap_or_default());
+    let has_other_local = limited.local.is_some() && (route.rate_limit.is_none() || limited.local != was.local);
+    has_other_local || limited.global != was.global
+}
+
+/// Returns the required tokens, and whether the verification is off.
+fn token(policy: &Option<JwtVerificationPolicy>) -> (Arc<str>, bool) {
+    let policy = policy.clone().unwrap_or_default();
+    (policy.require.unwrap_or_default(), policy.disabled.unwrap_or_default())
+}
+
+/// Returns whether the authorization is off, and its context.
+fn authorization(policy: &Option<AuthorizationPolicy>) -> (bool, BTreeMap<String, String>) {
+    let policy = policy.clone().unwrap_or_default();
+    (policy.disabled.unwrap_or_default(), policy.context.unwrap_or_default())
+}
+
+/// Checks whether a route overwrites the host. This is a property of forwarding, and not a header edit.
+fn rewrites_host(route: &Route) -> bool {
+    match &route.action {
+        Action::Forward(forward) => forward.rewrite.host.is_some(),
+        Action::Redirect(_) | Action::Respond(_) => false,
+    }
+}
+
+/// Returns the first header that a policy removes and that the edits of a route keep. `is_client`: whether the header
+/// comes from the client, so that overwriting removes it as well.
+fn kept(edits: &HeaderEdits, policy: &Option<HeadersPolicy>, is_client: bool) -> Option<Arc<str>> {
+    let set = edits.set.iter().chain(&edits.set_formatted).map(|(name, _)| name);
+    let gone: Vec<&Arc<str>> = edits.remove.iter().chain(set).collect();
+    let removed = policy.iter().flat_map(|policy| policy.remove.iter().flatten());
+    let overwritten = policy.iter().filter(|_| is_client).flat_map(|policy| policy.set.iter().flatten());
+    let mut wanted = removed.chain(overwritten.map(|header| &header.name));
+    wanted.find(|wanted| !gone.iter().any(|name| name.eq_ignore_ascii_case(wanted))).cloned()
 }
 
 /// A host in its desired form, and in the form in which it would be served.

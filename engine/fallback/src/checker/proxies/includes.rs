@@ -12,7 +12,7 @@ use holdfast_translate::httpproxy::is_ours;
 use holdfast_translate::overlay::Overlay;
 
 use super::super::today::Today;
-use crate::world::World;
+use crate::plan::world::World;
 
 /// Limit of includes that are followed for one root.
 const FOLLOWED_MAX: usize = 20_000;

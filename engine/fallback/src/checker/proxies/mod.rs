@@ -25,7 +25,7 @@ use includes::Included;
 use super::backends;
 use super::today::Today;
 use super::{About, Objection};
-use crate::world::World;
+use crate::plan::world::World;
 
 /// Returns the roots with routes that the overlay affects.
 pub(super) fn roots(overlay: &Overlay, world: &World<'_>) -> BTreeSet<ObjectKey> {

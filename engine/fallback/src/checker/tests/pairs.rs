@@ -6,8 +6,8 @@ use holdfast_api::object::Object;
 use serde_json::{Map, Value, json};
 
 use super::super::{listener_policies, traffic, upstream};
-use crate::event::Event;
-use crate::protection::{Context, lost, trusts_earlier_lists};
+use crate::eligibility::protection::{Context, lost, trusts_earlier_lists};
+use crate::scope::event::Event;
 
 /// The number of pairs of each kind.
 const PAIRS: u64 = 4000;

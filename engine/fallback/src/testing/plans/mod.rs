@@ -20,15 +20,16 @@ use holdfast_graph::{Content, Graph, ObjectKey, Quarantine};
 use holdfast_translate::Translator;
 use serde_json::Value;
 
-use crate::checker::{self, Objection};
-use crate::derive::{Derived, derive};
-use crate::event::Event;
-use crate::fairness::Fairness;
-use crate::forms::Form;
-use crate::last_valid::LastValid;
-use crate::proof::Proof;
-use crate::untried::AcknowledgedRoutes;
-use crate::world::World;
+use crate::checker;
+use crate::evidence::forms::Form;
+use crate::evidence::last_valid::LastValid;
+use crate::evidence::proof::Proof;
+use crate::plan::derive::{Derived, derive};
+use crate::plan::fairness::Fairness;
+use crate::plan::objection::Objection;
+use crate::plan::untried::AcknowledgedRoutes;
+use crate::plan::world::World;
+use crate::scope::event::Event;
 
 /// A Gateway with plain and TLS listeners, grants, Services and routes with filters that protect.
 const SAMPLE: &str = include_str!("sample.yaml");

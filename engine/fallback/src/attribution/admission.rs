@@ -1,0 +1,341 @@
+//! Trials of suspects on one Envoy of the fleet, group by group; `readmission.rs` selects the groups.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_graph::{Content, Detected, ObjectKey};
+use holdfast_translate::fleet::FleetId;
+use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
+
+use super::readmission::{Finding, Readmission};
+use super::taking_part::Untried;
+use crate::context::step_inputs::StepInputs;
+use crate::evidence::forms::Form;
+use crate::evidence::subject::Subject;
+use crate::rollout::{STRIKES_MAX, Stage, TRIED, Waiting, changes};
+use crate::scope::FallbackScope;
+
+/// Milliseconds during which suspects are tried on an Envoy before a newer configuration may replace the trial.
+pub(crate) const TRIAL_UNDISTURBED_MS: u64 = 500;
+
+/// A trial of suspects on one Envoy.
+#[derive(Clone, Debug)]
+pub struct TrialRun {
+    /// The node of the Envoy.
+    pub node: Arc<str>,
+    /// The configuration that the Envoy is offered.
+    pub snapshot: Snapshot,
+    /// The resources that the Envoy has not answered yet.
+    pub waiting: Waiting,
+    /// The start of the trial, in milliseconds of Unix time.
+    pub(crate) began_ms: u64,
+    /// The time after which the Envoy counts as silent, in milliseconds of Unix time.
+    pub deadline: u64,
+    /// The contents on trial.
+    pub contents: BTreeSet<Content>,
+    /// The objects with units that are tried separately from the rest of the object.
+    pub apart: BTreeSet<ObjectKey>,
+    /// Whether the contents are in a host that no request reaches.
+    pub(crate) is_unreached: bool,
+    /// Whether the subject is already convicted, and is on trial on a second Envoy.
+    pub(crate) is_second: bool,
+    /// The acknowledged forms, before the trial, of the resources that the Envoy has to answer.
+    pub(crate) before: Before,
+}
+
+/// The contents of a trial.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tried {
+    /// The contents.
+    pub(crate) contents: BTreeSet<Content>,
+    /// The objects with contents that are tried separately from the rest of the object.
+    pub(crate) apart: BTreeSet<ObjectKey>,
+}
+
+impl Tried {
+    /// Returns the contents of subjects. A unit is tried separately from the rest of its object, which is closed during
+    /// the trial.
+    pub(crate) fn of(subjects: &[Subject]) -> Self {
+        let units = subjects.iter().map(|subject| &subject.node).filter(|node| !node.section.is_empty());
+        Self {
+            contents: subjects.iter().flat_map(|subject| subject.contents.keys().copied()).collect(),
+            apart: units.map(|node| node.key.clone()).collect(),
+        }
+    }
+}
+
+/// A configuration that tries contents.
+#[derive(Clone, Debug)]
+pub(crate) struct TrialOffer {
+    /// The configuration that an Envoy is offered.
+    pub(crate) snapshot: Snapshot,
+    /// The resources of the configuration that the Envoy has to answer.
+    pub(crate) waiting: Waiting,
+    /// Whether the contents are in a host that no request reaches.
+    pub(crate) is_unreached: bool,
+}
+
+impl TrialRun {
+    /// Creates a trial of suspects that begins now and has no deadline.
+    pub(crate) fn new(node: Arc<str>, tried: Tried, offer: TrialOffer, now_ms: u64) -> Self {
+        let (Tried { contents, apart }, TrialOffer { snapshot, waiting, is_unreached }) = (tried, offer);
+        Self {
+            node,
+            snapshot,
+            waiting,
+            began_ms: now_ms,
+            deadline: u64::MAX,
+            contents,
+            apart,
+            is_unreached,
+            is_second: false,
+            before: Before::default(),
+        }
+    }
+}
+
+/// Acknowledged resources; route configurations with their form.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Before(Vec<(ResourceType, Arc<Resource>, Option<Form>)>);
+
+impl FallbackScope {
+    /// Offers the next group of suspects to one Envoy.
+    pub(crate) fn start_trial(&mut self, inputs: &mut StepInputs<'_>) {
+        if self.trial.is_some() || !matches!(self.stage, Stage::Settled) {
+            return;
+        }
+        if self.offer_to_second_witness(inputs) {
+            return;
+        }
+        let is_anything_proven = self.hold.has_acknowledged_routes();
+        let Some(node) = self.members.candidate_for_trial(is_anything_proven) else { return };
+        let Some(subjects) = self.next_on_trial(inputs) else {
+            match &self.readmission {
+                None => return,
+                // Either the budget of refusals of the owners is used up, or no Envoy answered: a later clock event
+                // tries these suspects.
+                Some(readmission) if !readmission.is_done() => return,
+                Some(_) => self.readmission = None,
+            }
+            inputs.translator.close(&self.trial_fleet());
+            self.attribution.end(inputs.now_ms);
+            return;
+        };
+        let tried = Tried::of(&subjects);
+        let Some(mut offer) = self.on_trial(&tried, inputs) else { return };
+        offer.waiting = self.answerable(&node, offer.waiting, &offer.snapshot);
+        // With one half cleared, the other half can produce the content that was refused as a whole.
+        let known = offer.waiting.iter().find_map(|((kind, name), version)| {
+            let refusal = self.hold.refusal_of(*kind, name, *version)?;
+            Some((*kind, name.clone(), *version, refusal.message.clone()))
+        });
+        let nothing_to_learn = offer.waiting.is_empty();
+        self.begin_trial(TrialRun::new(node, tried, offer, inputs.now_ms), inputs);
+        if let Some((kind, name, version, message)) = known {
+            return self.trial_refused(Some((kind, &name, version)), &message, inputs);
+        }
+        self.attribution.round();
+        if nothing_to_learn {
+            // The contents are served already, or are not part of any resource.
+            self.trial_accepted(inputs);
+        }
+    }
+
+    /// Offers the trial to an Envoy of this replica, or of another replica on request. The Envoy has to answer before a
+    /// deadline.
+    pub(super) fn begin_trial(&mut self, mut trial: TrialRun, inputs: &StepInputs<'_>) {
+        trial.deadline = inputs.now_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms);
+        trial.before = self.before_trial(&trial.waiting);
+        self.hold.expect(&trial.snapshot, &trial.waiting);
+        self.trial = Some(trial);
+    }
+
+    /// Returns the configuration for an Envoy that tries these contents.
+    pub(crate) fn on_trial(&mut self, tried: &Tried, inputs: &mut StepInputs<'_>) -> Option<TrialOffer> {
+        let Tried { contents, apart } = tried;
+        if let Some(offer) = self.on_trial_unreached(tried, inputs) {
+            return Some(offer);
+        }
+        let fleet = self.trial_fleet();
+        inputs.translator.open(&fleet, &self.fleet);
+        let derived = self.derive(inputs, contents, apart);
+        inputs.translator.lay_over(&fleet, derived.overlay);
+        inputs.translator.translate(inputs.objects, inputs.graph);
+        let snapshot = inputs.translator.snapshot(&fleet).cloned()?;
+        self.note_forms(&fleet, &snapshot, inputs.translator);
+        let nothing = Snapshot::default();
+        let mut waiting = Waiting::new();
+        for kind in TRIED {
+            let changed = changes(self.everyone.as_ref().unwrap_or(&nothing), &snapshot, kind);
+            // An answer for an accepted cluster proves nothing more, so it is not expected again. Nor is an answer
+            // expected for any resource that the Envoy accepted last: an Envoy that still has the resource is not sent
+            // it again, and never answers.
+            let unknown = changed.filter(|resource| {
+                let is_taken = self.hold.is_acknowledged(kind, resource);
+                let is_refused = || self.hold.refusal_of(kind, &resource.name, resource.version).is_some();
+                !is_taken && (kind != ResourceType::Cluster || !self.is_known_good(kind, resource) || is_refused())
+            });
+            waiting.extend(unknown.map(|resource| ((kind, resource.name.clone()), resource.version)));
+        }
+        Some(TrialOffer { snapshot, waiting, is_unreached: false })
+    }
+
+    /// Handles the acceptance of the suspects on trial.
+    pub(crate) fn trial_accepted(&mut self, inputs: &mut StepInputs<'_>) {
+        let absent = self.absent_from_trial(inputs);
+        if self.is_at_second_witness() {
+            return self.second_witness_accepted(absent.is_empty(), inputs);
+        }
+        let is_unreached = self.trial.as_ref().is_some_and(|trial| trial.is_unreached);
+        if absent.is_empty() && !is_unreached {
+            self.trial = None;
+        } else {
+            self.end_trial();
+        }
+        self.trial_strikes = 0;
+        let Some(readmission) = &mut self.readmission else { return };
+        let took_part = |subject: &Subject| !subject.contents.keys().any(|content| absent.contains(content));
+        if let Finding::Cleared(subjects) = readmission.accepted(took_part) {
+            for content in subjects.iter().flat_map(|subject| subject.contents.keys()) {
+                self.acquit(content);
+            }
+        }
+        self.reconcile(inputs);
+    }
+
+    /// Handles the refusal of the suspects on trial; `refused` is the refused resource, if it is known.
+    pub(crate) fn trial_refused(
+        &mut self,
+        refused: Option<(ResourceType, &Arc<str>, Version)>,
+        message: &str,
+        inputs: &mut StepInputs<'_>,
+    ) {
+        if self.is_at_second_witness() {
+            return self.second_witness_refused(refused, inputs);
+        }
+        let refuser = refused.and_then(|(kind, name, version)| self.refuser(kind, name, version));
+        let beside = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, inputs));
+        let testing = self.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
+        let message = refused.map_or_else(
+            || message.to_owned(),
+            |(kind, name, version)| self.with_policies(message, kind, name, version, testing, inputs),
+        );
+        let message = message.as_str();
+        self.end_trial();
+        self.trial_strikes = 0;
+        let Some(readmission) = &mut self.readmission else { return };
+        let Untried { others, accused } = beside.unwrap_or_default();
+        let is_accused = |content: &Content| accused.as_ref().is_none_or(|accused| accused.contains(content));
+        if !others.is_empty() {
+            let is_first = refused.is_none_or(|(_, _, version)| readmission.is_first(version));
+            if !is_first {
+                // Each of the two groups brings the other into its trial: neither can be tried now, and nothing is
+                // convicted.
+                readmission.not_answered(inputs.now_ms);
+                return self.reconcile(inputs);
+            }
+            match readmission.is_on_trial(is_accused) {
+                true => readmission.refused_with(others.clone()),
+                false => readmission.refused_for(others.clone()),
+            }
+            self.suspect(&others, inputs);
+        } else if !readmission.is_on_trial(is_accused) {
+            // The refused resource holds nothing of the subjects on trial: the refusal proves nothing about them.
+            readmission.not_answered(inputs.now_ms);
+        } else if let Finding::Convicted(subject) = readmission.refused(is_accused) {
+            match subject.units() {
+                units if units.len() > 1 && !readmission.is_tied(&subject) => readmission.search_in(units),
+                _ => {
+                    self.convict_subject(&subject, Detected::Nack, message, inputs);
+                    self.note_refuser(subject, refuser, inputs);
+                }
+            }
+        }
+        self.reconcile(inputs);
+    }
+
+    /// Handles the loss or the silence of the Envoy that tries suspects. Two losses, while other Envoys answer, count
+    /// as a refusal without a message. If no other Envoy answers, a loss proves nothing, and the suspects are tried
+    /// later.
+    pub(crate) fn trial_lost(&mut self, node: &str, message: &str, inputs: &mut StepInputs<'_>) -> bool {
+        if self.trial.as_ref().is_none_or(|trial| *trial.node != *node) {
+            return false;
+        }
+        let Some(trial) = self.end_trial() else { return false };
+        if trial.is_second {
+            match self.members.is_connected(node) {
+                true => self.witnesses.not_answered(&trial.contents, inputs.now_ms),
+                false => self.witnesses.stream_ended(&trial.contents, inputs.now_ms),
+            }
+            return false;
+        }
+        self.trial_strikes += 1;
+        if self.trial_strikes < STRIKES_MAX {
+            return false;
+        }
+        if !self.members.others_answer(node) {
+            // If no other Envoy answers, silence proves nothing about the suspects: other suspects are tried before
+            // them.
+            self.trial_strikes = 0;
+            if let Some(readmission) = &mut self.readmission {
+                readmission.not_answered(inputs.now_ms);
+            }
+            return false;
+        }
+        for ((kind, name), version) in trial.waiting {
+            self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
+        }
+        self.trial_refused(None, message, inputs);
+        true
+    }
+
+    /// Returns the forms that all Envoys have acknowledged of the resources of a trial.
+    pub(super) fn before_trial(&self, waiting: &Waiting) -> Before {
+        let known = |(kind, name): &(ResourceType, Arc<str>)| {
+            let resource = self.hold.acknowledged(*kind, name)?.clone();
+            let form = self.acknowledged(name).filter(|form| form.version == resource.version).cloned();
+            Some((*kind, resource, form))
+        };
+        Before(waiting.keys().filter_map(known).collect())
+    }
+
+    /// Ends a trial without a rollout of its content. Forms that only one Envoy accepted do not count as acknowledged
+    /// by all Envoys.
+    pub(crate) fn end_trial(&mut self) -> Option<TrialRun> {
+        let mut trial = self.trial.take()?;
+        self.hold.expect_no_more(&trial.waiting);
+        for (kind, resource, form) in std::mem::take(&mut trial.before.0) {
+            let everyone = self.everyone.as_ref().and_then(|everyone| everyone.get(kind, &resource.name));
+            if everyone.is_none_or(|everyone| everyone.version != resource.version) {
+                continue;
+            }
+            if !self.hold.is_acknowledged(kind, &resource) {
+                self.configuration_changed = true;
+                if let (ResourceType::Route, Some(form)) = (kind, form) {
+                    self.acknowledged.insert(resource.name.clone(), form);
+                }
+                self.hold.restore(kind, resource);
+            }
+        }
+        Some(trial)
+    }
+
+    pub(crate) fn trial_fleet(&self) -> FleetId {
+        let label = format!("{}?trial", self.fleet.label).into();
+        FleetId { gateway: self.gateway.clone(), label }
+    }
+
+    /// Checks whether there is work that only the clock triggers: suspects that have waited for their owner's turn, or
+    /// wanted content that has waited for a trial.
+    pub(crate) fn has_work(&self, now_ms: u64) -> bool {
+        match &self.trial {
+            None => self.readmission.is_some() || self.has_verdict_to_confirm(now_ms),
+            Some(_) => !self.is_undisturbed(now_ms) && !self.unproven().is_empty(),
+        }
+    }
+
+    /// Checks whether suspects are on trial and may not be interrupted yet.
+    pub(crate) fn is_undisturbed(&self, now_ms: u64) -> bool {
+        self.trial.as_ref().is_some_and(|trial| now_ms < trial.began_ms.saturating_add(TRIAL_UNDISTURBED_MS))
+    }
+}

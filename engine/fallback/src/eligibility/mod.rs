@@ -1,0 +1,8 @@
+//! Eligibility: whether an earlier version of an object may be served, and in which form.
+//!
+//! The functions compare two versions of one object. They know nothing about scopes, Envoys or plans.
+
+pub(crate) mod annotation;
+pub(crate) mod hybrid;
+pub mod protection;
+mod proxy_protection;

@@ -1,0 +1,30 @@
+//! Contents that an acknowledged resource proves, from its bytes.
+
+use holdfast_envoy::inspect::clusters::shape;
+use holdfast_envoy::inspect::{chain_parts, routes};
+use holdfast_graph::Content;
+use holdfast_xds::{Resource, ResourceType};
+
+use crate::scope::FallbackScope;
+
+impl FallbackScope {
+    /// Records content that was acknowledged in an earlier run, or by Envoys of another replica, as proven.
+    pub(crate) fn prove_restored(&mut self, kind: ResourceType, resource: &Resource) {
+        proven(kind, resource).into_iter().for_each(|content| self.proof.prove(content));
+    }
+}
+
+/// Returns the contents that an acknowledged resource proves.
+fn proven(kind: ResourceType, resource: &Resource) -> Vec<Content> {
+    match kind {
+        ResourceType::Route => routes::contents(&resource.body),
+        ResourceType::Cluster => vec![shape(&resource.body), Content(*resource.version.as_bytes())],
+        ResourceType::Listener => listener_contents(&resource.body),
+        ResourceType::Endpoints | ResourceType::Secret => Vec::new(),
+    }
+}
+
+/// Returns the contents that an acknowledged listener proves.
+pub(super) fn listener_contents(body: &[u8]) -> Vec<Content> {
+    chain_parts::parts(body).into_iter().flat_map(|parts| parts.filters.into_iter().chain([parts.own])).collect()
+}

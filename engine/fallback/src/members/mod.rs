@@ -1,0 +1,318 @@
+//! Members of a scope: one record for each Envoy, by node.
+//!
+//! The table knows connections, the times of answers, and outliers. It does not know what the Envoys are offered or
+//! what they try: callers give it times and configurations, and it selects Envoys and returns facts about them.
+//!
+//! A record can exist without a connection: an answer can arrive for an Envoy that is not connected, and a replica that
+//! becomes a follower keeps what it knows about answers of remote Envoys. Only connected Envoys are selected or counted;
+//! outliers are listed with or without a connection.
+
+mod outlier;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_xds::{ResourceType, Snapshot, Version};
+
+pub use outlier::Outlier;
+
+/// The record of one Envoy.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Member {
+    /// The number of open streams; 0 if the Envoy is not connected.
+    streams: usize,
+    /// Whether the Envoy is connected to another replica.
+    is_remote: bool,
+    /// The time of the connection, in milliseconds of Unix time, if the Envoy connected without a configuration and has
+    /// not accepted any yet.
+    fresh_since_ms: Option<u64>,
+    /// Whether the Envoy has not answered in time, and has not answered anything since.
+    is_silent: bool,
+    /// The time of the last answer, in milliseconds of Unix time.
+    last_answer_ms: Option<u64>,
+    /// What the Envoy refuses and others of its build accept.
+    outlier: Option<Outlier>,
+}
+
+impl Member {
+    fn is_connected(&self) -> bool {
+        self.streams > 0
+    }
+
+    /// Whether the Envoy is connected to another replica.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    /// Checks whether the record holds nothing.
+    fn is_empty(&self) -> bool {
+        let Self { streams, is_remote, fresh_since_ms, is_silent, last_answer_ms, outlier } = self;
+        let is_known = *streams > 0 || *is_remote || *is_silent;
+        !is_known && fresh_since_ms.is_none() && last_answer_ms.is_none() && outlier.is_none()
+    }
+}
+
+/// The Envoys of a scope.
+#[derive(Debug, Default)]
+pub struct Members {
+    by_node: BTreeMap<Arc<str>, Member>,
+    /// If every connected Envoy is an outlier: the time at which their refusals are accepted, in milliseconds of Unix
+    /// time.
+    outliers_until_ms: Option<u64>,
+}
+
+/// Connections.
+impl Members {
+    /// Records a stream of an Envoy. An Envoy that does not resume has no configuration.
+    pub(crate) fn connect(&mut self, node: &Arc<str>, is_remote: bool, resumes: bool, now_ms: u64) {
+        let member = self.of_mut(node);
+        member.streams += 1;
+        member.is_remote |= is_remote;
+        if !resumes {
+            member.fresh_since_ms = Some(now_ms);
+        }
+    }
+
+    /// Records the end of a stream. Returns the record of the Envoy, which is removed, if that was its last stream.
+    pub(crate) fn disconnect(&mut self, node: &str) -> Option<Member> {
+        let member = self.by_node.get_mut(node).filter(|member| member.is_connected())?;
+        member.streams -= 1;
+        match member.is_connected() {
+            true => None,
+            false => self.by_node.remove(node),
+        }
+    }
+
+    /// Removes the connections of all remote Envoys, and what they refuse as outliers.
+    pub(crate) fn disconnect_remote(&mut self) {
+        for member in self.by_node.values_mut().filter(|member| member.is_remote) {
+            (member.streams, member.is_remote, member.outlier) = (0, false, None);
+        }
+        self.remove_empty();
+    }
+
+    /// Returns the nodes of the connected Envoys, in order.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.connected().map(|(node, _)| node)
+    }
+
+    /// Returns the nodes of the connected Envoys of this replica, in order.
+    pub(crate) fn local_nodes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.connected().filter(|(_, member)| !member.is_remote).map(|(node, _)| node)
+    }
+
+    /// Returns the nodes of the Envoys of other replicas, in order.
+    pub(crate) fn remote_nodes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.connected().filter(|(_, member)| member.is_remote).map(|(node, _)| node)
+    }
+
+    /// Returns the connected Envoys with the number of their streams.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
+        self.connected().map(|(node, member)| (node, member.streams))
+    }
+
+    /// Checks whether no Envoy is connected.
+    pub fn is_empty(&self) -> bool {
+        self.connected().next().is_none()
+    }
+
+    /// Checks whether an Envoy is connected.
+    pub fn is_connected(&self, node: &str) -> bool {
+        self.of(node).is_some_and(Member::is_connected)
+    }
+
+    /// Checks whether an Envoy is connected to another replica.
+    pub(crate) fn is_remote(&self, node: &str) -> bool {
+        self.of(node).is_some_and(Member::is_remote)
+    }
+
+    /// Checks whether an Envoy is connected to this replica.
+    pub(crate) fn is_local(&self, node: &str) -> bool {
+        self.is_connected(node) && !self.is_remote(node)
+    }
+}
+
+/// Answers.
+impl Members {
+    /// Records an answer of an Envoy; returns true if the Envoy was silent before.
+    pub(crate) fn answered(&mut self, node: &Arc<str>, now_ms: u64) -> bool {
+        let member = self.of_mut(node);
+        member.last_answer_ms = Some(now_ms);
+        std::mem::take(&mut member.is_silent)
+    }
+
+    /// Records that an Envoy has not answered in time.
+    pub(crate) fn fell_silent(&mut self, node: &Arc<str>) {
+        self.of_mut(node).is_silent = true;
+    }
+
+    /// Records that an Envoy accepted a configuration; returns true if it had none before.
+    pub(crate) fn filled(&mut self, node: &str) -> bool {
+        self.by_node.get_mut(node).is_some_and(|member| member.fresh_since_ms.take().is_some())
+    }
+
+    /// Counts Envoys that connected without a configuration this time ago like the others; returns true if there were
+    /// any.
+    pub(crate) fn end_waits_for_first_answers(&mut self, now_ms: u64, patience_ms: u64) -> bool {
+        let mut any = false;
+        for member in self.by_node.values_mut() {
+            any |= member.fresh_since_ms.take_if(|since_ms| since_ms.saturating_add(patience_ms) <= now_ms).is_some();
+        }
+        any
+    }
+
+    /// Checks whether an Envoy connected without a configuration and has not accepted any yet.
+    pub(crate) fn is_fresh(&self, node: &str) -> bool {
+        self.of(node).is_some_and(|member| member.fresh_since_ms.is_some())
+    }
+
+    /// Checks whether an Envoy has not answered in time, and has not answered anything since.
+    pub(crate) fn is_silent(&self, node: &str) -> bool {
+        self.of(node).is_some_and(|member| member.is_silent)
+    }
+
+    /// Checks whether an Envoy has answered anything after this time.
+    pub(crate) fn has_answered_since(&self, node: &str, since_ms: u64) -> bool {
+        self.of(node).and_then(|member| member.last_answer_ms).is_some_and(|last_answer_ms| last_answer_ms > since_ms)
+    }
+
+    /// Checks whether another Envoy than this one answers.
+    pub(crate) fn others_answer(&self, node: &str) -> bool {
+        self.connected().any(|(known, member)| **known != *node && !member.is_silent)
+    }
+}
+
+/// Selection of Envoys.
+impl Members {
+    /// Selects the Envoy of this replica that tries new content: one that answers, if there is one.
+    pub(crate) fn candidate_for_new_content(&self) -> Option<Arc<str>> {
+        let fit = self.connected().filter(|(_, member)| member.outlier.is_none() && !member.is_remote);
+        fit.min_by_key(|(_, member)| member.is_silent).map(|(node, _)| node.clone())
+    }
+
+    /// Selects the Envoy for a trial of suspects: an Envoy that has the proven configuration, if anything is proven; an
+    /// Envoy of another replica only if there is no other.
+    pub(crate) fn candidate_for_trial(&self, is_anything_proven: bool) -> Option<Arc<str>> {
+        let fit = self.with_proven_configuration(is_anything_proven);
+        fit.min_by_key(|(_, member)| (member.is_remote, member.is_silent)).map(|(node, _)| node.clone())
+    }
+
+    /// Selects an Envoy that has the proven configuration, other than the one that refused: one that answers, if there
+    /// is one.
+    pub(crate) fn candidate_for_second_witness(&self, refuser: &str, is_anything_proven: bool) -> Option<Arc<str>> {
+        let fit = self.with_proven_configuration(is_anything_proven).filter(|(node, _)| ***node != *refuser);
+        fit.min_by_key(|(_, member)| (member.is_silent, member.is_remote)).map(|(node, _)| node.clone())
+    }
+
+    fn with_proven_configuration(&self, is_anything_proven: bool) -> impl Iterator<Item = (&Arc<str>, &Member)> {
+        let fit = self.connected().filter(|(_, member)| member.outlier.is_none());
+        fit.filter(move |(_, member)| !is_anything_proven || member.fresh_since_ms.is_none())
+    }
+}
+
+/// Outliers.
+impl Members {
+    /// Records that an Envoy refused a version and keeps an earlier configuration, while others have the refused
+    /// version. `last` is the earlier configuration if the Envoy was no outlier before.
+    pub(crate) fn keeps(
+        &mut self,
+        node: &Arc<str>,
+        slot: (ResourceType, Arc<str>),
+        version: Version,
+        message: &str,
+        last: &Snapshot,
+    ) {
+        let outlier = self.of_mut(node).outlier.get_or_insert_with(|| Outlier::new(last));
+        outlier.refuse(slot, version, message);
+    }
+
+    /// Records that an Envoy accepted a resource. If it had refused another version of that resource, it is no longer
+    /// an outlier for it.
+    pub(crate) fn came_back(
+        &mut self,
+        node: &str,
+        slot: (ResourceType, &Arc<str>),
+        version: Version,
+        everyone: Option<&Snapshot>,
+    ) {
+        let Some(member) = self.by_node.get_mut(node) else { return };
+        member.outlier.take_if(|outlier| outlier.accepts_all_after(slot, version, everyone));
+    }
+
+    /// Replaces the earlier configuration that an outlier keeps.
+    pub(crate) fn replace_last(&mut self, node: &str, last: Snapshot) {
+        if let Some(outlier) = self.by_node.get_mut(node).and_then(|member| member.outlier.as_mut()) {
+            outlier.last = last;
+        }
+    }
+
+    /// Returns all outliers, in order, with or without a connection.
+    pub fn outliers(&self) -> impl Iterator<Item = (&Arc<str>, &Outlier)> {
+        self.by_node.iter().filter_map(|(node, member)| Some((node, member.outlier.as_ref()?)))
+    }
+
+    /// Removes and returns all outliers.
+    pub(crate) fn take_outliers(&mut self) -> BTreeMap<Arc<str>, Outlier> {
+        let all = self.by_node.iter_mut();
+        let outliers = all.filter_map(|(node, member)| Some((node.clone(), member.outlier.take()?))).collect();
+        self.remove_empty();
+        outliers
+    }
+
+    /// Checks whether an Envoy is an outlier.
+    pub(crate) fn is_outlier(&self, node: &str) -> bool {
+        self.outlier(node).is_some()
+    }
+
+    /// Returns the refusals of an Envoy, if it is an outlier.
+    pub fn outlier(&self, node: &str) -> Option<&Outlier> {
+        self.of(node)?.outlier.as_ref()
+    }
+
+    /// Checks whether any connected Envoy is not an outlier.
+    pub(crate) fn has_any_but_outliers(&self) -> bool {
+        self.connected().any(|(_, member)| member.outlier.is_none())
+    }
+
+    /// Returns the end of the wait for an Envoy that accepts what all connected ones refuse, in milliseconds of Unix
+    /// time.
+    pub(crate) fn outliers_until_ms(&self) -> Option<u64> {
+        self.outliers_until_ms
+    }
+
+    /// Waits for an Envoy that accepts what all connected ones refuse; the wait begins when only outliers are
+    /// connected, and ends without a result if their refusals may not be accepted. Returns true if it has ended because
+    /// its time has passed.
+    pub(crate) fn wait_for_another(&mut self, may_accept_refusals: bool, now_ms: u64, patience_ms: u64) -> bool {
+        if self.is_empty() || self.has_any_but_outliers() || !may_accept_refusals {
+            self.outliers_until_ms = None;
+            return false;
+        }
+        let until_ms = *self.outliers_until_ms.get_or_insert(now_ms.saturating_add(patience_ms));
+        let is_over = until_ms <= now_ms;
+        if is_over {
+            self.outliers_until_ms = None;
+        }
+        is_over
+    }
+}
+
+impl Members {
+    fn connected(&self) -> impl Iterator<Item = (&Arc<str>, &Member)> {
+        self.by_node.iter().filter(|(_, member)| member.is_connected())
+    }
+
+    fn of(&self, node: &str) -> Option<&Member> {
+        self.by_node.get(node)
+    }
+
+    fn of_mut(&mut self, node: &Arc<str>) -> &mut Member {
+        self.by_node.entry(node.clone()).or_default()
+    }
+
+    fn remove_empty(&mut self) {
+        self.by_node.retain(|_, member| !member.is_empty());
+    }
+}

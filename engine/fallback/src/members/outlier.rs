@@ -1,0 +1,152 @@
+//! Refusals of one outlier: an Envoy that refuses content that others of its build accept.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use holdfast_xds::{ResourceType, Snapshot, Version};
+
+/// Limit of refused versions of a resource that are remembered for one outlier; beyond the limit, the oldest is
+/// forgotten.
+const VERSIONS_MAX: usize = 64;
+
+/// The refusals of one outlier, and its earlier configuration.
+#[derive(Clone, Debug)]
+pub struct Outlier {
+    /// The refused versions by resource, the newest last.
+    refused: BTreeMap<(ResourceType, Arc<str>), VecDeque<Version>>,
+    /// The configuration that the outlier accepted before.
+    pub(crate) last: Snapshot,
+    /// The message of the last refusal.
+    message: String,
+}
+
+impl Outlier {
+    /// Creates an outlier that has refused nothing yet.
+    pub(super) fn new(last: &Snapshot) -> Self {
+        Self { refused: BTreeMap::new(), last: last.clone(), message: String::new() }
+    }
+
+    /// Records a refused version.
+    pub(super) fn refuse(&mut self, slot: (ResourceType, Arc<str>), version: Version, message: &str) {
+        message.clone_into(&mut self.message);
+        if self.last.get(slot.0, &slot.1).is_some_and(|last| last.version == version) {
+            // The Envoy never had this version: there is nothing to go back to.
+            self.last.remove(slot.0, &slot.1);
+        }
+        let versions = self.refused.entry(slot).or_default();
+        versions.retain(|known| *known != version);
+        versions.push_back(version);
+        if versions.len() > VERSIONS_MAX {
+            versions.pop_front();
+        }
+    }
+
+    /// Records an accepted version, and forgets refusals of resources that are no longer offered to all Envoys. Returns
+    /// true if no refusal is left.
+    pub(super) fn accepts_all_after(
+        &mut self,
+        (kind, name): (ResourceType, &Arc<str>),
+        version: Version,
+        everyone: Option<&Snapshot>,
+    ) -> bool {
+        let newest = |kind: ResourceType, name: &str| everyone.and_then(|everyone| everyone.get(kind, name));
+        if newest(kind, name).is_some_and(|newest| newest.version == version) {
+            self.refused.remove(&(kind, name.clone()));
+        }
+        self.refused.retain(|(kind, name), _| newest(*kind, name).is_some());
+        self.refused.is_empty()
+    }
+
+    /// Returns the message of the last refusal.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Checks whether the outlier has an earlier form of each listener and route configuration that it refused.
+    pub fn serves(&self) -> bool {
+        let served = |kind: &ResourceType| matches!(kind, ResourceType::Listener | ResourceType::Route);
+        let mut refused = self.refused.keys().filter(|(kind, _)| served(kind));
+        refused.all(|(kind, name)| self.last.get(*kind, name).is_some())
+    }
+
+    /// Returns all refused versions of all resources.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = (&(ResourceType, Arc<str>), &Version)> {
+        self.refused.iter().flat_map(|(slot, versions)| versions.iter().map(move |version| (slot, version)))
+    }
+
+    /// Returns the configuration that the outlier is offered instead of the one for all others; `None` if it is offered
+    /// the common one again.
+    ///
+    /// Routes need the clusters of the same configuration, so an outlier that refused routes keeps its whole earlier
+    /// configuration. Any other resource is independent: a listener with a port that is in use on the outlier's machine
+    /// must not keep route changes from it.
+    pub(crate) fn offered(&self, everyone: &Snapshot) -> Option<Snapshot> {
+        // The outlier may try resources that are newer than its refused ones.
+        let is_newest = |((kind, name), versions): &(&(ResourceType, Arc<str>), &VecDeque<Version>)| {
+            everyone.get(*kind, name).is_some_and(|newest| versions.contains(&newest.version))
+        };
+        let refused: Vec<_> = self.refused.iter().filter(is_newest).map(|(slot, _)| slot).collect();
+        if refused.is_empty() {
+            return None;
+        }
+        if refused.iter().any(|(kind, _)| *kind == ResourceType::Route) && !self.last.is_empty() {
+            return Some(self.last.clone());
+        }
+        let mut offered = everyone.clone();
+        for (kind, name) in refused {
+            match self.last.get(*kind, name) {
+                Some(resource) => offered.insert(*kind, resource.clone()),
+                None => offered.remove(*kind, name),
+            }
+        }
+        Some(offered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_graph::Origins;
+    use holdfast_xds::Resource;
+
+    use super::*;
+
+    fn snapshot(resources: &[(ResourceType, &str, &'static str)]) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for (kind, name, body) in resources {
+            snapshot.insert(*kind, Arc::new(Resource::new(*name, body.as_bytes(), Origins::default())));
+        }
+        snapshot
+    }
+
+    fn outlier(refused: &[(ResourceType, &str, &'static str)], last: Snapshot) -> Outlier {
+        let of = snapshot(refused);
+        let version = |(kind, name, _): &(ResourceType, &str, &str)| {
+            of.get(*kind, name).map(|resource| ((*kind, resource.name.clone()), VecDeque::from([resource.version])))
+        };
+        Outlier { refused: refused.iter().filter_map(version).collect(), last, message: String::new() }
+    }
+
+    #[test]
+    fn a_listener_that_is_refused_alone_holds_nothing_else_back() {
+        use ResourceType::{Listener, Route};
+        let everyone = snapshot(&[(Listener, "taken", "2"), (Listener, "free", "2"), (Route, "r", "2")]);
+        let fresh = outlier(&[(Listener, "taken", "2")], Snapshot::default());
+        assert_eq!(fresh.offered(&everyone), Some(snapshot(&[(Listener, "free", "2"), (Route, "r", "2")])));
+        let known = outlier(&[(Listener, "taken", "2")], snapshot(&[(Listener, "taken", "1"), (Route, "r", "1")]));
+        assert_eq!(
+            known.offered(&everyone),
+            Some(snapshot(&[(Listener, "taken", "1"), (Listener, "free", "2"), (Route, "r", "2")]))
+        );
+    }
+
+    #[test]
+    fn routes_that_are_refused_alone_keep_all_of_their_time_and_an_envoy_that_had_nothing_gets_the_rest() {
+        use ResourceType::{Cluster, Route};
+        let everyone = snapshot(&[(Cluster, "new", "2"), (Route, "r", "2")]);
+        let last = snapshot(&[(Cluster, "old", "1"), (Route, "r", "1")]);
+        assert_eq!(outlier(&[(Route, "r", "2")], last.clone()).offered(&everyone), Some(last.clone()));
+        let fresh = outlier(&[(Route, "r", "2")], Snapshot::default());
+        assert_eq!(fresh.offered(&everyone), Some(snapshot(&[(Cluster, "new", "2")])));
+        assert_eq!(outlier(&[(Route, "r", "1")], last).offered(&everyone), None, "what is newer may be tried");
+    }
+}

@@ -1,0 +1,452 @@
+//! Inputs of the derivation of a plan for one scope: desired objects, last valid versions, refused contents.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_api::apis::Body;
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::Class;
+use holdfast_api::object::Object;
+use holdfast_api::section::ObjectSection;
+use holdfast_api::settings::Settings;
+use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_graph::{Content, Node, ObjectKey, Quarantine};
+use holdfast_translate::Translator;
+use holdfast_translate::httpproxy::is_proxy;
+use holdfast_translate::overlay::{Closing, Manner, Overlay};
+use holdfast_translate::policy::PolicyPlan;
+use holdfast_translate::precedence::attachment::{self, Section};
+use holdfast_translate::route::{Rendered, RoutePlan};
+use holdfast_translate::rule::Replaced;
+
+use super::derive::Broken;
+use super::fairness::Fairness;
+use super::untried::AcknowledgedRoutes;
+use crate::eligibility::annotation::may_stand_in;
+use crate::eligibility::hybrid::hybrid;
+use crate::eligibility::protection;
+use crate::evidence::last_valid::{LastValid, Version};
+use crate::evidence::proof::Proof;
+use crate::evidence::shares::share;
+
+/// All inputs for the decisions of a scope.
+pub struct World<'a> {
+    /// The Gateway.
+    pub gateway: &'a ObjectKey,
+    /// The settings.
+    pub settings: &'a Settings,
+    /// The current objects.
+    pub objects: &'a ObjectSnapshot,
+    /// Objects that exist with content that cannot be used at all.
+    pub unusable: &'a BTreeSet<ObjectKey>,
+    /// The translation of the current objects.
+    pub translator: &'a Translator,
+    /// The contents that Envoys refused.
+    pub quarantine: &'a Quarantine,
+    /// The wait of owners for other owners.
+    pub fairness: &'a Fairness,
+    /// The broken nodes besides the ones that are tried separately, during such a trial.
+    pub beside: Option<&'a BTreeMap<Node, Broken>>,
+    /// Owners with suspects that wait for a trial.
+    pub queued: BTreeSet<Arc<str>>,
+    /// The last valid versions.
+    pub last_valid: &'a LastValid,
+    /// Set if everything is held as a whole: the objects with an unproven newest version. The faults that translation
+    /// finds are then handled by translation only.
+    pub held: Option<&'a BTreeSet<ObjectKey>>,
+    /// What Envoys have.
+    pub acknowledged: AcknowledgedRoutes<'a>,
+    /// Contents that were acknowledged.
+    pub proof: &'a Proof,
+    /// Contents on trial: their verdicts do not count.
+    pub on_trial: &'a BTreeSet<Content>,
+    /// Objects with units that are tried separately: their last valid versions are not served instead.
+    pub apart: Option<&'a BTreeSet<ObjectKey>>,
+    /// The start of the fault of each broken object, in seconds of Unix time.
+    pub since: &'a BTreeMap<ObjectKey, i64>,
+    /// The current time, in milliseconds of Unix time.
+    pub now_ms: u64,
+    /// Results of the choice of a stand-in version: a plan is derived several times.
+    pub candidates: RefCell<BTreeMap<ObjectKey, Option<Version>>>,
+}
+
+impl World<'_> {
+    /// The current time, in seconds of Unix time.
+    pub fn now(&self) -> i64 {
+        i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Checks whether this content is refused now.
+    pub fn refuses(&self, content: &Content) -> bool {
+        let Some(verdict) = self.quarantine.get(content).filter(|_| !self.on_trial.contains(content)) else {
+            return false;
+        };
+        let is_desired = |witness: &Content| self.translator.is_desired(self.gateway, &verdict.node.key, witness);
+        self.quarantine.refuses(content, is_desired).is_some()
+    }
+
+    /// Checks whether the desired version differs from the last valid one, or whether there is no last valid version.
+    pub(crate) fn has_no_or_another_last_valid(&self, key: &ObjectKey) -> bool {
+        let uid = self.objects.get(key).map(|object| &*object.metadata.uid);
+        self.last_valid.of(key, uid).next().is_none() || holdfast_graph::World::differs_from_last_valid(self, key)
+    }
+
+    /// Returns the time from which a last valid version of an object may no longer be served instead, in milliseconds
+    /// of Unix time.
+    pub(crate) fn backfill_ends(&self, key: &ObjectKey) -> Option<u64> {
+        let age = self.settings.fallback.max_backfill_age?;
+        let began = self.since.get(key).copied().unwrap_or(self.now());
+        u64::try_from(began.saturating_add(age).saturating_add(1)).ok()?.checked_mul(1000)
+    }
+
+    /// Returns the time from which this version of an object may no longer be served instead, in milliseconds of Unix
+    /// time. For a certificate, its expiry is included.
+    pub(crate) fn stand_in_ends(&self, key: &ObjectKey, version: &Object) -> Option<u64> {
+        let expires = match &version.body {
+            Body::Secret(secret) => {
+                secret.data.get("tls.crt").zip(secret.data.get("tls.key")).and_then(|(chain, key)| {
+                    let not_after = holdfast_check::certificate::check_pair(chain, key).ok()?.not_after;
+                    u64::try_from(not_after).ok()?.checked_mul(1000)
+                })
+            }
+            _ => None,
+        };
+        self.backfill_ends(key).into_iter().chain(expires).min()
+    }
+
+    /// Returns the version that can be served instead of an object: the newest proven one that may be served now.
+    pub fn candidate(&self, key: &ObjectKey) -> Option<Version> {
+        if let Some(known) = self.candidates.borrow().get(key) {
+            return known.clone();
+        }
+        let found = self.find(key);
+        self.candidates.borrow_mut().insert(key.clone(), found.clone());
+        found
+    }
+
+    fn find(&self, key: &ObjectKey) -> Option<Version> {
+        let desired = self.objects.get(key).map(|object| &**object);
+        if desired.is_none() && !self.unusable.contains(key) {
+            return None;
+        }
+        let began = self.since.get(key).copied().unwrap_or(self.now());
+        let max_age = self.settings.fallback.max_backfill_age;
+        let policy = self.translator.policy(key);
+        let waits_for =
+            |plan: &Arc<PolicyPlan>| plan.unenforceable.as_ref().is_some_and(|why| why.class == Class::Referential);
+        // A missing referenced object is awaited, and everything that the policy guards stays closed until it exists.
+        if policy.is_some_and(waits_for)
+            || self.translator.backend(key).is_some_and(|plan| plan.unresolved.is_some())
+            // An extension that cannot be read may be stricter than all earlier versions.
+            || (desired.is_none() && !goes_back_unread(key))
+            || self.apart.is_some_and(|apart| apart.contains(key))
+            || desired.is_some_and(|desired| !may_stand_in(desired))
+            || max_age.is_some_and(|age| self.now().saturating_sub(began) > age)
+        {
+            return None;
+        }
+        let uid = desired.map(|object| &*object.metadata.uid);
+        let context = protection::Context {
+            host_is_filtered: self.host_is_filtered(key),
+            guarded_rules: self.guarded_rules(key),
+        };
+        let protects =
+            |last: &Object| desired.is_none_or(|desired| protection::lost(desired, &last.body, &context).is_none());
+        let admissible = |version: &&Version| {
+            may_stand_in(&version.object) && has_content(&version.object) && protects(&version.object)
+        };
+        self.last_valid.of(key, uid).filter(admissible).find_map(|version| {
+            let object = hybrid(desired, &version.object);
+            let same = desired.is_some_and(|desired| desired.body == object.body);
+            (!same && self.may_be_served(&object)).then_some(Version { object, since: version.since })
+        })
+    }
+
+    /// Checks whether a part is new only because of policy settings, and is not new itself.
+    pub(crate) fn is_new_by_policies(&self, part: &Rendered, context: ListenerContext) -> bool {
+        part.policy_settings().iter().any(|setting| !self.proof.is_known_good(&setting.content()))
+            && self.proof.is_known_good(&part.bare_content(context))
+    }
+
+    /// Checks whether a host in which an HTTPProxy takes part has an address filter.
+    fn host_is_filtered(&self, key: &ObjectKey) -> bool {
+        let roots = self.translator.roots_of(key).filter_map(|root| self.objects.get(root));
+        roots.into_iter().any(|root| match &root.body {
+            Body::HttpProxy(proxy) => proxy.filters_addresses(),
+            _ => false,
+        })
+    }
+
+    /// Checks whether a route has a host again by a claim that only its last valid version makes.
+    pub(crate) fn claims_again(&self, key: &ObjectKey) -> bool {
+        let Some(version) = self.candidate(key) else { return false };
+        let over = Overlay { objects: BTreeMap::from([(key.clone(), version.object)]), ..Overlay::default() };
+        let plan = self.translator.try_route(key, &over, self.objects);
+        plan.is_some_and(|plan| plan.lent.iter().any(|(gateway, _, _)| gateway == self.gateway))
+    }
+
+    /// Checks whether this version may be served now, as far as is known.
+    fn may_be_served(&self, object: &Arc<Object>) -> bool {
+        match &object.body {
+            Body::HttpRoute(_) | Body::GrpcRoute(_) => {
+                let over =
+                    Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
+                let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
+                let plan = self.together(object, &plan).unwrap_or(plan);
+                !plan.replaced.iter().any(|replaced| replaced.class == Class::Invalid)
+                    && !self.is_refused(&plan, None)
+                    && !self.uses_what_is_closed(&plan)
+            }
+            Body::HttpProxy(_) => {
+                let over =
+                    Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
+                let Some(plan) = self.translator.try_route(&object.key, &over, self.objects) else { return false };
+                // Its includes are the current ones in any case.
+                let is_supplied = |section: &str| !matches!(ObjectSection::parse(section), ObjectSection::Include(_));
+                let invalid = |replaced: &Replaced| replaced.class == Class::Invalid && is_supplied(&replaced.section);
+                let contents = self.translator.contents(self.gateway, &plan);
+                let refused = |(content, node): &(Content, Node)| is_supplied(&node.section) && self.refuses(content);
+                !plan.replaced.iter().any(invalid) && !contents.iter().any(refused) && !self.uses_what_is_closed(&plan)
+            }
+            Body::Secret(secret) => {
+                let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
+                    return false;
+                };
+                // An expired certificate authenticates nothing.
+                holdfast_check::certificate::check_pair(chain, key).is_ok_and(|pair| pair.not_after > self.now())
+            }
+            Body::Service(_) => true,
+            Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {
+                let plan = self.translator.try_policy(object, self.objects);
+                plan.is_some_and(|plan| self.is_enforced(&plan))
+            }
+            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) | Body::Backend(_) => {
+                let plan = self.translator.try_backend(object, self.objects);
+                plan.is_some_and(|plan| plan.unenforceable.is_none()) && !self.makes_refused_clusters(object)
+            }
+            Body::DirectResponse(response) => response.unread.is_empty(),
+            Body::GatewayExtension(extension) => {
+                let over =
+                    Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
+                let users = self.translator.policies_reading(&object.key);
+                let users = users.iter().filter_map(|user| self.translator.try_policy_under(user, &over, self.objects));
+                extension.unread.is_empty()
+                    && !self.makes_refused_clusters(object)
+                    // Other faults of a policy are handled at the policy.
+                    && users.into_iter().all(|plan| !plan.blamed.contains_key(&object.key) && !self.requires_refused_filter(&plan))
+            }
+            Body::GatewayClass(_)
+            | Body::Gateway(_)
+            | Body::ListenerSet(_)
+            | Body::ReferenceGrant(_)
+            | Body::CertificateDelegation(_)
+            | Body::ExtensionService(_)
+            | Body::EndpointSlice(_)
+            | Body::ConfigMap(_)
+            | Body::Namespace => false,
+        }
+    }
+
+    /// Checks whether a route uses a filter or cluster that is refused because of an object without an earlier version.
+    /// An earlier version of the route with the same use is refused like the desired one.
+    fn uses_what_is_closed(&self, plan: &RoutePlan) -> bool {
+        let of_others = |key: &&ObjectKey| self.translator.route(key).is_none();
+        let owners: BTreeSet<&ObjectKey> =
+            self.quarantine.iter().map(|(_, verdict)| &verdict.node.key).filter(of_others).collect();
+        if owners.is_empty() {
+            return false;
+        }
+        let filters = self.translator.filters_of(plan);
+        let is_filter_of = |owner: &ObjectKey, content: &Content| {
+            self.refuses(content) && self.quarantine.get(content).is_some_and(|verdict| verdict.node.key == *owner)
+        };
+        let makes_refused = |owner: &ObjectKey| {
+            let clusters = self.translator.clusters_of(plan, owner);
+            filters.iter().any(|content| is_filter_of(owner, content))
+                || clusters.into_iter().any(|cluster| self.refuses(&share(cluster, owner)))
+        };
+        let settings = &self.settings.fallback;
+        let goes_back =
+            |owner: &ObjectKey| settings.isolate && settings.use_last_valid && self.candidate(owner).is_some();
+        owners.into_iter().any(|owner| makes_refused(owner) && !goes_back(owner))
+    }
+
+    /// Checks whether all settings of a policy can be enforced, as far as is known.
+    fn is_enforced(&self, plan: &PolicyPlan) -> bool {
+        plan.unenforceable.is_none()
+            && !plan.contents().any(|(_, content)| self.refuses(&content))
+            && !self.requires_refused_filter(plan)
+    }
+
+    /// Checks whether a filter that a policy requires is refused.
+    fn requires_refused_filter(&self, plan: &PolicyPlan) -> bool {
+        plan.filters().iter().any(|content| self.refuses(content))
+    }
+
+    /// Checks whether a cluster that this version of an object makes is refused.
+    fn makes_refused_clusters(&self, object: &Arc<Object>) -> bool {
+        let over = Overlay { objects: BTreeMap::from([(object.key.clone(), object.clone())]), ..Overlay::default() };
+        let made = self.translator.clusters_made_under(self.gateway, &object.key, &over, self.objects);
+        made.iter().any(|(cluster, _)| self.refuses(&share(*cluster, &object.key)))
+    }
+
+    /// Returns the rules of a route with an attached protecting policy, by rule name.
+    fn guarded_rules(&self, key: &ObjectKey) -> BTreeSet<String> {
+        let (Some(plan), Some(route)) = (self.translator.route(key), self.objects.get(key)) else {
+            return BTreeSet::new();
+        };
+        let attached = plan.policies.iter().filter_map(|policy| self.objects.get(policy));
+        let protecting = attached.filter(|policy| protection::protects(&policy.body));
+        let sections = protecting.flat_map(|policy| match &policy.body {
+            Body::TrafficPolicy(written) => {
+                attachment::sections(&written.targets, &policy.key.namespace, key, &route.metadata.labels)
+            }
+            _ => BTreeSet::new(),
+        });
+        let named = sections.filter_map(|section| match section {
+            Section::Named(name) => Some(name.to_string()),
+            Section::Whole => None,
+        });
+        named.collect()
+    }
+
+    /// Checks whether a part of the plan is refused, in a section or anywhere.
+    pub(crate) fn is_refused(&self, plan: &RoutePlan, section: Option<&str>) -> bool {
+        let contents = self.translator.contents(self.gateway, plan);
+        contents
+            .iter()
+            .any(|(content, node)| section.is_none_or(|section| *node.section == *section) && self.refuses(content))
+    }
+
+    /// Returns how a refused unit can be answered: the first manner that was not refused itself. While another unit of
+    /// the object is on trial, the response contains nothing that Envoy could refuse, because a refusal would count
+    /// against the other unit. A response that is on trial itself is not restricted in this way.
+    pub(crate) fn manner(&self, node: &Node) -> Manner {
+        let beside_a_trial = self.apart.is_some_and(|apart| apart.contains(&node.key));
+        let is_beyond_doubt = |plan: &RoutePlan| {
+            let mut own = plan.routes.iter().filter(|rendered| rendered.node() == *node);
+            let is_proven = || {
+                let contents = self.translator.contents(self.gateway, plan);
+                let is_tried = |content: &Content| self.proof.is_known_good(content) || self.on_trial.contains(content);
+                contents.iter().all(|(content, of)| of != node || is_tried(content))
+            };
+            own.all(|rendered| rendered.route.is_plain_answer()) || is_proven()
+        };
+        let answers = |how: &Manner| {
+            let closing = Closing { how: *how, message: "".into() };
+            let closed = BTreeMap::from([(node.section.clone(), closing)]);
+            let over = Overlay { closed: BTreeMap::from([(node.key.clone(), closed)]), ..Overlay::default() };
+            let plan = self.translator.try_route(&node.key, &over, self.objects);
+            plan.is_some_and(|plan| {
+                let is_safe = !beside_a_trial || *how == Manner::Narrowed || is_beyond_doubt(&plan);
+                is_safe && !self.is_refused(&plan, Some(&node.section))
+            })
+        };
+        [Manner::AsWritten, Manner::Narrowed].into_iter().find(answers).unwrap_or(Manner::LeftOut)
+    }
+
+    /// Checks whether policies are attached to the route, or to rules of it. Earlier versions may lack the rules that
+    /// they name.
+    fn is_guarded(&self, key: &ObjectKey) -> bool {
+        self.translator.route(key).is_some_and(|plan| !plan.policies.is_empty())
+    }
+
+    /// Checks whether a node is a listener, of the Gateway or of a ListenerSet that joined it, with policy settings.
+    fn has_policies(&self, node: &Node) -> bool {
+        let Some(levels) = self.translator.levels(self.gateway) else { return false };
+        let listeners = self.translator.gateway(self.gateway).into_iter().flat_map(|plan| &plan.listeners);
+        listeners.into_iter().filter(|listener| listener.unit(self.gateway) == *node).any(|listener| {
+            levels.listeners.contains_key(&listener.name) || levels.tables.contains_key(&listener.table())
+        })
+    }
+
+    /// Returns the number of references in the rules of a plan that cannot be resolved.
+    fn unresolved(plan: &RoutePlan) -> usize {
+        plan.faults.iter().filter(|fault| fault.class == Class::Referential).count()
+    }
+}
+
+/// Checks whether an object is an HTTPProxy with a host, on which other objects depend.
+fn is_root(object: &Object) -> bool {
+    matches!(&object.body, Body::HttpProxy(proxy) if proxy.virtual_host.is_some())
+}
+
+/// Checks whether an object that cannot be read at all is backfilled. Objects that decide about requests of other
+/// objects are not, because their intended protection is unknown.
+fn goes_back_unread(key: &ObjectKey) -> bool {
+    !matches!(&*key.kind, kinds::GATEWAY_EXTENSION | kinds::DIRECT_RESPONSE)
+}
+
+/// Checks whether a version has content to serve: an HTTPProxy without routes has none.
+fn has_content(object: &Object) -> bool {
+    !matches!(&object.body, Body::HttpProxy(proxy) if proxy.routes.is_empty())
+}
+
+impl holdfast_graph::World for World<'_> {
+    fn exists(&self, key: &ObjectKey) -> bool {
+        self.objects.get(key).is_some() || self.unusable.contains(key)
+    }
+
+    fn last_valid(&self, key: &ObjectKey) -> bool {
+        self.candidate(key).is_some()
+    }
+
+    fn last_valid_is_worse(&self, key: &ObjectKey) -> bool {
+        let Some(version) = self.candidate(key) else { return true };
+        let over = Overlay { objects: BTreeMap::from([(key.clone(), version.object)]), ..Overlay::default() };
+        match (self.translator.try_route(key, &over, self.objects), self.translator.route(key)) {
+            (Some(then), Some(now)) => Self::unresolved(&then) > Self::unresolved(now),
+            _ => false,
+        }
+    }
+
+    fn keeps_its_version(&self, key: &ObjectKey) -> bool {
+        matches!(&*key.kind, kinds::GATEWAY | kinds::GATEWAY_CLASS | kinds::LISTENER_SET)
+            || self.objects.get(key).is_some_and(|object| is_root(object))
+    }
+
+    fn comes_from_versions(&self, node: &Node) -> bool {
+        let section = ObjectSection::parse(&node.section);
+        !is_proxy(&node.key) || matches!(section, ObjectSection::Whole | ObjectSection::ProxyRoute(_))
+    }
+
+    fn differs_from_last_valid(&self, key: &ObjectKey) -> bool {
+        let Some(desired) = self.objects.get(key) else { return true };
+        let newest = self.last_valid.of(key, Some(&desired.metadata.uid)).next();
+        newest.is_some_and(|newest| hybrid(Some(desired), &newest.object).body != desired.body)
+    }
+
+    fn must_replace(&self, node: &Node) -> bool {
+        let rule = match ObjectSection::parse(&node.section) {
+            ObjectSection::Rule(index) => Some(index),
+            _ => None,
+        };
+        // For an HTTPProxy, a root may contain the guard.
+        let roots = self.translator.roots_of(&node.key).filter_map(|root| self.objects.get(root));
+        // Policy settings of the Gateway protect everything below it.
+        self.is_guarded(&node.key)
+            || self.translator.levels(self.gateway).is_some()
+            || self.objects.get(&node.key).is_some_and(|object| object.body.names_guard(rule))
+            || roots.into_iter().any(|root| root.body.names_guard(None))
+    }
+
+    fn can_replace(&self, node: &Node) -> bool {
+        // While everything is held, a new object was not part of the last valid configuration.
+        let is_new = self.held.is_some() && self.last_valid.of(&node.key, None).next().is_none();
+        // A refused chain is removed completely; a listener that a policy closes gets a direct response.
+        let is_refused = || self.quarantine.of(&node.key).any(|(_, verdict)| verdict.node == *node);
+        if self.has_policies(node) && !is_refused() {
+            return !is_new;
+        }
+        !is_new && (node.section.is_empty() || self.manner(node) != Manner::LeftOut)
+    }
+
+    fn serves(&self, key: &ObjectKey) -> bool {
+        matches!(
+            &*key.kind,
+            kinds::GATEWAY | kinds::LISTENER_SET | kinds::HTTP_ROUTE | kinds::GRPC_ROUTE | kinds::HTTP_PROXY
+        )
+    }
+}

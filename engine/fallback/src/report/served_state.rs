@@ -1,0 +1,88 @@
+//! The state of a scope, as reports show it: what its Envoys are served, and what is held.
+
+use std::collections::BTreeSet;
+
+use holdfast_api::apis::kinds;
+use holdfast_envoy::hold::Refusal;
+use holdfast_graph::ObjectKey;
+use holdfast_xds::ResourceType;
+
+use super::view::{EnvoyCounts, ServedState};
+use crate::plan::derive::{Broken, HELD};
+use crate::rollout::Stage;
+use crate::scope::FallbackScope;
+
+impl FallbackScope {
+    /// Returns the objects behind resources that are held because no object could be blamed for their refusal.
+    pub fn held(&self) -> Vec<(ObjectKey, &Refusal)> {
+        let behind = |refusal: &Refusal| {
+            let kind = match refusal.kind {
+                // For a whole port or table, only the Gateway is known to be affected.
+                ResourceType::Listener | ResourceType::Route => return self.gateway.clone(),
+                ResourceType::Cluster | ResourceType::Endpoints => kinds::SERVICE,
+                ResourceType::Secret => kinds::SECRET,
+            };
+            let resource = self.wanted.get(refusal.kind, &refusal.resource);
+            let origins = resource.into_iter().flat_map(|resource| resource.origins.iter());
+            let (own, others): (Vec<_>, Vec<_>) = origins.partition(|origin| *origin.kind == *kind);
+            own.into_iter().chain(others).next().unwrap_or(&self.gateway).clone()
+        };
+        self.hold.refusals().map(|refusal| (behind(refusal), refusal)).collect()
+    }
+
+    /// Returns the message of a broken node. While everything is held, Envoy's message is about the held configuration
+    /// as a whole.
+    pub fn message_of(&self, broken: &Broken) -> String {
+        let is_held = self.whole.held && &*broken.message == HELD;
+        let newest = || self.remembered.back().and_then(|version| self.hold.refused_as(*version));
+        match is_held.then(|| newest().or_else(|| self.hold.refused().next())).flatten() {
+            Some(refusal) => {
+                let (kind, name) = (refusal.kind.short_name(), &refusal.resource);
+                format!("{}; Envoy refused {kind} {name}: {}", broken.message, refusal.message)
+            }
+            None => broken.message.to_string(),
+        }
+    }
+
+    /// Returns what the Envoys of the scope are served.
+    pub fn state(&self) -> ServedState {
+        if self.whole.held || self.hold.refusals().next().is_some() {
+            ServedState::Held
+        } else if !self.derived.plan.is_empty() || !self.derived.broken.is_empty() {
+            ServedState::Fallback
+        } else {
+            match self.stage {
+                Stage::Settled => ServedState::Current,
+                Stage::Probing => ServedState::Probing,
+                Stage::Canary { .. } => ServedState::Trying,
+                Stage::Following => ServedState::Following,
+            }
+        }
+    }
+
+    /// Checks whether at least one Envoy of the scope has acknowledged the wanted configuration.
+    pub fn is_settled(&self) -> bool {
+        self.stage == Stage::Settled && self.trial.is_none() && !self.members.is_empty() && !self.hold.awaits_answers()
+    }
+
+    /// Returns the number of Envoys by their state; the answer of one Envoy counts for all of its build.
+    pub fn envoys(&self) -> EnvoyCounts {
+        let outliers = self.members.outliers().map(|(node, _)| node);
+        let refusing = self.hold.refusals().map(|refusal| &refusal.node).chain(outliers);
+        let refused = refusing.filter(|node| self.members.is_connected(node)).collect::<BTreeSet<_>>().len();
+        let others = self.members.nodes().count() - refused;
+        let pending = match &self.stage {
+            Stage::Settled if self.hold.awaits_answers() => others,
+            _ if self.everyone.is_none() => others,
+            Stage::Canary { .. } => others.min(1),
+            _ => 0,
+        };
+        EnvoyCounts { acknowledged: others - pending, refused, pending }
+    }
+}
+
+/// Returns the scopes of a Gateway that represent it.
+pub fn speaking(scopes: &[FallbackScope]) -> impl Iterator<Item = &FallbackScope> {
+    let no_envoys = scopes.iter().all(|scope| scope.members.is_empty());
+    scopes.iter().filter(move |scope| no_envoys || !scope.members.is_empty())
+}

@@ -1,0 +1,63 @@
+//! Endpoints of the configurations that Envoys have: always the current ones, also for Services that only an earlier
+//! configuration uses.
+
+use std::collections::BTreeSet;
+
+use holdfast_envoy::encode::names;
+use holdfast_xds::{ResourceType, Snapshot};
+use imbl::ordmap::DiffItem;
+
+use super::unread::may_be_others;
+use crate::context::step_inputs::StepInputs;
+use crate::scope::FallbackScope;
+
+impl FallbackScope {
+    /// Keeps current endpoints that Envoys use and the wanted configuration does not use.
+    pub(crate) fn keep_served_endpoints(&mut self, inputs: &mut StepInputs<'_>) {
+        let served = self.everyone.iter().chain(self.members.outliers().map(|(_, outlier)| &outlier.last));
+        let differences =
+            served.flat_map(|served| served.of(ResourceType::Endpoints).diff(self.wanted.of(ResourceType::Endpoints)));
+        let unused = differences.filter_map(|item| match item {
+            DiffItem::Remove(name, _) => names::service_port(name),
+            DiffItem::Add(..) | DiffItem::Update { .. } => None,
+        });
+        // A Service that was deleted together with its last use serves until the newer configuration is in force.
+        let unused: BTreeSet<_> = unused.filter(|service| inputs.objects.get(&service.key).is_some()).collect();
+        if inputs.translator.keep_endpoints(&self.fleet, unused.clone()) {
+            inputs.translator.translate(inputs.objects, inputs.graph);
+        }
+        self.kept_endpoints = Snapshot::default();
+        let known = unused.iter().filter_map(|service| inputs.translator.endpoints_of(service));
+        for resource in known.filter(|resource| !may_be_others(resource, inputs)) {
+            self.kept_endpoints.insert(ResourceType::Endpoints, resource.clone());
+        }
+    }
+}
+
+/// Returns a configuration with its current endpoints and all wanted endpoints: a configuration from the store of an
+/// earlier run contains no endpoints.
+pub(super) fn with_all_endpoints(snapshot: &Snapshot, wanted: &Snapshot, kept: &Snapshot) -> Snapshot {
+    let mut current = with_current_endpoints(snapshot, wanted, kept);
+    for item in snapshot.of(ResourceType::Endpoints).diff(wanted.of(ResourceType::Endpoints)) {
+        if let DiffItem::Add(_, resource) = item {
+            current.insert(ResourceType::Endpoints, resource.clone());
+        }
+    }
+    current
+}
+
+/// Returns a configuration with its current endpoints: endpoints are never held back.
+pub(super) fn with_current_endpoints(snapshot: &Snapshot, wanted: &Snapshot, kept: &Snapshot) -> Snapshot {
+    let mut current = snapshot.clone();
+    for item in snapshot.of(ResourceType::Endpoints).diff(wanted.of(ResourceType::Endpoints)) {
+        let newest = match item {
+            DiffItem::Update { new: (_, resource), .. } => Some(resource),
+            DiffItem::Remove(name, _) => kept.get(ResourceType::Endpoints, name),
+            DiffItem::Add(..) => None,
+        };
+        if let Some(resource) = newest {
+            current.insert(ResourceType::Endpoints, resource.clone());
+        }
+    }
+    current
+}

@@ -1,0 +1,186 @@
+//! Answers of the Envoys of the fleet: what an ACK proves, and how a NACK is processed. `blame.rs` attributes NACKs to
+//! objects.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdfast_envoy::inspect::clusters::shape;
+use holdfast_graph::{Content, Detected};
+use holdfast_xds::{Answer, Outcome, ResourceType, Version};
+
+use super::FallbackScope;
+use crate::context::step_inputs::StepInputs;
+use crate::evidence::subject::owners;
+use crate::rollout::{Stage, Waiting};
+
+impl FallbackScope {
+    /// Processes an answer of an Envoy of the fleet.
+    pub fn answered(&mut self, answer: &Answer, inputs: &mut StepInputs<'_>) {
+        if self.members.answered(&answer.node, inputs.now_ms)
+            && let Some(readmission) = &mut self.readmission
+        {
+            readmission.unpark(u64::MAX);
+        }
+        if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
+            self.canary_filled(&answer.node);
+            if self.members.filled(&answer.node) {
+                self.start_trial(inputs);
+            }
+        }
+        for (name, version) in &answer.resources {
+            let Some(version) = *version else { continue };
+            match &answer.outcome {
+                Outcome::Acknowledged => self.acknowledge(answer, name, version, inputs),
+                Outcome::Refused { message } => self.refuse(answer, name, version, message, inputs),
+            }
+        }
+        if matches!(answer.kind, ResourceType::Cluster | ResourceType::Listener) {
+            self.promote_waiting(inputs);
+        }
+    }
+
+    fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, inputs: &mut StepInputs<'_>) {
+        self.came_back(&answer.node, answer.kind, name, version);
+        self.pardon_what_a_second_witness_takes(answer, name, version);
+        self.hold.unavailable.taken(&answer.node, &(answer.kind, name.clone()), version);
+        if answer.kind == ResourceType::Cluster {
+            self.proof.prove_cluster(version);
+        }
+        if self.hold.acknowledge((answer.kind, name.clone()), version) {
+            self.learn(answer.kind, name, version, inputs);
+        }
+        if self.hold.refusal_of(answer.kind, name, version).is_some() {
+            // Envoy acknowledges the repeat of a refused certificate without accepting it.
+            return;
+        }
+        if let Some(trial) = &mut self.trial
+            && *trial.node == *answer.node
+            && !inputs.follows
+        {
+            let slot = (answer.kind, name.clone());
+            if trial.waiting.get(&slot) == Some(&version) {
+                trial.waiting.remove(&slot);
+            }
+            if trial.waiting.is_empty() {
+                self.trial_accepted(inputs);
+            }
+        }
+        if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
+            self.stage = Stage::Settled;
+            self.advance(inputs);
+        }
+    }
+
+    /// Records what the first acknowledgement of a form proves.
+    fn learn(&mut self, kind: ResourceType, name: &Arc<str>, version: Version, inputs: &StepInputs<'_>) {
+        let mut proven = BTreeSet::new();
+        match kind {
+            ResourceType::Route => proven = self.prove(name, version),
+            ResourceType::Endpoints => {}
+            ResourceType::Secret => {
+                self.note_acknowledged();
+                // The acknowledged certificate may be a stand-in version.
+                let desired = inputs.translator.certificates(&self.gateway);
+                let acknowledged = Content(*version.as_bytes());
+                for (key, _) in desired.iter().filter(|(_, content)| **content == acknowledged) {
+                    self.promote_one(key, inputs);
+                }
+            }
+            ResourceType::Listener => {
+                self.note_acknowledged();
+                if let Some(body) = self.hold.acknowledged(kind, name).map(|resource| resource.body.clone()) {
+                    for content in self.proven_by_listener(name, version, &body) {
+                        self.proof.prove(content);
+                    }
+                }
+                self.promote_anchors(inputs);
+            }
+            ResourceType::Cluster => {
+                self.note_acknowledged();
+                if let Some(resource) = self.hold.acknowledged(kind, name) {
+                    self.proof.prove(shape(&resource.body));
+                    self.proof.prove(Content(*version.as_bytes()));
+                }
+            }
+        }
+        self.promote(&proven, inputs);
+    }
+
+    fn refuse(
+        &mut self,
+        answer: &Answer,
+        name: &Arc<str>,
+        version: Version,
+        message: &str,
+        inputs: &mut StepInputs<'_>,
+    ) {
+        if self.refused_by_host(answer, name, version, message, inputs) {
+            return;
+        }
+        let on_trial = self.trial.as_ref().is_some_and(|trial| {
+            *trial.node == *answer.node && trial.waiting.get(&(answer.kind, name.clone())) == Some(&version)
+        });
+        if on_trial {
+            self.hold.refuse(answer, name, version, message);
+            if inputs.follows {
+                return self.end_what_is_tried();
+            }
+            let owners = owners(self.on_trial_now());
+            self.fairness.budget.refused(&owners, inputs.now_ms);
+            return self.trial_refused(Some((answer.kind, name, version)), message, inputs);
+        }
+        let others = self.members.has_any_but_outliers();
+        // If the other Envoys are disconnected, the refusal is accepted after a delay and not at once.
+        let was_outlier = self.members.is_outlier(&answer.node) && (others || self.may_believe_outliers(inputs));
+        if was_outlier || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
+            // Other Envoys of its build accept the resource: the problem is local to this Envoy.
+            self.note_outlier(&answer.node, (answer.kind, name.clone()), version, message);
+            // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
+            self.close_in_outliers(inputs);
+            return self.keep_served_endpoints(inputs);
+        }
+        if !self.hold.refuse(answer, name, version, message) {
+            return;
+        }
+        if inputs.follows {
+            // The resource is held at its acknowledged form until the leader has decided.
+            return self.reconcile(inputs);
+        }
+        let subjects = self.subjects(answer.kind, name, version, inputs);
+        self.fairness.budget.refused(&owners(&subjects), inputs.now_ms);
+        if answer.kind == ResourceType::Secret {
+            self.convict_certificate(name, version, Detected::Nack, message, inputs);
+            self.stage = Stage::Settled;
+            return self.reconcile(inputs);
+        }
+        self.blame(answer.kind, name, version, message, inputs);
+    }
+
+    /// Handles the loss of an Envoy, or its silence after the deadline, during an offer that only this Envoy received.
+    pub fn lost(&mut self, node: &str, message: &str, inputs: &mut StepInputs<'_>) {
+        if inputs.follows {
+            return self.advance(inputs);
+        }
+        if self.trial_lost(node, message, inputs) {
+            return;
+        }
+        let waiting = match &self.stage {
+            Stage::Canary { waiting, .. } => waiting.clone(),
+            _ => Waiting::new(),
+        };
+        if !self.canary_lost(node) {
+            if self.has_struck_out(node) && !self.members.others_answer(node) {
+                let is_there = self.members.is_connected(node);
+                return self.suspect_unanswered(&waiting, is_there, inputs);
+            }
+            return self.advance(inputs);
+        }
+        // The loss is attributed to the type that is sent first: no resource that names it was sent yet.
+        let others: Waiting = waiting.into_iter().filter(|((kind, _), _)| *kind != ResourceType::Secret).collect();
+        let first = others.keys().next().map(|(kind, _)| *kind);
+        for ((kind, name), version) in others.into_iter().filter(|((kind, _), _)| Some(*kind) == first) {
+            self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
+            self.blame(kind, &name, version, message, inputs);
+        }
+    }
+}

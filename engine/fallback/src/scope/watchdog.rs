@@ -1,0 +1,182 @@
+//! Deadlines: the clock ends every wait of a scope, with or without an answer.
+//!
+//! - Answers of the probe: `PROBE_SILENT_MS_MAX` after its last answer, the probe counts as absent for
+//!   `PROBE_PAUSE_MS`; contents are tried on one Envoy meanwhile.
+//! - An interrupted search on the probe: the search begins again after `PROBE_PAUSE_MS`.
+//! - Answers of the Envoy that tries new content: `--ack-timeout`. The wait for an Envoy that answers other resources
+//!   is not extended. A silent Envoy has that time twice; then the new content is suspected, or refused if another
+//!   Envoy answers.
+//! - Answers of an Envoy that tries suspects, or that is the second witness: `--ack-timeout`; then the suspects are
+//!   tried in halves, and again later (`readmission.rs`, `witnesses.rs`).
+//! - An Envoy that connected without a configuration and accepts no routes: `--ack-timeout`; then suspects are tried on
+//!   it as on any other Envoy.
+//! - Suspects of an owner with a used-up budget of refusals: until the budget refills (`budget.rs`).
+//! - An Envoy that refused a resource for a reason of its host: at most 30 seconds (`hold/unavailable.rs`).
+//!
+//! A follower waits for the leader or for the end of the leader's Lease, and serves no new content before.
+
+use std::sync::Arc;
+
+use holdfast_xds::ResourceType;
+
+use super::FallbackScope;
+use crate::attribution::blame::BLAMED;
+use crate::attribution::search::PROBE_PAUSE_MS;
+use crate::context::step_inputs::StepInputs;
+use crate::rollout::{STRIKES_MAX, Stage, Waiting};
+
+/// Milliseconds between two searches for the object at fault in the same refused resource, if only time has passed.
+const SEARCH_AGAIN_MS: u64 = 10_000;
+/// Limit of doublings of that time while searches end and a resource is still held: up to 80 seconds.
+const SEARCH_AGAIN_DOUBLINGS: u32 = 3;
+/// Limit of resources that one Envoy left without an answer while it answered others; beyond the limit, all are
+/// forgotten.
+const UNANSWERED_MAX: usize = 4_096;
+
+impl FallbackScope {
+    /// Returns all current waits with their latest ends, in milliseconds of Unix time.
+    ///
+    /// A new stage does not compile before it has a deadline here.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn waits(&self) -> Vec<(&'static str, u64)> {
+        let stage = match &self.stage {
+            // There is no wait; or the wait is for the leader, see the module documentation.
+            Stage::Settled | Stage::Following => None,
+            Stage::Probing => Some(("the probe", self.probe_until)),
+            Stage::Canary { deadline, .. } => Some(("the Envoy that tries what is new", *deadline)),
+        };
+        let trial = self.trial.as_ref().filter(|trial| trial.deadline != u64::MAX);
+        let trial = trial.map(|trial| ("the Envoy that tries suspects", trial.deadline));
+        let again = self.search_again_at.map(|at| ("the next search", at));
+        let outliers =
+            self.members.outliers_until_ms().map(|at| ("an Envoy that takes what all that are connected refuse", at));
+        stage.into_iter().chain(trial).chain(again).chain(outliers).collect()
+    }
+
+    /// Schedules the next search if a wanted resource was refused and no search for the object at fault is in progress.
+    /// Without this, an edit of any owner would wait for an edit of the owner at fault.
+    pub(super) fn search_what_is_held(&mut self, inputs: &StepInputs<'_>) {
+        let is_held = BLAMED.into_iter().any(|kind| !self.hold.refused_now(kind).is_empty());
+        if !is_held {
+            self.failed_searches = 0;
+        }
+        let is_searched = self.search.is_some() || self.readmission.is_some();
+        if is_held && !is_searched && !self.whole.held && !inputs.follows && inputs.settings.fallback.isolate {
+            let pause_ms = SEARCH_AGAIN_MS << self.failed_searches.min(SEARCH_AGAIN_DOUBLINGS);
+            self.search_again_at.get_or_insert(inputs.now_ms.saturating_add(pause_ms));
+        }
+    }
+
+    /// Clears the record of searches without a culprit, so that waiting content is searched like an edit. This happens
+    /// at most once per `SEARCH_AGAIN_MS`, because a wait can end with each clock event.
+    pub(super) fn forget_blamed(&mut self, now_ms: u64) {
+        let again_ms = self.forgot_blamed_ms.saturating_add(SEARCH_AGAIN_MS);
+        if now_ms < again_ms {
+            self.search_again_at = self.search_again_at.or(Some(again_ms));
+            return;
+        }
+        self.forgot_blamed_ms = now_ms;
+        self.blamed.clear();
+    }
+
+    /// Ends overdue waits for the probe; returns true if there were any.
+    pub(super) fn watch_probe(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+        let now_ms = inputs.now_ms;
+        let is_silent = self.stage == Stage::Probing && self.probe_until <= now_ms;
+        if is_silent {
+            self.stage = Stage::Settled;
+            self.search = None;
+            self.probe_pauses_until = now_ms.saturating_add(PROBE_PAUSE_MS);
+        }
+        let is_over = self.search_again_at.is_some_and(|at| at <= now_ms);
+        let is_due = is_over && self.search.is_none();
+        if is_over && !is_due {
+            // A search is in progress; its end decides about the next one.
+            self.search_again_at = None;
+        }
+        if is_silent || is_due {
+            self.search_again_at = None;
+            self.failed_searches = self.failed_searches.saturating_add(1);
+            self.forgot_blamed_ms = now_ms;
+            self.blamed.clear();
+            self.rounds = 0;
+            self.reconcile(inputs);
+        }
+        is_silent || is_due
+    }
+
+    /// Counts Envoys that connected without a configuration like the others once their time to accept one has passed;
+    /// returns true if there were any.
+    pub(super) fn watch_fresh(&mut self, inputs: &mut StepInputs<'_>) -> bool {
+        let patience = inputs.settings.fallback.ack_timeout_ms;
+        let any = self.members.end_waits_for_first_answers(inputs.now_ms, patience);
+        if any {
+            self.start_trial(inputs);
+        }
+        any
+    }
+
+    /// Handles an Envoy that has not answered in time an offer that only it was sent.
+    pub(super) fn overdue(&mut self, node: &Arc<str>, message: &str, inputs: &mut StepInputs<'_>) {
+        let began_ms = match (&self.stage, &self.trial) {
+            (Stage::Canary { began_ms, .. }, _) => *began_ms,
+            (_, Some(trial)) => trial.began_ms,
+            _ => return,
+        };
+        if !self.members.has_answered_since(node, began_ms) {
+            self.members.fell_silent(node);
+            return self.lost(node, message, inputs);
+        }
+        // The Envoy answers other resources: it is not going to answer this one.
+        if let Stage::Canary { waiting, .. } = &self.stage {
+            if self.unanswered.len().saturating_add(waiting.len()) > UNANSWERED_MAX {
+                self.unanswered.clear();
+            }
+            self.unanswered.extend(waiting.values());
+            self.stage = Stage::Settled;
+            return self.advance(inputs);
+        }
+        let Some(trial) = self.end_trial() else { return };
+        if trial.is_second {
+            self.witnesses.not_answered(&trial.contents, inputs.now_ms);
+        } else if let Some(readmission) = &mut self.readmission {
+            readmission.not_answered(inputs.now_ms);
+        }
+        self.reconcile(inputs);
+    }
+
+    /// Suspects new content on which the only Envoy ended twice, or was silent for twice its time. The Envoy is then
+    /// offered the proven configuration, and tries the new content again part by part.
+    pub(super) fn suspect_unanswered(&mut self, waiting: &Waiting, is_there: bool, inputs: &mut StepInputs<'_>) {
+        self.stage = Stage::Settled;
+        if !inputs.settings.fallback.isolate {
+            if !is_there {
+                self.hold_as_a_whole(inputs);
+                return self.reconcile(inputs);
+            }
+            return self.release(inputs);
+        }
+        let others = waiting.iter().filter(|((kind, _), _)| *kind != ResourceType::Secret);
+        let first = others.clone().next().map(|((kind, _), _)| *kind);
+        let mut subjects = Vec::new();
+        for ((kind, name), version) in others.filter(|((kind, _), _)| Some(*kind) == first) {
+            for subject in self.subjects(*kind, name, *version, inputs) {
+                if !subjects.contains(&subject) {
+                    subjects.push(subject);
+                }
+            }
+        }
+        if subjects.is_empty() {
+            return self.release(inputs);
+        }
+        self.attribution.begin(inputs.now_ms);
+        self.suspect(&subjects, inputs);
+        self.readmission.get_or_insert_default().add(subjects);
+        self.reconcile(inputs);
+    }
+
+    /// Checks whether the Envoy that tries new content has reached the limit of losses.
+    pub(super) fn has_struck_out(&self, node: &str) -> bool {
+        matches!(&self.stage, Stage::Canary { node: canary, strikes, .. } if **canary == *node && *strikes >= STRIKES_MAX)
+    }
+}
