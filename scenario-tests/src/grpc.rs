@@ -1,6 +1,5 @@
 //! A unary gRPC call without a schema: any method of any service, answered by an echo backend.
 
-use crate::echo::{EchoAnswer, GrpcEcho};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -9,6 +8,7 @@ use hyper::{Method, Request, Uri, Version};
 use prost::Message;
 
 use crate::connect::{Connection, Protocol, Trust};
+use crate::echo::{EchoAnswer, GrpcEcho};
 use crate::wait::until;
 
 /// A call that can be made any number of times.

@@ -3,7 +3,6 @@
 
 use std::net::Ipv4Addr;
 
-use crate::echo::EchoAnswer;
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -11,6 +10,7 @@ use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode, Uri, Version};
 
 use crate::connect::{Connection, Protocol, Trust};
+use crate::echo::EchoAnswer;
 use crate::tls::Certificate;
 use crate::wait::until;
 

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::echo::{Echo, EchoOptions};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use crate::binary;
+use crate::echo::{Echo, EchoOptions};
 use crate::holdfast::{Holdfast, HoldfastOptions};
 use crate::manifests;
 use crate::ports::Port;

@@ -129,7 +129,6 @@ mod tests {
     use holdfast_api::apis::gateway::GROUP;
     use holdfast_api::fault::Class;
     use holdfast_graph::ObjectKey;
-
     use prometheus::Registry;
 
     use super::*;

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_xds::{ResourceType, Snapshot, Version};
-
 pub use outlier::Outlier;
 
 /// The record of one Envoy.

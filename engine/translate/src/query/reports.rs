@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_api::section;
 use holdfast_api::fault::{Class, Fault};
+use holdfast_api::section;
 use holdfast_graph::ObjectKey;
 
 use super::duplicates::Duplicates;
