@@ -211,8 +211,11 @@ pub(crate) fn sotw_response(response: &DiscoveryResponse) -> String {
     words.join(" ")
 }
 
+/// An answer: its type, its outcome, and the resources with their versions.
+pub(crate) type ReadAnswer = (ResourceType, Outcome, Vec<(Arc<str>, Option<Version>)>);
+
 /// Returns the type, the outcome and the resources of an answer.
-pub(crate) fn answered(text: &str) -> (ResourceType, Outcome, Vec<(Arc<str>, Option<Version>)>) {
+pub(crate) fn answered(text: &str) -> ReadAnswer {
     let (words, reason) = text.split_once(" : ").unwrap_or((text, ""));
     let mut words = words.split_whitespace();
     let outcome = match words.next() {
