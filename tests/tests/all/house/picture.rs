@@ -130,7 +130,14 @@ impl SourcePaths {
 
 impl<'a> Visit<'a> for SourcePaths {
     fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
-        self.add_use(&[], &item.tree);
+        // A name that the crate exports again from one of its rooms is no use of the room.
+        if !self.module.is_empty() || matches!(item.vis, syn::Visibility::Inherited) {
+            self.add_use(&[], &item.tree);
+        }
+    }
+
+    fn visit_visibility(&mut self, _: &'a syn::Visibility) {
+        // The module in `pub(super)` is not used.
     }
 
     fn visit_path(&mut self, path: &'a syn::Path) {
@@ -138,6 +145,20 @@ impl<'a> Visit<'a> for SourcePaths {
         self.add(&segments);
         visit::visit_path(self, path);
     }
+}
+
+/// Returns the names that the root of a crate exports again from its modules, with the first module of each.
+fn exported_again(root: &Path) -> BTreeMap<String, String> {
+    let file = syn::parse_file(&code(root)).unwrap();
+    let mut paths = SourcePaths { module: Vec::new(), found: Vec::new() };
+    for item in &file.items {
+        if let syn::Item::Use(item) = item
+            && !matches!(item.vis, syn::Visibility::Inherited)
+        {
+            paths.add_use(&[], &item.tree);
+        }
+    }
+    paths.found.into_iter().filter_map(|path| Some((path.last()?.clone(), path.first()?.clone()))).collect()
 }
 
 /// Returns the module of a file below `src`.
@@ -164,7 +185,11 @@ fn between_rooms(member: &str, folder: &str) -> Arrows {
         .filter(|(_, below)| below.iter().count() > 1)
         .filter_map(|(_, below)| below.iter().next()?.to_str())
         .collect();
-    let room = |path: &[String]| path.first().and_then(|first| rooms.get(first.as_str())).map_or(member, |room| *room);
+    let again = exported_again(&top().join(&src).join("lib.rs"));
+    let room = |path: &[String]| {
+        let first = path.first().map(|first| again.get(first).unwrap_or(first));
+        first.and_then(|first| rooms.get(first.as_str())).map_or(member, |room| *room)
+    };
     let mut arrows = Arrows::default();
     for (path, below) in &product {
         let file = syn::parse_file(&code(path)).unwrap_or_else(|error| panic!("{}: {error}", shown(path)));
