@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, http_route, service};
@@ -295,8 +295,11 @@ async fn one_envoy_that_refuses_alone_convicts_no_route(world: World) -> Result<
         Ok(())
     })
     .await?;
+    let report = holdfast.diagnostics("/debug/config/fallback").await?;
+    let broken = report["brokenObjects"].as_array().context("no list of broken objects")?;
+    ensure!(broken.iter().all(|object| object["detectedBy"] == "suspected"), "a route is convicted: {report}");
     // The route that changed together with the other one is suspected until its own trial has ended.
-    until("no route is convicted", || async {
+    until("no route is suspected", || async {
         let report = holdfast.diagnostics("/debug/config/fallback").await?;
         ensure!(report["brokenObjects"] == serde_json::json!([]), "{report}");
         Ok(())
