@@ -60,7 +60,7 @@ pub struct RunArgs {
     /// The key that seals stored Secrets.
     #[command(flatten)]
     pub store_key: StoreKeyArgs,
-    /// Time without an answer to the first configuration after which an Envoy counts as silent
+    /// Time without an answer to a configuration on trial after which an Envoy counts as silent
     #[arg(long, env = "CONTROLLER_ACK_TIMEOUT", value_name = "DURATION", default_value = "30s")]
     #[arg(value_parser = arguments::probe_timeout)]
     pub ack_timeout: Duration,

@@ -4,8 +4,8 @@
 //!   `PROBE_PAUSE_MS`; contents are tried on one Envoy meanwhile.
 //! - An interrupted search on the probe: the search begins again after `PROBE_PAUSE_MS`.
 //! - Answers of the Envoy that tries new content: `--ack-timeout`. The wait for an Envoy that answers other resources
-//!   is not extended. A silent Envoy has that time twice; then the new content is suspected, or refused if another
-//!   Envoy answers.
+//!   is not extended. A silent Envoy has that time twice; then another Envoy that answers tries the content, and
+//!   without such an Envoy the new content is suspected.
 //! - Answers of an Envoy that tries suspects, or that is the second witness: `--ack-timeout`; then the suspects are
 //!   tried in halves, and again later (`readmission.rs`, `witnesses.rs`).
 //! - An Envoy that connected without a configuration and accepts no routes: `--ack-timeout`; then suspects are tried on
