@@ -1,7 +1,5 @@
 //! Decoding of a JSON document into an object: identity first, then metadata, then the typed content with its faults.
 
-use std::fmt::Write;
-
 use holdfast_graph::ObjectKey;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,6 +8,7 @@ use super::gateway::unserved;
 use super::meta::RawMetadata;
 use super::misspelt;
 use super::scheme::{self, Scope};
+use super::typed::{self, TypedValue};
 use crate::fault::{Class, Fault};
 use crate::object::{Object, Source};
 
@@ -62,32 +61,18 @@ impl Found {
 
     /// Decodes the value of a field. Each unknown field is reported as a fault; an error becomes a fault and `None`.
     pub fn typed<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
-        let mut unknown = Vec::new();
-        let read: Result<T, _> = serde_ignored::deserialize(value, |path| unknown.push(ignored_path(field, &path)));
+        let TypedValue { result, unknown } = typed::read(value);
         for path in unknown {
-            self.unknown(path);
+            self.unknown(below(field, &path));
         }
-        match read {
-            Ok(value) => Some(value),
-            Err(_) => self.explain::<T>(field, value),
-        }
+        result.map_err(|error| self.invalid(below(field, &error.path), in_yaml_terms(&error.message))).ok()
     }
+}
 
-    /// Decodes the value again to find the path of the error. Tracking the path in every decode would be too expensive.
-    fn explain<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
-        match serde_path_to_error::deserialize(value) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                let field = match error.path().to_string() {
-                    path if path.is_empty() || path == "." => field.to_owned(),
-                    path if path.starts_with('[') => format!("{field}{path}"),
-                    path => format!("{field}.{path}"),
-                };
-                self.invalid(field, in_yaml_terms(&error.inner().to_string()));
-                None
-            }
-        }
-    }
+/// Returns the path of a value below a field.
+fn below(field: &str, path: &str) -> String {
+    let point = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+    format!("{field}{point}{path}")
 }
 
 /// Translates type names in messages of serde into YAML terms.
@@ -113,21 +98,6 @@ fn in_yaml_terms(message: &str) -> String {
         plain = plain.replace(term, better);
     }
     plain
-}
-
-/// Formats a path of serde_ignored (`rules.0.?.foo`) as `spec.rules[0].foo`.
-fn ignored_path(field: &str, path: &serde_ignored::Path<'_>) -> String {
-    path.to_string().split('.').filter(|part| !part.is_empty() && *part != "?").fold(
-        field.to_owned(),
-        |mut all, part| {
-            // Writing to a String cannot fail.
-            let _ = match part.parse::<usize>() {
-                Ok(index) => write!(all, "[{index}]"),
-                Err(_) => write!(all, ".{part}"),
-            };
-            all
-        },
-    )
 }
 
 /// Decodes one document. `source` is the place where the document was written.

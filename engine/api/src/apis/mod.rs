@@ -16,6 +16,7 @@ mod misspelt;
 pub mod protection;
 pub mod protection_table;
 pub mod scheme;
+pub mod typed;
 
 use std::sync::Arc;
 

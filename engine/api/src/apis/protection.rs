@@ -11,6 +11,8 @@ use std::fmt::Debug;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::typed;
+
 /// Condition on a field under which an earlier version may be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
@@ -237,13 +239,13 @@ pub fn readable<T: DeserializeOwned>(written: &Map<String, Value>, is_free: impl
     let mut read = Map::new();
     for (name, value) in written {
         let alone = Map::from_iter([(name.clone(), value.clone())]);
-        if serde_json::from_value::<T>(Value::Object(alone)).is_ok() {
+        if typed::read::<T>(&Value::Object(alone)).result.is_ok() {
             read.insert(name.clone(), value.clone());
         } else if !is_free(name) {
             return None;
         }
     }
-    serde_json::from_value(Value::Object(read)).ok()
+    typed::read(&Value::Object(read)).result.ok()
 }
 
 /// Returns `Some` text where a switch is on.

@@ -45,7 +45,7 @@ pub fn parts(body: &[u8]) -> Vec<ChainParts> {
     let chains = std::mem::take(&mut listener.filter_chains);
     let place = listener.encode_to_vec();
     let part = |mut chain: FilterChain| {
-        let filters = take(&mut chain, |_| false);
+        let filters = take(&mut chain, &|_| false);
         let own = chain.encode_to_vec();
         let placed = [place.as_slice(), &own].concat();
         ChainParts { name: chain.name, own: content(&own), placed: content(&placed), filters }
@@ -54,11 +54,11 @@ pub fn parts(body: &[u8]) -> Vec<ChainParts> {
 }
 
 /// Returns a listener without the named chains, and without some filters and texts of the other chains.
-pub fn without(body: &Bytes, chains: &BTreeSet<String>, left_out: impl Fn(&Content) -> bool) -> Bytes {
-    let Ok(mut listener) = Listener::decode(body.clone()) else { return body.clone() };
+pub fn without(body: &Bytes, chains: &BTreeSet<String>, left_out: &dyn Fn(&Content) -> bool) -> Bytes {
+    let Ok(mut listener) = Listener::decode(&**body) else { return body.clone() };
     listener.filter_chains.retain(|chain| !chains.contains(&chain.name));
     for chain in &mut listener.filter_chains {
-        take(chain, |content| !left_out(content));
+        take(chain, &|content| !left_out(content));
     }
     listener.encode_to_vec().into()
 }
@@ -77,12 +77,12 @@ pub fn texts(settings: &ListenerSettings) -> Vec<(&'static str, Content)> {
 
 /// Removes filters and texts from the connection managers of a chain, except those that stay, and returns the contents
 /// of all.
-fn take(chain: &mut FilterChain, stays: impl Fn(&Content) -> bool) -> Vec<Content> {
+fn take(chain: &mut FilterChain, stays: &dyn Fn(&Content) -> bool) -> Vec<Content> {
     let mut all = Vec::new();
     for filter in &mut chain.filters {
         let Some(FilterConfig::TypedConfig(config)) = &mut filter.config_type else { continue };
         if config.type_url == HttpConnectionManager::type_url()
-            && let Some(value) = only(&config.value, &stays, &mut all)
+            && let Some(value) = only(&config.value, stays, &mut all)
         {
             config.value = value;
         }
@@ -118,7 +118,7 @@ fn records(bytes: &[u8]) -> Option<Vec<Record<'_>>> {
 }
 
 /// Returns a connection manager with only some of its filters and texts, and records the contents of all.
-fn only(manager: &[u8], stays: impl Fn(&Content) -> bool, all: &mut Vec<Content>) -> Option<Vec<u8>> {
+fn only(manager: &[u8], stays: &dyn Fn(&Content) -> bool, all: &mut Vec<Content>) -> Option<Vec<u8>> {
     let records = records(manager)?;
     let text = |field: u32| {
         let of_field = records.iter().filter(|record| record.field == field);

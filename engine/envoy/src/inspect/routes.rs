@@ -94,7 +94,7 @@ impl PublishedRoute<'_> {
 
 /// Returns the route configuration with routes replaced by direct responses; `None` if no route is to be closed. Routes
 /// with a direct response stay as they are.
-pub fn close(body: &[u8], closed: impl Fn(&PublishedRoute<'_>) -> Option<Response>) -> Option<Bytes> {
+pub fn close(body: &[u8], closed: &dyn Fn(&PublishedRoute<'_>) -> Option<Response>) -> Option<Bytes> {
     let mut configuration = envoy::RouteConfiguration::decode(body).ok()?;
     let mut any = false;
     let envoy::RouteConfiguration { name, typed_per_filter_config: of_configuration, virtual_hosts, .. } =
@@ -140,12 +140,12 @@ pub fn contents(body: &[u8]) -> Vec<Content> {
 
 /// Returns the names of the routes of a route configuration, each with the status of its direct response; without a
 /// status if the route has another action.
-pub fn direct_responses(body: &[u8]) -> impl Iterator<Item = (String, Option<u16>)> {
+pub fn direct_responses(body: &[u8]) -> Vec<(String, Option<u16>)> {
     let status = |action: Option<Action>| match action {
         Some(Action::DirectResponse(response)) => u16::try_from(response.status).ok(),
         _ => None,
     };
-    routes(body).map(move |route| (route.name, status(route.action)))
+    routes(body).map(|route| (route.name, status(route.action))).collect()
 }
 
 fn routes(body: &[u8]) -> impl Iterator<Item = envoy::Route> {

@@ -29,7 +29,7 @@ fn only(original: &Bytes, body: &Bytes, these: &[Subject], all: &[Subject]) -> B
     let left_out = |content: &Content| is_of(all, content) && !is_of(these, content);
     let chains = chain_parts::parts(original).into_iter().filter(|parts| left_out(&parts.placed));
     let chains: BTreeSet<String> = chains.map(|parts| parts.name).collect();
-    chain_parts::without(body, &chains, left_out)
+    chain_parts::without(body, &chains, &left_out)
 }
 
 /// Checks whether a subject is a policy that is suspected for its settings of listeners.

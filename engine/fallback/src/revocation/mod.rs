@@ -251,5 +251,5 @@ struct Held<'a> {
 
 /// Returns the route configuration with these routes closed; `None` if no route is to be closed.
 fn close(body: &[u8], meanwhile: Option<&Trying>, closed: impl Fn(&Held<'_>) -> Option<Response>) -> Option<Bytes> {
-    routes::close(body, |route| closed(&Held { route, meanwhile }))
+    routes::close(body, &|route| closed(&Held { route, meanwhile }))
 }

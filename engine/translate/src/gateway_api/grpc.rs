@@ -9,6 +9,7 @@ use gateway_api::grpcroutes::{
     GrpcRouteRulesMatchesMethodType as MethodType,
 };
 use holdfast_api::apis::gateway::grpc_route::GrpcRule;
+use holdfast_api::apis::typed;
 use holdfast_api::fault::at;
 use holdfast_check::re2::Regexes;
 use holdfast_envoy::features::Flaw;
@@ -141,10 +142,10 @@ fn last_call() -> Ranked {
 fn raw(value: &Value, regexes: &Regexes) -> Ranked {
     let decodes = |name: &str, field: &Value| {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
-        serde_json::from_value::<GrpcRouteRulesMatches>(alone).is_ok()
+        typed::read::<GrpcRouteRulesMatches>(&alone).result.is_ok()
     };
     let kept = narrow::decodable(value, decodes);
-    let Ok(written) = serde_json::from_value::<GrpcRouteRulesMatches>(kept) else { return last_call() };
+    let Ok(written) = typed::read::<GrpcRouteRulesMatches>(&kept).result else { return last_call() };
     if written == GrpcRouteRulesMatches::default() && value.as_object().is_none_or(|fields| !fields.is_empty()) {
         return last_call();
     }

@@ -9,6 +9,7 @@ use gateway_api::httproutes::{
     HttpRouteRulesMatchesQueryParamsType as QueryType,
 };
 use holdfast_api::apis::gateway::http_route::HttpRule;
+use holdfast_api::apis::typed;
 use holdfast_api::fault::at;
 use holdfast_check::re2::Regexes;
 use holdfast_envoy::features::Flaw;
@@ -122,10 +123,10 @@ pub(crate) fn salvage(matches: &[Value], regexes: &Regexes) -> Vec<Ranked> {
 fn raw(value: &Value, regexes: &Regexes) -> Ranked {
     let decodes = |name: &str, field: &Value| {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
-        serde_json::from_value::<HttpRouteRulesMatches>(alone).is_ok()
+        typed::read::<HttpRouteRulesMatches>(&alone).result.is_ok()
     };
     let kept = narrow::decodable(value, decodes);
-    let Ok(written) = serde_json::from_value::<HttpRouteRulesMatches>(kept) else { return Ranked::last() };
+    let Ok(written) = typed::read::<HttpRouteRulesMatches>(&kept).result else { return Ranked::last() };
     if written == HttpRouteRulesMatches::default() && value.as_object().is_none_or(|fields| !fields.is_empty()) {
         return Ranked::last();
     }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_api::apis::typed::{self, TypedValue};
 use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::{Deserialize, Serialize};
@@ -243,19 +244,9 @@ fn typed(value: &Value) -> Result<Parameters, Flaw> {
     }
     let mut value = value.clone();
     without_nulls(&mut value);
-    let mut unknown = None;
-    let read: Result<Parameters, _> = serde_ignored::deserialize(&value, |path| {
-        unknown.get_or_insert_with(|| path.to_string().replace(".?", ""));
-    });
-    let parameters = match read {
-        Ok(parameters) => parameters,
-        Err(error) => {
-            let found = serde_path_to_error::deserialize::<_, Parameters>(&value).err();
-            let field = found.map(|found| found.path().to_string()).filter(|path| path != ".").unwrap_or_default();
-            return Err(Flaw::new(field, error.to_string()));
-        }
-    };
-    if let Some(field) = unknown {
+    let TypedValue { result, unknown } = typed::read(&value);
+    let parameters: Parameters = result.map_err(|error| Flaw::new(error.path, error.message))?;
+    if let Some(field) = unknown.into_iter().next() {
         return Err(Flaw::new(field, "is not a field of the parameters"));
     }
     check(&parameters)?;

@@ -13,9 +13,9 @@ use super::condition::MatchCondition;
 use super::policy::IpFilterPolicy;
 use super::route::Route;
 use super::virtual_host::{TcpProxy, VirtualHost};
-use crate::apis::Body;
 use crate::apis::decode::Found;
 use crate::apis::protection::readable;
+use crate::apis::{Body, typed};
 use crate::fault::at;
 
 /// Number of routes of one HTTPProxy that are served.
@@ -215,5 +215,5 @@ fn guards(value: &Value) -> Option<Box<Route>> {
 
 fn salvage(conditions: &[Value]) -> Vec<MatchCondition> {
     let first = conditions.iter().take(CONDITIONS_MAX);
-    first.filter_map(|value| serde_json::from_value(value.clone()).ok()).collect()
+    first.filter_map(|value| typed::read(value).result.ok()).collect()
 }

@@ -9,8 +9,8 @@ use gateway_api::gateways::{
 };
 use serde_json::Value;
 
-use crate::apis::Body;
 use crate::apis::decode::Found;
+use crate::apis::{Body, typed};
 use crate::fault::at;
 
 /// Number of listeners of one Gateway or ListenerSet; the limit of the CRDs.
@@ -97,5 +97,5 @@ pub(super) fn listeners(written: Option<Value>, found: &mut Found) -> Option<Vec
 fn claim(listener: &Value) -> Option<GatewayListeners> {
     let fields = ["name", "port", "protocol", "hostname"];
     let kept = fields.into_iter().filter_map(|name| Some((name.to_owned(), listener.get(name)?.clone())));
-    serde_json::from_value(Value::Object(kept.collect())).ok()
+    typed::read(&Value::Object(kept.collect())).result.ok()
 }
