@@ -61,7 +61,7 @@ impl FallbackScope {
                 if !self.has_unproven_settings(rendered) {
                     return true;
                 }
-                let innocent = self.proof.is_known_good(&rendered.bare_content(context));
+                let innocent = self.evidence.proof.is_known_good(&rendered.bare_content(context));
                 if innocent || apart {
                     rendered.policy_settings().iter().filter(|setting| self.is_unproven(setting)).for_each(&mut note);
                 }
@@ -106,7 +106,7 @@ impl FallbackScope {
         let overlay = &self.derived.overlay;
         let backfilled: BTreeSet<&ObjectKey> = keys.filter(|key| overlay.objects.contains_key(*key)).collect();
         let contents = |key: &ObjectKey| {
-            let made = inputs.translator.contents_under(&self.gateway, key, overlay, inputs.objects);
+            let made = inputs.translator.contents_under(&self.id.gateway, key, overlay, inputs.objects);
             made.into_iter().map(|(content, _)| content).collect()
         };
         backfilled.into_iter().map(|key| (key.clone(), contents(key))).collect()
@@ -132,7 +132,7 @@ impl FallbackScope {
     }
 
     fn is_unproven(&self, setting: &PolicySetting) -> bool {
-        !self.proof.is_known_good(&setting.content())
+        !self.evidence.proof.is_known_good(&setting.content())
     }
 
     /// Checks whether a policy applies a setting to the route that no Envoy has accepted.

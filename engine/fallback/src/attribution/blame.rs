@@ -16,7 +16,7 @@ use super::accused;
 use super::chains;
 use super::clusters;
 use super::readmission::Readmission;
-use super::search::Search;
+use super::search::{Search, on_probe};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
 use crate::evidence::suspects::{self, Suspects};
@@ -33,7 +33,7 @@ impl FallbackScope {
     pub(crate) fn suspects(&self, name: &str, version: &Version) -> Option<(Suspects, ListenerContext)> {
         let form = self.form(name, version)?;
         let before = self.acknowledged(name).map(|form| &form.composition);
-        Some((suspects::changed(before, &form.composition, &self.proof), form.context))
+        Some((suspects::changed(before, &form.composition, &self.evidence.proof), form.context))
     }
 
     /// Returns the suspects of a refused resource, in the groups that are served or closed together.
@@ -78,8 +78,8 @@ impl FallbackScope {
         self.remember_refused(kind, name, version, inputs);
         if !inputs.settings.fallback.isolate {
             self.hold_as_a_whole(inputs);
-        } else if self.rounds <= ROUNDS_MAX && !self.is_explained(kind, name, version, &subjects) {
-            self.attribution.begin(inputs.now_ms);
+        } else if self.searches.rounds <= ROUNDS_MAX && !self.is_explained(kind, name, version, &subjects) {
+            self.searches.durations.begin(inputs.now_ms);
             match &subjects[..] {
                 [only] if !are_others_left => {
                     let refuser = self.refuser(kind, name, version);
@@ -90,7 +90,7 @@ impl FallbackScope {
                 _ => {
                     self.suspect(&subjects, inputs);
                     // A search in progress continues: stand-ins for its suspects may be refused as well.
-                    self.readmission.get_or_insert_default().add(subjects);
+                    self.trials.readmission.get_or_insert_default().add(subjects);
                 }
             }
         }
@@ -101,8 +101,8 @@ impl FallbackScope {
     /// after the form was sent.
     fn is_explained(&self, kind: ResourceType, name: &str, version: Version, subjects: &[Subject]) -> bool {
         let is_firm = |verdict: &Verdict| verdict.detected != Detected::Suspected && verdict.witnesses.is_empty();
-        let is_convicted = |content: &Content| self.quarantine.get(content).is_some_and(is_firm);
-        self.wanted.get(kind, name).is_none_or(|wanted| wanted.version != version)
+        let is_convicted = |content: &Content| self.verdicts.quarantine.get(content).is_some_and(is_firm);
+        self.configurations.wanted.get(kind, name).is_none_or(|wanted| wanted.version != version)
             && subjects.iter().flat_map(|subject| subject.contents.keys()).any(is_convicted)
     }
 
@@ -130,16 +130,16 @@ impl FallbackScope {
     /// Removes subjects that were edited since their refusal from the search, and clears suspicions that no trial is
     /// going to test.
     pub(crate) fn drop_suspicions(&mut self, inputs: &StepInputs<'_>) {
-        if let Some(readmission) = &mut self.readmission {
-            let (gateway, overlay) = (&self.gateway, &self.derived.overlay);
+        if let Some(readmission) = &mut self.trials.readmission {
+            let (gateway, overlay) = (&self.id.gateway, &self.derived.overlay);
             readmission.retain(|subject| is_made(gateway, subject, overlay, inputs));
             if readmission.testing().is_none() && !self.is_at_second_witness() {
                 self.end_trial();
             }
         }
         self.drop_void_second_trial(inputs);
-        let suspected = self.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected);
-        let tried = self.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
+        let suspected = self.verdicts.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected);
+        let tried = self.trials.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
         let dropped: Vec<Content> =
             suspected.map(|(content, _)| content).filter(|content| !tried.contains(content)).collect();
         for content in dropped {
@@ -150,28 +150,27 @@ impl FallbackScope {
     /// Searches for the object at fault if the wanted configuration is known to be refused and no verdict explains
     /// this. The refused content is not sent again. Returns true if a search was started.
     pub(crate) fn blame_what_is_known(&mut self, inputs: &mut StepInputs<'_>) -> bool {
-        if !inputs.settings.fallback.isolate || self.readmission.is_some() || self.search.is_some() {
+        if !inputs.settings.fallback.isolate || self.trials.readmission.is_some() || self.searches.current.is_some() {
             return false;
         }
-        let Some(snapshot) = inputs.translator.snapshot(&self.fleet).cloned() else { return false };
-        self.newest = snapshot.clone();
-        self.note_forms(&self.fleet.clone(), &snapshot, inputs.translator);
+        let Some(snapshot) = inputs.translator.snapshot(&self.id.fleet).cloned() else { return false };
+        self.configurations.newest = snapshot.clone();
+        self.note_forms(&self.id.fleet.clone(), &snapshot, inputs.translator);
         let refused = BLAMED.into_iter().flat_map(|kind| snapshot.of(kind).values().map(move |known| (kind, known)));
         let unexplained = refused.filter_map(|(kind, resource)| {
             let refusal = self.hold.refusal_of(kind, &resource.name, resource.version)?;
-            let unexplained = !self.blamed.contains(&resource.version)
+            let unexplained = !self.searches.blamed.contains(&resource.version)
                 && !self.subjects(kind, &resource.name, resource.version, inputs).is_empty();
             unexplained.then(|| (kind, resource.name.clone(), resource.version, refusal.message.clone()))
         });
         let Some((kind, name, version, message)) = unexplained.into_iter().next() else { return false };
-        if self.rounds > ROUNDS_MAX || !self.blamed.insert(version) {
+        if self.searches.rounds > ROUNDS_MAX || !self.searches.blamed.insert(version) {
             return false;
         }
         if self.is_probed(inputs) {
             let mut search = Search::of_what_is_known();
             self.look_into(&mut search, kind, &name, version, &message, inputs);
-            self.stage = Stage::Probing;
-            self.wait_for_probe(inputs.now_ms);
+            self.stage = on_probe(inputs.now_ms);
             self.search_on(search, inputs);
         } else {
             self.blame(kind, &name, version, &message, inputs);

@@ -53,23 +53,23 @@ impl FallbackScope {
     /// Returns the suspects of a version of a listener.
     pub(super) fn chain_suspects(&self, name: &Arc<str>, version: Version, inputs: &StepInputs<'_>) -> Vec<Subject> {
         let Some(resource) = self.form_of(ResourceType::Listener, name, version) else { return Vec::new() };
-        let units = inputs.translator.chain_units(&self.gateway);
+        let units = inputs.translator.chain_units(&self.id.gateway);
         let policy_settings = self.listener_form(name, version).map(|form| &form.policy_settings);
         let mut suspects: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
         let (mut unproven, mut new_chains) = (Vec::new(), Vec::new());
         for parts in chain_parts::parts(&resource.body) {
-            if let Some(unit) = units.get(&parts.name).filter(|_| !self.proof.is_known_good(&parts.own)) {
+            if let Some(unit) = units.get(&parts.name).filter(|_| !self.evidence.proof.is_known_good(&parts.own)) {
                 let bare = policy_settings.and_then(|policy_settings| policy_settings.bare.get(&parts.name));
                 // A chain that is new only because of policy settings is not a suspect itself.
-                if bare.is_none_or(|bare| !self.proof.is_known_good(bare)) {
+                if bare.is_none_or(|bare| !self.evidence.proof.is_known_good(bare)) {
                     suspects.entry(unit.clone()).or_default().insert(parts.placed, unit.clone());
                 }
                 new_chains.push((unit, parts.placed));
             }
-            unproven.extend(parts.filters.into_iter().filter(|content| !self.proof.is_known_good(content)));
+            unproven.extend(parts.filters.into_iter().filter(|content| !self.evidence.proof.is_known_good(content)));
         }
         if !unproven.is_empty() {
-            for (content, owner, _) in inputs.translator.filters(&self.gateway) {
+            for (content, owner, _) in inputs.translator.filters(&self.id.gateway) {
                 if unproven.contains(&content) {
                     let owner = Node::whole(owner);
                     suspects.entry(owner.clone()).or_default().insert(content, owner);
@@ -77,8 +77,8 @@ impl FallbackScope {
             }
         }
         for (setting, text) in policy_settings.into_iter().flat_map(|policy_settings| &policy_settings.settings) {
-            let is_taken = text.is_some_and(|text| self.proof.is_known_good(&text));
-            if !is_taken && !self.proof.is_known_good(&setting.content()) {
+            let is_taken = text.is_some_and(|text| self.evidence.proof.is_known_good(&text));
+            if !is_taken && !self.evidence.proof.is_known_good(&setting.content()) {
                 let policy = setting.node();
                 suspects.entry(policy.clone()).or_default().insert(setting.content(), policy);
             }
@@ -139,7 +139,7 @@ impl FallbackScope {
         }
         let mut over = self.derived.overlay.clone();
         over.policies.extend(silent);
-        let body = inputs.translator.try_listener(&self.fleet, name, &over, inputs.objects)?;
+        let body = inputs.translator.try_listener(&self.id.fleet, name, &over, inputs.objects)?;
         Some(only(&original, &body, these, all))
     }
 }

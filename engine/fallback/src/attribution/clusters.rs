@@ -46,11 +46,11 @@ pub(crate) enum Known {
 impl FallbackScope {
     /// Returns the suspects of a cluster of the scope's fleet. Objects that a route uses come before the route.
     pub(super) fn cluster_suspects(&self, name: &str, inputs: &StepInputs<'_>) -> Vec<Subject> {
-        let Some((remote, parts)) = inputs.translator.users(&self.fleet, name) else { return Vec::new() };
+        let Some((remote, parts)) = inputs.translator.users(&self.id.fleet, name) else { return Vec::new() };
         let version = Version::of(&encode::cluster::remote(&remote));
         let mut routes: BTreeMap<ObjectKey, BTreeMap<Content, Node>> = BTreeMap::new();
         // Acknowledged parts are not suspected: the name of a cluster need not depend on all of its content.
-        for (content, node) in parts.into_iter().filter(|(content, _)| !self.proof.is_proven(content)) {
+        for (content, node) in parts.into_iter().filter(|(content, _)| !self.evidence.proof.is_proven(content)) {
             routes.entry(node.key.clone()).or_default().insert(content, node);
         }
         let changed =
@@ -77,7 +77,7 @@ impl FallbackScope {
     /// Returns what is known of a cluster in the form in which only some of the changed objects are in their desired
     /// version.
     pub(super) fn known_with(&self, name: &str, today: &[Subject], all: &[Subject], inputs: &StepInputs<'_>) -> Known {
-        let Some((remote, parts)) = inputs.translator.users(&self.fleet, name) else { return Known::Good };
+        let Some((remote, parts)) = inputs.translator.users(&self.id.fleet, name) else { return Known::Good };
         let mut overlay = self.derived.overlay.clone();
         for key in all.iter().filter(|subject| !today.contains(subject)).map(|subject| &subject.node.key) {
             let desired = inputs.objects.get(key).map(|object| &**object);
@@ -116,6 +116,6 @@ impl FallbackScope {
 
     fn newest_valid<'a>(&'a self, key: &ObjectKey, inputs: &'a StepInputs<'_>) -> Option<&'a Arc<Object>> {
         let uid = &*inputs.objects.get(key)?.metadata.uid;
-        self.last_valid.of(key, Some(uid)).next().map(|version| &version.object)
+        self.evidence.last_valid.of(key, Some(uid)).next().map(|version| &version.object)
     }
 }

@@ -10,14 +10,17 @@ mod chains;
 pub mod clusters;
 mod convictions;
 mod durations;
+pub mod envoy_trials;
 mod hosts;
 mod interaction;
 pub mod readmission;
 pub mod search;
+pub mod searches;
 mod taking_part;
 mod together;
 pub mod trials;
 mod unreached;
+pub mod verdicts;
 pub(crate) mod whole;
 pub(crate) mod witnesses;
 

@@ -122,37 +122,43 @@ impl Search {
     }
 }
 
+/// Returns the stage of a configuration that is on the probe, with the deadline for the next answer of the probe.
+pub(super) fn on_probe(now_ms: u64) -> Stage {
+    Stage::Probing { until_ms: now_ms.saturating_add(PROBE_SILENT_MS_MAX) }
+}
+
 impl FallbackScope {
-    /// Restarts the deadline for the next answer of the probe.
-    pub(super) fn wait_for_probe(&mut self, now_ms: u64) {
-        self.probe_until = now_ms.saturating_add(PROBE_SILENT_MS_MAX);
+    /// Restarts the deadline for the next answer of the probe, if the configuration is on the probe.
+    fn wait_for_probe(&mut self, now_ms: u64) {
+        if matches!(self.stage, Stage::Probing { .. }) {
+            self.stage = on_probe(now_ms);
+        }
     }
 
     /// Schedules the next search after an interrupted search on the probe, in case the probe does not change before.
     pub(super) fn search_later(&mut self, now_ms: u64) {
-        self.search_again_at = Some(now_ms.saturating_add(PROBE_PAUSE_MS));
+        self.searches.again_at = Some(now_ms.saturating_add(PROBE_PAUSE_MS));
     }
 
     /// Sends the unproven resources to the probe, each as a whole.
     pub(crate) fn probe(&mut self, unproven: &Waiting, inputs: &mut StepInputs<'_>) {
         let mut search = Search::default();
         for ((kind, name), version) in unproven {
-            let Some(resource) = self.wanted.get(*kind, name).cloned() else { continue };
+            let Some(resource) = self.configurations.wanted.get(*kind, name).cloned() else { continue };
             let id = next(inputs);
             inputs.trials.push(Trial { id, kind: *kind, name: name.clone(), body: resource.body.clone() });
             search.expect_whole(id, *kind, name.clone(), *version);
         }
-        self.search = Some(search);
-        self.stage = Stage::Probing;
-        self.wait_for_probe(inputs.now_ms);
+        self.searches.current = Some(search);
+        self.stage = on_probe(inputs.now_ms);
     }
 
     /// Processes an answer of the probe.
     pub fn tried(&mut self, tried: &Tried, inputs: &mut StepInputs<'_>) {
-        let Some(mut search) = self.search.take() else { return };
+        let Some(mut search) = self.searches.current.take() else { return };
         self.wait_for_probe(inputs.now_ms);
         let Some(expected) = search.expected.remove(&tried.id) else {
-            self.search = Some(search);
+            self.searches.current = Some(search);
             return;
         };
         let kind = expected.kind();
@@ -170,10 +176,10 @@ impl FallbackScope {
         match (expected, refused) {
             (Expected::Whole(kind, name, version), None) => {
                 if accepted {
-                    self.proof.note_tried_version(version);
+                    self.evidence.proof.note_tried_version(version);
                     self.note_tried(kind, &name, &version);
                 } else {
-                    self.proof.note_unjudged(version);
+                    self.evidence.proof.note_unjudged(version);
                 }
             }
             (Expected::Whole(ResourceType::Cluster, name, version), Some(message)) => {
@@ -204,7 +210,7 @@ impl FallbackScope {
     /// Continues the search after all expected answers have arrived.
     pub(super) fn search_on(&mut self, mut search: Search, inputs: &mut StepInputs<'_>) {
         if !search.expected.is_empty() {
-            self.search = Some(search);
+            self.searches.current = Some(search);
             return;
         }
         if search.is_cut_short {
@@ -221,9 +227,9 @@ impl FallbackScope {
         }
         if let Some(together) = search.together.take() {
             if let Some(together) = self.try_on(together, &mut search, inputs) {
-                self.attribution.round();
+                self.searches.durations.round();
                 search.together = Some(together);
-                self.search = Some(search);
+                self.searches.current = Some(search);
                 return;
             }
             return self.searched(inputs);
@@ -256,8 +262,8 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        self.hold.refuse_version(kind, name, version, &self.build.clone(), message);
-        self.attribution.begin(inputs.now_ms);
+        self.hold.refuse_version(kind, name, version, &self.id.build.clone(), message);
+        self.searches.durations.begin(inputs.now_ms);
         if kind == ResourceType::Secret {
             search.culprits += 1;
             return self.convict_certificate(name, version, Detected::Probe, message, inputs);
@@ -269,7 +275,7 @@ impl FallbackScope {
             search.culprits += 1;
             return self.hold_as_a_whole(inputs);
         }
-        self.attribution.round();
+        self.searches.durations.round();
         match kind {
             ResourceType::Cluster => self.look_into_cluster(search, name, message, inputs),
             ResourceType::Listener => self.look_into_listener(search, name, version, message, inputs),
@@ -364,7 +370,7 @@ impl FallbackScope {
 
     /// Ends the search: the current verdicts are put into force.
     fn searched(&mut self, inputs: &mut StepInputs<'_>) {
-        self.search = None;
+        self.searches.current = None;
         self.stage = Stage::Settled;
         self.fairness.searched(inputs.now_ms);
         self.reconcile(inputs);
@@ -376,24 +382,24 @@ impl FallbackScope {
             ResourceType::Route => {
                 let Some((suspects, context)) = self.suspects(name, version) else { return };
                 for (content, suspect) in suspects.values().flatten() {
-                    self.proof.note_tried(*content);
+                    self.evidence.proof.note_tried(*content);
                     for content in Self::proven_with(&suspect.rendered, context) {
-                        self.proof.note_tried(content);
+                        self.evidence.proof.note_tried(content);
                     }
                 }
                 let policy_settings =
                     self.form(name, version).map(|form| form.policy_settings.clone()).unwrap_or_default();
-                policy_settings.iter().for_each(|setting| self.proof.note_tried(setting.content()));
+                policy_settings.iter().for_each(|setting| self.evidence.proof.note_tried(setting.content()));
             }
             ResourceType::Cluster => {
                 if let Some(resource) = self.form_of(kind, name, *version) {
-                    self.proof.note_tried(shape(&resource.body));
+                    self.evidence.proof.note_tried(shape(&resource.body));
                 }
             }
             ResourceType::Listener => {
                 if let Some(body) = self.form_of(kind, name, *version).map(|resource| resource.body.clone()) {
                     let proven = self.proven_by_listener(name, *version, &body);
-                    proven.into_iter().for_each(|content| self.proof.note_tried(content));
+                    proven.into_iter().for_each(|content| self.evidence.proof.note_tried(content));
                 }
             }
             ResourceType::Endpoints | ResourceType::Secret => {}
@@ -408,8 +414,8 @@ impl FallbackScope {
         };
         let refused = shape(&refused.body);
         let nothing = holdfast_xds::Snapshot::default();
-        let before = self.everyone.as_ref().unwrap_or(&nothing);
-        let new = changes(before, &self.wanted, ResourceType::Cluster);
+        let before = self.configurations.everyone.as_ref().unwrap_or(&nothing);
+        let new = changes(before, &self.configurations.wanted, ResourceType::Cluster);
         let alike = new.filter(|resource| shape(&resource.body) == refused);
         alike.map(|resource| (resource.name.clone(), resource.version)).collect()
     }

@@ -32,10 +32,10 @@ impl FallbackScope {
     pub(super) fn next_on_trial(&mut self, inputs: &StepInputs<'_>) -> Option<Vec<Subject>> {
         let (now_ms, budget) = (inputs.now_ms, &self.fairness.budget);
         let used = |owner: &str| budget.wait_until(owner, now_ms).is_none().then(|| budget.used(owner, now_ms));
-        let readmission = self.readmission.as_mut()?;
+        let readmission = self.trials.readmission.as_mut()?;
         readmission.unpark(now_ms);
         if readmission.next(used).is_none() && !readmission.waits() && !readmission.absent().is_empty() {
-            let groups = inputs.translator.published_together(&self.gateway);
+            let groups = inputs.translator.published_together(&self.id.gateway);
             let is_in = |subject: &Subject, group: &BTreeSet<Content>| {
                 subject.contents.keys().any(|content| group.contains(content))
             };
@@ -50,17 +50,17 @@ impl FallbackScope {
     /// A part of a route is in no resource while the rest of its object is backfilled, or if nothing that is served
     /// includes it.
     pub(super) fn absent_from_trial(&self, inputs: &StepInputs<'_>) -> HashSet<Content> {
-        let Some(trial) = &self.trial else { return HashSet::new() };
+        let Some(trial) = &self.trials.current else { return HashSet::new() };
         let testing = self.on_trial_now();
         let keys: BTreeSet<_> =
             testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
         let routes = keys.iter().filter_map(|key| inputs.translator.route(key));
-        let tables = routes.flat_map(|plan| inputs.translator.parts_with(&self.gateway, plan, &trial.contents));
+        let tables = routes.flat_map(|plan| inputs.translator.parts_with(&self.id.gateway, plan, &trial.contents));
         let routes = tables.flat_map(|(_, parts)| parts.into_keys());
         let policies = keys.iter().filter_map(|key| inputs.translator.policy(key));
         let contents = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
-        let filters = inputs.translator.filters(&self.gateway).into_iter().map(|(content, _, _)| content);
-        let answers = testing.iter().filter(|subject| blame::is_replacement(&self.gateway, subject, inputs));
+        let filters = inputs.translator.filters(&self.id.gateway).into_iter().map(|(content, _, _)| content);
+        let answers = testing.iter().filter(|subject| blame::is_replacement(&self.id.gateway, subject, inputs));
         let answers = answers.flat_map(|subject| subject.contents.keys().copied());
         let parts = routes.chain(contents).chain(filters).chain(answers);
         let mut absent: HashSet<Content> = parts.filter(|content| trial.contents.contains(content)).collect();
@@ -97,7 +97,7 @@ impl FallbackScope {
         inputs: &StepInputs<'_>,
     ) -> Untried {
         let mut untried = Untried::default();
-        if self.trial.is_none() && self.readmission.is_none() {
+        if self.trials.current.is_none() && self.trials.readmission.is_none() {
             return untried;
         }
         // For a cluster, only its users in the published configuration are known.
@@ -111,14 +111,14 @@ impl FallbackScope {
             ResourceType::Route => self.unproven_in(name, &version),
             _ => suspects.iter().flat_map(|subject| subject.contents.keys().copied()).collect(),
         });
-        let mut known = self.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
+        let mut known = self.trials.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
         known.extend(testing.iter().flat_map(|subject| subject.contents.keys()));
         let others = suspects.into_iter().filter_map(|mut subject| {
             let is_cleared =
-                |content: &Content| self.readmission.as_ref().is_some_and(|search| search.has_cleared(content));
+                |content: &Content| self.trials.readmission.as_ref().is_some_and(|search| search.has_cleared(content));
             subject.contents.retain(|content, _| !known.contains(content) && !is_cleared(content));
-            let is_tried =
-                !subject.contents.is_empty() && blame::is_made(&self.gateway, &subject, &self.derived.overlay, inputs);
+            let is_tried = !subject.contents.is_empty()
+                && blame::is_made(&self.id.gateway, &subject, &self.derived.overlay, inputs);
             is_tried.then_some(subject)
         });
         untried.others = others.collect();

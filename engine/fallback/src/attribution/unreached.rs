@@ -28,11 +28,11 @@ impl FallbackScope {
         if apart.len() != 1 || !apart.iter().all(is_backfilled) {
             return None;
         }
-        let everyone = self.everyone.clone()?;
+        let everyone = self.configurations.everyone.clone()?;
         let (mut snapshot, mut waiting) = (everyone.clone(), Waiting::new());
         let mut found = BTreeSet::new();
         for plan in apart.iter().filter_map(|key| inputs.translator.route(key)) {
-            for (name, parts) in inputs.translator.parts_with(&self.gateway, plan, contents) {
+            for (name, parts) in inputs.translator.parts_with(&self.id.gateway, plan, contents) {
                 let resource = snapshot.get(ResourceType::Route, &name)?.clone();
                 let served = self.form(&name, &resource.version).or_else(|| self.acknowledged(&name)).cloned()?;
                 found.extend(parts.keys().copied());

@@ -10,7 +10,7 @@ use crate::scope::FallbackScope;
 impl FallbackScope {
     /// Records content that was acknowledged in an earlier run, or by Envoys of another replica, as proven.
     pub(crate) fn prove_restored(&mut self, kind: ResourceType, resource: &Resource) {
-        proven(kind, resource).into_iter().for_each(|content| self.proof.prove(content));
+        proven(kind, resource).into_iter().for_each(|content| self.evidence.proof.prove(content));
     }
 }
 

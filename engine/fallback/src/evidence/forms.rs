@@ -1,6 +1,6 @@
 //! Composition of the forms of route configurations, for comparisons; and the proof by an acknowledged form.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_envoy::features::redirect::ListenerContext;
@@ -33,12 +33,21 @@ pub struct Form {
     pub levels: Arc<LevelPlan>,
 }
 
+/// The forms of the route configurations of a scope.
+#[derive(Debug, Default)]
+pub struct RouteForms {
+    /// The forms by resource: the acknowledged form, then the newer ones.
+    pub(crate) offered: BTreeMap<Arc<str>, Vec<Form>>,
+    /// The acknowledged form by resource.
+    pub(crate) acknowledged: BTreeMap<Arc<str>, Form>,
+}
+
 impl FallbackScope {
     /// Records the composition of the route configurations and listeners of a snapshot.
     pub(crate) fn note_forms(&mut self, fleet: &FleetId, snapshot: &Snapshot, translator: &Translator) {
         self.note_listener_forms(fleet, snapshot, translator);
         for (name, resource) in snapshot.of(ResourceType::Route) {
-            let known = self.forms.get(name);
+            let known = self.evidence.forms.offered.get(name);
             if known.is_some_and(|forms| forms.iter().any(|form| form.version == resource.version)) {
                 continue;
             }
@@ -47,13 +56,13 @@ impl FallbackScope {
             // Content that was acknowledged in an earlier run is known by its bytes only.
             let is_acknowledged = self.hold.was_acknowledged(ResourceType::Route, name, resource.version);
             for (content, rendered) in changed(&before, composition) {
-                if is_acknowledged || self.proof.is_proven(&content) {
+                if is_acknowledged || self.evidence.proof.is_proven(&content) {
                     self.prove_with_policies(content, &rendered, context);
                 }
             }
             let policy_settings = translator.settings_in_force(fleet, name);
             if is_acknowledged {
-                policy_settings.iter().for_each(|setting| self.proof.prove(setting.content()));
+                policy_settings.iter().for_each(|setting| self.evidence.proof.prove(setting.content()));
             }
             let levels = translator.served_levels(fleet).cloned().unwrap_or_default();
             let (version, composition) = (resource.version, composition.clone());
@@ -63,7 +72,7 @@ impl FallbackScope {
 
     /// Records the composition of one form of a route configuration.
     pub(crate) fn note_form(&mut self, name: &Arc<str>, form: Form) {
-        let forms = self.forms.entry(name.clone()).or_default();
+        let forms = self.evidence.forms.offered.entry(name.clone()).or_default();
         forms.push(form);
         if forms.len() > FORMS_MAX {
             forms.remove(0);
@@ -72,54 +81,60 @@ impl FallbackScope {
 
     /// Records what an accepted part proves: its policy settings, and the part without them.
     fn prove_with_policies(&mut self, content: Content, rendered: &Rendered, context: ListenerContext) {
-        if !rendered.policy_settings().is_empty() && self.proof.is_first_time(content) {
+        if !rendered.policy_settings().is_empty() && self.evidence.proof.is_first_time(content) {
             for content in Self::proven_with(rendered, context) {
-                self.proof.prove(content);
+                self.evidence.proof.prove(content);
             }
         }
     }
 
     /// Returns a version of a resource that is wanted, or that is offered to an Envoy.
     pub(crate) fn form_of(&self, kind: ResourceType, name: &str, version: Version) -> Option<&Arc<Resource>> {
-        let on_trial = self.trial.as_ref().and_then(|trial| trial.snapshot.get(kind, name));
-        let known = [self.hold.desired(kind, name), self.wanted.get(kind, name), on_trial, self.newest.get(kind, name)];
+        let on_trial = self.trials.current.as_ref().and_then(|trial| trial.snapshot.get(kind, name));
+        let known = [
+            self.hold.desired(kind, name),
+            self.configurations.wanted.get(kind, name),
+            on_trial,
+            self.configurations.newest.get(kind, name),
+        ];
         known.into_iter().flatten().find(|resource| resource.version == version)
     }
 
     /// Returns the form of a version of a route configuration.
     pub fn form(&self, name: &str, version: &Version) -> Option<&Form> {
-        self.forms.get(name)?.iter().rev().find(|form| form.version == *version)
+        self.evidence.forms.offered.get(name)?.iter().rev().find(|form| form.version == *version)
     }
 
     /// Returns the acknowledged form of a route configuration.
     pub fn acknowledged(&self, name: &str) -> Option<&Form> {
-        self.acknowledged.get(name)
+        self.evidence.forms.acknowledged.get(name)
     }
 
     /// Records the parts of an acknowledged route configuration as proven.
     ///
     /// Returns the objects with parts in the changes.
     pub fn prove(&mut self, name: &Arc<str>, version: Version) -> BTreeSet<ObjectKey> {
-        self.configuration_changed = true;
+        self.records.configuration_changed = true;
         let mut keys = BTreeSet::new();
         let Some(form) = self.form(name, &version).cloned() else { return keys };
-        let before = self.acknowledged.get(name).map(|form| form.composition.clone()).unwrap_or_default();
+        let before =
+            self.evidence.forms.acknowledged.get(name).map(|form| form.composition.clone()).unwrap_or_default();
         for (content, rendered) in changed(&before, &form.composition) {
-            self.proof.prove(content);
+            self.evidence.proof.prove(content);
             self.prove_with_policies(content, &rendered, form.context);
             let behind = rendered.policy_settings().iter().map(|setting| setting.policy()).chain([&rendered.route.key]);
-            keys.extend(behind.filter(|key| self.unpromoted.contains(*key)).cloned());
+            keys.extend(behind.filter(|key| self.evidence.promotion.unpromoted.contains(*key)).cloned());
         }
         let policies = form.policy_settings.iter().map(|setting| setting.policy());
-        keys.extend(policies.filter(|key| self.unpromoted.contains(*key)).cloned());
-        form.policy_settings.iter().for_each(|setting| self.proof.prove(setting.content()));
-        if let Some(forms) = self.forms.get_mut(name)
+        keys.extend(policies.filter(|key| self.evidence.promotion.unpromoted.contains(*key)).cloned());
+        form.policy_settings.iter().for_each(|setting| self.evidence.proof.prove(setting.content()));
+        if let Some(forms) = self.evidence.forms.offered.get_mut(name)
             && let Some(at) = forms.iter().position(|form| form.version == version)
         {
             forms.drain(..at);
         }
-        self.acknowledged.insert(name.clone(), form);
-        self.proof.shrink(self.acknowledged.values().map(|form| &form.composition));
+        self.evidence.forms.acknowledged.insert(name.clone(), form);
+        self.evidence.proof.shrink(self.evidence.forms.acknowledged.values().map(|form| &form.composition));
         keys
     }
 }

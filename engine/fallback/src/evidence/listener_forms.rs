@@ -2,6 +2,7 @@
 //!
 //! With this, the edit of a policy accuses the policy and not the listener of the Gateway to which the policy applies.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_graph::Content;
@@ -26,6 +27,12 @@ pub(crate) struct ListenerForm {
     pub(crate) policy_settings: ListenerPolicySettings,
 }
 
+/// The forms of the listeners of a scope, by resource.
+#[derive(Debug, Default)]
+pub(crate) struct ListenerForms {
+    pub(crate) offered: BTreeMap<Arc<str>, Vec<ListenerForm>>,
+}
+
 impl FallbackScope {
     /// Records the policy settings of the listeners of a snapshot.
     pub(super) fn note_listener_forms(&mut self, fleet: &FleetId, snapshot: &Snapshot, translator: &Translator) {
@@ -39,21 +46,21 @@ impl FallbackScope {
             let form = ListenerForm { version, levels: levels.clone(), policy_settings };
             // Content that was acknowledged in an earlier run is known by its bytes only.
             if self.hold.was_acknowledged(ResourceType::Listener, name, resource.version) {
-                form.proven().for_each(|content| self.proof.prove(content));
+                form.proven().for_each(|content| self.evidence.proof.prove(content));
             }
-            let forms = self.listener_forms.entry(name.clone()).or_default();
+            let forms = self.evidence.listener_forms.offered.entry(name.clone()).or_default();
             forms.retain(|known| known.version != version);
             forms.push(form);
             if forms.len() > FORMS_MAX {
                 forms.remove(0);
             }
         }
-        self.listener_forms.retain(|name, _| snapshot.get(ResourceType::Listener, name).is_some());
+        self.evidence.listener_forms.offered.retain(|name, _| snapshot.get(ResourceType::Listener, name).is_some());
     }
 
     /// Returns the policy settings of a version of a listener.
     pub(crate) fn listener_form(&self, name: &str, version: Version) -> Option<&ListenerForm> {
-        self.listener_forms.get(name)?.iter().rev().find(|form| form.version == version)
+        self.evidence.listener_forms.offered.get(name)?.iter().rev().find(|form| form.version == version)
     }
 
     /// Returns the contents that an accepted version of a listener proves.

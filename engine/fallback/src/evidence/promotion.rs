@@ -18,25 +18,34 @@ use holdfast_xds::ResourceType;
 use crate::context::step_inputs::StepInputs;
 use crate::scope::FallbackScope;
 
+/// The objects with a newest version that is not last valid yet.
+#[derive(Debug, Default)]
+pub(crate) struct Promotion {
+    /// Objects with a newest version that is not proven yet.
+    pub(crate) unpromoted: BTreeSet<ObjectKey>,
+    /// Unpromoted objects that were edited, or became current again, in this step.
+    pub(crate) edited: BTreeSet<ObjectKey>,
+}
+
 impl FallbackScope {
     /// Marks the versions of translated routes as unproven.
     pub fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
         // Policies are included with their targets, because targets determine where their settings apply.
         let of_routes = routes.iter().filter_map(|key| translator.route(key)).flat_map(|plan| &plan.policies);
-        let levels = translator.levels(&self.gateway);
+        let levels = translator.levels(&self.id.gateway);
         let levels = levels.iter().flat_map(|levels| levels.tables.values().chain(levels.listeners.values()));
         let policies: BTreeSet<ObjectKey> = of_routes.chain(levels.flat_map(|level| &level.keys)).cloned().collect();
-        self.edited.extend(policies.iter().cloned());
-        self.unpromoted.extend(policies);
+        self.evidence.promotion.edited.extend(policies.iter().cloned());
+        self.evidence.promotion.unpromoted.extend(policies);
         for key in routes {
-            self.counted.remove(key);
+            self.verdicts.counted.remove(key);
             match translator.route(key) {
-                Some(plan) if plan.gateways().contains(&self.gateway) => {
-                    self.unpromoted.insert(key.clone());
-                    self.edited.insert(key.clone());
+                Some(plan) if plan.gateways().contains(&self.id.gateway) => {
+                    self.evidence.promotion.unpromoted.insert(key.clone());
+                    self.evidence.promotion.edited.insert(key.clone());
                 }
                 _ => {
-                    self.unpromoted.remove(key);
+                    self.evidence.promotion.unpromoted.remove(key);
                 }
             }
         }
@@ -44,11 +53,12 @@ impl FallbackScope {
 
     /// Promotes the objects with all parts acknowledged: their current version becomes last valid.
     pub fn promote(&mut self, keys: &BTreeSet<ObjectKey>, inputs: &StepInputs<'_>) {
-        let waiting: Vec<ObjectKey> = keys.iter().filter(|key| self.unpromoted.contains(*key)).cloned().collect();
+        let waiting: Vec<ObjectKey> =
+            keys.iter().filter(|key| self.evidence.promotion.unpromoted.contains(*key)).cloned().collect();
         for key in waiting {
             if inputs.translator.policy(&key).is_some() {
                 if self.is_proven_policy(&key, inputs) {
-                    self.unpromoted.remove(&key);
+                    self.evidence.promotion.unpromoted.remove(&key);
                     let read = inputs.translator.policy(&key).into_iter().flat_map(|plan| &plan.secrets);
                     let extensions = read.filter(|read| &*read.kind == kinds::GATEWAY_EXTENSION).cloned();
                     for key in extensions.chain([key.clone()]).collect::<Vec<_>>() {
@@ -60,7 +70,7 @@ impl FallbackScope {
             if !self.is_proven(&key, inputs) {
                 continue;
             }
-            self.unpromoted.remove(&key);
+            self.evidence.promotion.unpromoted.remove(&key);
             let plan = inputs.translator.route(&key).cloned();
             let remotes = plan.iter().flat_map(|plan| plan.remotes()).collect::<Vec<_>>();
             let of_remotes = remotes.iter().flat_map(Remote::origins);
@@ -81,7 +91,7 @@ impl FallbackScope {
         if !inputs.follows
             && inputs.is_whole(key)
             && let Some(object) = inputs.objects.get(key)
-            && self.last_valid.promote(object, now)
+            && self.evidence.last_valid.promote(object, now)
             && let Some(stored) = holdfast_api::apis::document::stored(object, now)
         {
             self.record(Change::Promote(self.stored_scope(), stored));
@@ -96,8 +106,8 @@ impl FallbackScope {
         let pending = |(name, _): (&Arc<str>, _)| {
             self.hold.state(ResourceType::Listener, name) != Some(ResourceState::Acknowledged)
         };
-        let Some(plan) = inputs.translator.gateway(&self.gateway) else { return };
-        if self.wanted.of(ResourceType::Listener).iter().any(pending) {
+        let Some(plan) = inputs.translator.gateway(&self.id.gateway) else { return };
+        if self.configurations.wanted.of(ResourceType::Listener).iter().any(pending) {
             return;
         }
         let is_good = |key: &ObjectKey| {
@@ -105,11 +115,11 @@ impl FallbackScope {
             let mut faults = plan.faults.iter().chain(own).filter(|fault| fault.object == *key);
             !faults.any(Fault::is_error) && self.derived.plan.of(key).next().is_none()
         };
-        let class = inputs.objects.get(&self.gateway).and_then(|object| match &object.body {
+        let class = inputs.objects.get(&self.id.gateway).and_then(|object| match &object.body {
             holdfast_api::apis::Body::Gateway(gateway) => Some(class_key(&gateway.class)),
             _ => None,
         });
-        let own = [self.gateway.clone()].into_iter().filter(is_good);
+        let own = [self.id.gateway.clone()].into_iter().filter(is_good);
         let own: Vec<ObjectKey> = own.flat_map(|gateway| class.clone().into_iter().chain([gateway])).collect();
         let sets = plan.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| set);
         let sets: Vec<ObjectKey> = sets.filter(|set| is_good(set)).cloned().collect();
@@ -120,7 +130,7 @@ impl FallbackScope {
 
     /// Promotes objects that have waited for clusters or listeners which are acknowledged now.
     pub(crate) fn promote_waiting(&mut self, inputs: &StepInputs<'_>) {
-        let waiting = self.unpromoted.clone();
+        let waiting = self.evidence.promotion.unpromoted.clone();
         self.promote(&waiting, inputs);
     }
 
@@ -138,8 +148,8 @@ impl FallbackScope {
                 .contents()
                 .map(|(_, content)| content)
                 .chain(plan.filters())
-                .all(|content| self.proof.is_proven(&content))
-            && inputs.translator.governs(key, &self.gateway)
+                .all(|content| self.evidence.proof.is_proven(&content))
+            && inputs.translator.governs(key, &self.id.gateway)
     }
 
     /// Checks whether everything that the newest version of an object makes is acknowledged, and whether the object is
@@ -151,19 +161,23 @@ impl FallbackScope {
         if !current || !whole || plan.faults.iter().any(Fault::is_error) {
             return false;
         }
-        let contents = inputs.translator.contents(&self.gateway, plan);
+        let contents = inputs.translator.contents(&self.id.gateway, plan);
         let remotes = plan.remotes();
         let mut names = plan.backends.iter().map(names::cluster).chain(remotes.iter().map(names::remote));
         let acknowledged = |kind, name: &str| self.hold.state(kind, name) == Some(ResourceState::Acknowledged);
         let clusters = names.all(|name| {
             let desired = self.hold.desired(ResourceType::Cluster, &name);
             acknowledged(ResourceType::Cluster, &name)
-                || desired.is_some_and(|resource| self.proof.is_proven_cluster(&resource.version))
+                || desired.is_some_and(|resource| self.evidence.proof.is_proven_cluster(&resource.version))
         });
         // Filters that the routes require are in listeners.
         let filters = inputs.translator.filters_of(plan);
         !contents.is_empty()
             && clusters
-            && contents.iter().map(|(content, _)| content).chain(&filters).all(|content| self.proof.is_proven(content))
+            && contents
+                .iter()
+                .map(|(content, _)| content)
+                .chain(&filters)
+                .all(|content| self.evidence.proof.is_proven(content))
     }
 }

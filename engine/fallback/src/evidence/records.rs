@@ -8,30 +8,41 @@ use crate::scope::FallbackScope;
 /// Limit of origins that are stored with a resource; the running Holdfast reports all of them.
 pub(crate) const STORED_ORIGINS_MAX: usize = 64;
 
+/// The changes of a scope that are to be stored.
+#[derive(Debug, Default)]
+pub(crate) struct ScopeRecords {
+    /// Changes that are to be stored soon.
+    changes: Batch,
+    /// Changes that are to be stored before anything that depends on them is published.
+    verdicts: Batch,
+    /// Whether an Envoy acknowledged a change of the configuration.
+    pub(crate) configuration_changed: bool,
+}
+
 impl FallbackScope {
     /// Returns the key of this scope in the store.
     pub fn stored_scope(&self) -> Scope {
-        Scope { gateway: self.name.clone(), build: self.build.clone() }
+        self.id.stored()
     }
 
     /// Records a change that is to be stored.
     pub fn record(&mut self, change: Change) {
         match change {
-            Change::Convict(..) => self.convictions.push(change),
-            _ => self.records.push(change),
+            Change::Convict(..) => self.records.verdicts.push(change),
+            _ => self.records.changes.push(change),
         }
     }
 
     /// Returns the verdicts to be stored since the last call.
     pub fn take_convictions(&mut self) -> Batch {
-        std::mem::take(&mut self.convictions)
+        std::mem::take(&mut self.records.verdicts)
     }
 
     /// Returns the other changes to be stored since the last call; with the whole configuration, if an Envoy
     /// acknowledged a change of it.
     pub fn take_records(&mut self) -> Batch {
-        let mut records = std::mem::take(&mut self.records);
-        if std::mem::take(&mut self.configuration_changed) && !self.build.is_empty() {
+        let mut records = std::mem::take(&mut self.records.changes);
+        if std::mem::take(&mut self.records.configuration_changed) && !self.id.build.is_empty() {
             let snapshot = self.hold.acknowledged_snapshot();
             let resources = ResourceType::ALL.into_iter().flat_map(|kind| {
                 snapshot.of(kind).values().map(move |resource| StoredResource {
@@ -52,6 +63,6 @@ impl FallbackScope {
 
     /// Records the acknowledgement of a resource other than a route configuration.
     pub(crate) fn note_acknowledged(&mut self) {
-        self.configuration_changed = true;
+        self.records.configuration_changed = true;
     }
 }

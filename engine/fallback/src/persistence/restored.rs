@@ -125,8 +125,8 @@ impl RestoredScope {
     /// deleted together with the Gateway.
     pub(crate) fn left_by(scope: &FallbackScope) -> Self {
         Self {
-            gateway: scope.name.clone(),
-            build: scope.build.clone(),
+            gateway: scope.id.name.clone(),
+            build: scope.id.build.clone(),
             snapshot: scope.hold.acknowledged_snapshot(),
             versions: Vec::new(),
             verdicts: Vec::new(),
@@ -165,7 +165,7 @@ impl RestoredScope {
                 gone.insert(key.clone());
             }
         }
-        scope.last_valid = last_valid;
+        scope.evidence.last_valid = last_valid;
         for key in gone {
             scope.record(holdfast_store::Change::Forget(key));
         }
@@ -180,8 +180,8 @@ impl RestoredScope {
             if scope.restore_refused(&content, &verdict) {
                 continue;
             }
-            scope.since.entry(verdict.node.key.clone()).or_insert(verdict.since);
-            scope.quarantine.convict(content, verdict);
+            scope.verdicts.since.entry(verdict.node.key.clone()).or_insert(verdict.since);
+            scope.verdicts.quarantine.convict(content, verdict);
         }
         for kind in ResourceType::ALL {
             for resource in self.snapshot.of(kind).values() {
@@ -192,7 +192,7 @@ impl RestoredScope {
             self.snapshot.of(kind).values().for_each(|resource| scope.prove_restored(kind, resource));
         }
         if serves {
-            scope.everyone = Some(self.snapshot);
+            scope.configurations.everyone = Some(self.snapshot);
         }
     }
 }

@@ -20,40 +20,35 @@ use holdfast_xds::{ResourceType, Snapshot};
 
 use super::Held;
 use crate::context::step_inputs::StepInputs;
-use crate::evidence::forms::Form;
+use crate::rollout::configurations::Trying;
 use crate::scope::FallbackScope;
-
-/// The configuration of all Envoys while new content is tried.
-#[derive(Clone, Debug)]
-pub struct Trying {
-    /// The start of the trial of content that not all Envoys have, in milliseconds of Unix time.
-    since_ms: u64,
-    /// The forms of the route configurations that all Envoys have, as far as these are known.
-    forms: BTreeMap<Arc<str>, Form>,
-}
 
 impl FallbackScope {
     /// Records the configuration of all Envoys before the wanted one is tried.
     pub(crate) fn begins_to_try(&mut self, inputs: &StepInputs<'_>) {
-        let mut trying = self.trying.take();
+        let mut trying = self.configurations.trying.take();
         let trying_now = trying.get_or_insert_with(|| Trying { since_ms: inputs.now_ms, forms: BTreeMap::new() });
         let nothing = Snapshot::default();
-        let everyone = self.everyone.as_ref().unwrap_or(&nothing);
+        let everyone = self.configurations.everyone.as_ref().unwrap_or(&nothing);
         for (name, resource) in everyone.of(ResourceType::Route) {
-            if self.wanted.get(ResourceType::Route, name).is_none_or(|wanted| wanted.version != resource.version)
+            if self
+                .configurations
+                .wanted
+                .get(ResourceType::Route, name)
+                .is_none_or(|wanted| wanted.version != resource.version)
                 && let Some(form) = self.form(name, &resource.version).or_else(|| self.acknowledged(name))
                 && form.version == resource.version
             {
                 trying_now.forms.entry(name.clone()).or_insert_with(|| form.clone());
             }
         }
-        self.trying = trying;
+        self.configurations.trying = trying;
     }
 
     /// Returns the configuration of all Envoys while the successor of a resource is tried; `None` if nothing is tried,
     /// or if the successor was refused or has had its time.
     pub(super) fn meanwhile(&self, kind: ResourceType, name: &str, inputs: &StepInputs<'_>) -> Option<&Trying> {
-        let trying = self.trying.as_ref()?;
+        let trying = self.configurations.trying.as_ref()?;
         let is_late = trying.since_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms) <= inputs.now_ms;
         let wanted = self.hold.desired(kind, name);
         let refused = wanted.is_some_and(|wanted| self.hold.refusal_of(kind, &wanted.name, wanted.version).is_some());

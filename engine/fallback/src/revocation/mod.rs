@@ -25,10 +25,10 @@ use holdfast_graph::ObjectKey;
 use holdfast_translate::httpproxy::is_proxy as is_proxy_key;
 use holdfast_translate::route::{Rendered, RoutePlan};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
-pub use meanwhile::Trying;
 
 use crate::context::step_inputs::StepInputs;
 use crate::members::Outlier;
+use crate::rollout::configurations::Trying;
 use crate::rollout::{Stage, Waiting};
 use crate::scope::FallbackScope;
 
@@ -60,9 +60,12 @@ impl FallbackScope {
     /// Closes, at all other Envoys, everything that must no longer be served while one Envoy tries new content. Returns
     /// true if this changed something.
     pub(crate) fn close_while_waiting(&mut self, inputs: &StepInputs<'_>) -> bool {
-        let Some(mut everyone) = self.everyone.clone().filter(|_| self.stage != Stage::Settled) else { return false };
+        let Some(mut everyone) = self.configurations.everyone.clone().filter(|_| self.stage != Stage::Settled) else {
+            return false;
+        };
         let routes = everyone.of(ResourceType::Route).values();
-        let differ = routes.filter(|held| self.wanted.get(ResourceType::Route, &held.name) != Some(held));
+        let differ =
+            routes.filter(|held| self.configurations.wanted.get(ResourceType::Route, &held.name) != Some(held));
         let mut closed = Waiting::new();
         for resource in differ.cloned().collect::<Vec<_>>() {
             let must_close = |held: &Held<'_>| self.closed(held, inputs);
@@ -82,7 +85,7 @@ impl FallbackScope {
             }
         }
         self.hold.expect_meanwhile(&everyone, &closed);
-        self.everyone = Some(everyone);
+        self.configurations.everyone = Some(everyone);
         !closed.is_empty()
     }
 
@@ -114,7 +117,7 @@ impl FallbackScope {
     /// Returns a held listener with all chains closed that require less than the desired ones; `None` if there is no
     /// such chain.
     fn closed_listener(&self, held: &Resource, meanwhile: bool, inputs: &StepInputs<'_>) -> Option<Resource> {
-        let desired = inputs.translator.snapshot(&self.fleet)?;
+        let desired = inputs.translator.snapshot(&self.id.fleet)?;
         let desired = desired.get(ResourceType::Listener, &held.name);
         if desired.is_some_and(|desired| desired.version == held.version) {
             return None;
@@ -154,11 +157,11 @@ impl FallbackScope {
         let Some(object) = inputs.objects.get(&owner) else { return true };
         let here = |plan: &Arc<RoutePlan>| {
             let mut places = plan.places.iter();
-            places.any(|(gateway, _, host)| *gateway == self.gateway && host.domain() == route.domain)
+            places.any(|(gateway, _, host)| *gateway == self.id.gateway && host.domain() == route.domain)
         };
         // By a current claim, or by a claim that is served instead of a current one.
         let claimed = inputs.translator.route(&owner).is_some_and(here)
-            || inputs.translator.served_route(&self.fleet, &owner).is_some_and(here);
+            || inputs.translator.served_route(&self.id.fleet, &owner).is_some_and(here);
         let granted = || route.clusters().all(|cluster| self.is_granted(&owner, cluster, inputs));
         // For an HTTPProxy, a root may contain the guard.
         let roots = inputs.translator.roots_of(&owner).filter_map(|root| inputs.objects.get(root));
@@ -175,7 +178,7 @@ impl FallbackScope {
     /// all three levels must be equal to the current ones. Other held filters only add protection.
     fn is_protected(&self, held: &Held<'_>, owner: &ObjectKey, object: &Object, inputs: &StepInputs<'_>) -> bool {
         let Some(plan) = inputs.translator.route(owner) else { return true };
-        let of_gateway = inputs.translator.guards(&self.gateway, held.route.configuration, held.route.domain);
+        let of_gateway = inputs.translator.guards(&self.id.gateway, held.route.configuration, held.route.domain);
         if of_gateway.closed {
             return false;
         }
@@ -199,7 +202,7 @@ impl FallbackScope {
     /// a guard.
     fn is_guarded_as_desired(&self, owner: &ObjectKey, held: &Held<'_>, inputs: &StepInputs<'_>) -> bool {
         let Some(plan) = inputs.translator.route(owner).filter(|_| is_proxy_key(owner)) else { return false };
-        let of_gateway = inputs.translator.guards(&self.gateway, held.route.configuration, held.route.domain);
+        let of_gateway = inputs.translator.guards(&self.id.gateway, held.route.configuration, held.route.domain);
         let meanwhile = self.proxy_goes_on_meanwhile(owner, held, inputs);
         plan.routes.iter().filter(|rendered| *rendered.route.name == *held.route.name()).any(|rendered| {
             let mut route = rendered.route.clone();
@@ -214,7 +217,7 @@ impl FallbackScope {
             return false;
         }
         let plans = inputs.translator.roots_of(owner);
-        let plans = plans.filter_map(|root| inputs.translator.served_route(&self.fleet, root));
+        let plans = plans.filter_map(|root| inputs.translator.served_route(&self.id.fleet, root));
         let here = |plan: &&Arc<RoutePlan>| plan.places.iter().any(|(_, _, host)| host.domain() == held.domain);
         plans.filter(here).any(|plan| {
             let secure = |rendered: &Arc<Rendered>| rendered.route.secure_port.is_some();

@@ -41,7 +41,7 @@ fn is_as_strict(
         let protects = |last: &Object| {
             may_stand_in(last) && protection::lost(desired, &last.body, &protection::Context::default()).is_none()
         };
-        let mut versions = scope.last_valid.of(key, Some(&desired.metadata.uid));
+        let mut versions = scope.evidence.last_valid.of(key, Some(&desired.metadata.uid));
         let version = versions.find(|version| protects(&version.object))?;
         Some((key.clone(), hybrid(Some(desired), &version.object)))
     });

@@ -5,6 +5,7 @@
 //! one is tried.
 
 mod answerable;
+pub mod configurations;
 mod outlier_fleet;
 mod outliers;
 pub(crate) mod served_endpoints;
@@ -37,7 +38,10 @@ pub enum Stage {
     /// All Envoys are offered the configuration.
     Settled,
     /// The configuration is on the probe.
-    Probing,
+    Probing {
+        /// The time at which the probe counts as silent, in milliseconds of Unix time.
+        until_ms: u64,
+    },
     /// The configuration waits for the leader.
     Following,
     /// One Envoy is offered the configuration.
@@ -75,7 +79,7 @@ impl FallbackScope {
         if inputs.follows {
             return self.follow(inputs);
         }
-        if matches!(self.stage, Stage::Probing) {
+        if matches!(self.stage, Stage::Probing { .. }) {
             return;
         }
         let unproven = self.unproven();
@@ -84,7 +88,7 @@ impl FallbackScope {
         }
         self.begins_to_try(inputs);
         if self.is_probed(inputs) {
-            let judged = unproven.iter().filter(|(_, version)| !self.proof.is_unjudged(version));
+            let judged = unproven.iter().filter(|(_, version)| !self.evidence.proof.is_unjudged(version));
             let judged: Waiting = judged.map(|(slot, version)| (slot.clone(), *version)).collect();
             if !judged.is_empty() {
                 self.end_trial();
@@ -96,7 +100,7 @@ impl FallbackScope {
             return;
         }
         // No Envoy has a configuration yet: the first Envoy that connects tries it, and the others wait for that one.
-        let is_first = self.everyone.is_none();
+        let is_first = self.configurations.everyone.is_none();
         let Some(node) = self.members.candidate_for_new_content() else {
             // The Envoy that ended on this content has to reconnect and receive the proven configuration first, however
             // long that takes.
@@ -133,7 +137,7 @@ impl FallbackScope {
             Stage::Canary { strikes, .. } => (*strikes, node, false, now_ms, fresh),
             _ => (0, node, false, now_ms, fresh),
         };
-        let waiting = self.answerable(&node, unproven, &self.wanted);
+        let waiting = self.answerable(&node, unproven, &self.configurations.wanted);
         if waiting.is_empty() {
             return self.release(inputs);
         }
@@ -143,18 +147,18 @@ impl FallbackScope {
 
     /// Checks whether there is a probe of the same build.
     pub fn is_probed(&self, inputs: &StepInputs<'_>) -> bool {
-        let is_same = |build: &Arc<str>| self.build.is_empty() || **build == *self.build;
-        inputs.probe.is_some_and(is_same) && self.probe_pauses_until <= inputs.now_ms
+        let is_same = |build: &Arc<str>| self.id.build.is_empty() || **build == *self.id.build;
+        inputs.probe.is_some_and(is_same) && self.searches.probe_pauses_until <= inputs.now_ms
     }
 
     /// Offers the wanted configuration to all Envoys.
     pub(crate) fn release(&mut self, inputs: &mut StepInputs<'_>) {
         self.stage = Stage::Settled;
-        self.trying = None;
-        if let Some(before) = self.everyone.replace(self.wanted.clone())
-            && before != self.wanted
+        self.configurations.trying = None;
+        if let Some(before) = self.configurations.everyone.replace(self.configurations.wanted.clone())
+            && before != self.configurations.wanted
         {
-            self.previous = before;
+            self.configurations.previous = before;
         }
         self.start_trial(inputs);
         let has_waited = self.derived.retry_at.is_some_and(|at| at <= inputs.now_ms);
@@ -167,11 +171,11 @@ impl FallbackScope {
     /// Returns the resources with parts that no Envoy has acknowledged.
     pub(crate) fn unproven(&self) -> Waiting {
         let nothing = Snapshot::default();
-        let before = self.everyone.as_ref().unwrap_or(&nothing);
+        let before = self.configurations.everyone.as_ref().unwrap_or(&nothing);
         let mut unproven = Waiting::new();
         let mut shapes = BTreeSet::new();
         for kind in TRIED {
-            for resource in changes(before, &self.wanted, kind) {
+            for resource in changes(before, &self.configurations.wanted, kind) {
                 let mut is_new = || kind != ResourceType::Cluster || shapes.insert(shape(&resource.body));
                 if !self.is_known_good(kind, &resource) && is_new() {
                     unproven.insert((kind, resource.name.clone()), resource.version);
@@ -182,10 +186,10 @@ impl FallbackScope {
     }
 
     pub(crate) fn is_known_good(&self, kind: ResourceType, resource: &Resource) -> bool {
-        let is_unanswered = || self.unanswered.contains(&resource.version);
+        let is_unanswered = || self.evidence.unanswered.contains(&resource.version);
         let excused = || self.hold.unavailable.excuses(kind, &resource.name, resource.version);
         if self.hold.is_acknowledged(kind, resource)
-            || self.proof.was_tried(&resource.version)
+            || self.evidence.proof.was_tried(&resource.version)
             || excused()
             || is_unanswered()
         {
@@ -198,17 +202,17 @@ impl FallbackScope {
             return false;
         };
         let before = self.acknowledged(&resource.name);
-        form.policy_settings.iter().all(|setting| self.proof.is_known_good(&setting.content()))
+        form.policy_settings.iter().all(|setting| self.evidence.proof.is_known_good(&setting.content()))
             && before.is_some_and(|before| {
-                suspects::all_known_good(Some(&before.composition), &form.composition, &self.proof)
+                suspects::all_known_good(Some(&before.composition), &form.composition, &self.evidence.proof)
             })
     }
 
     /// Checks whether an Envoy of the build, or the probe, has accepted this cluster or one of the same shape.
     pub(crate) fn is_good_cluster(&self, name: &Arc<str>, version: Version, body: &[u8]) -> bool {
         self.hold.was_acknowledged(ResourceType::Cluster, name, version)
-            || self.proof.was_tried(&version)
-            || self.proof.is_known_good(&shape(body))
+            || self.evidence.proof.was_tried(&version)
+            || self.evidence.proof.is_known_good(&shape(body))
     }
 
     /// Records an answer of the canary; returns true if the canary has now answered for all resources.
@@ -258,21 +262,24 @@ impl FallbackScope {
     ///
     /// Untried content is offered only to the Envoy that tries it.
     pub fn offers(&self) -> Option<Offered> {
-        let current = |snapshot: &Snapshot| with_current_endpoints(snapshot, &self.wanted, &self.kept_endpoints);
+        let current = |snapshot: &Snapshot| {
+            with_current_endpoints(snapshot, &self.configurations.wanted, &self.configurations.kept_endpoints)
+        };
         let mut nodes = BTreeMap::new();
-        match (&self.stage, &self.trial) {
-            (Stage::Canary { node, empty, .. }, _) if !empty || self.everyone.is_none() => {
-                nodes.insert(node.clone(), self.wanted.clone());
+        match (&self.stage, &self.trials.current) {
+            (Stage::Canary { node, empty, .. }, _) if !empty || self.configurations.everyone.is_none() => {
+                nodes.insert(node.clone(), self.configurations.wanted.clone());
             }
             (_, Some(trial)) if !self.members.is_remote(&trial.node) => {
                 nodes.insert(trial.node.clone(), current(&trial.snapshot));
             }
             _ => {}
         }
-        let everyone = self.everyone.as_ref();
+        let everyone = self.configurations.everyone.as_ref();
         for (node, outlier) in self.members.outliers() {
             if let Some(snapshot) = everyone.and_then(|everyone| outlier.offered(everyone)) {
-                let current = || with_all_endpoints(&snapshot, &self.wanted, &self.kept_endpoints);
+                let current =
+                    || with_all_endpoints(&snapshot, &self.configurations.wanted, &self.configurations.kept_endpoints);
                 nodes.entry(node.clone()).or_insert_with(current);
             }
         }
@@ -282,8 +289,8 @@ impl FallbackScope {
         }
         match everyone {
             Some(everyone) => Some(Offered { everyone: current(everyone), waits: false, nodes, again }),
-            None if self.stage == Stage::Probing => None,
-            None => Some(Offered { everyone: self.wanted.clone(), waits: true, nodes, again }),
+            None if matches!(self.stage, Stage::Probing { .. }) => None,
+            None => Some(Offered { everyone: self.configurations.wanted.clone(), waits: true, nodes, again }),
         }
     }
 }

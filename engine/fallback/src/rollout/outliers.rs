@@ -16,11 +16,11 @@ impl FallbackScope {
         version: Version,
         message: &str,
     ) {
-        self.members.keeps(node, slot, version, message, &self.previous);
+        self.members.keeps(node, slot, version, message, &self.configurations.previous);
     }
 
     /// Records that an Envoy accepted a resource, if it is an outlier.
     pub(crate) fn came_back(&mut self, node: &str, kind: ResourceType, name: &Arc<str>, version: Version) {
-        self.members.came_back(node, (kind, name), version, self.everyone.as_ref());
+        self.members.came_back(node, (kind, name), version, self.configurations.everyone.as_ref());
     }
 }

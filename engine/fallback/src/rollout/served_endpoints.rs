@@ -14,22 +14,24 @@ use crate::scope::FallbackScope;
 impl FallbackScope {
     /// Keeps current endpoints that Envoys use and the wanted configuration does not use.
     pub(crate) fn keep_served_endpoints(&mut self, inputs: &mut StepInputs<'_>) {
-        let served = self.everyone.iter().chain(self.members.outliers().map(|(_, outlier)| &outlier.last));
-        let differences =
-            served.flat_map(|served| served.of(ResourceType::Endpoints).diff(self.wanted.of(ResourceType::Endpoints)));
+        let served =
+            self.configurations.everyone.iter().chain(self.members.outliers().map(|(_, outlier)| &outlier.last));
+        let differences = served.flat_map(|served| {
+            served.of(ResourceType::Endpoints).diff(self.configurations.wanted.of(ResourceType::Endpoints))
+        });
         let unused = differences.filter_map(|item| match item {
             DiffItem::Remove(name, _) => names::service_port(name),
             DiffItem::Add(..) | DiffItem::Update { .. } => None,
         });
         // A Service that was deleted together with its last use serves until the newer configuration is in force.
         let unused: BTreeSet<_> = unused.filter(|service| inputs.objects.get(&service.key).is_some()).collect();
-        if inputs.translator.keep_endpoints(&self.fleet, unused.clone()) {
+        if inputs.translator.keep_endpoints(&self.id.fleet, unused.clone()) {
             inputs.translator.translate(inputs.objects, inputs.graph);
         }
-        self.kept_endpoints = Snapshot::default();
+        self.configurations.kept_endpoints = Snapshot::default();
         let known = unused.iter().filter_map(|service| inputs.translator.endpoints_of(service));
         for resource in known.filter(|resource| !may_be_others(resource, inputs)) {
-            self.kept_endpoints.insert(ResourceType::Endpoints, resource.clone());
+            self.configurations.kept_endpoints.insert(ResourceType::Endpoints, resource.clone());
         }
     }
 }

@@ -17,7 +17,7 @@ impl FallbackScope {
     /// Processes an answer of an Envoy of the fleet.
     pub fn answered(&mut self, answer: &Answer, inputs: &mut StepInputs<'_>) {
         if self.members.answered(&answer.node, inputs.now_ms)
-            && let Some(readmission) = &mut self.readmission
+            && let Some(readmission) = &mut self.trials.readmission
         {
             readmission.unpark(u64::MAX);
         }
@@ -44,7 +44,7 @@ impl FallbackScope {
         self.pardon_what_a_second_witness_takes(answer, name, version);
         self.hold.unavailable.taken(&answer.node, &(answer.kind, name.clone()), version);
         if answer.kind == ResourceType::Cluster {
-            self.proof.prove_cluster(version);
+            self.evidence.proof.prove_cluster(version);
         }
         if self.hold.acknowledge((answer.kind, name.clone()), version) {
             self.learn(answer.kind, name, version, inputs);
@@ -53,7 +53,7 @@ impl FallbackScope {
             // Envoy acknowledges the repeat of a refused certificate without accepting it.
             return;
         }
-        if let Some(trial) = &mut self.trial
+        if let Some(trial) = &mut self.trials.current
             && *trial.node == *answer.node
             && !inputs.follows
         {
@@ -80,7 +80,7 @@ impl FallbackScope {
             ResourceType::Secret => {
                 self.note_acknowledged();
                 // The acknowledged certificate may be a stand-in version.
-                let desired = inputs.translator.certificates(&self.gateway);
+                let desired = inputs.translator.certificates(&self.id.gateway);
                 let acknowledged = Content(*version.as_bytes());
                 for (key, _) in desired.iter().filter(|(_, content)| **content == acknowledged) {
                     self.promote_one(key, inputs);
@@ -90,7 +90,7 @@ impl FallbackScope {
                 self.note_acknowledged();
                 if let Some(body) = self.hold.acknowledged(kind, name).map(|resource| resource.body.clone()) {
                     for content in self.proven_by_listener(name, version, &body) {
-                        self.proof.prove(content);
+                        self.evidence.proof.prove(content);
                     }
                 }
                 self.promote_anchors(inputs);
@@ -98,8 +98,8 @@ impl FallbackScope {
             ResourceType::Cluster => {
                 self.note_acknowledged();
                 if let Some(resource) = self.hold.acknowledged(kind, name) {
-                    self.proof.prove(shape(&resource.body));
-                    self.proof.prove(Content(*version.as_bytes()));
+                    self.evidence.proof.prove(shape(&resource.body));
+                    self.evidence.proof.prove(Content(*version.as_bytes()));
                 }
             }
         }
@@ -117,7 +117,7 @@ impl FallbackScope {
         if self.refused_by_host(answer, name, version, message, inputs) {
             return;
         }
-        let on_trial = self.trial.as_ref().is_some_and(|trial| {
+        let on_trial = self.trials.current.as_ref().is_some_and(|trial| {
             *trial.node == *answer.node && trial.waiting.get(&(answer.kind, name.clone())) == Some(&version)
         });
         if on_trial {
@@ -132,7 +132,10 @@ impl FallbackScope {
         let others = self.members.has_any_but_outliers();
         // If the other Envoys are disconnected, the refusal is accepted after a delay and not at once.
         let was_outlier = self.members.is_outlier(&answer.node) && (others || self.may_believe_outliers(inputs));
-        if was_outlier || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
+        if was_outlier
+            || self.hold.was_acknowledged(answer.kind, name, version)
+            || self.evidence.proof.was_tried(&version)
+        {
             // Other Envoys of its build accept the resource: the problem is local to this Envoy.
             self.note_outlier(&answer.node, (answer.kind, name.clone()), version, message);
             // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
@@ -179,7 +182,7 @@ impl FallbackScope {
         let others: Waiting = waiting.into_iter().filter(|((kind, _), _)| *kind != ResourceType::Secret).collect();
         let first = others.keys().next().map(|(kind, _)| *kind);
         for ((kind, name), version) in others.into_iter().filter(|((kind, _), _)| Some(*kind) == first) {
-            self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
+            self.hold.refuse_version(kind, &name, version, &self.id.build.clone(), message);
             self.blame(kind, &name, version, message, inputs);
         }
     }

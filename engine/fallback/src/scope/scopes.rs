@@ -91,7 +91,7 @@ impl FallbackScopes {
 
     /// Returns the newest version of an object that any scope knows to be good.
     pub fn last_valid(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        let scopes = self.iter().filter_map(|scope| scope.last_valid.of(key, None).next());
+        let scopes = self.iter().filter_map(|scope| scope.evidence.last_valid.of(key, None).next());
         let stored = self.restored.values().flatten().filter_map(|restored| restored.last_valid(key));
         scopes.chain(stored).max_by_key(|version| version.since).map(|version| version.object.clone())
     }
@@ -137,14 +137,14 @@ impl FallbackScopes {
         }
         // An object that is unusable now is broken wherever a version of it is known.
         for scope in self.gateways.values().flatten() {
-            let known = inputs.unusable.iter().any(|key| scope.last_valid.of(key, None).next().is_some());
+            let known = inputs.unusable.iter().any(|key| scope.evidence.last_valid.of(key, None).next().is_some());
             if known || scope.has_outlived(inputs) {
-                replan.insert(scope.gateway.clone());
+                replan.insert(scope.id.gateway.clone());
             }
         }
         touched.extend(replan.iter().cloned());
         if std::mem::take(&mut self.is_dirty) {
-            touched.extend(self.iter().map(|scope| scope.gateway.clone()).collect::<Vec<_>>());
+            touched.extend(self.iter().map(|scope| scope.id.gateway.clone()).collect::<Vec<_>>());
         }
         for key in &touched {
             if inputs.translator.snapshot(&FleetId::main(key)).is_none() {
@@ -161,8 +161,8 @@ impl FallbackScopes {
                     continue;
                 }
                 scope.edited(&changes.routes, inputs.translator);
-                scope.rounds = 0;
-                scope.blamed.clear();
+                scope.searches.rounds = 0;
+                scope.searches.blamed.clear();
                 scope.reconcile(inputs);
             }
         }
@@ -229,8 +229,8 @@ impl FallbackScopes {
                         offers = Some(Offers { everyone, nodes, waiting, again, ..Offers::default() });
                     }
                     Some(offers) => {
-                        offers.builds.insert(scope.build.clone(), everyone);
-                        offers.waiting.builds.extend(waits.then(|| scope.build.clone()));
+                        offers.builds.insert(scope.id.build.clone(), everyone);
+                        offers.waiting.builds.extend(waits.then(|| scope.id.build.clone()));
                         offers.nodes.extend(nodes);
                         offers.again.extend(again);
                     }
@@ -254,7 +254,7 @@ impl FallbackScopes {
 
     /// Returns the refusals of content that is held back.
     pub fn refusals(&self) -> impl Iterator<Item = (&str, &Refusal)> {
-        self.iter().flat_map(|scope| scope.hold.refusals().map(move |refusal| (&*scope.name, refusal)))
+        self.iter().flat_map(|scope| scope.hold.refusals().map(move |refusal| (&*scope.id.name, refusal)))
     }
 
     /// Returns verdicts to be stored before anything that depends on them is published.
@@ -266,7 +266,7 @@ impl FallbackScopes {
 
     /// Returns the searches for objects at fault that were completed since the last call.
     pub fn take_attributed(&mut self) -> Vec<Attributed> {
-        self.gateways.values_mut().flatten().flat_map(|scope| scope.attribution.take()).collect()
+        self.gateways.values_mut().flatten().flat_map(|scope| scope.searches.durations.take()).collect()
     }
 
     /// Returns all other changes to be stored since the last call.

@@ -42,12 +42,12 @@ impl FallbackScope {
         let stage = match &self.stage {
             // There is no wait; or the wait is for the leader, see the module documentation.
             Stage::Settled | Stage::Following => None,
-            Stage::Probing => Some(("the probe", self.probe_until)),
+            Stage::Probing { until_ms } => Some(("the probe", *until_ms)),
             Stage::Canary { deadline, .. } => Some(("the Envoy that tries what is new", *deadline)),
         };
-        let trial = self.trial.as_ref().filter(|trial| trial.deadline != u64::MAX);
+        let trial = self.trials.current.as_ref().filter(|trial| trial.deadline != u64::MAX);
         let trial = trial.map(|trial| ("the Envoy that tries suspects", trial.deadline));
-        let again = self.search_again_at.map(|at| ("the next search", at));
+        let again = self.searches.again_at.map(|at| ("the next search", at));
         let outliers =
             self.members.outliers_until_ms().map(|at| ("an Envoy that takes what all that are connected refuse", at));
         stage.into_iter().chain(trial).chain(again).chain(outliers).collect()
@@ -58,48 +58,48 @@ impl FallbackScope {
     pub(super) fn search_what_is_held(&mut self, inputs: &StepInputs<'_>) {
         let is_held = BLAMED.into_iter().any(|kind| !self.hold.refused_now(kind).is_empty());
         if !is_held {
-            self.failed_searches = 0;
+            self.searches.failed = 0;
         }
-        let is_searched = self.search.is_some() || self.readmission.is_some();
+        let is_searched = self.searches.current.is_some() || self.trials.readmission.is_some();
         if is_held && !is_searched && !self.whole.held && !inputs.follows && inputs.settings.fallback.isolate {
-            let pause_ms = SEARCH_AGAIN_MS << self.failed_searches.min(SEARCH_AGAIN_DOUBLINGS);
-            self.search_again_at.get_or_insert(inputs.now_ms.saturating_add(pause_ms));
+            let pause_ms = SEARCH_AGAIN_MS << self.searches.failed.min(SEARCH_AGAIN_DOUBLINGS);
+            self.searches.again_at.get_or_insert(inputs.now_ms.saturating_add(pause_ms));
         }
     }
 
     /// Clears the record of searches without a culprit, so that waiting content is searched like an edit. This happens
     /// at most once per `SEARCH_AGAIN_MS`, because a wait can end with each clock event.
     pub(super) fn forget_blamed(&mut self, now_ms: u64) {
-        let again_ms = self.forgot_blamed_ms.saturating_add(SEARCH_AGAIN_MS);
+        let again_ms = self.searches.forgot_blamed_ms.saturating_add(SEARCH_AGAIN_MS);
         if now_ms < again_ms {
-            self.search_again_at = self.search_again_at.or(Some(again_ms));
+            self.searches.again_at = self.searches.again_at.or(Some(again_ms));
             return;
         }
-        self.forgot_blamed_ms = now_ms;
-        self.blamed.clear();
+        self.searches.forgot_blamed_ms = now_ms;
+        self.searches.blamed.clear();
     }
 
     /// Ends overdue waits for the probe; returns true if there were any.
     pub(super) fn watch_probe(&mut self, inputs: &mut StepInputs<'_>) -> bool {
         let now_ms = inputs.now_ms;
-        let is_silent = self.stage == Stage::Probing && self.probe_until <= now_ms;
+        let is_silent = matches!(self.stage, Stage::Probing { until_ms } if until_ms <= now_ms);
         if is_silent {
             self.stage = Stage::Settled;
-            self.search = None;
-            self.probe_pauses_until = now_ms.saturating_add(PROBE_PAUSE_MS);
+            self.searches.current = None;
+            self.searches.probe_pauses_until = now_ms.saturating_add(PROBE_PAUSE_MS);
         }
-        let is_over = self.search_again_at.is_some_and(|at| at <= now_ms);
-        let is_due = is_over && self.search.is_none();
+        let is_over = self.searches.again_at.is_some_and(|at| at <= now_ms);
+        let is_due = is_over && self.searches.current.is_none();
         if is_over && !is_due {
             // A search is in progress; its end decides about the next one.
-            self.search_again_at = None;
+            self.searches.again_at = None;
         }
         if is_silent || is_due {
-            self.search_again_at = None;
-            self.failed_searches = self.failed_searches.saturating_add(1);
-            self.forgot_blamed_ms = now_ms;
-            self.blamed.clear();
-            self.rounds = 0;
+            self.searches.again_at = None;
+            self.searches.failed = self.searches.failed.saturating_add(1);
+            self.searches.forgot_blamed_ms = now_ms;
+            self.searches.blamed.clear();
+            self.searches.rounds = 0;
             self.reconcile(inputs);
         }
         is_silent || is_due
@@ -118,7 +118,7 @@ impl FallbackScope {
 
     /// Handles an Envoy that has not answered in time an offer that only it was sent.
     pub(super) fn overdue(&mut self, node: &Arc<str>, message: &str, inputs: &mut StepInputs<'_>) {
-        let began_ms = match (&self.stage, &self.trial) {
+        let began_ms = match (&self.stage, &self.trials.current) {
             (Stage::Canary { began_ms, .. }, _) => *began_ms,
             (_, Some(trial)) => trial.began_ms,
             _ => return,
@@ -129,17 +129,17 @@ impl FallbackScope {
         }
         // The Envoy answers other resources: it is not going to answer this one.
         if let Stage::Canary { waiting, .. } = &self.stage {
-            if self.unanswered.len().saturating_add(waiting.len()) > UNANSWERED_MAX {
-                self.unanswered.clear();
+            if self.evidence.unanswered.len().saturating_add(waiting.len()) > UNANSWERED_MAX {
+                self.evidence.unanswered.clear();
             }
-            self.unanswered.extend(waiting.values());
+            self.evidence.unanswered.extend(waiting.values());
             self.stage = Stage::Settled;
             return self.advance(inputs);
         }
         let Some(trial) = self.end_trial() else { return };
         if trial.is_second {
-            self.witnesses.not_answered(&trial.contents, inputs.now_ms);
-        } else if let Some(readmission) = &mut self.readmission {
+            self.trials.witnesses.not_answered(&trial.contents, inputs.now_ms);
+        } else if let Some(readmission) = &mut self.trials.readmission {
             readmission.not_answered(inputs.now_ms);
         }
         self.reconcile(inputs);
@@ -169,9 +169,9 @@ impl FallbackScope {
         if subjects.is_empty() {
             return self.release(inputs);
         }
-        self.attribution.begin(inputs.now_ms);
+        self.searches.durations.begin(inputs.now_ms);
         self.suspect(&subjects, inputs);
-        self.readmission.get_or_insert_default().add(subjects);
+        self.trials.readmission.get_or_insert_default().add(subjects);
         self.reconcile(inputs);
     }
 
