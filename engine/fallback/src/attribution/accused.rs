@@ -48,12 +48,12 @@ pub(super) fn has_suspected_setting(subject: &Subject, over: &Overlay, inputs: &
 impl FallbackScope {
     /// Returns the suspects of a version of a route configuration. `apart`: whether each suspect can be tried alone.
     pub(super) fn accused(&self, name: &str, version: &Version, apart: bool) -> Option<Accused> {
-        let (parts, context) = self.suspects(name, version)?;
+        let (parts, context) = self.evidence.suspects(name, version)?;
         let mut policies: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
         let mut note = |setting: &PolicySetting| {
             policies.entry(setting.node()).or_default().insert(setting.content());
         };
-        let form = self.form(name, version)?;
+        let form = self.evidence.forms.of(name, version)?;
         form.policy_settings.iter().filter(|setting| self.is_unproven(setting)).for_each(&mut note);
         let parts = parts.into_iter().map(|(node, mut parts)| {
             parts.retain(|_, suspect: &mut Suspect| {
@@ -149,18 +149,9 @@ impl FallbackScope {
         }
     }
 
-    /// Returns the contents that an accepted part of a route configuration proves.
-    pub(crate) fn proven_with(rendered: &Rendered, context: ListenerContext) -> Vec<Content> {
-        if rendered.policy_settings().is_empty() {
-            return Vec::new();
-        }
-        let contents = rendered.policy_settings().iter().map(|setting| setting.content());
-        contents.chain([rendered.bare_content(context)]).collect()
-    }
-
     /// Returns the names of the policies that may have contributed to a refusal for which routes are suspected.
     pub(super) fn unproven_policies(&self, name: &str, version: &Version) -> Option<String> {
-        let (parts, _) = self.suspects(name, version)?;
+        let (parts, _) = self.evidence.suspects(name, version)?;
         let all_settings =
             parts.values().flat_map(|parts| parts.values()).flat_map(|part| part.rendered.policy_settings().iter());
         let policies: BTreeSet<String> = all_settings

@@ -161,7 +161,7 @@ impl FallbackScope {
         inputs.translator.lay_over(&fleet, derived.overlay);
         inputs.translator.translate(inputs.objects, inputs.graph);
         let snapshot = inputs.translator.snapshot(&fleet).cloned()?;
-        self.note_forms(&fleet, &snapshot, inputs.translator);
+        self.evidence.note_forms(&self.hold, &fleet, &snapshot, inputs.translator);
         let nothing = Snapshot::default();
         let mut waiting = Waiting::new();
         for kind in TRIED {
@@ -172,7 +172,10 @@ impl FallbackScope {
             let unknown = changed.filter(|resource| {
                 let is_taken = self.hold.is_acknowledged(kind, resource);
                 let is_refused = || self.hold.refusal_of(kind, &resource.name, resource.version).is_some();
-                !is_taken && (kind != ResourceType::Cluster || !self.is_known_good(kind, resource) || is_refused())
+                !is_taken
+                    && (kind != ResourceType::Cluster
+                        || !self.evidence.is_known_good(&self.hold, kind, resource)
+                        || is_refused())
             });
             waiting.extend(unknown.map(|resource| ((kind, resource.name.clone()), resource.version)));
         }
@@ -292,7 +295,7 @@ impl FallbackScope {
     pub(super) fn before_trial(&self, waiting: &Waiting) -> Before {
         let known = |(kind, name): &(ResourceType, Arc<str>)| {
             let resource = self.hold.acknowledged(*kind, name)?.clone();
-            let form = self.acknowledged(name).filter(|form| form.version == resource.version).cloned();
+            let form = self.evidence.forms.acknowledged(name).filter(|form| form.version == resource.version).cloned();
             Some((*kind, resource, form))
         };
         Before(waiting.keys().filter_map(known).collect())
@@ -310,7 +313,7 @@ impl FallbackScope {
                 continue;
             }
             if !self.hold.is_acknowledged(kind, &resource) {
-                self.records.configuration_changed = true;
+                self.records.note_acknowledged();
                 if let (ResourceType::Route, Some(form)) = (kind, form) {
                     self.evidence.forms.acknowledged.insert(resource.name.clone(), form);
                 }

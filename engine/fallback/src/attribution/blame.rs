@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
 use holdfast_xds::{ResourceType, Version};
@@ -19,7 +18,7 @@ use super::readmission::Readmission;
 use super::search::{Search, on_probe};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
-use crate::evidence::suspects::{self, Suspects};
+use crate::evidence::suspects::Suspects;
 use crate::rollout::Stage;
 use crate::scope::FallbackScope;
 
@@ -29,13 +28,6 @@ pub(crate) const BLAMED: [ResourceType; 3] = [ResourceType::Cluster, ResourceTyp
 const ROUNDS_MAX: usize = 16;
 
 impl FallbackScope {
-    /// Returns the suspects of a version of a route configuration.
-    pub(crate) fn suspects(&self, name: &str, version: &Version) -> Option<(Suspects, ListenerContext)> {
-        let form = self.form(name, version)?;
-        let before = self.acknowledged(name).map(|form| &form.composition);
-        Some((suspects::changed(before, &form.composition, &self.evidence.proof), form.context))
-    }
-
     /// Returns the suspects of a refused resource, in the groups that are served or closed together.
     pub(crate) fn subjects(
         &self,
@@ -155,7 +147,7 @@ impl FallbackScope {
         }
         let Some(snapshot) = inputs.translator.snapshot(&self.id.fleet).cloned() else { return false };
         self.configurations.newest = snapshot.clone();
-        self.note_forms(&self.id.fleet.clone(), &snapshot, inputs.translator);
+        self.evidence.note_forms(&self.hold, &self.id.fleet.clone(), &snapshot, inputs.translator);
         let refused = BLAMED.into_iter().flat_map(|kind| snapshot.of(kind).values().map(move |known| (kind, known)));
         let unexplained = refused.filter_map(|(kind, resource)| {
             let refusal = self.hold.refusal_of(kind, &resource.name, resource.version)?;

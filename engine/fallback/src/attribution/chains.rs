@@ -54,7 +54,7 @@ impl FallbackScope {
     pub(super) fn chain_suspects(&self, name: &Arc<str>, version: Version, inputs: &StepInputs<'_>) -> Vec<Subject> {
         let Some(resource) = self.form_of(ResourceType::Listener, name, version) else { return Vec::new() };
         let units = inputs.translator.chain_units(&self.id.gateway);
-        let policy_settings = self.listener_form(name, version).map(|form| &form.policy_settings);
+        let policy_settings = self.evidence.listener_forms.of(name, version).map(|form| &form.policy_settings);
         let mut suspects: BTreeMap<Node, BTreeMap<Content, Node>> = BTreeMap::new();
         let (mut unproven, mut new_chains) = (Vec::new(), Vec::new());
         for parts in chain_parts::parts(&resource.body) {

@@ -99,7 +99,7 @@ impl FallbackScope {
                 if self.hold.refusal_of(ResourceType::Cluster, &name, version).is_some() {
                     return Known::Refused;
                 }
-                if !self.is_good_cluster(&name, version, &body) {
+                if !self.evidence.is_good_cluster(&self.hold, &name, version, &body) {
                     unknown.insert(name, body);
                 }
             }

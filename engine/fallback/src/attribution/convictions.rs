@@ -105,7 +105,7 @@ impl FallbackScope {
             since: self.verdicts.since.get(&node.key).copied().unwrap_or_else(|| inputs.began(&node.key)),
             witnesses,
         };
-        self.record(Change::Convict(self.stored_scope(), stored(content, &verdict)));
+        self.records.record(Change::Convict(self.id.stored(), stored(content, &verdict)));
         if detected == Detected::Probe {
             self.fairness.convicted_on_probe(&node.key);
         }
@@ -120,7 +120,7 @@ impl FallbackScope {
 
     pub(crate) fn acquit(&mut self, content: &Content) {
         self.verdicts.quarantine.acquit(content);
-        self.record(Change::Acquit(self.stored_scope(), content.0));
+        self.records.record(Change::Acquit(self.id.stored(), content.0));
     }
 }
 

@@ -177,7 +177,8 @@ impl FallbackScope {
             (Expected::Whole(kind, name, version), None) => {
                 if accepted {
                     self.evidence.proof.note_tried_version(version);
-                    self.note_tried(kind, &name, &version);
+                    let body = self.form_of(kind, &name, version).map(|resource| resource.body.clone());
+                    self.evidence.note_tried(kind, &name, version, body.as_ref());
                 } else {
                     self.evidence.proof.note_unjudged(version);
                 }
@@ -374,36 +375,6 @@ impl FallbackScope {
         self.stage = Stage::Settled;
         self.fairness.searched(inputs.now_ms);
         self.reconcile(inputs);
-    }
-
-    /// Records that the probe accepted a resource as a whole.
-    fn note_tried(&mut self, kind: ResourceType, name: &Arc<str>, version: &Version) {
-        match kind {
-            ResourceType::Route => {
-                let Some((suspects, context)) = self.suspects(name, version) else { return };
-                for (content, suspect) in suspects.values().flatten() {
-                    self.evidence.proof.note_tried(*content);
-                    for content in Self::proven_with(&suspect.rendered, context) {
-                        self.evidence.proof.note_tried(content);
-                    }
-                }
-                let policy_settings =
-                    self.form(name, version).map(|form| form.policy_settings.clone()).unwrap_or_default();
-                policy_settings.iter().for_each(|setting| self.evidence.proof.note_tried(setting.content()));
-            }
-            ResourceType::Cluster => {
-                if let Some(resource) = self.form_of(kind, name, *version) {
-                    self.evidence.proof.note_tried(shape(&resource.body));
-                }
-            }
-            ResourceType::Listener => {
-                if let Some(body) = self.form_of(kind, name, *version).map(|resource| resource.body.clone()) {
-                    let proven = self.proven_by_listener(name, *version, &body);
-                    proven.into_iter().for_each(|content| self.evidence.proof.note_tried(content));
-                }
-            }
-            ResourceType::Endpoints | ResourceType::Secret => {}
-        }
     }
 
     /// Returns the clusters on their way to the Envoys that differ from this one only in their names, this one

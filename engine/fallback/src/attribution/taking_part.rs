@@ -71,13 +71,15 @@ impl FallbackScope {
         for (name, resource) in trial.snapshot.of(ResourceType::Listener) {
             present.extend(chain_parts::parts(&resource.body).into_iter().flat_map(|parts| parts.filters));
             let policy_settings = self
-                .listener_form(name, resource.version)
+                .evidence
+                .listener_forms
+                .of(name, resource.version)
                 .into_iter()
                 .flat_map(|form| form.policy_settings.settings.keys());
             present.extend(policy_settings.map(|setting| setting.content()));
         }
         for (name, resource) in trial.snapshot.of(ResourceType::Route) {
-            let Some(form) = self.form(name, &resource.version) else { continue };
+            let Some(form) = self.evidence.forms.of(name, &resource.version) else { continue };
             present.extend(form.policy_settings.iter().map(|setting| setting.content()));
             for (content, rendered) in form.composition.values().flat_map(|parts| parts.iter()) {
                 present.insert(*content);

@@ -60,8 +60,8 @@ impl FallbackScope {
     }
 
     fn routes_together(&self, name: Arc<str>, version: Version) -> Option<Together> {
-        let form = self.form(&name, &version)?;
-        let changed = self.suspects(&name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
+        let form = self.evidence.forms.of(&name, &version)?;
+        let changed = self.evidence.suspects(&name, &version).map_or_else(Suspects::new, |(suspects, _)| suspects);
         let changed: BTreeSet<Content> = changed.values().flat_map(|parts| parts.keys().copied()).collect();
         let items = form.composition.iter().flat_map(|(host, parts)| {
             parts.iter().map(|(content, rendered)| Item {
@@ -104,7 +104,7 @@ impl FallbackScope {
             Together::Routes(name, version, mut interaction) => {
                 let (culprit, witness) = match interaction.next()? {
                     Found::Try(items) => {
-                        let context = self.form(&name, &version)?.context;
+                        let context = self.evidence.forms.of(&name, &version)?.context;
                         let body = trials::together(items.iter(), context);
                         search.try_together(ResourceType::Route, name.clone(), body, inputs);
                         return Some(Together::Routes(name, version, interaction));

@@ -34,7 +34,12 @@ impl FallbackScope {
         for plan in apart.iter().filter_map(|key| inputs.translator.route(key)) {
             for (name, parts) in inputs.translator.parts_with(&self.id.gateway, plan, contents) {
                 let resource = snapshot.get(ResourceType::Route, &name)?.clone();
-                let served = self.form(&name, &resource.version).or_else(|| self.acknowledged(&name)).cloned()?;
+                let served = self
+                    .evidence
+                    .forms
+                    .of(&name, &resource.version)
+                    .or_else(|| self.evidence.forms.acknowledged(&name))
+                    .cloned()?;
                 found.extend(parts.keys().copied());
                 let host = Host::unreachable();
                 let routes: Vec<_> = parts.values().map(|rendered| rendered.encoded(served.context).0).collect();
@@ -44,7 +49,7 @@ impl FallbackScope {
                 let tried = Arc::new(Resource::new(resource.name.clone(), body, resource.origins.clone()));
                 let mut composition = served.composition.clone();
                 composition.insert(host, parts.into_iter().collect());
-                self.note_form(&tried.name, Form { version: tried.version, composition, ..served });
+                self.evidence.forms.note(&tried.name, Form { version: tried.version, composition, ..served });
                 waiting.insert((ResourceType::Route, tried.name.clone()), tried.version);
                 snapshot.insert(ResourceType::Route, tried);
             }

@@ -54,12 +54,12 @@ impl FallbackScope {
             since: inputs.now(),
             witnesses: Vec::new(),
         };
-        self.record(Change::Convict(self.stored_scope(), verdict));
+        self.records.record(Change::Convict(self.id.stored(), verdict));
         self.verdicts.remembered.push_back(version);
         if self.verdicts.remembered.len() > REMEMBERED_MAX
             && let Some(oldest) = self.verdicts.remembered.pop_front()
         {
-            self.record(Change::Acquit(self.stored_scope(), *oldest.as_bytes()));
+            self.records.record(Change::Acquit(self.id.stored(), *oldest.as_bytes()));
         }
     }
 

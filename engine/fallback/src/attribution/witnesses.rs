@@ -270,7 +270,7 @@ impl FallbackScope {
         self.hold.pardon(slot, version);
         if self.verdicts.remembered.contains(&version) {
             self.verdicts.remembered.retain(|known| *known != version);
-            self.record(Change::Acquit(self.stored_scope(), *version.as_bytes()));
+            self.records.record(Change::Acquit(self.id.stored(), *version.as_bytes()));
         }
     }
 

@@ -167,14 +167,14 @@ impl RestoredScope {
         }
         scope.evidence.last_valid = last_valid;
         for key in gone {
-            scope.record(holdfast_store::Change::Forget(key));
+            scope.records.record(holdfast_store::Change::Forget(key));
         }
         // A suspicion ends with its run: the suspect is tried again.
         let firm = self.verdicts.into_iter().filter(|(_, verdict)| verdict.detected != Detected::Suspected);
         for (content, verdict) in firm {
             if refusal::class(refused_type(&verdict.node), &verdict.message) != Class::Content {
                 // Convicted by an older version of Holdfast: the refusal proves nothing about the content.
-                scope.record(holdfast_store::Change::Acquit(scope.stored_scope(), content.0));
+                scope.records.record(holdfast_store::Change::Acquit(scope.id.stored(), content.0));
                 continue;
             }
             if scope.restore_refused(&content, &verdict) {
@@ -189,7 +189,7 @@ impl RestoredScope {
             }
         }
         for kind in ResourceType::ALL {
-            self.snapshot.of(kind).values().for_each(|resource| scope.prove_restored(kind, resource));
+            self.snapshot.of(kind).values().for_each(|resource| scope.evidence.proof.prove_restored(kind, resource));
         }
         if serves {
             scope.configurations.everyone = Some(self.snapshot);

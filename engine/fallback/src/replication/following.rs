@@ -98,7 +98,7 @@ impl FallbackScope {
             for resource in learned.snapshot.of(kind).values() {
                 self.hold.learn(kind, resource);
                 if self.shared.snapshot.get(kind, &resource.name) != Some(resource) {
-                    self.prove_restored(kind, resource);
+                    self.evidence.proof.prove_restored(kind, resource);
                 }
             }
         }
@@ -184,7 +184,7 @@ impl FallbackScope {
         if self.shared.offers(kind, resource) {
             return true;
         }
-        let form = self.form(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
+        let form = self.evidence.forms.of(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
         form.is_some_and(|form| {
             form.policy_settings.iter().all(|setting| self.evidence.proof.is_known_good(&setting.content()))
                 && suspects::all_known_good(None, &form.composition, &self.evidence.proof)
@@ -255,7 +255,7 @@ impl FallbackScope {
         self.stage = Stage::Settled;
         self.searches.rounds = 0;
         self.searches.blamed.clear();
-        self.records.configuration_changed = true;
+        self.records.note_acknowledged();
         let mut suspects: BTreeMap<Node, Subject> = BTreeMap::new();
         for (content, verdict) in
             self.verdicts.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected)
@@ -279,7 +279,7 @@ impl FallbackScope {
         for version in &learned.versions {
             let key = &version.object.key;
             if inputs.objects.get(key).is_none() && !inputs.unusable.contains(key) {
-                self.record(Change::Forget(key.clone()));
+                self.records.record(Change::Forget(key.clone()));
             }
         }
     }

@@ -36,7 +36,8 @@ impl FallbackScope {
                 .wanted
                 .get(ResourceType::Route, name)
                 .is_none_or(|wanted| wanted.version != resource.version)
-                && let Some(form) = self.form(name, &resource.version).or_else(|| self.acknowledged(name))
+                && let Some(form) =
+                    self.evidence.forms.of(name, &resource.version).or_else(|| self.evidence.forms.acknowledged(name))
                 && form.version == resource.version
             {
                 trying_now.forms.entry(name.clone()).or_insert_with(|| form.clone());

@@ -19,7 +19,6 @@ use holdfast_xds::{AgainByName, Resource, ResourceType, Snapshot, Version};
 use imbl::ordmap::DiffItem;
 
 use crate::context::step_inputs::StepInputs;
-use crate::evidence::suspects;
 use crate::rollout::served_endpoints::{with_all_endpoints, with_current_endpoints};
 use crate::scope::FallbackScope;
 
@@ -177,42 +176,12 @@ impl FallbackScope {
         for kind in TRIED {
             for resource in changes(before, &self.configurations.wanted, kind) {
                 let mut is_new = || kind != ResourceType::Cluster || shapes.insert(shape(&resource.body));
-                if !self.is_known_good(kind, &resource) && is_new() {
+                if !self.evidence.is_known_good(&self.hold, kind, &resource) && is_new() {
                     unproven.insert((kind, resource.name.clone()), resource.version);
                 }
             }
         }
         unproven
-    }
-
-    pub(crate) fn is_known_good(&self, kind: ResourceType, resource: &Resource) -> bool {
-        let is_unanswered = || self.evidence.unanswered.contains(&resource.version);
-        let excused = || self.hold.unavailable.excuses(kind, &resource.name, resource.version);
-        if self.hold.is_acknowledged(kind, resource)
-            || self.evidence.proof.was_tried(&resource.version)
-            || excused()
-            || is_unanswered()
-        {
-            return true;
-        }
-        if kind == ResourceType::Cluster {
-            return self.is_good_cluster(&resource.name, resource.version, &resource.body);
-        }
-        let (ResourceType::Route, Some(form)) = (kind, self.form(&resource.name, &resource.version)) else {
-            return false;
-        };
-        let before = self.acknowledged(&resource.name);
-        form.policy_settings.iter().all(|setting| self.evidence.proof.is_known_good(&setting.content()))
-            && before.is_some_and(|before| {
-                suspects::all_known_good(Some(&before.composition), &form.composition, &self.evidence.proof)
-            })
-    }
-
-    /// Checks whether an Envoy of the build, or the probe, has accepted this cluster or one of the same shape.
-    pub(crate) fn is_good_cluster(&self, name: &Arc<str>, version: Version, body: &[u8]) -> bool {
-        self.hold.was_acknowledged(ResourceType::Cluster, name, version)
-            || self.evidence.proof.was_tried(&version)
-            || self.evidence.proof.is_known_good(&shape(body))
     }
 
     /// Records an answer of the canary; returns true if the canary has now answered for all resources.

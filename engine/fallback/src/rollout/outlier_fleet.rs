@@ -56,7 +56,7 @@ impl FallbackScope {
             let (kind, name) = slot;
             let kept = served.get(*kind, name).filter(|kept| !versions.contains_key(&kept.version)).cloned();
             if *kind == ResourceType::Route {
-                match kept.as_ref().and_then(|kept| self.form(name, &kept.version)).cloned() {
+                match kept.as_ref().and_then(|kept| self.evidence.forms.of(name, &kept.version)).cloned() {
                     Some(form) => drop(self.evidence.forms.acknowledged.insert(name.clone(), form)),
                     None => drop(self.evidence.forms.acknowledged.remove(name)),
                 }
@@ -67,12 +67,12 @@ impl FallbackScope {
                 self.hold.refuse_by(node, &self.id.build.clone(), slot, *version, message);
             }
         }
-        self.records.configuration_changed = true;
+        self.records.note_acknowledged();
         self.configurations.everyone = Some(served);
         self.evidence.proof = Proof::default();
         let acknowledged: Vec<_> =
             self.hold.all_acknowledged().map(|(kind, resource)| (kind, resource.clone())).collect();
-        acknowledged.iter().for_each(|(kind, resource)| self.prove_restored(*kind, resource));
+        acknowledged.iter().for_each(|(kind, resource)| self.evidence.proof.prove_restored(*kind, resource));
         self.searches.blamed.clear();
         self.searches.rounds = 0;
         self.reconcile(inputs);

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_envoy::inspect::clusters::shape;
-use holdfast_graph::{Content, Detected};
+use holdfast_graph::{Content, Detected, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 
 use super::FallbackScope;
 use crate::context::step_inputs::StepInputs;
+use crate::evidence::promotion::PromotionInputs;
 use crate::evidence::subject::owners;
 use crate::rollout::{Stage, Waiting};
 
@@ -35,7 +36,9 @@ impl FallbackScope {
             }
         }
         if matches!(answer.kind, ResourceType::Cluster | ResourceType::Listener) {
-            self.promote_waiting(inputs);
+            // Objects may have waited for clusters or listeners that are acknowledged now.
+            let waiting = self.evidence.promotion.unpromoted.clone();
+            self.promote(&waiting, inputs);
         }
     }
 
@@ -75,28 +78,31 @@ impl FallbackScope {
     fn learn(&mut self, kind: ResourceType, name: &Arc<str>, version: Version, inputs: &StepInputs<'_>) {
         let mut proven = BTreeSet::new();
         match kind {
-            ResourceType::Route => proven = self.prove(name, version),
+            ResourceType::Route => {
+                self.records.note_acknowledged();
+                proven = self.evidence.prove(name, version);
+            }
             ResourceType::Endpoints => {}
             ResourceType::Secret => {
-                self.note_acknowledged();
+                self.records.note_acknowledged();
                 // The acknowledged certificate may be a stand-in version.
                 let desired = inputs.translator.certificates(&self.id.gateway);
                 let acknowledged = Content(*version.as_bytes());
-                for (key, _) in desired.iter().filter(|(_, content)| **content == acknowledged) {
-                    self.promote_one(key, inputs);
-                }
+                let proven = desired.into_iter().filter(|(_, content)| *content == acknowledged).map(|(key, _)| key);
+                self.promote_all(&proven.collect::<Vec<_>>(), inputs);
             }
             ResourceType::Listener => {
-                self.note_acknowledged();
+                self.records.note_acknowledged();
                 if let Some(body) = self.hold.acknowledged(kind, name).map(|resource| resource.body.clone()) {
-                    for content in self.proven_by_listener(name, version, &body) {
+                    for content in self.evidence.listener_forms.proven_by(name, version, &body) {
                         self.evidence.proof.prove(content);
                     }
                 }
-                self.promote_anchors(inputs);
+                let proven = self.promotion_inputs(inputs).proven_anchors();
+                self.promote_all(&proven, inputs);
             }
             ResourceType::Cluster => {
-                self.note_acknowledged();
+                self.records.note_acknowledged();
                 if let Some(resource) = self.hold.acknowledged(kind, name) {
                     self.evidence.proof.prove(shape(&resource.body));
                     self.evidence.proof.prove(Content(*version.as_bytes()));
@@ -104,6 +110,33 @@ impl FallbackScope {
             }
         }
         self.promote(&proven, inputs);
+    }
+
+    /// Promotes those of the objects that have all parts acknowledged: their current version becomes last valid.
+    pub(super) fn promote(&mut self, keys: &BTreeSet<ObjectKey>, inputs: &StepInputs<'_>) {
+        let is_broken = |key: &ObjectKey| self.derived.broken.contains_key(&Node::whole(key.clone()));
+        for (key, proven) in self.promotion_inputs(inputs).proven(keys, is_broken) {
+            self.evidence.promotion.unpromoted.remove(&key);
+            self.promote_all(&proven, inputs);
+        }
+    }
+
+    fn promote_all(&mut self, keys: &[ObjectKey], inputs: &StepInputs<'_>) {
+        for key in keys {
+            self.evidence.promote(&self.id, key, inputs).into_iter().for_each(|change| self.records.record(change));
+        }
+    }
+
+    fn promotion_inputs<'a, 'b>(&'a self, inputs: &'a StepInputs<'b>) -> PromotionInputs<'a, 'b> {
+        PromotionInputs {
+            gateway: &self.id.gateway,
+            unpromoted: &self.evidence.promotion.unpromoted,
+            proof: &self.evidence.proof,
+            hold: &self.hold,
+            plan: &self.derived.plan,
+            wanted: &self.configurations.wanted,
+            inputs,
+        }
     }
 
     fn refuse(

@@ -98,8 +98,8 @@ impl FallbackScopes {
                 scope.evidence.last_valid.promote(&version.object, version.since);
                 // Followers derive the same plan from it.
                 if let Some(stored) = holdfast_api::apis::document::stored(&version.object, version.since) {
-                    let promoted = Change::Promote(scope.stored_scope(), stored);
-                    scope.record(promoted);
+                    let promoted = Change::Promote(scope.id.stored(), stored);
+                    scope.records.record(promoted);
                 }
             }
             scope.members.connect(&envoy.node, remote, resumes, inputs.now_ms);

@@ -19,7 +19,9 @@ use std::sync::Arc;
 use holdfast_envoy::hold::Hold;
 use holdfast_graph::{Content, ObjectKey};
 use holdfast_store::Change;
+use holdfast_translate::Translator;
 use holdfast_translate::fleet::FleetId;
+use holdfast_xds::{Resource, ResourceType, Version};
 
 use crate::attribution::envoy_trials::EnvoyTrials;
 use crate::attribution::readmission::Readmission;
@@ -105,8 +107,22 @@ impl FallbackScope {
         self.evidence.promotion.unpromoted.remove(key);
         self.verdicts.counted.remove(key);
         if self.evidence.last_valid.forget(key) {
-            self.record(Change::Forget(key.clone()));
+            self.records.record(Change::Forget(key.clone()));
         }
+    }
+
+    /// Marks the versions of translated routes as unproven.
+    pub(crate) fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
+        routes.iter().for_each(|key| drop(self.verdicts.counted.remove(key)));
+        self.evidence.promotion.edited(&self.id.gateway, routes, translator);
+    }
+
+    /// Returns a version of a resource that is wanted, or that is offered to an Envoy.
+    pub(crate) fn form_of(&self, kind: ResourceType, name: &str, version: Version) -> Option<&Arc<Resource>> {
+        let on_trial = self.trials.current.as_ref().and_then(|trial| trial.snapshot.get(kind, name));
+        let Configurations { wanted, newest, .. } = &self.configurations;
+        let known = [self.hold.desired(kind, name), wanted.get(kind, name), on_trial, newest.get(kind, name)];
+        known.into_iter().flatten().find(|resource| resource.version == version)
     }
 
     /// Checks whether the plan contains an object that was deleted, or that can be read again.
@@ -167,7 +183,7 @@ impl FallbackScope {
         let Some(mut snapshot) = inputs.translator.snapshot(&self.id.fleet).cloned() else { return };
         self.keep_unread_endpoints(&mut snapshot, inputs);
         self.configurations.newest = snapshot.clone();
-        self.note_forms(&self.id.fleet.clone(), &snapshot, inputs.translator);
+        self.evidence.note_forms(&self.hold, &self.id.fleet.clone(), &snapshot, inputs.translator);
         let mut wanted = self.hold.desire(snapshot);
         self.hold.keep(|version| self.evidence.proof.was_acknowledged(version));
         self.close_in_hold(&mut wanted, inputs);

@@ -151,7 +151,7 @@ impl FallbackScopes {
     pub fn offered_to_all(&self) -> Offers {
         let scopes = self.iter().filter(|scope| !scope.id.build.is_empty());
         let offers = |scope: &FallbackScope| ScopeOffers { all: scope.offered_to_all(), trial: scope.remote_trial() };
-        scopes.map(|scope| (scope.stored_scope(), offers(scope))).collect()
+        scopes.map(|scope| (scope.id.stored(), offers(scope))).collect()
     }
 }
 

@@ -260,7 +260,7 @@ impl FallbackScopes {
     /// Returns verdicts to be stored before anything that depends on them is published.
     pub fn take_convictions(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.gone);
-        self.gateways.values_mut().flatten().for_each(|scope| batch.append(scope.take_convictions()));
+        self.gateways.values_mut().flatten().for_each(|scope| batch.append(scope.records.take_verdicts()));
         batch
     }
 
@@ -272,7 +272,9 @@ impl FallbackScopes {
     /// Returns all other changes to be stored since the last call.
     pub fn take_records(&mut self) -> Batch {
         let mut batch = Batch::default();
-        self.gateways.values_mut().flatten().for_each(|scope| batch.append(scope.take_records()));
+        for scope in self.gateways.values_mut().flatten() {
+            batch.append(scope.records.take_changes(&scope.id, &scope.hold));
+        }
         batch
     }
 }
