@@ -11,6 +11,7 @@ use super::taking_part::Untried;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::forms::Form;
 use crate::evidence::subject::Subject;
+use crate::rollout::answerable::answerable;
 use crate::rollout::{STRIKES_MAX, Stage, TRIED, Waiting, changes};
 use crate::scope::FallbackScope;
 
@@ -108,7 +109,7 @@ impl FallbackScope {
         }
         let is_anything_proven = self.hold.has_acknowledged_routes();
         let Some(node) = self.members.candidate_for_trial(is_anything_proven) else { return };
-        let Some(subjects) = self.next_on_trial(inputs) else {
+        let Some(subjects) = self.trials.next(&self.fairness.budget, &self.id.gateway, inputs) else {
             match &self.trials.readmission {
                 None => return,
                 // Either the budget of refusals of the owners is used up, or no Envoy answered: a later clock event
@@ -122,7 +123,7 @@ impl FallbackScope {
         };
         let tried = Tried::of(&subjects);
         let Some(mut offer) = self.on_trial(&tried, inputs) else { return };
-        offer.waiting = self.answerable(&node, offer.waiting, &offer.snapshot);
+        offer.waiting = answerable(&self.hold, &node, offer.waiting, &offer.snapshot);
         // With one half cleared, the other half can produce the content that was refused as a whole.
         let known = offer.waiting.iter().find_map(|((kind, name), version)| {
             let refusal = self.hold.refusal_of(*kind, name, *version)?;
@@ -185,7 +186,7 @@ impl FallbackScope {
     /// Handles the acceptance of the suspects on trial.
     pub(crate) fn trial_accepted(&mut self, inputs: &mut StepInputs<'_>) {
         let absent = self.absent_from_trial(inputs);
-        if self.is_at_second_witness() {
+        if self.trials.is_second() {
             return self.second_witness_accepted(absent.is_empty(), inputs);
         }
         let is_unreached = self.trials.current.as_ref().is_some_and(|trial| trial.is_unreached);
@@ -212,7 +213,7 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        if self.is_at_second_witness() {
+        if self.trials.is_second() {
             return self.second_witness_refused(refused, inputs);
         }
         let refuser = refused.and_then(|(kind, name, version)| self.refuser(kind, name, version));
@@ -328,12 +329,10 @@ impl FallbackScope {
     pub(crate) fn has_work(&self, now_ms: u64) -> bool {
         match &self.trials.current {
             None => self.trials.readmission.is_some() || self.has_verdict_to_confirm(now_ms),
-            Some(_) => !self.is_undisturbed(now_ms) && !self.unproven().is_empty(),
+            Some(_) => {
+                !self.trials.is_undisturbed(now_ms)
+                    && !self.configurations.unproven(&self.evidence, &self.hold).is_empty()
+            }
         }
-    }
-
-    /// Checks whether suspects are on trial and may not be interrupted yet.
-    pub(crate) fn is_undisturbed(&self, now_ms: u64) -> bool {
-        self.trials.current.as_ref().is_some_and(|trial| now_ms < trial.began_ms.saturating_add(TRIAL_UNDISTURBED_MS))
     }
 }

@@ -24,8 +24,6 @@ use crate::scope::FallbackScope;
 
 /// Resource types with refusals that need a search for the object at fault. A certificate comes from one object.
 pub(crate) const BLAMED: [ResourceType; 3] = [ResourceType::Cluster, ResourceType::Listener, ResourceType::Route];
-/// Limit of published fallbacks for one edit; beyond the limit, refused resources are held.
-const ROUNDS_MAX: usize = 16;
 
 impl FallbackScope {
     /// Returns the suspects of a refused resource, in the groups that are served or closed together.
@@ -70,7 +68,7 @@ impl FallbackScope {
         self.remember_refused(kind, name, version, inputs);
         if !inputs.settings.fallback.isolate {
             self.hold_as_a_whole(inputs);
-        } else if self.searches.rounds <= ROUNDS_MAX && !self.is_explained(kind, name, version, &subjects) {
+        } else if self.searches.may_fall_back() && !self.is_explained(kind, name, version, &subjects) {
             self.searches.durations.begin(inputs.now_ms);
             match &subjects[..] {
                 [only] if !are_others_left => {
@@ -125,7 +123,7 @@ impl FallbackScope {
         if let Some(readmission) = &mut self.trials.readmission {
             let (gateway, overlay) = (&self.id.gateway, &self.derived.overlay);
             readmission.retain(|subject| is_made(gateway, subject, overlay, inputs));
-            if readmission.testing().is_none() && !self.is_at_second_witness() {
+            if readmission.testing().is_none() && !self.trials.is_second() {
                 self.end_trial();
             }
         }
@@ -151,12 +149,12 @@ impl FallbackScope {
         let refused = BLAMED.into_iter().flat_map(|kind| snapshot.of(kind).values().map(move |known| (kind, known)));
         let unexplained = refused.filter_map(|(kind, resource)| {
             let refusal = self.hold.refusal_of(kind, &resource.name, resource.version)?;
-            let unexplained = !self.searches.blamed.contains(&resource.version)
+            let unexplained = !self.searches.has_blamed(&resource.version)
                 && !self.subjects(kind, &resource.name, resource.version, inputs).is_empty();
             unexplained.then(|| (kind, resource.name.clone(), resource.version, refusal.message.clone()))
         });
         let Some((kind, name, version, message)) = unexplained.into_iter().next() else { return false };
-        if self.searches.rounds > ROUNDS_MAX || !self.searches.blamed.insert(version) {
+        if !self.searches.note_blamed(version) {
             return false;
         }
         if self.is_probed(inputs) {

@@ -102,20 +102,14 @@ impl FallbackScope {
             detected,
             field: field.into(),
             message: message.into(),
-            since: self.verdicts.since.get(&node.key).copied().unwrap_or_else(|| inputs.began(&node.key)),
+            since: self.verdicts.began(&node.key, inputs),
             witnesses,
         };
         self.records.record(Change::Convict(self.id.stored(), stored(content, &verdict)));
         if detected == Detected::Probe {
             self.fairness.convicted_on_probe(&node.key);
         }
-        let generation = verdict.generation;
-        if detected != Detected::Suspected
-            && self.verdicts.counted.insert(node.key.clone(), generation) != Some(generation)
-        {
-            self.verdicts.quarantine.note_refusal(&node.key, inputs.now_ms);
-        }
-        self.verdicts.quarantine.convict(content, verdict);
+        self.verdicts.convict(content, verdict, inputs.now_ms);
     }
 
     pub(crate) fn acquit(&mut self, content: &Content) {

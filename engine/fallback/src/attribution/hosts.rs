@@ -13,6 +13,7 @@ use holdfast_xds::{Answer, Version};
 
 use crate::context::step_inputs::StepInputs;
 use crate::rollout::Stage;
+use crate::rollout::answerable::answerable;
 use crate::scope::FallbackScope;
 
 impl FallbackScope {
@@ -71,7 +72,7 @@ impl FallbackScope {
             if trial.waiting.get(&slot) == Some(&version) {
                 trial.waiting.remove(&slot);
             }
-            trial.waiting = self.answerable(&answer.node, trial.waiting, &trial.snapshot);
+            trial.waiting = answerable(&self.hold, &answer.node, trial.waiting, &trial.snapshot);
             let is_answered = trial.waiting.is_empty();
             self.trials.current = Some(trial);
             if is_answered {
@@ -81,12 +82,12 @@ impl FallbackScope {
         if let Stage::Canary { node, waiting, .. } = &self.stage
             && **node == *answer.node
         {
-            let left = self.answerable(&answer.node, waiting.clone(), &self.configurations.wanted);
+            let left = answerable(&self.hold, &answer.node, waiting.clone(), &self.configurations.wanted);
             if let Stage::Canary { waiting, .. } = &mut self.stage {
                 *waiting = left;
             }
         }
-        if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
+        if self.stage.canary_acknowledged(&answer.node, answer.kind, name, version) {
             self.stage = Stage::Settled;
             self.advance(inputs);
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use holdfast_envoy::inspect::clusters::shape;
 use holdfast_envoy::refusal::{self, Class};
 use holdfast_graph::Detected;
 use holdfast_xds::{ResourceType, Version};
@@ -17,7 +16,7 @@ use super::{accused, chains, trials};
 use crate::context::step_inputs::StepInputs;
 use crate::context::trial::{Outcome, Trial, Tried};
 use crate::evidence::subject::Subject;
-use crate::rollout::{Stage, Waiting, changes, next};
+use crate::rollout::{Stage, Waiting, next};
 use crate::scope::FallbackScope;
 
 /// Limit of parts of one refused resource that are tried alone; beyond the limit, only the first ones by object are
@@ -130,14 +129,9 @@ pub(super) fn on_probe(now_ms: u64) -> Stage {
 impl FallbackScope {
     /// Restarts the deadline for the next answer of the probe, if the configuration is on the probe.
     fn wait_for_probe(&mut self, now_ms: u64) {
-        if matches!(self.stage, Stage::Probing { .. }) {
+        if self.stage.is_on_probe() {
             self.stage = on_probe(now_ms);
         }
-    }
-
-    /// Schedules the next search after an interrupted search on the probe, in case the probe does not change before.
-    pub(super) fn search_later(&mut self, now_ms: u64) {
-        self.searches.again_at = Some(now_ms.saturating_add(PROBE_PAUSE_MS));
     }
 
     /// Sends the unproven resources to the probe, each as a whole.
@@ -184,7 +178,9 @@ impl FallbackScope {
                 }
             }
             (Expected::Whole(ResourceType::Cluster, name, version), Some(message)) => {
-                for (name, version) in self.alike(&name, version) {
+                let resource = self.form_of(ResourceType::Cluster, &name, version);
+                let alike = resource.map(|resource| self.configurations.alike(resource));
+                for (name, version) in alike.unwrap_or_else(|| vec![(name, version)]) {
                     search.refused.push((ResourceType::Cluster, name, version, message.clone()));
                 }
             }
@@ -216,7 +212,7 @@ impl FallbackScope {
         }
         if search.is_cut_short {
             // The remaining subjects may or may not be at fault: they are searched later, or when the probe changes.
-            self.search_later(inputs.now_ms);
+            self.searches.search_later(inputs.now_ms);
             return self.searched(inputs);
         }
         let doubtful = std::mem::take(&mut search.doubtful);
@@ -375,19 +371,5 @@ impl FallbackScope {
         self.stage = Stage::Settled;
         self.fairness.searched(inputs.now_ms);
         self.reconcile(inputs);
-    }
-
-    /// Returns the clusters on their way to the Envoys that differ from this one only in their names, this one
-    /// included.
-    fn alike(&self, name: &Arc<str>, version: Version) -> Vec<(Arc<str>, Version)> {
-        let Some(refused) = self.form_of(ResourceType::Cluster, name, version) else {
-            return vec![(name.clone(), version)];
-        };
-        let refused = shape(&refused.body);
-        let nothing = holdfast_xds::Snapshot::default();
-        let before = self.configurations.everyone.as_ref().unwrap_or(&nothing);
-        let new = changes(before, &self.configurations.wanted, ResourceType::Cluster);
-        let alike = new.filter(|resource| shape(&resource.body) == refused);
-        alike.map(|resource| (resource.name.clone(), resource.version)).collect()
     }
 }

@@ -27,23 +27,6 @@ pub(crate) struct Untried {
 }
 
 impl FallbackScope {
-    /// Returns the next suspects for a trial. Suspects that can only be tried together are combined when no others are
-    /// left.
-    pub(super) fn next_on_trial(&mut self, inputs: &StepInputs<'_>) -> Option<Vec<Subject>> {
-        let (now_ms, budget) = (inputs.now_ms, &self.fairness.budget);
-        let used = |owner: &str| budget.wait_until(owner, now_ms).is_none().then(|| budget.used(owner, now_ms));
-        let readmission = self.trials.readmission.as_mut()?;
-        readmission.unpark(now_ms);
-        if readmission.next(used).is_none() && !readmission.waits() && !readmission.absent().is_empty() {
-            let groups = inputs.translator.published_together(&self.id.gateway);
-            let is_in = |subject: &Subject, group: &BTreeSet<Content>| {
-                subject.contents.keys().any(|content| group.contains(content))
-            };
-            readmission.tie(|one, other| groups.iter().any(|group| is_in(one, group) && is_in(other, group)));
-        }
-        readmission.next(used).map(<[Subject]>::to_vec)
-    }
-
     /// Returns the contents on trial that no offered resource contains. This covers parts of routes, direct responses
     /// instead of them, filters, and parts of policies.
     ///
@@ -51,7 +34,7 @@ impl FallbackScope {
     /// includes it.
     pub(super) fn absent_from_trial(&self, inputs: &StepInputs<'_>) -> HashSet<Content> {
         let Some(trial) = &self.trials.current else { return HashSet::new() };
-        let testing = self.on_trial_now();
+        let testing = self.trials.testing();
         let keys: BTreeSet<_> =
             testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
         let routes = keys.iter().filter_map(|key| inputs.translator.route(key));
@@ -107,7 +90,7 @@ impl FallbackScope {
             return untried;
         }
         let suspects = self.subjects(kind, name, version, inputs);
-        let testing = self.on_trial_now();
+        let testing = self.trials.testing();
         untried.accused = Some(match kind {
             // A stand-in in the configuration of all Envoys may be the desired version that is on trial.
             ResourceType::Route => self.unproven_in(name, &version),

@@ -11,10 +11,6 @@ use crate::context::step_inputs::StepInputs;
 use crate::plan::derive::is_chain;
 use crate::scope::FallbackScope;
 
-/// Limit of refused resources of one scope that are stored beyond a run; beyond the limit, the oldest one may be tried
-/// again.
-const REMEMBERED_MAX: usize = 64;
-
 /// The state of a hold of a whole Gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole {
@@ -55,10 +51,7 @@ impl FallbackScope {
             witnesses: Vec::new(),
         };
         self.records.record(Change::Convict(self.id.stored(), verdict));
-        self.verdicts.remembered.push_back(version);
-        if self.verdicts.remembered.len() > REMEMBERED_MAX
-            && let Some(oldest) = self.verdicts.remembered.pop_front()
-        {
+        if let Some(oldest) = self.verdicts.remember(version) {
             self.records.record(Change::Acquit(self.id.stored(), *oldest.as_bytes()));
         }
     }
@@ -76,7 +69,7 @@ impl FallbackScope {
         if let Some((kind, name)) = ResourceType::ALL.iter().find_map(known) {
             let version = Version::from_bytes(content.0);
             self.hold.refuse_version(kind, &name.into(), version, &self.id.build.clone(), &verdict.message);
-            self.verdicts.remembered.push_back(version);
+            self.verdicts.remember_stored(version);
         }
         true
     }

@@ -15,10 +15,11 @@ use holdfast_xds::{Answer, ResourceType, Snapshot, Version};
 
 use super::admission::{TrialRun, Tried};
 use super::blame;
-use super::readmission::{PARKED_DOUBLINGS, PARKED_MS, Readmission};
+use super::readmission::{PARKED_DOUBLINGS, PARKED_MS};
 use super::taking_part::Untried;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::{Subject, owners};
+use crate::rollout::answerable::answerable;
 use crate::scope::FallbackScope;
 
 /// Limit of verdicts of one Gateway and build that are known to depend on one Envoy; beyond the limit, the oldest one
@@ -81,6 +82,11 @@ impl Witnesses {
         self.lone.iter().find(|lone| lone.is_about(contents))
     }
 
+    /// Returns the convicted subject with these contents, if its verdict depends on one Envoy.
+    pub(super) fn subject(&self, contents: &BTreeSet<Content>) -> Option<&Subject> {
+        self.of(contents).map(|lone| &lone.subject)
+    }
+
     fn take(&mut self, contents: &BTreeSet<Content>) -> Option<Lone> {
         let at = self.lone.iter().position(|lone| lone.is_about(contents))?;
         self.lone.remove(at)
@@ -138,21 +144,6 @@ impl FallbackScope {
         }
     }
 
-    /// Returns the subjects on trial, suspected or convicted.
-    pub(crate) fn on_trial_now(&self) -> &[Subject] {
-        match self.trials.current.as_ref().filter(|trial| trial.is_second) {
-            Some(trial) => {
-                self.trials.witnesses.of(&trial.contents).map_or(&[], |lone| std::slice::from_ref(&lone.subject))
-            }
-            None => self.trials.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default(),
-        }
-    }
-
-    /// Checks whether the current trial is on a second Envoy.
-    pub(super) fn is_at_second_witness(&self) -> bool {
-        self.trials.current.as_ref().is_some_and(|trial| trial.is_second)
-    }
-
     /// Checks whether there is a verdict that a second Envoy can try now.
     pub(super) fn has_verdict_to_confirm(&self, now_ms: u64) -> bool {
         self.next_lone(now_ms).is_some()
@@ -204,7 +195,7 @@ impl FallbackScope {
             }
             let tried = Tried::of(std::slice::from_ref(&subject));
             let Some(mut offer) = self.on_trial(&tried, inputs) else { return false };
-            offer.waiting = self.answerable(&node, offer.waiting, &offer.snapshot);
+            offer.waiting = answerable(&self.hold, &node, offer.waiting, &offer.snapshot);
             let has_refused = |version: &Version| {
                 let lone = self.trials.witnesses.of(&contents);
                 lone.is_some_and(|lone| lone.refused.contains(&(node.clone(), *version)))
@@ -268,8 +259,7 @@ impl FallbackScope {
 
     fn pardon(&mut self, slot: &(ResourceType, Arc<str>), version: Version) {
         self.hold.pardon(slot, version);
-        if self.verdicts.remembered.contains(&version) {
-            self.verdicts.remembered.retain(|known| *known != version);
+        if self.verdicts.forget_refused(version) {
             self.records.record(Change::Acquit(self.id.stored(), *version.as_bytes()));
         }
     }
@@ -304,7 +294,7 @@ impl FallbackScope {
         inputs: &mut StepInputs<'_>,
     ) {
         let untried = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, inputs));
-        let on_trial = self.on_trial_now().iter().flat_map(|subject| subject.contents.keys());
+        let on_trial = self.trials.testing().iter().flat_map(|subject| subject.contents.keys());
         let proves_nothing = untried.is_some_and(|Untried { others, accused }| {
             !others.is_empty()
                 || accused.is_some_and(|accused| !on_trial.clone().any(|content| accused.contains(content)))

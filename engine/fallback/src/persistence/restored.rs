@@ -180,8 +180,7 @@ impl RestoredScope {
             if scope.restore_refused(&content, &verdict) {
                 continue;
             }
-            scope.verdicts.since.entry(verdict.node.key.clone()).or_insert(verdict.since);
-            scope.verdicts.quarantine.convict(content, verdict);
+            scope.verdicts.restore(content, verdict);
         }
         for kind in ResourceType::ALL {
             for resource in self.snapshot.of(kind).values() {

@@ -6,14 +6,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use holdfast_api::object::Object;
 use holdfast_envoy::inspect::clusters::shape;
-use holdfast_graph::{Content, Detected, Node, Quarantine};
+use holdfast_graph::{Content, Detected, Node};
 use holdfast_store::Change;
 use holdfast_store::shards::{Offer, OnTrial};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
 use crate::attribution::admission::{TrialRun, Tried};
 use crate::attribution::readmission::Readmission;
-use crate::attribution::witnesses::Witnesses;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::last_valid::LastValid;
 use crate::evidence::subject::Subject;
@@ -71,8 +70,7 @@ impl Shared {
 impl FallbackScope {
     /// Replaces the known state with what the leader has shared.
     pub fn take_in(&mut self, learned: Option<&RestoredScope>, inputs: &StepInputs<'_>) {
-        self.verdicts.quarantine = Quarantine::new();
-        self.verdicts.remembered.clear();
+        self.verdicts.clear();
         let mut last_valid = LastValid::default();
         let is_there = |object: &Object| {
             let here = inputs.objects.get(&object.key);
@@ -86,8 +84,7 @@ impl FallbackScope {
         self.evidence.last_valid = last_valid;
         for (content, verdict) in learned.into_iter().flat_map(|learned| &learned.verdicts) {
             if !self.restore_refused(content, verdict) {
-                self.verdicts.since.entry(verdict.node.key.clone()).or_insert(verdict.since);
-                self.verdicts.quarantine.convict(*content, verdict.clone());
+                self.verdicts.restore(*content, verdict.clone());
             }
         }
         let Some(learned) = learned else {
@@ -113,7 +110,7 @@ impl FallbackScope {
 
     /// Advances the rollout of the wanted configuration as far as the leader has.
     pub(crate) fn follow(&mut self, inputs: &mut StepInputs<'_>) {
-        let waits = self.unproven().into_keys().any(|(kind, name)| {
+        let waits = self.configurations.unproven(&self.evidence, &self.hold).into_keys().any(|(kind, name)| {
             self.configurations.wanted.get(kind, &name).is_none_or(|resource| !self.is_shared(kind, resource))
         });
         if !waits {
@@ -121,7 +118,7 @@ impl FallbackScope {
             self.release(inputs);
             return self.try_for_the_leader(inputs);
         }
-        self.begins_to_try(inputs);
+        self.configurations.begin_to_try(&self.evidence.forms, inputs.now_ms);
         self.stage = Stage::Following;
         let is_first =
             self.configurations.everyone.is_none() && !self.shared.snapshot.of(ResourceType::Listener).is_empty();
@@ -243,8 +240,8 @@ impl FallbackScope {
 
     /// Makes this replica a follower: every search and trial ends.
     pub(crate) fn step_down(&mut self, inputs: &mut StepInputs<'_>) {
-        (self.searches.current, self.trials.readmission, self.trials.current) = (None, None, None);
-        self.trials.witnesses = Witnesses::default();
+        self.searches.current = None;
+        self.trials.drop_all();
         self.stage = Stage::Settled;
         self.searches.durations.end(inputs.now_ms);
         self.members.disconnect_remote();
@@ -253,8 +250,7 @@ impl FallbackScope {
     /// Makes this replica the leader, with all state that it has.
     pub(crate) fn step_up(&mut self, inputs: &mut StepInputs<'_>) {
         self.stage = Stage::Settled;
-        self.searches.rounds = 0;
-        self.searches.blamed.clear();
+        self.searches.edited();
         self.records.note_acknowledged();
         let mut suspects: BTreeMap<Node, Subject> = BTreeMap::new();
         for (content, verdict) in

@@ -34,7 +34,7 @@ impl FallbackScope {
     /// as a whole.
     pub fn message_of(&self, broken: &Broken) -> String {
         let is_held = self.whole.held && &*broken.message == HELD;
-        let newest = || self.verdicts.remembered.back().and_then(|version| self.hold.refused_as(*version));
+        let newest = || self.verdicts.newest_remembered().and_then(|version| self.hold.refused_as(version));
         match is_held.then(|| newest().or_else(|| self.hold.refused().next())).flatten() {
             Some(refusal) => {
                 let (kind, name) = (refusal.kind.short_name(), &refusal.resource);

@@ -6,7 +6,7 @@
 //! closed nevertheless. Every route is closed as soon as the new content was refused or has had its time: from then on
 //! only the current policies count.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_envoy::features::filters::{self, Guarding};
@@ -16,7 +16,7 @@ use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::fleet::GatewayGuards;
 use holdfast_translate::route::{Rendered, RoutePlan};
-use holdfast_xds::{ResourceType, Snapshot};
+use holdfast_xds::ResourceType;
 
 use super::Held;
 use crate::context::step_inputs::StepInputs;
@@ -24,28 +24,6 @@ use crate::rollout::configurations::Trying;
 use crate::scope::FallbackScope;
 
 impl FallbackScope {
-    /// Records the configuration of all Envoys before the wanted one is tried.
-    pub(crate) fn begins_to_try(&mut self, inputs: &StepInputs<'_>) {
-        let mut trying = self.configurations.trying.take();
-        let trying_now = trying.get_or_insert_with(|| Trying { since_ms: inputs.now_ms, forms: BTreeMap::new() });
-        let nothing = Snapshot::default();
-        let everyone = self.configurations.everyone.as_ref().unwrap_or(&nothing);
-        for (name, resource) in everyone.of(ResourceType::Route) {
-            if self
-                .configurations
-                .wanted
-                .get(ResourceType::Route, name)
-                .is_none_or(|wanted| wanted.version != resource.version)
-                && let Some(form) =
-                    self.evidence.forms.of(name, &resource.version).or_else(|| self.evidence.forms.acknowledged(name))
-                && form.version == resource.version
-            {
-                trying_now.forms.entry(name.clone()).or_insert_with(|| form.clone());
-            }
-        }
-        self.configurations.trying = trying;
-    }
-
     /// Returns the configuration of all Envoys while the successor of a resource is tried; `None` if nothing is tried,
     /// or if the successor was refused or has had its time.
     pub(super) fn meanwhile(&self, kind: ResourceType, name: &str, inputs: &StepInputs<'_>) -> Option<&Trying> {

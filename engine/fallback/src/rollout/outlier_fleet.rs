@@ -73,8 +73,7 @@ impl FallbackScope {
         let acknowledged: Vec<_> =
             self.hold.all_acknowledged().map(|(kind, resource)| (kind, resource.clone())).collect();
         acknowledged.iter().for_each(|(kind, resource)| self.evidence.proof.prove_restored(*kind, resource));
-        self.searches.blamed.clear();
-        self.searches.rounds = 0;
+        self.searches.edited();
         self.reconcile(inputs);
     }
 }

@@ -23,7 +23,7 @@ impl FallbackScope {
             readmission.unpark(u64::MAX);
         }
         if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
-            self.canary_filled(&answer.node);
+            self.stage.canary_connected(&answer.node, true);
             if self.members.filled(&answer.node) {
                 self.start_trial(inputs);
             }
@@ -43,7 +43,8 @@ impl FallbackScope {
     }
 
     fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, inputs: &mut StepInputs<'_>) {
-        self.came_back(&answer.node, answer.kind, name, version);
+        let everyone = self.configurations.everyone.as_ref();
+        self.members.came_back(&answer.node, (answer.kind, name), version, everyone);
         self.pardon_what_a_second_witness_takes(answer, name, version);
         self.hold.unavailable.taken(&answer.node, &(answer.kind, name.clone()), version);
         if answer.kind == ResourceType::Cluster {
@@ -68,7 +69,7 @@ impl FallbackScope {
                 self.trial_accepted(inputs);
             }
         }
-        if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
+        if self.stage.canary_acknowledged(&answer.node, answer.kind, name, version) {
             self.stage = Stage::Settled;
             self.advance(inputs);
         }
@@ -158,7 +159,7 @@ impl FallbackScope {
             if inputs.follows {
                 return self.end_what_is_tried();
             }
-            let owners = owners(self.on_trial_now());
+            let owners = owners(self.trials.testing());
             self.fairness.budget.refused(&owners, inputs.now_ms);
             return self.trial_refused(Some((answer.kind, name, version)), message, inputs);
         }
@@ -170,10 +171,12 @@ impl FallbackScope {
             || self.evidence.proof.was_tried(&version)
         {
             // Other Envoys of its build accept the resource: the problem is local to this Envoy.
-            self.note_outlier(&answer.node, (answer.kind, name.clone()), version, message);
+            // It keeps its configuration, and no object is convicted.
+            let slot = (answer.kind, name.clone());
+            self.members.keeps(&answer.node, slot, version, message, &self.configurations.previous);
             // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
             self.close_in_outliers(inputs);
-            return self.keep_served_endpoints(inputs);
+            return self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, inputs);
         }
         if !self.hold.refuse(answer, name, version, message) {
             return;
@@ -204,8 +207,8 @@ impl FallbackScope {
             Stage::Canary { waiting, .. } => waiting.clone(),
             _ => Waiting::new(),
         };
-        if !self.canary_lost(node) {
-            if self.has_struck_out(node) && !self.members.others_answer(node) {
+        if !self.stage.canary_lost(node, self.members.others_answer(node)) {
+            if self.stage.has_struck_out(node) && !self.members.others_answer(node) {
                 let is_there = self.members.is_connected(node);
                 return self.suspect_unanswered(&waiting, is_there, inputs);
             }

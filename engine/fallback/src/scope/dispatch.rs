@@ -37,10 +37,8 @@ impl FallbackScopes {
             Event::Probe(build) => {
                 for scope in self.gateways.values_mut().flatten() {
                     scope.evidence.proof.forget_unjudged();
-                    scope.searches.probe_pauses_until = 0;
-                    scope.searches.again_at = None;
-                    scope.searches.blamed.clear();
-                    let is_lost = build.is_none() && matches!(scope.stage, Stage::Probing { .. });
+                    scope.searches.probe_changed();
+                    let is_lost = build.is_none() && scope.stage.is_on_probe();
                     if is_lost {
                         scope.stage = Stage::Settled;
                         scope.searches.current = None;
@@ -113,7 +111,7 @@ impl FallbackScopes {
             if !is_counted {
                 scope.members.connect(&envoy.node, remote, resumes, inputs.now_ms);
             }
-            scope.canary_connected(&envoy.node, resumes);
+            scope.stage.canary_connected(&envoy.node, resumes);
             // Before translation has processed the objects, there is no configuration to offer.
             if scope.configurations.everyone.is_none() && !scope.configurations.wanted.is_empty() {
                 scope.advance(inputs);
@@ -190,7 +188,7 @@ impl FallbackScopes {
             {
                 // Waiting content is treated like an edit: refused parts of it are searched.
                 scope.searches.rounds = 0;
-                scope.forget_blamed(inputs.now_ms);
+                scope.searches.forget_blamed(inputs.now_ms);
                 scope.reconcile(inputs);
                 self.touched.insert(scope.id.name.clone());
             } else if scope.stage == Stage::Settled && !inputs.follows && scope.has_work(inputs.now_ms) {

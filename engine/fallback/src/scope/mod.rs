@@ -41,6 +41,7 @@ use crate::plan::world::World;
 use crate::replication::following::Shared;
 use crate::rollout::Stage;
 use crate::rollout::configurations::Configurations;
+use crate::rollout::unread::keep_unread_endpoints;
 
 /// The state of a scope.
 #[derive(Debug)]
@@ -103,9 +104,8 @@ impl FallbackScope {
 
     /// Removes all state of a deleted object, except for its verdicts.
     pub fn forget(&mut self, key: &ObjectKey) {
-        self.verdicts.since.remove(key);
+        self.verdicts.forget(key);
         self.evidence.promotion.unpromoted.remove(key);
-        self.verdicts.counted.remove(key);
         if self.evidence.last_valid.forget(key) {
             self.records.record(Change::Forget(key.clone()));
         }
@@ -113,7 +113,7 @@ impl FallbackScope {
 
     /// Marks the versions of translated routes as unproven.
     pub(crate) fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
-        routes.iter().for_each(|key| drop(self.verdicts.counted.remove(key)));
+        routes.iter().for_each(|key| self.verdicts.edited(key));
         self.evidence.promotion.edited(&self.id.gateway, routes, translator);
     }
 
@@ -162,10 +162,7 @@ impl FallbackScope {
         let mut broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
         broken.extend(self.held().into_iter().map(|(key, _)| key));
         broken.extend(inputs.translator.unusable_backends_of(&self.id.gateway).map(|(key, _)| key.clone()));
-        self.verdicts.since.retain(|key, _| broken.contains(key));
-        for key in broken {
-            self.verdicts.since.entry(key).or_insert_with_key(|key| inputs.began(key));
-        }
+        self.verdicts.note_broken(broken, inputs);
         if derived.overlay != self.derived.overlay {
             self.searches.rounds += 1;
             *inputs.fallbacks += u64::from(!derived.overlay.is_empty());
@@ -181,7 +178,7 @@ impl FallbackScope {
     /// Advances the current configuration of the fleet on the way to the Envoys, with the same plan as before.
     pub(crate) fn stage_snapshot(&mut self, inputs: &mut StepInputs<'_>) {
         let Some(mut snapshot) = inputs.translator.snapshot(&self.id.fleet).cloned() else { return };
-        self.keep_unread_endpoints(&mut snapshot, inputs);
+        keep_unread_endpoints(&self.hold, &mut snapshot, inputs);
         self.configurations.newest = snapshot.clone();
         self.evidence.note_forms(&self.hold, &self.id.fleet.clone(), &snapshot, inputs.translator);
         let mut wanted = self.hold.desire(snapshot);
@@ -189,7 +186,7 @@ impl FallbackScope {
         self.close_in_hold(&mut wanted, inputs);
         self.close_in_outliers(inputs);
         self.configurations.wanted = wanted;
-        self.keep_served_endpoints(inputs);
+        self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, inputs);
         let edited = std::mem::take(&mut self.evidence.promotion.edited);
         self.promote(&edited, inputs);
         self.advance(inputs);

@@ -161,8 +161,7 @@ impl FallbackScopes {
                     continue;
                 }
                 scope.edited(&changes.routes, inputs.translator);
-                scope.searches.rounds = 0;
-                scope.searches.blamed.clear();
+                scope.searches.edited();
                 scope.reconcile(inputs);
             }
         }
@@ -222,7 +221,9 @@ impl FallbackScopes {
             let Some(scopes) = self.gateways.get(&gateway) else { continue };
             let mut offers: Option<Offers> = None;
             for scope in scopes {
-                let Some(Offered { everyone, waits, nodes, again }) = scope.offers() else { continue };
+                let trial = scope.trials.current.as_ref().map(|trial| (&trial.node, &trial.snapshot));
+                let offered = scope.configurations.offers(&scope.stage, trial, &scope.members, &scope.hold);
+                let Some(Offered { everyone, waits, nodes, again }) = offered else { continue };
                 match &mut offers {
                     None => {
                         let waiting = Waiting { everyone: waits, ..Waiting::default() };

@@ -21,14 +21,9 @@ use holdfast_xds::ResourceType;
 
 use super::FallbackScope;
 use crate::attribution::blame::BLAMED;
-use crate::attribution::search::PROBE_PAUSE_MS;
 use crate::context::step_inputs::StepInputs;
-use crate::rollout::{STRIKES_MAX, Stage, Waiting};
+use crate::rollout::{Stage, Waiting};
 
-/// Milliseconds between two searches for the object at fault in the same refused resource, if only time has passed.
-const SEARCH_AGAIN_MS: u64 = 10_000;
-/// Limit of doublings of that time while searches end and a resource is still held: up to 80 seconds.
-const SEARCH_AGAIN_DOUBLINGS: u32 = 3;
 /// Limit of resources that one Envoy left without an answer while it answered others; beyond the limit, all are
 /// forgotten.
 const UNANSWERED_MAX: usize = 4_096;
@@ -47,7 +42,7 @@ impl FallbackScope {
         };
         let trial = self.trials.current.as_ref().filter(|trial| trial.deadline != u64::MAX);
         let trial = trial.map(|trial| ("the Envoy that tries suspects", trial.deadline));
-        let again = self.searches.again_at.map(|at| ("the next search", at));
+        let again = self.searches.again_at().map(|at| ("the next search", at));
         let outliers =
             self.members.outliers_until_ms().map(|at| ("an Envoy that takes what all that are connected refuse", at));
         stage.into_iter().chain(trial).chain(again).chain(outliers).collect()
@@ -58,25 +53,12 @@ impl FallbackScope {
     pub(super) fn search_what_is_held(&mut self, inputs: &StepInputs<'_>) {
         let is_held = BLAMED.into_iter().any(|kind| !self.hold.refused_now(kind).is_empty());
         if !is_held {
-            self.searches.failed = 0;
+            self.searches.note_nothing_held();
         }
         let is_searched = self.searches.current.is_some() || self.trials.readmission.is_some();
         if is_held && !is_searched && !self.whole.held && !inputs.follows && inputs.settings.fallback.isolate {
-            let pause_ms = SEARCH_AGAIN_MS << self.searches.failed.min(SEARCH_AGAIN_DOUBLINGS);
-            self.searches.again_at.get_or_insert(inputs.now_ms.saturating_add(pause_ms));
+            self.searches.search_held_again(inputs.now_ms);
         }
-    }
-
-    /// Clears the record of searches without a culprit, so that waiting content is searched like an edit. This happens
-    /// at most once per `SEARCH_AGAIN_MS`, because a wait can end with each clock event.
-    pub(super) fn forget_blamed(&mut self, now_ms: u64) {
-        let again_ms = self.searches.forgot_blamed_ms.saturating_add(SEARCH_AGAIN_MS);
-        if now_ms < again_ms {
-            self.searches.again_at = self.searches.again_at.or(Some(again_ms));
-            return;
-        }
-        self.searches.forgot_blamed_ms = now_ms;
-        self.searches.blamed.clear();
     }
 
     /// Ends overdue waits for the probe; returns true if there were any.
@@ -85,24 +67,14 @@ impl FallbackScope {
         let is_silent = matches!(self.stage, Stage::Probing { until_ms } if until_ms <= now_ms);
         if is_silent {
             self.stage = Stage::Settled;
-            self.searches.current = None;
-            self.searches.probe_pauses_until = now_ms.saturating_add(PROBE_PAUSE_MS);
+            self.searches.pause_probe(now_ms);
         }
-        let is_over = self.searches.again_at.is_some_and(|at| at <= now_ms);
-        let is_due = is_over && self.searches.current.is_none();
-        if is_over && !is_due {
-            // A search is in progress; its end decides about the next one.
-            self.searches.again_at = None;
-        }
-        if is_silent || is_due {
-            self.searches.again_at = None;
-            self.searches.failed = self.searches.failed.saturating_add(1);
-            self.searches.forgot_blamed_ms = now_ms;
-            self.searches.blamed.clear();
-            self.searches.rounds = 0;
+        let is_over = self.searches.is_due(now_ms) | is_silent;
+        if is_over {
+            self.searches.begin_again(now_ms);
             self.reconcile(inputs);
         }
-        is_silent || is_due
+        is_over
     }
 
     /// Counts Envoys that connected without a configuration like the others once their time to accept one has passed;
@@ -137,11 +109,7 @@ impl FallbackScope {
             return self.advance(inputs);
         }
         let Some(trial) = self.end_trial() else { return };
-        if trial.is_second {
-            self.trials.witnesses.not_answered(&trial.contents, inputs.now_ms);
-        } else if let Some(readmission) = &mut self.trials.readmission {
-            readmission.not_answered(inputs.now_ms);
-        }
+        self.trials.not_answered(&trial, inputs.now_ms);
         self.reconcile(inputs);
     }
 
@@ -173,10 +141,5 @@ impl FallbackScope {
         self.suspect(&subjects, inputs);
         self.trials.readmission.get_or_insert_default().add(subjects);
         self.reconcile(inputs);
-    }
-
-    /// Checks whether the Envoy that tries new content has reached the limit of losses.
-    pub(super) fn has_struck_out(&self, node: &str) -> bool {
-        matches!(&self.stage, Stage::Canary { node: canary, strikes, .. } if **canary == *node && *strikes >= STRIKES_MAX)
     }
 }
