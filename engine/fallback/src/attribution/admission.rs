@@ -6,8 +6,10 @@ use std::sync::Arc;
 use holdfast_graph::{Content, Detected, ObjectKey};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
+use super::accused;
 use super::readmission::{Finding, Readmission};
-use super::taking_part::Untried;
+use super::taking_part::{self, Untried};
+use super::unreached::on_trial_unreached;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::forms::Form;
 use crate::evidence::subject::Subject;
@@ -153,7 +155,9 @@ impl FallbackScope {
     /// Returns the configuration for an Envoy that tries these contents.
     pub(crate) fn on_trial(&mut self, tried: &Tried, inputs: &mut StepInputs<'_>) -> Option<TrialOffer> {
         let Tried { contents, apart } = tried;
-        if let Some(offer) = self.on_trial_unreached(tried, inputs) {
+        let everyone = self.configurations.everyone.as_ref();
+        let (forms, overlay) = (&mut self.evidence.forms, &self.derived.overlay);
+        if let Some(offer) = on_trial_unreached(forms, &self.id, overlay, everyone, tried, inputs) {
             return Some(offer);
         }
         let fleet = self.id.trial_fleet();
@@ -185,7 +189,7 @@ impl FallbackScope {
 
     /// Handles the acceptance of the suspects on trial.
     pub(crate) fn trial_accepted(&mut self, inputs: &mut StepInputs<'_>) {
-        let absent = self.absent_from_trial(inputs);
+        let absent = taking_part::absent_from_trial(&self.suspect_inputs(), inputs);
         if self.trials.is_second() {
             return self.second_witness_accepted(absent.is_empty(), inputs);
         }
@@ -217,11 +221,14 @@ impl FallbackScope {
             return self.second_witness_refused(refused, inputs);
         }
         let refuser = refused.and_then(|(kind, name, version)| self.refuser(kind, name, version));
-        let beside = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, inputs));
+        let beside = refused
+            .map(|(kind, name, version)| taking_part::untried_in(&self.suspect_inputs(), kind, name, version, inputs));
         let testing = self.trials.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
         let message = refused.map_or_else(
             || message.to_owned(),
-            |(kind, name, version)| self.with_policies(message, kind, name, version, testing, inputs),
+            |(kind, name, version)| {
+                accused::with_policies(&self.suspect_inputs(), message, kind, name, version, testing, inputs)
+            },
         );
         let message = message.as_str();
         self.end_trial();

@@ -16,6 +16,7 @@ use super::chains;
 use super::clusters;
 use super::readmission::Readmission;
 use super::search::{Search, on_probe};
+use super::suspect_inputs::SuspectInputs;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
 use crate::evidence::suspects::Suspects;
@@ -26,27 +27,6 @@ use crate::scope::FallbackScope;
 pub(crate) const BLAMED: [ResourceType; 3] = [ResourceType::Cluster, ResourceType::Listener, ResourceType::Route];
 
 impl FallbackScope {
-    /// Returns the suspects of a refused resource, in the groups that are served or closed together.
-    pub(crate) fn subjects(
-        &self,
-        kind: ResourceType,
-        name: &Arc<str>,
-        version: Version,
-        inputs: &StepInputs<'_>,
-    ) -> Vec<Subject> {
-        match kind {
-            ResourceType::Route => {
-                let by_object = inputs.settings.fallback.use_last_valid;
-                let subjects = self.accused_subjects(name, &version, by_object, inputs);
-                // If one object with several units is the only suspect, the search is among its units.
-                if let [only] = &subjects[..] { only.units() } else { subjects }
-            }
-            ResourceType::Cluster => self.cluster_suspects(name, inputs),
-            ResourceType::Listener => self.chain_suspects(name, version, inputs),
-            ResourceType::Endpoints | ResourceType::Secret => Vec::new(),
-        }
-    }
-
     /// Handles a resource that was refused in the fleet: the suspects go back to their last valid versions, and are
     /// readmitted by trials.
     pub fn blame(
@@ -57,12 +37,12 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        let subjects = self.subjects(kind, name, version, inputs);
+        let subjects = subjects_of(&self.suspect_inputs(), kind, name, version, inputs);
         let (subjects, are_others_left) = match kind {
-            ResourceType::Listener => Self::suspected_first(subjects, inputs),
+            ResourceType::Listener => chains::suspected_first(subjects, inputs),
             _ => (subjects, false),
         };
-        let message = self.with_policies(message, kind, name, version, &subjects, inputs);
+        let message = accused::with_policies(&self.suspect_inputs(), message, kind, name, version, &subjects, inputs);
         let message = message.as_str();
         self.stage = Stage::Settled;
         self.remember_refused(kind, name, version, inputs);
@@ -94,27 +74,6 @@ impl FallbackScope {
         let is_convicted = |content: &Content| self.verdicts.quarantine.get(content).is_some_and(is_firm);
         self.configurations.wanted.get(kind, name).is_none_or(|wanted| wanted.version != version)
             && subjects.iter().flat_map(|subject| subject.contents.keys()).any(is_convicted)
-    }
-
-    /// Returns the message of a refusal with the names of the policies that may have contributed to it, if only routes
-    /// are suspected: the settings of a policy cannot be tried separately from a route that is new as well.
-    pub(super) fn with_policies(
-        &self,
-        message: &str,
-        kind: ResourceType,
-        name: &str,
-        version: Version,
-        subjects: &[Subject],
-        inputs: &StepInputs<'_>,
-    ) -> String {
-        let is_policy = |subject: &Subject| inputs.translator.policy(&subject.node.key).is_some();
-        if kind != ResourceType::Route || subjects.iter().any(is_policy) {
-            return message.to_owned();
-        }
-        match self.unproven_policies(name, &version) {
-            Some(policies) => format!("{message} (together with {policies}, which is new as well)"),
-            None => message.to_owned(),
-        }
     }
 
     /// Removes subjects that were edited since their refusal from the search, and clears suspicions that no trial is
@@ -150,7 +109,7 @@ impl FallbackScope {
         let unexplained = refused.filter_map(|(kind, resource)| {
             let refusal = self.hold.refusal_of(kind, &resource.name, resource.version)?;
             let unexplained = !self.searches.has_blamed(&resource.version)
-                && !self.subjects(kind, &resource.name, resource.version, inputs).is_empty();
+                && !subjects_of(&self.suspect_inputs(), kind, &resource.name, resource.version, inputs).is_empty();
             unexplained.then(|| (kind, resource.name.clone(), resource.version, refusal.message.clone()))
         });
         let Some((kind, name, version, message)) = unexplained.into_iter().next() else { return false };
@@ -166,6 +125,27 @@ impl FallbackScope {
             self.blame(kind, &name, version, &message, inputs);
         }
         true
+    }
+}
+
+/// Returns the suspects of a refused resource, in the groups that are served or closed together.
+pub(crate) fn subjects_of(
+    state: &SuspectInputs<'_>,
+    kind: ResourceType,
+    name: &Arc<str>,
+    version: Version,
+    inputs: &StepInputs<'_>,
+) -> Vec<Subject> {
+    match kind {
+        ResourceType::Route => {
+            let by_object = inputs.settings.fallback.use_last_valid;
+            let subjects = accused::accused_subjects(state, name, &version, by_object, inputs);
+            // If one object with several units is the only suspect, the search is among its units.
+            if let [only] = &subjects[..] { only.units() } else { subjects }
+        }
+        ResourceType::Cluster => clusters::cluster_suspects(state, name, inputs),
+        ResourceType::Listener => chains::chain_suspects(state, name, version, inputs),
+        ResourceType::Endpoints | ResourceType::Secret => Vec::new(),
     }
 }
 

@@ -16,6 +16,7 @@ mod interaction;
 pub mod readmission;
 pub mod search;
 pub mod searches;
+pub(crate) mod suspect_inputs;
 mod taking_part;
 mod together;
 pub mod trials;

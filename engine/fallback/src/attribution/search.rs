@@ -12,7 +12,7 @@ use holdfast_xds::{ResourceType, Version};
 use super::accused::Accused;
 use super::clusters::Known;
 use super::together::Together;
-use super::{accused, chains, trials};
+use super::{accused, chains, clusters, together, trials};
 use crate::context::step_inputs::StepInputs;
 use crate::context::trial::{Outcome, Trial, Tried};
 use crate::evidence::subject::Subject;
@@ -171,14 +171,15 @@ impl FallbackScope {
             (Expected::Whole(kind, name, version), None) => {
                 if accepted {
                     self.evidence.proof.note_tried_version(version);
-                    let body = self.form_of(kind, &name, version).map(|resource| resource.body.clone());
+                    let body =
+                        self.suspect_inputs().form_of(kind, &name, version).map(|resource| resource.body.clone());
                     self.evidence.note_tried(kind, &name, version, body.as_ref());
                 } else {
                     self.evidence.proof.note_unjudged(version);
                 }
             }
             (Expected::Whole(ResourceType::Cluster, name, version), Some(message)) => {
-                let resource = self.form_of(ResourceType::Cluster, &name, version);
+                let resource = self.suspect_inputs().form_of(ResourceType::Cluster, &name, version);
                 let alike = resource.map(|resource| self.configurations.alike(resource));
                 for (name, version) in alike.unwrap_or_else(|| vec![(name, version)]) {
                     search.refused.push((ResourceType::Cluster, name, version, message.clone()));
@@ -235,7 +236,7 @@ impl FallbackScope {
         if refused.is_empty() {
             if search.culprits == 0
                 && search.rounds > 0
-                && let Some(together) = self.together(inputs)
+                && let Some(together) = together::together(&self.suspect_inputs(), inputs)
             {
                 search.together = Some(together);
                 return self.search_on(search, inputs);
@@ -289,7 +290,10 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        let Some(Accused { policies, parts, context }) = self.accused(name, version, true) else { return };
+        let Some(Accused { policies, parts, context }) = accused::accused(&self.suspect_inputs(), name, version, true)
+        else {
+            return;
+        };
         if let ([only], true) = (&policies[..], parts.is_empty()) {
             search.culprits += 1;
             return self.convict_subject(only, Detected::Probe, message, inputs);
@@ -309,19 +313,25 @@ impl FallbackScope {
         for (node, content, suspect) in parts.take(SUSPECTS_MAX) {
             let subject = Subject { node: node.clone(), contents: BTreeMap::from([(content, node)]) };
             let name = suspect.rendered.route.name.clone();
-            search.try_part(subject, ResourceType::Route, name, self.alone(&suspect.rendered, context), inputs);
+            search.try_part(
+                subject,
+                ResourceType::Route,
+                name,
+                accused::alone(&self.suspect_inputs(), &suspect.rendered, context),
+                inputs,
+            );
         }
     }
 
     /// Tries each changed object with the other ones in their earlier versions.
     fn look_into_cluster(&mut self, search: &mut Search, name: &Arc<str>, message: &str, inputs: &mut StepInputs<'_>) {
-        let suspects = self.cluster_suspects(name, inputs);
+        let suspects = clusters::cluster_suspects(&self.suspect_inputs(), name, inputs);
         if let [only] = &suspects[..] {
             search.culprits += 1;
             return self.convict_subject(only, Detected::Probe, message, inputs);
         }
         for subject in suspects.iter().take(SUSPECTS_MAX) {
-            match self.known_with(name, std::slice::from_ref(subject), &suspects, inputs) {
+            match clusters::known_with(&self.suspect_inputs(), name, std::slice::from_ref(subject), &suspects, inputs) {
                 Known::Good => {}
                 Known::Refused => {
                     search.culprits += 1;
@@ -347,7 +357,7 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        let suspects = self.chain_suspects(name, version, inputs);
+        let suspects = chains::chain_suspects(&self.suspect_inputs(), name, version, inputs);
         if let [only] = &suspects[..] {
             search.culprits += 1;
             return self.convict_subject(only, Detected::Probe, message, inputs);
@@ -356,10 +366,16 @@ impl FallbackScope {
         for subject in suspects.iter().take(SUSPECTS_MAX) {
             let these = std::slice::from_ref(subject);
             if brought.contains(subject) {
-                let Some(body) = self.listener_with(name, version, these, &brought, inputs) else { continue };
+                let Some(body) = chains::listener_with(&self.suspect_inputs(), name, version, these, &brought, inputs)
+                else {
+                    continue;
+                };
                 search.try_brought(subject.clone(), !chains.is_empty(), name.clone(), body, inputs);
             } else {
-                let Some(body) = self.listener_with(name, version, these, &suspects, inputs) else { continue };
+                let Some(body) = chains::listener_with(&self.suspect_inputs(), name, version, these, &suspects, inputs)
+                else {
+                    continue;
+                };
                 search.try_part(subject.clone(), ResourceType::Listener, name.clone(), body, inputs);
             }
         }

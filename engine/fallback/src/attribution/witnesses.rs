@@ -16,7 +16,7 @@ use holdfast_xds::{Answer, ResourceType, Snapshot, Version};
 use super::admission::{TrialRun, Tried};
 use super::blame;
 use super::readmission::{PARKED_DOUBLINGS, PARKED_MS};
-use super::taking_part::Untried;
+use super::taking_part::{self, Untried};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::{Subject, owners};
 use crate::rollout::answerable::answerable;
@@ -293,7 +293,8 @@ impl FallbackScope {
         refused: Option<(ResourceType, &Arc<str>, Version)>,
         inputs: &mut StepInputs<'_>,
     ) {
-        let untried = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, inputs));
+        let untried = refused
+            .map(|(kind, name, version)| taking_part::untried_in(&self.suspect_inputs(), kind, name, version, inputs));
         let on_trial = self.trials.testing().iter().flat_map(|subject| subject.contents.keys());
         let proves_nothing = untried.is_some_and(|Untried { others, accused }| {
             !others.is_empty()

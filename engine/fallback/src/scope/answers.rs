@@ -9,6 +9,7 @@ use holdfast_graph::{Content, Detected, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 
 use super::FallbackScope;
+use crate::attribution::blame;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::promotion::PromotionInputs;
 use crate::evidence::subject::owners;
@@ -185,7 +186,7 @@ impl FallbackScope {
             // The resource is held at its acknowledged form until the leader has decided.
             return self.reconcile(inputs);
         }
-        let subjects = self.subjects(answer.kind, name, version, inputs);
+        let subjects = blame::subjects_of(&self.suspect_inputs(), answer.kind, name, version, inputs);
         self.fairness.budget.refused(&owners(&subjects), inputs.now_ms);
         if answer.kind == ResourceType::Secret {
             self.convict_certificate(name, version, Detected::Nack, message, inputs);

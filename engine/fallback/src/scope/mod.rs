@@ -21,11 +21,11 @@ use holdfast_graph::{Content, ObjectKey};
 use holdfast_store::Change;
 use holdfast_translate::Translator;
 use holdfast_translate::fleet::FleetId;
-use holdfast_xds::{Resource, ResourceType, Version};
 
 use crate::attribution::envoy_trials::EnvoyTrials;
 use crate::attribution::readmission::Readmission;
 use crate::attribution::searches::Searches;
+use crate::attribution::suspect_inputs::SuspectInputs;
 use crate::attribution::verdicts::Verdicts;
 use crate::attribution::whole::Whole;
 use crate::checker;
@@ -39,6 +39,7 @@ use crate::plan::fairness::Fairness;
 use crate::plan::untried::AcknowledgedRoutes;
 use crate::plan::world::World;
 use crate::replication::following::Shared;
+use crate::revocation::Revocation;
 use crate::rollout::Stage;
 use crate::rollout::configurations::Configurations;
 use crate::rollout::unread::keep_unread_endpoints;
@@ -117,12 +118,38 @@ impl FallbackScope {
         self.evidence.promotion.edited(&self.id.gateway, routes, translator);
     }
 
-    /// Returns a version of a resource that is wanted, or that is offered to an Envoy.
-    pub(crate) fn form_of(&self, kind: ResourceType, name: &str, version: Version) -> Option<&Arc<Resource>> {
-        let on_trial = self.trials.current.as_ref().and_then(|trial| trial.snapshot.get(kind, name));
-        let Configurations { wanted, newest, .. } = &self.configurations;
-        let known = [self.hold.desired(kind, name), wanted.get(kind, name), on_trial, newest.get(kind, name)];
-        known.into_iter().flatten().find(|resource| resource.version == version)
+    /// Returns the state from which suspects are found.
+    pub(crate) fn suspect_inputs(&self) -> SuspectInputs<'_> {
+        SuspectInputs {
+            id: &self.id,
+            evidence: &self.evidence,
+            hold: &self.hold,
+            derived: &self.derived,
+            configurations: &self.configurations,
+            trials: &self.trials,
+        }
+    }
+
+    /// Returns the state from which it follows what must no longer be served.
+    pub(super) fn revocation<'a, 'b>(&'a self, inputs: &'a StepInputs<'b>) -> Revocation<'a, 'b> {
+        Revocation {
+            id: &self.id,
+            evidence: &self.evidence,
+            hold: &self.hold,
+            derived: &self.derived,
+            configurations: &self.configurations,
+            is_held: self.whole.held,
+            inputs,
+        }
+    }
+
+    /// Closes everything that must no longer be served in the older configurations of outliers.
+    pub(super) fn close_in_outliers(&mut self, inputs: &StepInputs<'_>) {
+        let revocation = self.revocation(inputs);
+        let older = self.members.outliers().map(|(node, outlier)| (node.clone(), revocation.closed_last(outlier)));
+        for (node, last) in older.collect::<Vec<_>>() {
+            self.members.replace_last(&node, last);
+        }
     }
 
     /// Checks whether the plan contains an object that was deleted, or that can be read again.
@@ -183,7 +210,8 @@ impl FallbackScope {
         self.evidence.note_forms(&self.hold, &self.id.fleet.clone(), &snapshot, inputs.translator);
         let mut wanted = self.hold.desire(snapshot);
         self.hold.keep(|version| self.evidence.proof.was_acknowledged(version));
-        self.close_in_hold(&mut wanted, inputs);
+        let closed = self.revocation(inputs).close_held(&mut wanted);
+        self.hold.expect(&wanted, &closed);
         self.close_in_outliers(inputs);
         self.configurations.wanted = wanted;
         self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, inputs);

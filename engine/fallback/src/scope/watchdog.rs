@@ -20,7 +20,7 @@ use std::sync::Arc;
 use holdfast_xds::ResourceType;
 
 use super::FallbackScope;
-use crate::attribution::blame::BLAMED;
+use crate::attribution::blame::{self, BLAMED};
 use crate::context::step_inputs::StepInputs;
 use crate::rollout::{Stage, Waiting};
 
@@ -77,6 +77,17 @@ impl FallbackScope {
         is_over
     }
 
+    /// Closes, at all other Envoys, everything that must no longer be served while one Envoy tries new content. Returns
+    /// true if this changed something.
+    pub(super) fn close_while_waiting(&mut self, inputs: &StepInputs<'_>) -> bool {
+        let waiting = self.configurations.everyone.clone().filter(|_| self.stage != Stage::Settled);
+        let Some(mut everyone) = waiting else { return false };
+        let closed = self.revocation(inputs).close_meanwhile(&mut everyone);
+        self.hold.expect_meanwhile(&everyone, &closed);
+        self.configurations.everyone = Some(everyone);
+        !closed.is_empty()
+    }
+
     /// Counts Envoys that connected without a configuration like the others once their time to accept one has passed;
     /// returns true if there were any.
     pub(super) fn watch_fresh(&mut self, inputs: &mut StepInputs<'_>) -> bool {
@@ -128,7 +139,7 @@ impl FallbackScope {
         let first = others.clone().next().map(|((kind, _), _)| *kind);
         let mut subjects = Vec::new();
         for ((kind, name), version) in others.filter(|((kind, _), _)| Some(*kind) == first) {
-            for subject in self.subjects(*kind, name, *version, inputs) {
+            for subject in blame::subjects_of(&self.suspect_inputs(), *kind, name, *version, inputs) {
                 if !subjects.contains(&subject) {
                     subjects.push(subject);
                 }
