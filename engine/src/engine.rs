@@ -328,7 +328,7 @@ impl Engine {
     pub fn objections(&self) -> Vec<(&str, &Objection)> {
         self.scopes
             .iter()
-            .flat_map(|scope| scope.derived.objections.iter().map(|found| (&*scope.name, found)))
+            .flat_map(|scope| scope.derived.objections.iter().map(|found| (&*scope.id.name, found)))
             .collect()
     }
 

@@ -146,7 +146,7 @@ impl Engine {
         let varied = self.varied();
         for (key, plan) in self.translator.routes() {
             for gateway in plan.gateways() {
-                let served = varied.get(gateway).and_then(|scope| self.translator.served_route(&scope.fleet, key));
+                let served = varied.get(gateway).and_then(|scope| self.translator.served_route(&scope.id.fleet, key));
                 views.extend(served.map_or(plan, |served| served).replaced.iter().map(|replaced| ReplacementView {
                     gateway: gateway.namespaced_name(),
                     object: replaced.object.clone(),
@@ -167,7 +167,7 @@ impl Engine {
     /// Returns the scopes of Gateways with an overlay, one for each Gateway.
     pub(crate) fn varied(&self) -> BTreeMap<&ObjectKey, &FallbackScope> {
         let varied = |scopes| speaking(scopes).find(|scope| !scope.derived.overlay.is_empty());
-        self.scopes.gateways().into_values().filter_map(varied).map(|scope| (&scope.gateway, scope)).collect()
+        self.scopes.gateways().into_values().filter_map(varied).map(|scope| (&scope.id.gateway, scope)).collect()
     }
 
     /// Returns the status of every object that has one, in order.
@@ -263,7 +263,7 @@ impl Engine {
         Seen {
             holds: scopes().map(|scope| &scope.hold).collect(),
             refused: refused.collect(),
-            served: scopes().filter_map(|scope| self.translator.served_gateway(&scope.fleet)).collect(),
+            served: scopes().filter_map(|scope| self.translator.served_gateway(&scope.id.fleet)).collect(),
         }
     }
 

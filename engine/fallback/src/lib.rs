@@ -7,7 +7,7 @@
 //!
 //! The crate consists of rooms. A room uses only the rooms before it in this order: `context`, `members`, `evidence`,
 //! `eligibility`, `plan`, `checker`, `rollout`, `attribution`, `revocation`, `report`, `persistence`, `replication`,
-//! `scope`. The methods of a scope are in the room of their subject.
+//! `scope`. Each component of a scope is a struct of its room; methods of the scope change several components.
 
 // Contents of policies (`policy/setting.rs` of `translate`) are keys of sets; values that they compute on first use do
 // not affect their order.

@@ -49,7 +49,7 @@ impl Engine {
         let scope = speaking(self.scopes.of(&name)).find(|scope| scope.derived.plan.of(key).next().is_some());
         let served = scope
             .filter(|scope| !scope.derived.overlay.hidden.contains(key))
-            .and_then(|scope| self.translator.served_route(&scope.fleet, key));
+            .and_then(|scope| self.translator.served_route(&scope.id.fleet, key));
         let Some(served) = served else {
             let mut conditions = as_desired;
             conditions.others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
@@ -61,7 +61,7 @@ impl Engine {
         match others.iter_mut().find(|known| known.kind == FALLBACK_CONDITION) {
             // The condition describes each rule; the time is added.
             Some(known) => {
-                let since = scope.and_then(|scope| scope.since.get(key)).copied().filter(|since| *since > 0);
+                let since = scope.and_then(|scope| scope.verdicts.since.get(key)).copied().filter(|since| *since > 0);
                 let since = since.map(|since| format!("; since {}", Moment(since))).unwrap_or_default();
                 *known = Condition::new(FALLBACK_CONDITION, true, &*known.reason, format!("{}{since}", known.message));
             }

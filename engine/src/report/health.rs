@@ -104,7 +104,7 @@ impl Engine {
     fn replaced(&self, view: ReplacementView, holds: &Holds<'_>) -> Option<Effect> {
         let ReplacementView { gateway, object, section, response, message, policy, .. } = view;
         let scope = self.scope_of(&gateway);
-        let plan = scope.and_then(|scope| self.translator.served_share(&scope.fleet, &object));
+        let plan = scope.and_then(|scope| self.translator.served_share(&scope.id.fleet, &object));
         let plan = plan.or_else(|| self.translator.route(&object).cloned());
         let version = scope.and_then(|scope| served_version(scope, &object));
         let mut gets = response.map_or(Gets::Nothing, |status| Gets::Status { status });
@@ -140,7 +140,7 @@ impl Engine {
         let backfilled: BTreeMap<ObjectKey, Moment> = backfilled.collect();
         for (node, (step, number)) in &state.deviations.steps {
             let object = self.identity(&node.key, scope);
-            let plan = scope.and_then(|scope| self.translator.served_share(&scope.fleet, &node.key));
+            let plan = scope.and_then(|scope| self.translator.served_share(&scope.id.fleet, &node.key));
             let plan = plan.or_else(|| self.translator.route(&node.key).cloned());
             // A route without a host at this Gateway has no effect on clients of the Gateway.
             let desired = self.translator.route(&node.key);
@@ -181,7 +181,7 @@ impl Engine {
 
     /// Returns the field of a listener in its object, in the form of faults.
     fn listener_field(&self, scope: Option<&FallbackScope>, node: &Node) -> Arc<str> {
-        let plan = scope.and_then(|scope| Some((&scope.gateway, self.translator.gateway(&scope.gateway)?)));
+        let plan = scope.and_then(|scope| Some((&scope.id.gateway, self.translator.gateway(&scope.id.gateway)?)));
         let place = plan.and_then(|(gateway, plan)| {
             let mut listeners = plan.listeners.iter();
             listeners.find(|listener| listener.unit(gateway) == *node).map(listeners::field)
@@ -237,7 +237,7 @@ impl Engine {
         for (name, scopes) in self.scopes.gateways() {
             let Some(scope) = speaking(scopes).next() else { continue };
             let mut closed: BTreeMap<(&ObjectKey, &ObjectKey), BTreeSet<Arc<str>>> = BTreeMap::new();
-            for (route, host, policy) in self.translator.closed_hosts(&scope.fleet) {
+            for (route, host, policy) in self.translator.closed_hosts(&scope.id.fleet) {
                 closed.entry((route, policy)).or_default().insert(host);
             }
             for ((route, policy), hosts) in closed {
@@ -258,7 +258,7 @@ impl Engine {
 
     fn gateway_facts(&self, state: &GatewayState) -> GatewayFacts {
         let key = self.scopes.gateways().into_iter().find(|(name, _)| **name == state.name);
-        let key = key.and_then(|(_, scopes)| scopes.first()).map(|scope| scope.gateway.clone());
+        let key = key.and_then(|(_, scopes)| scopes.first()).map(|scope| scope.id.gateway.clone());
         let (namespace, name) = state.name.split_once('/').unwrap_or(("", &state.name));
         let key =
             key.unwrap_or_else(|| ObjectKey::new(holdfast_api::apis::gateway::GROUP, kinds::GATEWAY, namespace, name));
@@ -346,7 +346,7 @@ fn in_a_hold(answers: &Answers, plan: &RoutePlan, section: &str, gets: Gets) -> 
 
 /// Returns the direct responses of a scope's published route configurations.
 fn published(scope: &FallbackScope) -> Answers {
-    let resources = scope.everyone.iter().flat_map(|everyone| everyone.of(ResourceType::Route).values());
+    let resources = scope.configurations.everyone.iter().flat_map(|everyone| everyone.of(ResourceType::Route).values());
     resources.flat_map(|resource| routes::direct_responses(&resource.body)).collect()
 }
 
@@ -427,7 +427,7 @@ impl Collected {
     fn scope(&mut self, engine: &Engine, scope: &FallbackScope) {
         for (node, broken) in &scope.derived.broken {
             let key = &node.key;
-            let since = broken.since.or_else(|| scope.since.get(key).copied()).map(Moment);
+            let since = broken.since.or_else(|| scope.verdicts.since.get(key).copied()).map(Moment);
             let is_reported = broken.detected == Detected::Translation && self.has_error(key, &node.section);
             if is_reported {
                 let section: &str = &node.section;
@@ -437,7 +437,7 @@ impl Collected {
                     .collect();
                 for id in own {
                     if let Some(found) = self.found.get_mut(&id) {
-                        found.gateways.insert(scope.name.clone());
+                        found.gateways.insert(scope.id.name.clone());
                         found.since = found.since.into_iter().chain(since).min();
                     }
                 }
@@ -453,17 +453,17 @@ impl Collected {
             };
             let found = self.entry(engine, key, field, message, reason);
             found.detected = by;
-            found.gateways.insert(scope.name.clone());
+            found.gateways.insert(scope.id.name.clone());
             found.since = found.since.into_iter().chain(since).min();
         }
         for (key, refusal) in scope.held() {
             if scope.derived.broken.keys().any(|node| node.key == key) {
                 continue;
             }
-            let since = scope.since.get(&key).copied().map(Moment);
+            let since = scope.verdicts.since.get(&key).copied().map(Moment);
             let found = self.entry(engine, &key, String::new(), refused(refusal), "Refused");
             found.detected = if &*refusal.node == "probe" { By::Probe } else { By::Nack };
-            found.gateways.insert(scope.name.clone());
+            found.gateways.insert(scope.id.name.clone());
             found.since = found.since.into_iter().chain(since).min();
         }
     }

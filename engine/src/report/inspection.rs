@@ -71,7 +71,7 @@ impl Engine {
             let own = routes.filter(move |route| node.section.is_empty() || route.node() == *node);
             own.map(move |rendered| Failed {
                 description: json!({
-                    "gateway": scope.name, "build": scope.build, "object": node.key.to_string(),
+                    "gateway": scope.id.name, "build": scope.id.build, "object": node.key.to_string(),
                     "section": node.section, "detectedBy": broken.detected, "field": field(node, broken),
                     "message": broken.message, "since": broken.since.map(Moment), "route": rendered.route.name,
                 }),
@@ -86,19 +86,19 @@ fn held_back(scope: &FallbackScope) -> Vec<Failed> {
     let failed = scope.hold.refusals().filter_map(|refusal| {
         let resource = scope.hold.desired(refusal.kind, &refusal.resource)?;
         let origins: Vec<String> = resource.origins.iter().map(ToString::to_string).collect();
-        let description = json!({ "gateway": scope.name, "refusal": refusal, "origins": origins });
+        let description = json!({ "gateway": scope.id.name, "refusal": refusal, "origins": origins });
         Some(Failed { description, kind: refusal.kind, body: resource.body.clone() })
     });
     failed.collect()
 }
 
 fn errors(scope: &FallbackScope) -> Vec<Value> {
-    let (gateway, build) = (&scope.name, &scope.build);
+    let (gateway, build) = (&scope.id.name, &scope.id.build);
     let held = scope.hold.refusals().map(|refusal| json!({ "gateway": gateway, "refusal": refusal }));
     let outliers = scope.members.outliers().map(
         |(node, outlier)| json!({ "gateway": gateway, "build": build, "onlyBy": node, "message": outlier.message() }),
     );
-    let verdicts = scope.quarantine.iter().map(
+    let verdicts = scope.verdicts.quarantine.iter().map(
         |(content, verdict)| json!({ "gateway": gateway, "build": build, "verdict": verdict_json(content, verdict) }),
     );
     held.chain(outliers).chain(verdicts).collect()
@@ -106,7 +106,7 @@ fn errors(scope: &FallbackScope) -> Vec<Value> {
 
 fn plan(scope: &FallbackScope, engine: &Engine) -> Value {
     let broken = scope.derived.broken.iter().map(|(node, broken)| {
-        let since = scope.since.get(&node.key).copied().or(broken.since);
+        let since = scope.verdicts.since.get(&node.key).copied().or(broken.since);
         json!({
             "object": node.key.to_string(), "section": node.section, "detectedBy": broken.detected,
             "field": field(node, broken), "message": broken.message, "since": since.map(Moment),
@@ -120,14 +120,14 @@ fn plan(scope: &FallbackScope, engine: &Engine) -> Value {
     });
     let stage = match &scope.stage {
         Stage::Settled => json!("settled"),
-        Stage::Probing => json!("probing"),
+        Stage::Probing { .. } => json!("probing"),
         Stage::Following => json!("following"),
         Stage::Canary { node, waiting, .. } => json!({ "trying": node, "unanswered": waiting.len() }),
     };
-    let testing = scope.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
+    let testing = scope.trials.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
     json!({
-        "gateway": scope.name,
-        "build": scope.build,
+        "gateway": scope.id.name,
+        "build": scope.id.build,
         "state": scope.state(),
         "stage": stage,
         "envoys": scope.members.nodes().collect::<Vec<_>>(),
@@ -138,14 +138,14 @@ fn plan(scope: &FallbackScope, engine: &Engine) -> Value {
             "replace": engine.settings().replacement.is_some(),
         },
         "heldAsAWhole": scope.whole.held,
-        "fallbacksSinceTheLastEdit": scope.rounds,
+        "fallbacksSinceTheLastEdit": scope.searches.rounds,
         "broken": broken.collect::<Vec<_>>(),
         "decisions": decisions.collect::<Vec<_>>(),
         "onTrial": testing
             .iter()
             .map(|subject| json!({ "object": subject.node.key.to_string(), "section": subject.node.section }))
             .collect::<Vec<_>>(),
-        "quarantine": scope.quarantine.iter().map(|(content, verdict)| verdict_json(content, verdict)).collect::<Vec<_>>(),
+        "quarantine": scope.verdicts.quarantine.iter().map(|(content, verdict)| verdict_json(content, verdict)).collect::<Vec<_>>(),
         "lastValid": versions(scope),
     })
 }
@@ -166,7 +166,7 @@ fn versions(scope: &FallbackScope) -> Vec<Value> {
             "since": Moment(version.since),
         })
     };
-    scope.last_valid.iter().map(version).collect()
+    scope.evidence.last_valid.iter().map(version).collect()
 }
 
 fn remembered(scope: &FallbackScope) -> Value {
@@ -180,10 +180,10 @@ fn remembered(scope: &FallbackScope) -> Value {
         })
     });
     json!({
-        "gateway": scope.name,
-        "build": scope.build,
+        "gateway": scope.id.name,
+        "build": scope.id.build,
         "objects": versions(scope),
         "resources": resources.collect::<Vec<_>>(),
-        "verdicts": scope.quarantine.iter().map(|(content, verdict)| verdict_json(content, verdict)).collect::<Vec<_>>(),
+        "verdicts": scope.verdicts.quarantine.iter().map(|(content, verdict)| verdict_json(content, verdict)).collect::<Vec<_>>(),
     })
 }

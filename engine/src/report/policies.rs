@@ -218,7 +218,7 @@ impl Engine {
     fn closed_at(&self, gateway: &ObjectKey, listener: &ListenerPlan) -> Option<ClosedListener> {
         let scopes = self.scopes.of(&gateway.namespaced_name());
         let varied = speaking(scopes).find(|scope| !scope.derived.overlay.policies.is_empty());
-        let served = varied.and_then(|scope| self.translator.served_levels(&scope.fleet));
+        let served = varied.and_then(|scope| self.translator.served_levels(&scope.id.fleet));
         served.or_else(|| self.translator.levels(gateway))?.closing(listener)
     }
 

@@ -91,7 +91,7 @@ impl<'a> Survey<'a> {
             state.envoys.pending += counts.pending;
             state.deviations.held |= scope.state() == ServedState::Held;
             self.broken(scope);
-            let closed = self.engine.translator.closed_hosts(&scope.fleet);
+            let closed = self.engine.translator.closed_hosts(&scope.id.fleet);
             state.closed.extend(closed.into_iter().map(|(key, ..)| self.identity(key, None)));
             self.backends(scope);
             self.steps(scope, &mut state);
@@ -132,7 +132,7 @@ impl<'a> Survey<'a> {
     /// Adds Backends that cannot be used. Translation answers their requests with status 500, so no plan contains them.
     fn backends(&mut self, scope: &FallbackScope) {
         let engine = self.engine;
-        for (key, why) in engine.translator.unusable_backends_of(&scope.gateway) {
+        for (key, why) in engine.translator.unusable_backends_of(&scope.id.gateway) {
             if !scope.derived.broken.keys().any(|node| node.key == *key) {
                 let (field, message) = policies::parted(why);
                 self.note(scope, key, Detected::Translation, field, message);
@@ -142,14 +142,14 @@ impl<'a> Survey<'a> {
 
     /// Adds the finding of one scope about an object; of several findings about one object, the firmest is reported.
     fn note(&mut self, scope: &FallbackScope, key: &ObjectKey, detected: Detected, field: String, message: String) {
-        let since = Moment(scope.since.get(key).copied().unwrap_or_else(|| self.engine.now()));
+        let since = Moment(scope.verdicts.since.get(key).copied().unwrap_or_else(|| self.engine.now()));
         let fresh = BrokenObject {
             object: self.identity(key, Some(scope)),
             generation: self.generation(key),
             detected_by: detected,
             field,
             message,
-            gateways: BTreeSet::from([scope.name.clone()]),
+            gateways: BTreeSet::from([scope.id.name.clone()]),
             since,
         };
         match self.broken.get_mut(key) {
@@ -164,7 +164,7 @@ impl<'a> Survey<'a> {
                 }
                 known.since = since;
                 known.gateways.extend(gateways);
-                known.gateways.insert(scope.name.clone());
+                known.gateways.insert(scope.id.name.clone());
             }
         }
     }
@@ -178,7 +178,7 @@ impl<'a> Survey<'a> {
                 let Some((served_generation, since)) = scope.derived.served.get(&node.key).copied() else { continue };
                 deviations.steps.insert(node.clone(), (Step::Backfilled, served_generation));
                 state.oldest = state.oldest.into_iter().chain([Moment(since)]).min();
-                let served = self.engine.translator.served_share(&scope.fleet, &node.key);
+                let served = self.engine.translator.served_share(&scope.id.fleet, &node.key);
                 let message = served.map(|plan| untranslated(&plan)).unwrap_or_default();
                 if !message.is_empty() {
                     state.untranslated.insert(object.clone(), message);
@@ -198,12 +198,15 @@ impl<'a> Survey<'a> {
             }
             // A hidden object is not served in any form.
             let is_hidden = scope.derived.overlay.hidden.contains(&node.key);
-            let plan = self.engine.translator.served_share(&scope.fleet, &node.key).filter(|_| !is_hidden);
+            let plan = self.engine.translator.served_share(&scope.id.fleet, &node.key).filter(|_| !is_hidden);
             let mut answers: Vec<(Arc<str>, u16, Scope)> = answers(node, plan.as_deref());
-            if answers.is_empty() && plan.is_some() && self.engine.translator.is_closed_above(&scope.fleet, &node.key) {
+            if answers.is_empty()
+                && plan.is_some()
+                && self.engine.translator.is_closed_above(&scope.id.fleet, &node.key)
+            {
                 answers.push(("".into(), self.engine.settings().closed_status, Scope::Object));
             }
-            if node.key == scope.gateway || &*node.key.kind == kinds::LISTENER_SET {
+            if node.key == scope.id.gateway || &*node.key.kind == kinds::LISTENER_SET {
                 answers = self.closed_listeners(scope, node);
             }
             for (section, response, scope) in &answers {
@@ -229,12 +232,13 @@ impl<'a> Survey<'a> {
     /// Returns the listeners of a Gateway, in the given section, that policies close.
     fn closed_listeners(&self, scope: &FallbackScope, wanted: &Node) -> Vec<(Arc<str>, u16, Scope)> {
         let translator = &self.engine.translator;
-        let (Some(plan), Some(levels)) = (translator.gateway(&scope.gateway), translator.served_levels(&scope.fleet))
+        let (Some(plan), Some(levels)) =
+            (translator.gateway(&scope.id.gateway), translator.served_levels(&scope.id.fleet))
         else {
             return Vec::new();
         };
         let closed = plan.listeners.iter().filter_map(|listener| {
-            let unit = listener.unit(&scope.gateway);
+            let unit = listener.unit(&scope.id.gateway);
             let is_meant = unit.key == wanted.key && (wanted.section.is_empty() || wanted.section == unit.section);
             let closed = levels.closing(listener).filter(|_| is_meant)?;
             let scope = match closed.scope {
@@ -309,8 +313,8 @@ impl<'a> Survey<'a> {
 
     /// Returns the object of a Gateway, if it exists.
     fn gateway_object(&self, scope: &FallbackScope) -> Option<Identity> {
-        self.engine.objects().get(&scope.gateway)?;
-        Some(self.identity(&scope.gateway, Some(scope)))
+        self.engine.objects().get(&scope.id.gateway)?;
+        Some(self.identity(&scope.id.gateway, Some(scope)))
     }
 
     fn identity(&self, key: &ObjectKey, scope: Option<&FallbackScope>) -> Identity {
@@ -321,7 +325,7 @@ impl<'a> Survey<'a> {
 /// Returns the identity of an object; for a deleted object, as far as `scope` has its last valid version.
 pub fn identity(engine: &Engine, key: &ObjectKey, scope: Option<&FallbackScope>) -> Identity {
     let desired = engine.objects().get(key).map(|object| object.metadata.uid.clone());
-    let stored = || scope?.last_valid.of(key, None).next().map(|version| version.object.metadata.uid.clone());
+    let stored = || scope?.evidence.last_valid.of(key, None).next().map(|version| version.object.metadata.uid.clone());
     let version = scheme::find(&key.group, &key.kind).and_then(|kind| kind.versions.first());
     Identity {
         group: key.group.clone(),

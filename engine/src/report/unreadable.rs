@@ -38,7 +38,7 @@ impl Engine {
         let accepted = Condition::new("Accepted", false, REASON, message);
         match &*key.kind {
             kinds::HTTP_ROUTE | kinds::GRPC_ROUTE => {
-                let served = self.scopes.iter().find_map(|scope| self.translator.served_route(&scope.fleet, key));
+                let served = self.scopes.iter().find_map(|scope| self.translator.served_route(&scope.id.fleet, key));
                 let parents = served.into_iter().flat_map(|plan| &plan.parents).map(|parent| {
                     let fallback = condition(report, key, &parent.gateway.namespaced_name());
                     json!({

@@ -57,26 +57,26 @@ pub fn scopes(engine: &Engine) -> Vec<ScopeSeen> {
         });
         let broken = scope.derived.broken.iter();
         let (mut last_valid, mut last_valid_uids) = (BTreeMap::new(), BTreeMap::new());
-        for version in scope.last_valid.iter() {
+        for version in scope.evidence.last_valid.iter() {
             // The newest version is the last.
             last_valid.insert(version.object.key.clone(), version.object.metadata.generation);
             last_valid_uids.insert(version.object.key.clone(), version.object.metadata.uid.clone());
         }
         ScopeSeen {
-            gateway: scope.name.clone(),
-            build: scope.build.clone(),
+            gateway: scope.id.name.clone(),
+            build: scope.id.build.clone(),
             broken: broken.map(|(node, why)| (node.clone(), (why.detected, why.message.clone()))).collect(),
             decided: decided.collect(),
-            verdicts: scope.quarantine.len(),
+            verdicts: scope.verdicts.quarantine.len(),
             last_valid,
             last_valid_uids,
             held: scope.hold.refusals().map(|refusal| refusal.resource.to_string()).collect(),
             held_as_a_whole: scope.whole.held,
             alone: scope.members.outliers().map(|(node, _)| node.clone()).collect(),
             waits: scope.waits(),
-            busy: scope.readmission.is_some()
-                || scope.trial.is_some()
-                || scope.search.is_some()
+            busy: scope.trials.readmission.is_some()
+                || scope.trials.current.is_some()
+                || scope.searches.current.is_some()
                 || scope.stage != holdfast_fallback::rollout::Stage::Settled,
         }
     });

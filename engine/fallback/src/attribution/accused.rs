@@ -14,13 +14,13 @@ use holdfast_translate::overlay::Overlay;
 use holdfast_translate::policy::PolicyPlan;
 use holdfast_translate::policy::setting::PolicySetting;
 use holdfast_translate::route::Rendered;
-use holdfast_xds::Version;
+use holdfast_xds::{ResourceType, Version};
 
+use super::suspect_inputs::SuspectInputs;
 use super::trials;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
 use crate::evidence::suspects::{StandIns, Suspect, Suspects, only_stand_ins, without_stand_ins};
-use crate::scope::FallbackScope;
 
 /// The suspects of a refused route configuration.
 pub(super) struct Accused {
@@ -45,129 +45,143 @@ pub(super) fn has_suspected_setting(subject: &Subject, over: &Overlay, inputs: &
     plans.flat_map(|plan| plan.contents()).any(|(_, content)| subject.contents.contains_key(&content))
 }
 
-impl FallbackScope {
-    /// Returns the suspects of a version of a route configuration. `apart`: whether each suspect can be tried alone.
-    pub(super) fn accused(&self, name: &str, version: &Version, apart: bool) -> Option<Accused> {
-        let (parts, context) = self.suspects(name, version)?;
-        let mut policies: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
-        let mut note = |setting: &PolicySetting| {
-            policies.entry(setting.node()).or_default().insert(setting.content());
-        };
-        let form = self.form(name, version)?;
-        form.policy_settings.iter().filter(|setting| self.is_unproven(setting)).for_each(&mut note);
-        let parts = parts.into_iter().map(|(node, mut parts)| {
-            parts.retain(|_, suspect: &mut Suspect| {
-                let rendered = &suspect.rendered;
-                if !self.has_unproven_settings(rendered) {
-                    return true;
-                }
-                let innocent = self.proof.is_known_good(&rendered.bare_content(context));
-                if innocent || apart {
-                    rendered.policy_settings().iter().filter(|setting| self.is_unproven(setting)).for_each(&mut note);
-                }
-                !innocent
-            });
-            (node, parts)
+/// Returns the suspects of a version of a route configuration. `apart`: whether each suspect can be tried alone.
+pub(super) fn accused(state: &SuspectInputs<'_>, name: &str, version: &Version, apart: bool) -> Option<Accused> {
+    let (parts, context) = state.evidence.suspects(name, version)?;
+    let mut policies: BTreeMap<Node, BTreeSet<Content>> = BTreeMap::new();
+    let mut note = |setting: &PolicySetting| {
+        policies.entry(setting.node()).or_default().insert(setting.content());
+    };
+    let form = state.evidence.forms.of(name, version)?;
+    form.policy_settings.iter().filter(|setting| is_unproven(state, setting)).for_each(&mut note);
+    let parts = parts.into_iter().map(|(node, mut parts)| {
+        parts.retain(|_, suspect: &mut Suspect| {
+            let rendered = &suspect.rendered;
+            if !has_unproven_settings(state, rendered) {
+                return true;
+            }
+            let innocent = state.evidence.proof.is_known_good(&rendered.bare_content(context));
+            if innocent || apart {
+                rendered.policy_settings().iter().filter(|setting| is_unproven(state, setting)).for_each(&mut note);
+            }
+            !innocent
         });
-        let parts: Suspects = parts.filter(|(_, parts)| !parts.is_empty()).collect();
-        let subject = |(node, contents): (Node, BTreeSet<Content>)| Subject {
-            contents: contents.into_iter().map(|content| (content, node.clone())).collect(),
-            node,
-        };
-        Some(Accused { policies: policies.into_iter().map(subject).collect(), parts, context })
-    }
+        (node, parts)
+    });
+    let parts: Suspects = parts.filter(|(_, parts)| !parts.is_empty()).collect();
+    let subject = |(node, contents): (Node, BTreeSet<Content>)| Subject {
+        contents: contents.into_iter().map(|content| (content, node.clone())).collect(),
+        node,
+    };
+    Some(Accused { policies: policies.into_iter().map(subject).collect(), parts, context })
+}
 
-    /// Returns the suspects in the groups that are served or closed together. Stand-in versions are omitted as long as
-    /// other suspects remain.
-    pub(super) fn accused_subjects(
-        &self,
-        name: &str,
-        version: &Version,
-        by_object: bool,
-        inputs: &StepInputs<'_>,
-    ) -> Vec<Subject> {
-        let Some(Accused { policies, parts, .. }) = self.accused(name, version, false) else { return Vec::new() };
-        let (lent, policies): (Vec<_>, Vec<_>) = policies.into_iter().partition(|policy| self.is_stand_in(policy));
-        let backfilled = self.stand_ins(parts.keys().map(|node| &node.key), inputs);
-        let parts = without_stand_ins(parts, &backfilled);
-        let mut subjects = match only_stand_ins(&parts, &backfilled) && !policies.is_empty() {
-            true => Vec::new(),
-            false => super::blame::subjects(parts, by_object),
-        };
-        if subjects.is_empty() && policies.is_empty() {
-            return lent;
-        }
-        subjects.extend(policies);
-        subjects
+/// Returns the suspects in the groups that are served or closed together. Stand-in versions are omitted as long as
+/// other suspects remain.
+pub(super) fn accused_subjects(
+    state: &SuspectInputs<'_>,
+    name: &str,
+    version: &Version,
+    by_object: bool,
+    inputs: &StepInputs<'_>,
+) -> Vec<Subject> {
+    let Some(Accused { policies, parts, .. }) = accused(state, name, version, false) else { return Vec::new() };
+    let (lent, policies): (Vec<_>, Vec<_>) = policies.into_iter().partition(|policy| is_stand_in(state, policy));
+    let backfilled = stand_ins(state, parts.keys().map(|node| &node.key), inputs);
+    let parts = without_stand_ins(parts, &backfilled);
+    let mut subjects = match only_stand_ins(&parts, &backfilled) && !policies.is_empty() {
+        true => Vec::new(),
+        false => super::blame::subjects(parts, by_object),
+    };
+    if subjects.is_empty() && policies.is_empty() {
+        return lent;
     }
+    subjects.extend(policies);
+    subjects
+}
 
-    /// Returns the contents of those objects that are backfilled.
-    fn stand_ins<'a>(&self, keys: impl Iterator<Item = &'a ObjectKey>, inputs: &StepInputs<'_>) -> StandIns {
-        let overlay = &self.derived.overlay;
-        let backfilled: BTreeSet<&ObjectKey> = keys.filter(|key| overlay.objects.contains_key(*key)).collect();
-        let contents = |key: &ObjectKey| {
-            let made = inputs.translator.contents_under(&self.gateway, key, overlay, inputs.objects);
-            made.into_iter().map(|(content, _)| content).collect()
-        };
-        backfilled.into_iter().map(|key| (key.clone(), contents(key))).collect()
+/// Returns the contents of those objects that are backfilled.
+fn stand_ins<'a>(
+    state: &SuspectInputs<'_>,
+    keys: impl Iterator<Item = &'a ObjectKey>,
+    inputs: &StepInputs<'_>,
+) -> StandIns {
+    let overlay = &state.derived.overlay;
+    let backfilled: BTreeSet<&ObjectKey> = keys.filter(|key| overlay.objects.contains_key(*key)).collect();
+    let contents = |key: &ObjectKey| {
+        let made = inputs.translator.contents_under(&state.id.gateway, key, overlay, inputs.objects);
+        made.into_iter().map(|(content, _)| content).collect()
+    };
+    backfilled.into_iter().map(|key| (key.clone(), contents(key))).collect()
+}
+
+/// Checks whether a policy is backfilled in a version with all settings for which it is suspected.
+fn is_stand_in(state: &SuspectInputs<'_>, policy: &Subject) -> bool {
+    let Overlay { objects, policies, .. } = &state.derived.overlay;
+    let key = &policy.node.key;
+    let is_set = |plan: &Arc<PolicyPlan>| {
+        let settings: HashSet<Content> = plan.contents().map(|(_, content)| content).collect();
+        policy.contents.keys().all(|content| settings.contains(content))
+    };
+    objects.contains_key(key) && policies.get(key).is_some_and(is_set)
+}
+
+/// Returns the contents in a version of a route configuration that no Envoy has accepted: parts of routes, and
+/// settings of policies.
+pub(super) fn unproven_in(state: &SuspectInputs<'_>, name: &str, version: &Version) -> HashSet<Content> {
+    let Some(Accused { policies, parts, .. }) = accused(state, name, version, false) else { return HashSet::new() };
+    let policies = policies.into_iter().flat_map(|policy| policy.contents.into_keys());
+    policies.chain(parts.into_values().flat_map(BTreeMap::into_keys)).collect()
+}
+
+fn is_unproven(state: &SuspectInputs<'_>, setting: &PolicySetting) -> bool {
+    !state.evidence.proof.is_known_good(&setting.content())
+}
+
+/// Checks whether a policy applies a setting to the route that no Envoy has accepted.
+fn has_unproven_settings(state: &SuspectInputs<'_>, rendered: &Rendered) -> bool {
+    rendered.policy_settings().iter().any(|setting| is_unproven(state, setting))
+}
+
+/// Returns a part in the form in which it is tried alone: without the settings of policies that no Envoy has
+/// accepted, because these are tried separately.
+pub(crate) fn alone(state: &SuspectInputs<'_>, rendered: &Rendered, context: ListenerContext) -> Bytes {
+    match has_unproven_settings(state, rendered) {
+        true => trials::alone(&rendered.without_policies(), context),
+        false => trials::alone(rendered, context),
     }
+}
 
-    /// Checks whether a policy is backfilled in a version with all settings for which it is suspected.
-    fn is_stand_in(&self, policy: &Subject) -> bool {
-        let Overlay { objects, policies, .. } = &self.derived.overlay;
-        let key = &policy.node.key;
-        let is_set = |plan: &Arc<PolicyPlan>| {
-            let settings: HashSet<Content> = plan.contents().map(|(_, content)| content).collect();
-            policy.contents.keys().all(|content| settings.contains(content))
-        };
-        objects.contains_key(key) && policies.get(key).is_some_and(is_set)
+/// Returns the names of the policies that may have contributed to a refusal for which routes are suspected.
+pub(super) fn unproven_policies(state: &SuspectInputs<'_>, name: &str, version: &Version) -> Option<String> {
+    let (parts, _) = state.evidence.suspects(name, version)?;
+    let all_settings =
+        parts.values().flat_map(|parts| parts.values()).flat_map(|part| part.rendered.policy_settings().iter());
+    let policies: BTreeSet<String> = all_settings
+        .filter(|setting| is_unproven(state, setting))
+        .map(|setting| setting.policy().to_string())
+        .collect();
+    let names = policies.into_iter().collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then_some(names)
+}
+
+/// Returns the message of a refusal with the names of the policies that may have contributed to it, if only routes
+/// are suspected: the settings of a policy cannot be tried separately from a route that is new as well.
+pub(super) fn with_policies(
+    state: &SuspectInputs<'_>,
+    message: &str,
+    kind: ResourceType,
+    name: &str,
+    version: Version,
+    subjects: &[Subject],
+    inputs: &StepInputs<'_>,
+) -> String {
+    let is_policy = |subject: &Subject| inputs.translator.policy(&subject.node.key).is_some();
+    if kind != ResourceType::Route || subjects.iter().any(is_policy) {
+        return message.to_owned();
     }
-
-    /// Returns the contents in a version of a route configuration that no Envoy has accepted: parts of routes, and
-    /// settings of policies.
-    pub(super) fn unproven_in(&self, name: &str, version: &Version) -> HashSet<Content> {
-        let Some(Accused { policies, parts, .. }) = self.accused(name, version, false) else { return HashSet::new() };
-        let policies = policies.into_iter().flat_map(|policy| policy.contents.into_keys());
-        policies.chain(parts.into_values().flat_map(BTreeMap::into_keys)).collect()
-    }
-
-    fn is_unproven(&self, setting: &PolicySetting) -> bool {
-        !self.proof.is_known_good(&setting.content())
-    }
-
-    /// Checks whether a policy applies a setting to the route that no Envoy has accepted.
-    fn has_unproven_settings(&self, rendered: &Rendered) -> bool {
-        rendered.policy_settings().iter().any(|setting| self.is_unproven(setting))
-    }
-
-    /// Returns a part in the form in which it is tried alone: without the settings of policies that no Envoy has
-    /// accepted, because these are tried separately.
-    pub(crate) fn alone(&self, rendered: &Rendered, context: ListenerContext) -> Bytes {
-        match self.has_unproven_settings(rendered) {
-            true => trials::alone(&rendered.without_policies(), context),
-            false => trials::alone(rendered, context),
-        }
-    }
-
-    /// Returns the contents that an accepted part of a route configuration proves.
-    pub(crate) fn proven_with(rendered: &Rendered, context: ListenerContext) -> Vec<Content> {
-        if rendered.policy_settings().is_empty() {
-            return Vec::new();
-        }
-        let contents = rendered.policy_settings().iter().map(|setting| setting.content());
-        contents.chain([rendered.bare_content(context)]).collect()
-    }
-
-    /// Returns the names of the policies that may have contributed to a refusal for which routes are suspected.
-    pub(super) fn unproven_policies(&self, name: &str, version: &Version) -> Option<String> {
-        let (parts, _) = self.suspects(name, version)?;
-        let all_settings =
-            parts.values().flat_map(|parts| parts.values()).flat_map(|part| part.rendered.policy_settings().iter());
-        let policies: BTreeSet<String> = all_settings
-            .filter(|setting| self.is_unproven(setting))
-            .map(|setting| setting.policy().to_string())
-            .collect();
-        let names = policies.into_iter().collect::<Vec<_>>().join(", ");
-        (!names.is_empty()).then_some(names)
+    match unproven_policies(state, name, &version) {
+        Some(policies) => format!("{message} (together with {policies}, which is new as well)"),
+        None => message.to_owned(),
     }
 }

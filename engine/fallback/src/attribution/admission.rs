@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_graph::{Content, Detected, ObjectKey};
-use holdfast_translate::fleet::FleetId;
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 
+use super::accused;
 use super::readmission::{Finding, Readmission};
-use super::taking_part::Untried;
+use super::taking_part::{self, Untried};
+use super::unreached::on_trial_unreached;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::forms::Form;
 use crate::evidence::subject::Subject;
+use crate::rollout::answerable::answerable;
 use crate::rollout::{STRIKES_MAX, Stage, TRIED, Waiting, changes};
 use crate::scope::FallbackScope;
 
@@ -101,7 +103,7 @@ pub(crate) struct Before(Vec<(ResourceType, Arc<Resource>, Option<Form>)>);
 impl FallbackScope {
     /// Offers the next group of suspects to one Envoy.
     pub(crate) fn start_trial(&mut self, inputs: &mut StepInputs<'_>) {
-        if self.trial.is_some() || !matches!(self.stage, Stage::Settled) {
+        if self.trials.current.is_some() || !matches!(self.stage, Stage::Settled) {
             return;
         }
         if self.offer_to_second_witness(inputs) {
@@ -109,21 +111,21 @@ impl FallbackScope {
         }
         let is_anything_proven = self.hold.has_acknowledged_routes();
         let Some(node) = self.members.candidate_for_trial(is_anything_proven) else { return };
-        let Some(subjects) = self.next_on_trial(inputs) else {
-            match &self.readmission {
+        let Some(subjects) = self.trials.next(&self.fairness.budget, &self.id.gateway, inputs) else {
+            match &self.trials.readmission {
                 None => return,
                 // Either the budget of refusals of the owners is used up, or no Envoy answered: a later clock event
                 // tries these suspects.
                 Some(readmission) if !readmission.is_done() => return,
-                Some(_) => self.readmission = None,
+                Some(_) => self.trials.readmission = None,
             }
-            inputs.translator.close(&self.trial_fleet());
-            self.attribution.end(inputs.now_ms);
+            inputs.translator.close(&self.id.trial_fleet());
+            self.searches.durations.end(inputs.now_ms);
             return;
         };
         let tried = Tried::of(&subjects);
         let Some(mut offer) = self.on_trial(&tried, inputs) else { return };
-        offer.waiting = self.answerable(&node, offer.waiting, &offer.snapshot);
+        offer.waiting = answerable(&self.hold, &node, offer.waiting, &offer.snapshot);
         // With one half cleared, the other half can produce the content that was refused as a whole.
         let known = offer.waiting.iter().find_map(|((kind, name), version)| {
             let refusal = self.hold.refusal_of(*kind, name, *version)?;
@@ -134,7 +136,7 @@ impl FallbackScope {
         if let Some((kind, name, version, message)) = known {
             return self.trial_refused(Some((kind, &name, version)), &message, inputs);
         }
-        self.attribution.round();
+        self.searches.durations.round();
         if nothing_to_learn {
             // The contents are served already, or are not part of any resource.
             self.trial_accepted(inputs);
@@ -147,33 +149,38 @@ impl FallbackScope {
         trial.deadline = inputs.now_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms);
         trial.before = self.before_trial(&trial.waiting);
         self.hold.expect(&trial.snapshot, &trial.waiting);
-        self.trial = Some(trial);
+        self.trials.current = Some(trial);
     }
 
     /// Returns the configuration for an Envoy that tries these contents.
     pub(crate) fn on_trial(&mut self, tried: &Tried, inputs: &mut StepInputs<'_>) -> Option<TrialOffer> {
         let Tried { contents, apart } = tried;
-        if let Some(offer) = self.on_trial_unreached(tried, inputs) {
+        let everyone = self.configurations.everyone.as_ref();
+        let (forms, overlay) = (&mut self.evidence.forms, &self.derived.overlay);
+        if let Some(offer) = on_trial_unreached(forms, &self.id, overlay, everyone, tried, inputs) {
             return Some(offer);
         }
-        let fleet = self.trial_fleet();
-        inputs.translator.open(&fleet, &self.fleet);
+        let fleet = self.id.trial_fleet();
+        inputs.translator.open(&fleet, &self.id.fleet);
         let derived = self.derive(inputs, contents, apart);
         inputs.translator.lay_over(&fleet, derived.overlay);
         inputs.translator.translate(inputs.objects, inputs.graph);
         let snapshot = inputs.translator.snapshot(&fleet).cloned()?;
-        self.note_forms(&fleet, &snapshot, inputs.translator);
+        self.evidence.note_forms(&self.hold, &fleet, &snapshot, inputs.translator);
         let nothing = Snapshot::default();
         let mut waiting = Waiting::new();
         for kind in TRIED {
-            let changed = changes(self.everyone.as_ref().unwrap_or(&nothing), &snapshot, kind);
+            let changed = changes(self.configurations.everyone.as_ref().unwrap_or(&nothing), &snapshot, kind);
             // An answer for an accepted cluster proves nothing more, so it is not expected again. Nor is an answer
             // expected for any resource that the Envoy accepted last: an Envoy that still has the resource is not sent
             // it again, and never answers.
             let unknown = changed.filter(|resource| {
                 let is_taken = self.hold.is_acknowledged(kind, resource);
                 let is_refused = || self.hold.refusal_of(kind, &resource.name, resource.version).is_some();
-                !is_taken && (kind != ResourceType::Cluster || !self.is_known_good(kind, resource) || is_refused())
+                !is_taken
+                    && (kind != ResourceType::Cluster
+                        || !self.evidence.is_known_good(&self.hold, kind, resource)
+                        || is_refused())
             });
             waiting.extend(unknown.map(|resource| ((kind, resource.name.clone()), resource.version)));
         }
@@ -182,18 +189,18 @@ impl FallbackScope {
 
     /// Handles the acceptance of the suspects on trial.
     pub(crate) fn trial_accepted(&mut self, inputs: &mut StepInputs<'_>) {
-        let absent = self.absent_from_trial(inputs);
-        if self.is_at_second_witness() {
+        let absent = taking_part::absent_from_trial(&self.suspect_inputs(), inputs);
+        if self.trials.is_second() {
             return self.second_witness_accepted(absent.is_empty(), inputs);
         }
-        let is_unreached = self.trial.as_ref().is_some_and(|trial| trial.is_unreached);
+        let is_unreached = self.trials.current.as_ref().is_some_and(|trial| trial.is_unreached);
         if absent.is_empty() && !is_unreached {
-            self.trial = None;
+            self.trials.current = None;
         } else {
             self.end_trial();
         }
-        self.trial_strikes = 0;
-        let Some(readmission) = &mut self.readmission else { return };
+        self.trials.strikes = 0;
+        let Some(readmission) = &mut self.trials.readmission else { return };
         let took_part = |subject: &Subject| !subject.contents.keys().any(|content| absent.contains(content));
         if let Finding::Cleared(subjects) = readmission.accepted(took_part) {
             for content in subjects.iter().flat_map(|subject| subject.contents.keys()) {
@@ -210,20 +217,23 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        if self.is_at_second_witness() {
+        if self.trials.is_second() {
             return self.second_witness_refused(refused, inputs);
         }
         let refuser = refused.and_then(|(kind, name, version)| self.refuser(kind, name, version));
-        let beside = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, inputs));
-        let testing = self.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
+        let beside = refused
+            .map(|(kind, name, version)| taking_part::untried_in(&self.suspect_inputs(), kind, name, version, inputs));
+        let testing = self.trials.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default();
         let message = refused.map_or_else(
             || message.to_owned(),
-            |(kind, name, version)| self.with_policies(message, kind, name, version, testing, inputs),
+            |(kind, name, version)| {
+                accused::with_policies(&self.suspect_inputs(), message, kind, name, version, testing, inputs)
+            },
         );
         let message = message.as_str();
         self.end_trial();
-        self.trial_strikes = 0;
-        let Some(readmission) = &mut self.readmission else { return };
+        self.trials.strikes = 0;
+        let Some(readmission) = &mut self.trials.readmission else { return };
         let Untried { others, accused } = beside.unwrap_or_default();
         let is_accused = |content: &Content| accused.as_ref().is_none_or(|accused| accused.contains(content));
         if !others.is_empty() {
@@ -258,32 +268,32 @@ impl FallbackScope {
     /// as a refusal without a message. If no other Envoy answers, a loss proves nothing, and the suspects are tried
     /// later.
     pub(crate) fn trial_lost(&mut self, node: &str, message: &str, inputs: &mut StepInputs<'_>) -> bool {
-        if self.trial.as_ref().is_none_or(|trial| *trial.node != *node) {
+        if self.trials.current.as_ref().is_none_or(|trial| *trial.node != *node) {
             return false;
         }
         let Some(trial) = self.end_trial() else { return false };
         if trial.is_second {
             match self.members.is_connected(node) {
-                true => self.witnesses.not_answered(&trial.contents, inputs.now_ms),
-                false => self.witnesses.stream_ended(&trial.contents, inputs.now_ms),
+                true => self.trials.witnesses.not_answered(&trial.contents, inputs.now_ms),
+                false => self.trials.witnesses.stream_ended(&trial.contents, inputs.now_ms),
             }
             return false;
         }
-        self.trial_strikes += 1;
-        if self.trial_strikes < STRIKES_MAX {
+        self.trials.strikes += 1;
+        if self.trials.strikes < STRIKES_MAX {
             return false;
         }
         if !self.members.others_answer(node) {
             // If no other Envoy answers, silence proves nothing about the suspects: other suspects are tried before
             // them.
-            self.trial_strikes = 0;
-            if let Some(readmission) = &mut self.readmission {
+            self.trials.strikes = 0;
+            if let Some(readmission) = &mut self.trials.readmission {
                 readmission.not_answered(inputs.now_ms);
             }
             return false;
         }
         for ((kind, name), version) in trial.waiting {
-            self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
+            self.hold.refuse_version(kind, &name, version, &self.id.build.clone(), message);
         }
         self.trial_refused(None, message, inputs);
         true
@@ -293,7 +303,7 @@ impl FallbackScope {
     pub(super) fn before_trial(&self, waiting: &Waiting) -> Before {
         let known = |(kind, name): &(ResourceType, Arc<str>)| {
             let resource = self.hold.acknowledged(*kind, name)?.clone();
-            let form = self.acknowledged(name).filter(|form| form.version == resource.version).cloned();
+            let form = self.evidence.forms.acknowledged(name).filter(|form| form.version == resource.version).cloned();
             Some((*kind, resource, form))
         };
         Before(waiting.keys().filter_map(known).collect())
@@ -302,17 +312,18 @@ impl FallbackScope {
     /// Ends a trial without a rollout of its content. Forms that only one Envoy accepted do not count as acknowledged
     /// by all Envoys.
     pub(crate) fn end_trial(&mut self) -> Option<TrialRun> {
-        let mut trial = self.trial.take()?;
+        let mut trial = self.trials.current.take()?;
         self.hold.expect_no_more(&trial.waiting);
         for (kind, resource, form) in std::mem::take(&mut trial.before.0) {
-            let everyone = self.everyone.as_ref().and_then(|everyone| everyone.get(kind, &resource.name));
+            let everyone =
+                self.configurations.everyone.as_ref().and_then(|everyone| everyone.get(kind, &resource.name));
             if everyone.is_none_or(|everyone| everyone.version != resource.version) {
                 continue;
             }
             if !self.hold.is_acknowledged(kind, &resource) {
-                self.configuration_changed = true;
+                self.records.note_acknowledged();
                 if let (ResourceType::Route, Some(form)) = (kind, form) {
-                    self.acknowledged.insert(resource.name.clone(), form);
+                    self.evidence.forms.acknowledged.insert(resource.name.clone(), form);
                 }
                 self.hold.restore(kind, resource);
             }
@@ -320,22 +331,15 @@ impl FallbackScope {
         Some(trial)
     }
 
-    pub(crate) fn trial_fleet(&self) -> FleetId {
-        let label = format!("{}?trial", self.fleet.label).into();
-        FleetId { gateway: self.gateway.clone(), label }
-    }
-
     /// Checks whether there is work that only the clock triggers: suspects that have waited for their owner's turn, or
     /// wanted content that has waited for a trial.
     pub(crate) fn has_work(&self, now_ms: u64) -> bool {
-        match &self.trial {
-            None => self.readmission.is_some() || self.has_verdict_to_confirm(now_ms),
-            Some(_) => !self.is_undisturbed(now_ms) && !self.unproven().is_empty(),
+        match &self.trials.current {
+            None => self.trials.readmission.is_some() || self.has_verdict_to_confirm(now_ms),
+            Some(_) => {
+                !self.trials.is_undisturbed(now_ms)
+                    && !self.configurations.unproven(&self.evidence, &self.hold).is_empty()
+            }
         }
-    }
-
-    /// Checks whether suspects are on trial and may not be interrupted yet.
-    pub(crate) fn is_undisturbed(&self, now_ms: u64) -> bool {
-        self.trial.as_ref().is_some_and(|trial| now_ms < trial.began_ms.saturating_add(TRIAL_UNDISTURBED_MS))
     }
 }

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
 use holdfast_xds::{ResourceType, Version};
@@ -16,47 +15,18 @@ use super::accused;
 use super::chains;
 use super::clusters;
 use super::readmission::Readmission;
-use super::search::Search;
+use super::search::{Search, on_probe};
+use super::suspect_inputs::SuspectInputs;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
-use crate::evidence::suspects::{self, Suspects};
+use crate::evidence::suspects::Suspects;
 use crate::rollout::Stage;
 use crate::scope::FallbackScope;
 
 /// Resource types with refusals that need a search for the object at fault. A certificate comes from one object.
 pub(crate) const BLAMED: [ResourceType; 3] = [ResourceType::Cluster, ResourceType::Listener, ResourceType::Route];
-/// Limit of published fallbacks for one edit; beyond the limit, refused resources are held.
-const ROUNDS_MAX: usize = 16;
 
 impl FallbackScope {
-    /// Returns the suspects of a version of a route configuration.
-    pub(crate) fn suspects(&self, name: &str, version: &Version) -> Option<(Suspects, ListenerContext)> {
-        let form = self.form(name, version)?;
-        let before = self.acknowledged(name).map(|form| &form.composition);
-        Some((suspects::changed(before, &form.composition, &self.proof), form.context))
-    }
-
-    /// Returns the suspects of a refused resource, in the groups that are served or closed together.
-    pub(crate) fn subjects(
-        &self,
-        kind: ResourceType,
-        name: &Arc<str>,
-        version: Version,
-        inputs: &StepInputs<'_>,
-    ) -> Vec<Subject> {
-        match kind {
-            ResourceType::Route => {
-                let by_object = inputs.settings.fallback.use_last_valid;
-                let subjects = self.accused_subjects(name, &version, by_object, inputs);
-                // If one object with several units is the only suspect, the search is among its units.
-                if let [only] = &subjects[..] { only.units() } else { subjects }
-            }
-            ResourceType::Cluster => self.cluster_suspects(name, inputs),
-            ResourceType::Listener => self.chain_suspects(name, version, inputs),
-            ResourceType::Endpoints | ResourceType::Secret => Vec::new(),
-        }
-    }
-
     /// Handles a resource that was refused in the fleet: the suspects go back to their last valid versions, and are
     /// readmitted by trials.
     pub fn blame(
@@ -67,19 +37,19 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        let subjects = self.subjects(kind, name, version, inputs);
+        let subjects = subjects_of(&self.suspect_inputs(), kind, name, version, inputs);
         let (subjects, are_others_left) = match kind {
-            ResourceType::Listener => Self::suspected_first(subjects, inputs),
+            ResourceType::Listener => chains::suspected_first(subjects, inputs),
             _ => (subjects, false),
         };
-        let message = self.with_policies(message, kind, name, version, &subjects, inputs);
+        let message = accused::with_policies(&self.suspect_inputs(), message, kind, name, version, &subjects, inputs);
         let message = message.as_str();
         self.stage = Stage::Settled;
         self.remember_refused(kind, name, version, inputs);
         if !inputs.settings.fallback.isolate {
             self.hold_as_a_whole(inputs);
-        } else if self.rounds <= ROUNDS_MAX && !self.is_explained(kind, name, version, &subjects) {
-            self.attribution.begin(inputs.now_ms);
+        } else if self.searches.may_fall_back() && !self.is_explained(kind, name, version, &subjects) {
+            self.searches.durations.begin(inputs.now_ms);
             match &subjects[..] {
                 [only] if !are_others_left => {
                     let refuser = self.refuser(kind, name, version);
@@ -90,7 +60,7 @@ impl FallbackScope {
                 _ => {
                     self.suspect(&subjects, inputs);
                     // A search in progress continues: stand-ins for its suspects may be refused as well.
-                    self.readmission.get_or_insert_default().add(subjects);
+                    self.trials.readmission.get_or_insert_default().add(subjects);
                 }
             }
         }
@@ -101,45 +71,24 @@ impl FallbackScope {
     /// after the form was sent.
     fn is_explained(&self, kind: ResourceType, name: &str, version: Version, subjects: &[Subject]) -> bool {
         let is_firm = |verdict: &Verdict| verdict.detected != Detected::Suspected && verdict.witnesses.is_empty();
-        let is_convicted = |content: &Content| self.quarantine.get(content).is_some_and(is_firm);
-        self.wanted.get(kind, name).is_none_or(|wanted| wanted.version != version)
+        let is_convicted = |content: &Content| self.verdicts.quarantine.get(content).is_some_and(is_firm);
+        self.configurations.wanted.get(kind, name).is_none_or(|wanted| wanted.version != version)
             && subjects.iter().flat_map(|subject| subject.contents.keys()).any(is_convicted)
-    }
-
-    /// Returns the message of a refusal with the names of the policies that may have contributed to it, if only routes
-    /// are suspected: the settings of a policy cannot be tried separately from a route that is new as well.
-    pub(super) fn with_policies(
-        &self,
-        message: &str,
-        kind: ResourceType,
-        name: &str,
-        version: Version,
-        subjects: &[Subject],
-        inputs: &StepInputs<'_>,
-    ) -> String {
-        let is_policy = |subject: &Subject| inputs.translator.policy(&subject.node.key).is_some();
-        if kind != ResourceType::Route || subjects.iter().any(is_policy) {
-            return message.to_owned();
-        }
-        match self.unproven_policies(name, &version) {
-            Some(policies) => format!("{message} (together with {policies}, which is new as well)"),
-            None => message.to_owned(),
-        }
     }
 
     /// Removes subjects that were edited since their refusal from the search, and clears suspicions that no trial is
     /// going to test.
     pub(crate) fn drop_suspicions(&mut self, inputs: &StepInputs<'_>) {
-        if let Some(readmission) = &mut self.readmission {
-            let (gateway, overlay) = (&self.gateway, &self.derived.overlay);
+        if let Some(readmission) = &mut self.trials.readmission {
+            let (gateway, overlay) = (&self.id.gateway, &self.derived.overlay);
             readmission.retain(|subject| is_made(gateway, subject, overlay, inputs));
-            if readmission.testing().is_none() && !self.is_at_second_witness() {
+            if readmission.testing().is_none() && !self.trials.is_second() {
                 self.end_trial();
             }
         }
         self.drop_void_second_trial(inputs);
-        let suspected = self.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected);
-        let tried = self.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
+        let suspected = self.verdicts.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected);
+        let tried = self.trials.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
         let dropped: Vec<Content> =
             suspected.map(|(content, _)| content).filter(|content| !tried.contains(content)).collect();
         for content in dropped {
@@ -150,33 +99,53 @@ impl FallbackScope {
     /// Searches for the object at fault if the wanted configuration is known to be refused and no verdict explains
     /// this. The refused content is not sent again. Returns true if a search was started.
     pub(crate) fn blame_what_is_known(&mut self, inputs: &mut StepInputs<'_>) -> bool {
-        if !inputs.settings.fallback.isolate || self.readmission.is_some() || self.search.is_some() {
+        if !inputs.settings.fallback.isolate || self.trials.readmission.is_some() || self.searches.current.is_some() {
             return false;
         }
-        let Some(snapshot) = inputs.translator.snapshot(&self.fleet).cloned() else { return false };
-        self.newest = snapshot.clone();
-        self.note_forms(&self.fleet.clone(), &snapshot, inputs.translator);
+        let Some(snapshot) = inputs.translator.snapshot(&self.id.fleet).cloned() else { return false };
+        self.configurations.newest = snapshot.clone();
+        self.evidence.note_forms(&self.hold, &self.id.fleet.clone(), &snapshot, inputs.translator);
         let refused = BLAMED.into_iter().flat_map(|kind| snapshot.of(kind).values().map(move |known| (kind, known)));
         let unexplained = refused.filter_map(|(kind, resource)| {
             let refusal = self.hold.refusal_of(kind, &resource.name, resource.version)?;
-            let unexplained = !self.blamed.contains(&resource.version)
-                && !self.subjects(kind, &resource.name, resource.version, inputs).is_empty();
+            let unexplained = !self.searches.has_blamed(&resource.version)
+                && !subjects_of(&self.suspect_inputs(), kind, &resource.name, resource.version, inputs).is_empty();
             unexplained.then(|| (kind, resource.name.clone(), resource.version, refusal.message.clone()))
         });
         let Some((kind, name, version, message)) = unexplained.into_iter().next() else { return false };
-        if self.rounds > ROUNDS_MAX || !self.blamed.insert(version) {
+        if !self.searches.note_blamed(version) {
             return false;
         }
         if self.is_probed(inputs) {
             let mut search = Search::of_what_is_known();
             self.look_into(&mut search, kind, &name, version, &message, inputs);
-            self.stage = Stage::Probing;
-            self.wait_for_probe(inputs.now_ms);
+            self.stage = on_probe(inputs.now_ms);
             self.search_on(search, inputs);
         } else {
             self.blame(kind, &name, version, &message, inputs);
         }
         true
+    }
+}
+
+/// Returns the suspects of a refused resource, in the groups that are served or closed together.
+pub(crate) fn subjects_of(
+    state: &SuspectInputs<'_>,
+    kind: ResourceType,
+    name: &Arc<str>,
+    version: Version,
+    inputs: &StepInputs<'_>,
+) -> Vec<Subject> {
+    match kind {
+        ResourceType::Route => {
+            let by_object = inputs.settings.fallback.use_last_valid;
+            let subjects = accused::accused_subjects(state, name, &version, by_object, inputs);
+            // If one object with several units is the only suspect, the search is among its units.
+            if let [only] = &subjects[..] { only.units() } else { subjects }
+        }
+        ResourceType::Cluster => clusters::cluster_suspects(state, name, inputs),
+        ResourceType::Listener => chains::chain_suspects(state, name, version, inputs),
+        ResourceType::Endpoints | ResourceType::Secret => Vec::new(),
     }
 }
 

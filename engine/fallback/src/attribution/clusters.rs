@@ -18,11 +18,11 @@ use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_translate::overlay::Overlay;
 use holdfast_xds::{ResourceType, Version};
 
+use super::suspect_inputs::SuspectInputs;
 use crate::context::step_inputs::StepInputs;
 use crate::eligibility::hybrid::hybrid;
 use crate::evidence::shares::share;
 use crate::evidence::subject::Subject;
-use crate::scope::FallbackScope;
 
 /// Checks whether a suspect still makes one of its suspected clusters, with the desired objects or with stand-ins.
 pub(super) fn is_made(gateway: &ObjectKey, subject: &Subject, over: &Overlay, inputs: &StepInputs<'_>) -> bool {
@@ -43,79 +43,82 @@ pub(crate) enum Known {
     Nothing(Vec<Bytes>),
 }
 
-impl FallbackScope {
-    /// Returns the suspects of a cluster of the scope's fleet. Objects that a route uses come before the route.
-    pub(super) fn cluster_suspects(&self, name: &str, inputs: &StepInputs<'_>) -> Vec<Subject> {
-        let Some((remote, parts)) = inputs.translator.users(&self.fleet, name) else { return Vec::new() };
-        let version = Version::of(&encode::cluster::remote(&remote));
-        let mut routes: BTreeMap<ObjectKey, BTreeMap<Content, Node>> = BTreeMap::new();
-        // Acknowledged parts are not suspected: the name of a cluster need not depend on all of its content.
-        for (content, node) in parts.into_iter().filter(|(content, _)| !self.proof.is_proven(content)) {
-            routes.entry(node.key.clone()).or_default().insert(content, node);
-        }
-        let changed =
-            |key: &ObjectKey| !self.derived.overlay.objects.contains_key(key) && self.has_changed(key, inputs);
-        let (edited, others): (Vec<_>, Vec<_>) = routes.into_iter().partition(|(key, _)| changed(key));
-        let subject = |(key, contents)| Subject { node: Node::whole(key), contents };
-        // An object that is new as well cannot be separated from a new route.
-        let is_separable = |key: &&ObjectKey| edited.is_empty() || self.newest_valid(key, inputs).is_some();
-        let origins = remote.origins().into_iter().filter(|key| changed(key)).filter(is_separable);
-        let mut suspects: Vec<Subject> = origins
-            .map(|key| {
-                let node = Node::whole(key.clone());
-                Subject { node: node.clone(), contents: BTreeMap::from([(share(version, key), node)]) }
-            })
-            .collect();
-        suspects.extend(edited.into_iter().map(subject));
-        if suspects.is_empty() {
-            // No object changed, and yet the cluster did: every route that uses it is suspected.
-            suspects.extend(others.into_iter().map(subject));
-        }
-        suspects
+/// Returns the suspects of a cluster of the scope's fleet. Objects that a route uses come before the route.
+pub(super) fn cluster_suspects(state: &SuspectInputs<'_>, name: &str, inputs: &StepInputs<'_>) -> Vec<Subject> {
+    let Some((remote, parts)) = inputs.translator.users(&state.id.fleet, name) else { return Vec::new() };
+    let version = Version::of(&encode::cluster::remote(&remote));
+    let mut routes: BTreeMap<ObjectKey, BTreeMap<Content, Node>> = BTreeMap::new();
+    // Acknowledged parts are not suspected: the name of a cluster need not depend on all of its content.
+    for (content, node) in parts.into_iter().filter(|(content, _)| !state.evidence.proof.is_proven(content)) {
+        routes.entry(node.key.clone()).or_default().insert(content, node);
     }
+    let changed = |key: &ObjectKey| !state.derived.overlay.objects.contains_key(key) && has_changed(state, key, inputs);
+    let (edited, others): (Vec<_>, Vec<_>) = routes.into_iter().partition(|(key, _)| changed(key));
+    let subject = |(key, contents)| Subject { node: Node::whole(key), contents };
+    // An object that is new as well cannot be separated from a new route.
+    let is_separable = |key: &&ObjectKey| edited.is_empty() || newest_valid(state, key, inputs).is_some();
+    let origins = remote.origins().into_iter().filter(|key| changed(key)).filter(is_separable);
+    let mut suspects: Vec<Subject> = origins
+        .map(|key| {
+            let node = Node::whole(key.clone());
+            Subject { node: node.clone(), contents: BTreeMap::from([(share(version, key), node)]) }
+        })
+        .collect();
+    suspects.extend(edited.into_iter().map(subject));
+    if suspects.is_empty() {
+        // No object changed, and yet the cluster did: every route that uses it is suspected.
+        suspects.extend(others.into_iter().map(subject));
+    }
+    suspects
+}
 
-    /// Returns what is known of a cluster in the form in which only some of the changed objects are in their desired
-    /// version.
-    pub(super) fn known_with(&self, name: &str, today: &[Subject], all: &[Subject], inputs: &StepInputs<'_>) -> Known {
-        let Some((remote, parts)) = inputs.translator.users(&self.fleet, name) else { return Known::Good };
-        let mut overlay = self.derived.overlay.clone();
-        for key in all.iter().filter(|subject| !today.contains(subject)).map(|subject| &subject.node.key) {
-            let desired = inputs.objects.get(key).map(|object| &**object);
-            match self.newest_valid(key, inputs) {
-                Some(last) => drop(overlay.objects.insert(key.clone(), hybrid(desired, last))),
-                None => drop(overlay.hidden.insert(key.clone())),
+/// Returns what is known of a cluster in the form in which only some of the changed objects are in their desired
+/// version.
+pub(super) fn known_with(
+    state: &SuspectInputs<'_>,
+    name: &str,
+    today: &[Subject],
+    all: &[Subject],
+    inputs: &StepInputs<'_>,
+) -> Known {
+    let Some((remote, parts)) = inputs.translator.users(&state.id.fleet, name) else { return Known::Good };
+    let mut overlay = state.derived.overlay.clone();
+    for key in all.iter().filter(|subject| !today.contains(subject)).map(|subject| &subject.node.key) {
+        let desired = inputs.objects.get(key).map(|object| &**object);
+        match newest_valid(state, key, inputs) {
+            Some(last) => drop(overlay.objects.insert(key.clone(), hybrid(desired, last))),
+            None => drop(overlay.hidden.insert(key.clone())),
+        }
+    }
+    let units: BTreeSet<Node> = parts.into_iter().map(|(_, node)| node).collect();
+    let routes: BTreeSet<&ObjectKey> = units.iter().map(|node| &node.key).collect();
+    let mut unknown = BTreeMap::new();
+    for key in routes.into_iter().filter(|key| !overlay.hidden.contains(*key)) {
+        let Some(plan) = inputs.translator.try_route(key, &overlay, inputs.objects) else { continue };
+        let own = plan.routes.iter().filter(|rendered| units.contains(&rendered.node()));
+        let made: BTreeSet<Remote> = own.flat_map(|rendered| rendered.route.uses()).collect();
+        for made in made.into_iter().filter(|made| made.is_same(&remote)) {
+            let (name, body): (Arc<str>, _) = (names::remote(&made).into(), encode::cluster::remote(&made));
+            let version = Version::of(&body);
+            if state.hold.refusal_of(ResourceType::Cluster, &name, version).is_some() {
+                return Known::Refused;
+            }
+            if !state.evidence.is_good_cluster(&state.hold, &name, version, &body) {
+                unknown.insert(name, body);
             }
         }
-        let units: BTreeSet<Node> = parts.into_iter().map(|(_, node)| node).collect();
-        let routes: BTreeSet<&ObjectKey> = units.iter().map(|node| &node.key).collect();
-        let mut unknown = BTreeMap::new();
-        for key in routes.into_iter().filter(|key| !overlay.hidden.contains(*key)) {
-            let Some(plan) = inputs.translator.try_route(key, &overlay, inputs.objects) else { continue };
-            let own = plan.routes.iter().filter(|rendered| units.contains(&rendered.node()));
-            let made: BTreeSet<Remote> = own.flat_map(|rendered| rendered.route.uses()).collect();
-            for made in made.into_iter().filter(|made| made.is_same(&remote)) {
-                let (name, body): (Arc<str>, _) = (names::remote(&made).into(), encode::cluster::remote(&made));
-                let version = Version::of(&body);
-                if self.hold.refusal_of(ResourceType::Cluster, &name, version).is_some() {
-                    return Known::Refused;
-                }
-                if !self.is_good_cluster(&name, version, &body) {
-                    unknown.insert(name, body);
-                }
-            }
-        }
-        if unknown.is_empty() { Known::Good } else { Known::Nothing(unknown.into_values().collect()) }
     }
+    if unknown.is_empty() { Known::Good } else { Known::Nothing(unknown.into_values().collect()) }
+}
 
-    /// Checks whether the desired version differs from the last valid one, or whether there is no last valid version.
-    fn has_changed(&self, key: &ObjectKey, inputs: &StepInputs<'_>) -> bool {
-        let Some(desired) = inputs.objects.get(key) else { return false };
-        self.newest_valid(key, inputs)
-            .is_none_or(|last| last.body != desired.body || last.metadata.annotations != desired.metadata.annotations)
-    }
+/// Checks whether the desired version differs from the last valid one, or whether there is no last valid version.
+fn has_changed(state: &SuspectInputs<'_>, key: &ObjectKey, inputs: &StepInputs<'_>) -> bool {
+    let Some(desired) = inputs.objects.get(key) else { return false };
+    newest_valid(state, key, inputs)
+        .is_none_or(|last| last.body != desired.body || last.metadata.annotations != desired.metadata.annotations)
+}
 
-    fn newest_valid<'a>(&'a self, key: &ObjectKey, inputs: &'a StepInputs<'_>) -> Option<&'a Arc<Object>> {
-        let uid = &*inputs.objects.get(key)?.metadata.uid;
-        self.last_valid.of(key, Some(uid)).next().map(|version| &version.object)
-    }
+fn newest_valid<'a>(state: &SuspectInputs<'a>, key: &ObjectKey, inputs: &'a StepInputs<'_>) -> Option<&'a Arc<Object>> {
+    let uid = &*inputs.objects.get(key)?.metadata.uid;
+    state.evidence.last_valid.of(key, Some(uid)).next().map(|version| &version.object)
 }

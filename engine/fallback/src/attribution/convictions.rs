@@ -28,7 +28,7 @@ impl FallbackScope {
         inputs: &StepInputs<'_>,
     ) {
         let is_desired =
-            |(content, node): (&Content, &Node)| inputs.translator.is_desired(&self.gateway, &node.key, content);
+            |(content, node): (&Content, &Node)| inputs.translator.is_desired(&self.id.gateway, &node.key, content);
         if subject.contents.len() < 2 || !subject.contents.iter().all(is_desired) {
             for (content, node) in &subject.contents {
                 self.convict(*content, node, detected, message, Vec::new(), inputs);
@@ -73,8 +73,11 @@ impl FallbackScope {
             self.remember_refused(ResourceType::Secret, name, version, inputs);
             return self.hold_as_a_whole(inputs);
         }
-        let origin =
-            self.wanted.get(ResourceType::Secret, name).and_then(|resource| resource.origins.iter().next().cloned());
+        let origin = self
+            .configurations
+            .wanted
+            .get(ResourceType::Secret, name)
+            .and_then(|resource| resource.origins.iter().next().cloned());
         if let Some(key) = origin {
             let (content, node) = (Content(*version.as_bytes()), Node::whole(key));
             let refuser = self.refuser(ResourceType::Secret, name, version);
@@ -99,23 +102,19 @@ impl FallbackScope {
             detected,
             field: field.into(),
             message: message.into(),
-            since: self.since.get(&node.key).copied().unwrap_or_else(|| inputs.began(&node.key)),
+            since: self.verdicts.began(&node.key, inputs),
             witnesses,
         };
-        self.record(Change::Convict(self.stored_scope(), stored(content, &verdict)));
+        self.records.record(Change::Convict(self.id.stored(), stored(content, &verdict)));
         if detected == Detected::Probe {
             self.fairness.convicted_on_probe(&node.key);
         }
-        let generation = verdict.generation;
-        if detected != Detected::Suspected && self.counted.insert(node.key.clone(), generation) != Some(generation) {
-            self.quarantine.note_refusal(&node.key, inputs.now_ms);
-        }
-        self.quarantine.convict(content, verdict);
+        self.verdicts.convict(content, verdict, inputs.now_ms);
     }
 
     pub(crate) fn acquit(&mut self, content: &Content) {
-        self.quarantine.acquit(content);
-        self.record(Change::Acquit(self.stored_scope(), content.0));
+        self.verdicts.quarantine.acquit(content);
+        self.records.record(Change::Acquit(self.id.stored(), content.0));
     }
 }
 

@@ -13,6 +13,7 @@ use holdfast_xds::{Answer, Version};
 
 use crate::context::step_inputs::StepInputs;
 use crate::rollout::Stage;
+use crate::rollout::answerable::answerable;
 use crate::scope::FallbackScope;
 
 impl FallbackScope {
@@ -49,8 +50,8 @@ impl FallbackScope {
         if !self.hold.unavailable.note(slot.clone(), version, refusal, inputs.now_ms) {
             return true;
         }
-        let (gateway, now) = (self.gateway.clone(), inputs.now());
-        self.since.entry(gateway).or_insert(now);
+        let (gateway, now) = (self.id.gateway.clone(), inputs.now());
+        self.verdicts.since.entry(gateway).or_insert(now);
         if class == Class::Host && !inputs.follows {
             self.answered_but_for_its_host(answer, name, version, inputs);
         }
@@ -67,13 +68,13 @@ impl FallbackScope {
     ) {
         let slot: Slot = (answer.kind, name.clone());
         // Envoy does not subscribe to resources that only this listener names.
-        if let Some(mut trial) = self.trial.take_if(|trial| *trial.node == *answer.node) {
+        if let Some(mut trial) = self.trials.current.take_if(|trial| *trial.node == *answer.node) {
             if trial.waiting.get(&slot) == Some(&version) {
                 trial.waiting.remove(&slot);
             }
-            trial.waiting = self.answerable(&answer.node, trial.waiting, &trial.snapshot);
+            trial.waiting = answerable(&self.hold, &answer.node, trial.waiting, &trial.snapshot);
             let is_answered = trial.waiting.is_empty();
-            self.trial = Some(trial);
+            self.trials.current = Some(trial);
             if is_answered {
                 self.trial_accepted(inputs);
             }
@@ -81,12 +82,12 @@ impl FallbackScope {
         if let Stage::Canary { node, waiting, .. } = &self.stage
             && **node == *answer.node
         {
-            let left = self.answerable(&answer.node, waiting.clone(), &self.wanted);
+            let left = answerable(&self.hold, &answer.node, waiting.clone(), &self.configurations.wanted);
             if let Stage::Canary { waiting, .. } = &mut self.stage {
                 *waiting = left;
             }
         }
-        if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
+        if self.stage.canary_acknowledged(&answer.node, answer.kind, name, version) {
             self.stage = Stage::Settled;
             self.advance(inputs);
         }

@@ -10,14 +10,18 @@ mod chains;
 pub mod clusters;
 mod convictions;
 mod durations;
+pub mod envoy_trials;
 mod hosts;
 mod interaction;
 pub mod readmission;
 pub mod search;
+pub mod searches;
+pub(crate) mod suspect_inputs;
 mod taking_part;
 mod together;
 pub mod trials;
 mod unreached;
+pub mod verdicts;
 pub(crate) mod whole;
 pub(crate) mod witnesses;
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use holdfast_envoy::inspect::clusters::shape;
 use holdfast_envoy::refusal::{self, Class};
 use holdfast_graph::Detected;
 use holdfast_xds::{ResourceType, Version};
@@ -13,11 +12,11 @@ use holdfast_xds::{ResourceType, Version};
 use super::accused::Accused;
 use super::clusters::Known;
 use super::together::Together;
-use super::{accused, chains, trials};
+use super::{accused, chains, clusters, together, trials};
 use crate::context::step_inputs::StepInputs;
 use crate::context::trial::{Outcome, Trial, Tried};
 use crate::evidence::subject::Subject;
-use crate::rollout::{Stage, Waiting, changes, next};
+use crate::rollout::{Stage, Waiting, next};
 use crate::scope::FallbackScope;
 
 /// Limit of parts of one refused resource that are tried alone; beyond the limit, only the first ones by object are
@@ -122,37 +121,38 @@ impl Search {
     }
 }
 
-impl FallbackScope {
-    /// Restarts the deadline for the next answer of the probe.
-    pub(super) fn wait_for_probe(&mut self, now_ms: u64) {
-        self.probe_until = now_ms.saturating_add(PROBE_SILENT_MS_MAX);
-    }
+/// Returns the stage of a configuration that is on the probe, with the deadline for the next answer of the probe.
+pub(super) fn on_probe(now_ms: u64) -> Stage {
+    Stage::Probing { until_ms: now_ms.saturating_add(PROBE_SILENT_MS_MAX) }
+}
 
-    /// Schedules the next search after an interrupted search on the probe, in case the probe does not change before.
-    pub(super) fn search_later(&mut self, now_ms: u64) {
-        self.search_again_at = Some(now_ms.saturating_add(PROBE_PAUSE_MS));
+impl FallbackScope {
+    /// Restarts the deadline for the next answer of the probe, if the configuration is on the probe.
+    fn wait_for_probe(&mut self, now_ms: u64) {
+        if self.stage.is_on_probe() {
+            self.stage = on_probe(now_ms);
+        }
     }
 
     /// Sends the unproven resources to the probe, each as a whole.
     pub(crate) fn probe(&mut self, unproven: &Waiting, inputs: &mut StepInputs<'_>) {
         let mut search = Search::default();
         for ((kind, name), version) in unproven {
-            let Some(resource) = self.wanted.get(*kind, name).cloned() else { continue };
+            let Some(resource) = self.configurations.wanted.get(*kind, name).cloned() else { continue };
             let id = next(inputs);
             inputs.trials.push(Trial { id, kind: *kind, name: name.clone(), body: resource.body.clone() });
             search.expect_whole(id, *kind, name.clone(), *version);
         }
-        self.search = Some(search);
-        self.stage = Stage::Probing;
-        self.wait_for_probe(inputs.now_ms);
+        self.searches.current = Some(search);
+        self.stage = on_probe(inputs.now_ms);
     }
 
     /// Processes an answer of the probe.
     pub fn tried(&mut self, tried: &Tried, inputs: &mut StepInputs<'_>) {
-        let Some(mut search) = self.search.take() else { return };
+        let Some(mut search) = self.searches.current.take() else { return };
         self.wait_for_probe(inputs.now_ms);
         let Some(expected) = search.expected.remove(&tried.id) else {
-            self.search = Some(search);
+            self.searches.current = Some(search);
             return;
         };
         let kind = expected.kind();
@@ -170,14 +170,18 @@ impl FallbackScope {
         match (expected, refused) {
             (Expected::Whole(kind, name, version), None) => {
                 if accepted {
-                    self.proof.note_tried_version(version);
-                    self.note_tried(kind, &name, &version);
+                    self.evidence.proof.note_tried_version(version);
+                    let body =
+                        self.suspect_inputs().form_of(kind, &name, version).map(|resource| resource.body.clone());
+                    self.evidence.note_tried(kind, &name, version, body.as_ref());
                 } else {
-                    self.proof.note_unjudged(version);
+                    self.evidence.proof.note_unjudged(version);
                 }
             }
             (Expected::Whole(ResourceType::Cluster, name, version), Some(message)) => {
-                for (name, version) in self.alike(&name, version) {
+                let resource = self.suspect_inputs().form_of(ResourceType::Cluster, &name, version);
+                let alike = resource.map(|resource| self.configurations.alike(resource));
+                for (name, version) in alike.unwrap_or_else(|| vec![(name, version)]) {
                     search.refused.push((ResourceType::Cluster, name, version, message.clone()));
                 }
             }
@@ -204,12 +208,12 @@ impl FallbackScope {
     /// Continues the search after all expected answers have arrived.
     pub(super) fn search_on(&mut self, mut search: Search, inputs: &mut StepInputs<'_>) {
         if !search.expected.is_empty() {
-            self.search = Some(search);
+            self.searches.current = Some(search);
             return;
         }
         if search.is_cut_short {
             // The remaining subjects may or may not be at fault: they are searched later, or when the probe changes.
-            self.search_later(inputs.now_ms);
+            self.searches.search_later(inputs.now_ms);
             return self.searched(inputs);
         }
         let doubtful = std::mem::take(&mut search.doubtful);
@@ -221,9 +225,9 @@ impl FallbackScope {
         }
         if let Some(together) = search.together.take() {
             if let Some(together) = self.try_on(together, &mut search, inputs) {
-                self.attribution.round();
+                self.searches.durations.round();
                 search.together = Some(together);
-                self.search = Some(search);
+                self.searches.current = Some(search);
                 return;
             }
             return self.searched(inputs);
@@ -232,7 +236,7 @@ impl FallbackScope {
         if refused.is_empty() {
             if search.culprits == 0
                 && search.rounds > 0
-                && let Some(together) = self.together(inputs)
+                && let Some(together) = together::together(&self.suspect_inputs(), inputs)
             {
                 search.together = Some(together);
                 return self.search_on(search, inputs);
@@ -256,8 +260,8 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        self.hold.refuse_version(kind, name, version, &self.build.clone(), message);
-        self.attribution.begin(inputs.now_ms);
+        self.hold.refuse_version(kind, name, version, &self.id.build.clone(), message);
+        self.searches.durations.begin(inputs.now_ms);
         if kind == ResourceType::Secret {
             search.culprits += 1;
             return self.convict_certificate(name, version, Detected::Probe, message, inputs);
@@ -269,7 +273,7 @@ impl FallbackScope {
             search.culprits += 1;
             return self.hold_as_a_whole(inputs);
         }
-        self.attribution.round();
+        self.searches.durations.round();
         match kind {
             ResourceType::Cluster => self.look_into_cluster(search, name, message, inputs),
             ResourceType::Listener => self.look_into_listener(search, name, version, message, inputs),
@@ -286,7 +290,10 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        let Some(Accused { policies, parts, context }) = self.accused(name, version, true) else { return };
+        let Some(Accused { policies, parts, context }) = accused::accused(&self.suspect_inputs(), name, version, true)
+        else {
+            return;
+        };
         if let ([only], true) = (&policies[..], parts.is_empty()) {
             search.culprits += 1;
             return self.convict_subject(only, Detected::Probe, message, inputs);
@@ -306,19 +313,25 @@ impl FallbackScope {
         for (node, content, suspect) in parts.take(SUSPECTS_MAX) {
             let subject = Subject { node: node.clone(), contents: BTreeMap::from([(content, node)]) };
             let name = suspect.rendered.route.name.clone();
-            search.try_part(subject, ResourceType::Route, name, self.alone(&suspect.rendered, context), inputs);
+            search.try_part(
+                subject,
+                ResourceType::Route,
+                name,
+                accused::alone(&self.suspect_inputs(), &suspect.rendered, context),
+                inputs,
+            );
         }
     }
 
     /// Tries each changed object with the other ones in their earlier versions.
     fn look_into_cluster(&mut self, search: &mut Search, name: &Arc<str>, message: &str, inputs: &mut StepInputs<'_>) {
-        let suspects = self.cluster_suspects(name, inputs);
+        let suspects = clusters::cluster_suspects(&self.suspect_inputs(), name, inputs);
         if let [only] = &suspects[..] {
             search.culprits += 1;
             return self.convict_subject(only, Detected::Probe, message, inputs);
         }
         for subject in suspects.iter().take(SUSPECTS_MAX) {
-            match self.known_with(name, std::slice::from_ref(subject), &suspects, inputs) {
+            match clusters::known_with(&self.suspect_inputs(), name, std::slice::from_ref(subject), &suspects, inputs) {
                 Known::Good => {}
                 Known::Refused => {
                     search.culprits += 1;
@@ -344,7 +357,7 @@ impl FallbackScope {
         message: &str,
         inputs: &mut StepInputs<'_>,
     ) {
-        let suspects = self.chain_suspects(name, version, inputs);
+        let suspects = chains::chain_suspects(&self.suspect_inputs(), name, version, inputs);
         if let [only] = &suspects[..] {
             search.culprits += 1;
             return self.convict_subject(only, Detected::Probe, message, inputs);
@@ -353,10 +366,16 @@ impl FallbackScope {
         for subject in suspects.iter().take(SUSPECTS_MAX) {
             let these = std::slice::from_ref(subject);
             if brought.contains(subject) {
-                let Some(body) = self.listener_with(name, version, these, &brought, inputs) else { continue };
+                let Some(body) = chains::listener_with(&self.suspect_inputs(), name, version, these, &brought, inputs)
+                else {
+                    continue;
+                };
                 search.try_brought(subject.clone(), !chains.is_empty(), name.clone(), body, inputs);
             } else {
-                let Some(body) = self.listener_with(name, version, these, &suspects, inputs) else { continue };
+                let Some(body) = chains::listener_with(&self.suspect_inputs(), name, version, these, &suspects, inputs)
+                else {
+                    continue;
+                };
                 search.try_part(subject.clone(), ResourceType::Listener, name.clone(), body, inputs);
             }
         }
@@ -364,53 +383,9 @@ impl FallbackScope {
 
     /// Ends the search: the current verdicts are put into force.
     fn searched(&mut self, inputs: &mut StepInputs<'_>) {
-        self.search = None;
+        self.searches.current = None;
         self.stage = Stage::Settled;
         self.fairness.searched(inputs.now_ms);
         self.reconcile(inputs);
-    }
-
-    /// Records that the probe accepted a resource as a whole.
-    fn note_tried(&mut self, kind: ResourceType, name: &Arc<str>, version: &Version) {
-        match kind {
-            ResourceType::Route => {
-                let Some((suspects, context)) = self.suspects(name, version) else { return };
-                for (content, suspect) in suspects.values().flatten() {
-                    self.proof.note_tried(*content);
-                    for content in Self::proven_with(&suspect.rendered, context) {
-                        self.proof.note_tried(content);
-                    }
-                }
-                let policy_settings =
-                    self.form(name, version).map(|form| form.policy_settings.clone()).unwrap_or_default();
-                policy_settings.iter().for_each(|setting| self.proof.note_tried(setting.content()));
-            }
-            ResourceType::Cluster => {
-                if let Some(resource) = self.form_of(kind, name, *version) {
-                    self.proof.note_tried(shape(&resource.body));
-                }
-            }
-            ResourceType::Listener => {
-                if let Some(body) = self.form_of(kind, name, *version).map(|resource| resource.body.clone()) {
-                    let proven = self.proven_by_listener(name, *version, &body);
-                    proven.into_iter().for_each(|content| self.proof.note_tried(content));
-                }
-            }
-            ResourceType::Endpoints | ResourceType::Secret => {}
-        }
-    }
-
-    /// Returns the clusters on their way to the Envoys that differ from this one only in their names, this one
-    /// included.
-    fn alike(&self, name: &Arc<str>, version: Version) -> Vec<(Arc<str>, Version)> {
-        let Some(refused) = self.form_of(ResourceType::Cluster, name, version) else {
-            return vec![(name.clone(), version)];
-        };
-        let refused = shape(&refused.body);
-        let nothing = holdfast_xds::Snapshot::default();
-        let before = self.everyone.as_ref().unwrap_or(&nothing);
-        let new = changes(before, &self.wanted, ResourceType::Cluster);
-        let alike = new.filter(|resource| shape(&resource.body) == refused);
-        alike.map(|resource| (resource.name.clone(), resource.version)).collect()
     }
 }

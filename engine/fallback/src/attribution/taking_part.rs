@@ -11,11 +11,12 @@ use holdfast_envoy::inspect::chain_parts;
 use holdfast_graph::Content;
 use holdfast_xds::{ResourceType, Version};
 
+use super::accused;
 use super::blame;
 use super::readmission::Readmission;
+use super::suspect_inputs::SuspectInputs;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::Subject;
-use crate::scope::FallbackScope;
 
 /// New content in a refused resource of a trial that is not on trial.
 #[derive(Default)]
@@ -26,102 +27,85 @@ pub(crate) struct Untried {
     pub(super) accused: Option<HashSet<Content>>,
 }
 
-impl FallbackScope {
-    /// Returns the next suspects for a trial. Suspects that can only be tried together are combined when no others are
-    /// left.
-    pub(super) fn next_on_trial(&mut self, inputs: &StepInputs<'_>) -> Option<Vec<Subject>> {
-        let (now_ms, budget) = (inputs.now_ms, &self.fairness.budget);
-        let used = |owner: &str| budget.wait_until(owner, now_ms).is_none().then(|| budget.used(owner, now_ms));
-        let readmission = self.readmission.as_mut()?;
-        readmission.unpark(now_ms);
-        if readmission.next(used).is_none() && !readmission.waits() && !readmission.absent().is_empty() {
-            let groups = inputs.translator.published_together(&self.gateway);
-            let is_in = |subject: &Subject, group: &BTreeSet<Content>| {
-                subject.contents.keys().any(|content| group.contains(content))
-            };
-            readmission.tie(|one, other| groups.iter().any(|group| is_in(one, group) && is_in(other, group)));
-        }
-        readmission.next(used).map(<[Subject]>::to_vec)
+/// Returns the contents on trial that no offered resource contains. This covers parts of routes, direct responses
+/// instead of them, filters, and parts of policies.
+///
+/// A part of a route is in no resource while the rest of its object is backfilled, or if nothing that is served
+/// includes it.
+pub(super) fn absent_from_trial(state: &SuspectInputs<'_>, inputs: &StepInputs<'_>) -> HashSet<Content> {
+    let Some(trial) = &state.trials.current else { return HashSet::new() };
+    let testing = state.trials.testing();
+    let keys: BTreeSet<_> =
+        testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
+    let routes = keys.iter().filter_map(|key| inputs.translator.route(key));
+    let tables = routes.flat_map(|plan| inputs.translator.parts_with(&state.id.gateway, plan, &trial.contents));
+    let routes = tables.flat_map(|(_, parts)| parts.into_keys());
+    let policies = keys.iter().filter_map(|key| inputs.translator.policy(key));
+    let contents = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
+    let filters = inputs.translator.filters(&state.id.gateway).into_iter().map(|(content, _, _)| content);
+    let answers = testing.iter().filter(|subject| blame::is_replacement(&state.id.gateway, subject, inputs));
+    let answers = answers.flat_map(|subject| subject.contents.keys().copied());
+    let parts = routes.chain(contents).chain(filters).chain(answers);
+    let mut absent: HashSet<Content> = parts.filter(|content| trial.contents.contains(content)).collect();
+    if absent.is_empty() {
+        return absent;
     }
+    let mut present = HashSet::new();
+    for (name, resource) in trial.snapshot.of(ResourceType::Listener) {
+        present.extend(chain_parts::parts(&resource.body).into_iter().flat_map(|parts| parts.filters));
+        let policy_settings = state
+            .evidence
+            .listener_forms
+            .of(name, resource.version)
+            .into_iter()
+            .flat_map(|form| form.policy_settings.settings.keys());
+        present.extend(policy_settings.map(|setting| setting.content()));
+    }
+    for (name, resource) in trial.snapshot.of(ResourceType::Route) {
+        let Some(form) = state.evidence.forms.of(name, &resource.version) else { continue };
+        present.extend(form.policy_settings.iter().map(|setting| setting.content()));
+        for (content, rendered) in form.composition.values().flat_map(|parts| parts.iter()) {
+            present.insert(*content);
+            present.extend(rendered.policy_settings().iter().map(|setting| setting.content()));
+        }
+    }
+    absent.retain(|content| !present.contains(content));
+    absent
+}
 
-    /// Returns the contents on trial that no offered resource contains. This covers parts of routes, direct responses
-    /// instead of them, filters, and parts of policies.
-    ///
-    /// A part of a route is in no resource while the rest of its object is backfilled, or if nothing that is served
-    /// includes it.
-    pub(super) fn absent_from_trial(&self, inputs: &StepInputs<'_>) -> HashSet<Content> {
-        let Some(trial) = &self.trial else { return HashSet::new() };
-        let testing = self.on_trial_now();
-        let keys: BTreeSet<_> =
-            testing.iter().flat_map(|subject| subject.contents.values()).map(|node| &node.key).collect();
-        let routes = keys.iter().filter_map(|key| inputs.translator.route(key));
-        let tables = routes.flat_map(|plan| inputs.translator.parts_with(&self.gateway, plan, &trial.contents));
-        let routes = tables.flat_map(|(_, parts)| parts.into_keys());
-        let policies = keys.iter().filter_map(|key| inputs.translator.policy(key));
-        let contents = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
-        let filters = inputs.translator.filters(&self.gateway).into_iter().map(|(content, _, _)| content);
-        let answers = testing.iter().filter(|subject| blame::is_replacement(&self.gateway, subject, inputs));
-        let answers = answers.flat_map(|subject| subject.contents.keys().copied());
-        let parts = routes.chain(contents).chain(filters).chain(answers);
-        let mut absent: HashSet<Content> = parts.filter(|content| trial.contents.contains(content)).collect();
-        if absent.is_empty() {
-            return absent;
-        }
-        let mut present = HashSet::new();
-        for (name, resource) in trial.snapshot.of(ResourceType::Listener) {
-            present.extend(chain_parts::parts(&resource.body).into_iter().flat_map(|parts| parts.filters));
-            let policy_settings = self
-                .listener_form(name, resource.version)
-                .into_iter()
-                .flat_map(|form| form.policy_settings.settings.keys());
-            present.extend(policy_settings.map(|setting| setting.content()));
-        }
-        for (name, resource) in trial.snapshot.of(ResourceType::Route) {
-            let Some(form) = self.form(name, &resource.version) else { continue };
-            present.extend(form.policy_settings.iter().map(|setting| setting.content()));
-            for (content, rendered) in form.composition.values().flat_map(|parts| parts.iter()) {
-                present.insert(*content);
-                present.extend(rendered.policy_settings().iter().map(|setting| setting.content()));
-            }
-        }
-        absent.retain(|content| !present.contains(content));
-        absent
+/// Returns the content in a refused resource of a trial that is as new as the content on trial.
+pub(super) fn untried_in(
+    state: &SuspectInputs<'_>,
+    kind: ResourceType,
+    name: &Arc<str>,
+    version: Version,
+    inputs: &StepInputs<'_>,
+) -> Untried {
+    let mut untried = Untried::default();
+    if state.trials.current.is_none() && state.trials.readmission.is_none() {
+        return untried;
     }
-
-    /// Returns the content in a refused resource of a trial that is as new as the content on trial.
-    pub(super) fn untried_in(
-        &self,
-        kind: ResourceType,
-        name: &Arc<str>,
-        version: Version,
-        inputs: &StepInputs<'_>,
-    ) -> Untried {
-        let mut untried = Untried::default();
-        if self.trial.is_none() && self.readmission.is_none() {
-            return untried;
-        }
-        // For a cluster, only its users in the published configuration are known.
-        if !matches!(kind, ResourceType::Listener | ResourceType::Route) {
-            return untried;
-        }
-        let suspects = self.subjects(kind, name, version, inputs);
-        let testing = self.on_trial_now();
-        untried.accused = Some(match kind {
-            // A stand-in in the configuration of all Envoys may be the desired version that is on trial.
-            ResourceType::Route => self.unproven_in(name, &version),
-            _ => suspects.iter().flat_map(|subject| subject.contents.keys().copied()).collect(),
-        });
-        let mut known = self.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
-        known.extend(testing.iter().flat_map(|subject| subject.contents.keys()));
-        let others = suspects.into_iter().filter_map(|mut subject| {
-            let is_cleared =
-                |content: &Content| self.readmission.as_ref().is_some_and(|search| search.has_cleared(content));
-            subject.contents.retain(|content, _| !known.contains(content) && !is_cleared(content));
-            let is_tried =
-                !subject.contents.is_empty() && blame::is_made(&self.gateway, &subject, &self.derived.overlay, inputs);
-            is_tried.then_some(subject)
-        });
-        untried.others = others.collect();
-        untried
+    // For a cluster, only its users in the published configuration are known.
+    if !matches!(kind, ResourceType::Listener | ResourceType::Route) {
+        return untried;
     }
+    let suspects = blame::subjects_of(state, kind, name, version, inputs);
+    let testing = state.trials.testing();
+    untried.accused = Some(match kind {
+        // A stand-in in the configuration of all Envoys may be the desired version that is on trial.
+        ResourceType::Route => accused::unproven_in(state, name, &version),
+        _ => suspects.iter().flat_map(|subject| subject.contents.keys().copied()).collect(),
+    });
+    let mut known = state.trials.readmission.as_ref().map(Readmission::contents).unwrap_or_default();
+    known.extend(testing.iter().flat_map(|subject| subject.contents.keys()));
+    let others = suspects.into_iter().filter_map(|mut subject| {
+        let is_cleared =
+            |content: &Content| state.trials.readmission.as_ref().is_some_and(|search| search.has_cleared(content));
+        subject.contents.retain(|content, _| !known.contains(content) && !is_cleared(content));
+        let is_tried =
+            !subject.contents.is_empty() && blame::is_made(&state.id.gateway, &subject, &state.derived.overlay, inputs);
+        is_tried.then_some(subject)
+    });
+    untried.others = others.collect();
+    untried
 }

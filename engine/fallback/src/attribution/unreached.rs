@@ -10,45 +10,51 @@ use holdfast_envoy::encode::{names, route_configuration};
 use holdfast_envoy::model::HostSettings;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
-use holdfast_xds::{Resource, ResourceType};
+use holdfast_translate::overlay::Overlay;
+use holdfast_xds::{Resource, ResourceType, Snapshot};
 
 use super::admission::{TrialOffer, Tried};
+use crate::context::scope_id::ScopeId;
 use crate::context::step_inputs::StepInputs;
-use crate::evidence::forms::Form;
+use crate::evidence::forms::{Form, RouteForms};
 use crate::rollout::Waiting;
-use crate::scope::FallbackScope;
 
-impl FallbackScope {
-    /// Returns a configuration that tries these contents in such a host, with the resources to be answered; `None`
-    /// unless each content is a part of a backfilled route.
-    pub(super) fn on_trial_unreached(&mut self, tried: &Tried, inputs: &StepInputs<'_>) -> Option<TrialOffer> {
-        let Tried { contents, apart } = tried;
-        let is_backfilled = |key: &ObjectKey| self.derived.overlay.objects.contains_key(key);
-        // A second object would need a host of its own.
-        if apart.len() != 1 || !apart.iter().all(is_backfilled) {
-            return None;
-        }
-        let everyone = self.everyone.clone()?;
-        let (mut snapshot, mut waiting) = (everyone.clone(), Waiting::new());
-        let mut found = BTreeSet::new();
-        for plan in apart.iter().filter_map(|key| inputs.translator.route(key)) {
-            for (name, parts) in inputs.translator.parts_with(&self.gateway, plan, contents) {
-                let resource = snapshot.get(ResourceType::Route, &name)?.clone();
-                let served = self.form(&name, &resource.version).or_else(|| self.acknowledged(&name)).cloned()?;
-                found.extend(parts.keys().copied());
-                let host = Host::unreachable();
-                let routes: Vec<_> = parts.values().map(|rendered| rendered.encoded(served.context).0).collect();
-                let (label, domain) = (names::virtual_host(&host), host.domain().to_owned());
-                let bytes = route_configuration::virtual_host(label, domain, routes.iter(), &HostSettings::default());
-                let body = route_configuration::with_host(&resource.body, &bytes);
-                let tried = Arc::new(Resource::new(resource.name.clone(), body, resource.origins.clone()));
-                let mut composition = served.composition.clone();
-                composition.insert(host, parts.into_iter().collect());
-                self.note_form(&tried.name, Form { version: tried.version, composition, ..served });
-                waiting.insert((ResourceType::Route, tried.name.clone()), tried.version);
-                snapshot.insert(ResourceType::Route, tried);
-            }
-        }
-        (found == *contents).then_some(TrialOffer { snapshot, waiting, is_unreached: true })
+/// Returns a configuration that tries these contents in such a host, with the resources to be answered; `None`
+/// unless each content is a part of a backfilled route.
+pub(super) fn on_trial_unreached(
+    forms: &mut RouteForms,
+    id: &ScopeId,
+    overlay: &Overlay,
+    everyone: Option<&Snapshot>,
+    tried: &Tried,
+    inputs: &StepInputs<'_>,
+) -> Option<TrialOffer> {
+    let Tried { contents, apart } = tried;
+    let is_backfilled = |key: &ObjectKey| overlay.objects.contains_key(key);
+    // A second object would need a host of its own.
+    if apart.len() != 1 || !apart.iter().all(is_backfilled) {
+        return None;
     }
+    let everyone = everyone?;
+    let (mut snapshot, mut waiting) = (everyone.clone(), Waiting::new());
+    let mut found = BTreeSet::new();
+    for plan in apart.iter().filter_map(|key| inputs.translator.route(key)) {
+        for (name, parts) in inputs.translator.parts_with(&id.gateway, plan, contents) {
+            let resource = snapshot.get(ResourceType::Route, &name)?.clone();
+            let served = forms.of(&name, &resource.version).or_else(|| forms.acknowledged(&name)).cloned()?;
+            found.extend(parts.keys().copied());
+            let host = Host::unreachable();
+            let routes: Vec<_> = parts.values().map(|rendered| rendered.encoded(served.context).0).collect();
+            let (label, domain) = (names::virtual_host(&host), host.domain().to_owned());
+            let bytes = route_configuration::virtual_host(label, domain, routes.iter(), &HostSettings::default());
+            let body = route_configuration::with_host(&resource.body, &bytes);
+            let tried = Arc::new(Resource::new(resource.name.clone(), body, resource.origins.clone()));
+            let mut composition = served.composition.clone();
+            composition.insert(host, parts.into_iter().collect());
+            forms.note(&tried.name, Form { version: tried.version, composition, ..served });
+            waiting.insert((ResourceType::Route, tried.name.clone()), tried.version);
+            snapshot.insert(ResourceType::Route, tried);
+        }
+    }
+    (found == *contents).then_some(TrialOffer { snapshot, waiting, is_unreached: true })
 }

@@ -11,10 +11,6 @@ use crate::context::step_inputs::StepInputs;
 use crate::plan::derive::is_chain;
 use crate::scope::FallbackScope;
 
-/// Limit of refused resources of one scope that are stored beyond a run; beyond the limit, the oldest one may be tried
-/// again.
-const REMEMBERED_MAX: usize = 64;
-
 /// The state of a hold of a whole Gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole {
@@ -27,8 +23,8 @@ pub struct Whole {
 impl FallbackScope {
     /// Holds everything that no Envoy has acknowledged, if the Gateway has an acknowledged configuration.
     pub(crate) fn hold_as_a_whole(&mut self, inputs: &StepInputs<'_>) {
-        let gateway = self.gateway.clone();
-        self.quarantine.note_refusal(&gateway, inputs.now_ms);
+        let gateway = self.id.gateway.clone();
+        self.verdicts.quarantine.note_refusal(&gateway, inputs.now_ms);
         if self.hold.has_acknowledged_routes() {
             self.whole = Whole { held: true, changed: false };
         }
@@ -45,7 +41,7 @@ impl FallbackScope {
         let Some(refusal) = self.hold.refusal_of(kind, name, version) else { return };
         let verdict = StoredVerdict {
             content: *version.as_bytes(),
-            key: self.gateway.clone(),
+            key: self.id.gateway.clone(),
             section: format!("{}/{name}", kind.short_name()).into(),
             generation: 0,
             detected_by: Detected::Nack.to_string().into(),
@@ -54,19 +50,16 @@ impl FallbackScope {
             since: inputs.now(),
             witnesses: Vec::new(),
         };
-        self.record(Change::Convict(self.stored_scope(), verdict));
-        self.remembered.push_back(version);
-        if self.remembered.len() > REMEMBERED_MAX
-            && let Some(oldest) = self.remembered.pop_front()
-        {
-            self.record(Change::Acquit(self.stored_scope(), *oldest.as_bytes()));
+        self.records.record(Change::Convict(self.id.stored(), verdict));
+        if let Some(oldest) = self.verdicts.remember(version) {
+            self.records.record(Change::Acquit(self.id.stored(), *oldest.as_bytes()));
         }
     }
 
     /// Restores a refused resource that an earlier run stored in this way; returns false if the verdict is about other
     /// content.
     pub(crate) fn restore_refused(&mut self, content: &Content, verdict: &Verdict) -> bool {
-        if verdict.node.key != self.gateway || is_chain(&verdict.node) {
+        if verdict.node.key != self.id.gateway || is_chain(&verdict.node) {
             return false;
         }
         let known = |kind: &ResourceType| {
@@ -75,15 +68,15 @@ impl FallbackScope {
         };
         if let Some((kind, name)) = ResourceType::ALL.iter().find_map(known) {
             let version = Version::from_bytes(content.0);
-            self.hold.refuse_version(kind, &name.into(), version, &self.build.clone(), &verdict.message);
-            self.remembered.push_back(version);
+            self.hold.refuse_version(kind, &name.into(), version, &self.id.build.clone(), &verdict.message);
+            self.verdicts.remember_stored(version);
         }
         true
     }
 
     /// Releases the hold if held content has changed and need not wait: everything is tried again.
     pub(crate) fn release_hold(&mut self, inputs: &StepInputs<'_>) {
-        let waits = self.quarantine.wait_until(&self.gateway, inputs.now_ms).is_some();
+        let waits = self.verdicts.quarantine.wait_until(&self.id.gateway, inputs.now_ms).is_some();
         if self.whole.held && self.whole.changed && !waits {
             self.whole = Whole::default();
         }
@@ -91,6 +84,6 @@ impl FallbackScope {
 
     /// Checks whether the current configuration of the fleet contains a resource that was refused before.
     pub(crate) fn is_refused_already(&self, inputs: &StepInputs<'_>) -> bool {
-        inputs.translator.snapshot(&self.fleet).is_some_and(|snapshot| self.hold.refuses_any_of(snapshot))
+        inputs.translator.snapshot(&self.id.fleet).is_some_and(|snapshot| self.hold.refuses_any_of(snapshot))
     }
 }

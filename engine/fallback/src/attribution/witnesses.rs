@@ -15,10 +15,11 @@ use holdfast_xds::{Answer, ResourceType, Snapshot, Version};
 
 use super::admission::{TrialRun, Tried};
 use super::blame;
-use super::readmission::{PARKED_DOUBLINGS, PARKED_MS, Readmission};
-use super::taking_part::Untried;
+use super::readmission::{PARKED_DOUBLINGS, PARKED_MS};
+use super::taking_part::{self, Untried};
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::subject::{Subject, owners};
+use crate::rollout::answerable::answerable;
 use crate::scope::FallbackScope;
 
 /// Limit of verdicts of one Gateway and build that are known to depend on one Envoy; beyond the limit, the oldest one
@@ -51,7 +52,7 @@ struct Lone {
 
 /// The verdicts that depend on one Envoy, the oldest first.
 #[derive(Debug, Default)]
-pub struct Witnesses {
+pub(crate) struct Witnesses {
     lone: VecDeque<Lone>,
 }
 
@@ -79,6 +80,11 @@ impl Witnesses {
 
     fn of(&self, contents: &BTreeSet<Content>) -> Option<&Lone> {
         self.lone.iter().find(|lone| lone.is_about(contents))
+    }
+
+    /// Returns the convicted subject with these contents, if its verdict depends on one Envoy.
+    pub(super) fn subject(&self, contents: &BTreeSet<Content>) -> Option<&Subject> {
+        self.of(contents).map(|lone| &lone.subject)
     }
 
     fn take(&mut self, contents: &BTreeSet<Content>) -> Option<Lone> {
@@ -134,21 +140,8 @@ impl FallbackScope {
     /// Records the Envoy with the refusal for which a subject was convicted.
     pub(super) fn note_refuser(&mut self, subject: Subject, refuser: Option<Refuser>, inputs: &StepInputs<'_>) {
         if let Some(refuser) = refuser {
-            self.witnesses.note(subject, refuser, inputs.now_ms);
+            self.trials.witnesses.note(subject, refuser, inputs.now_ms);
         }
-    }
-
-    /// Returns the subjects on trial, suspected or convicted.
-    pub(crate) fn on_trial_now(&self) -> &[Subject] {
-        match self.trial.as_ref().filter(|trial| trial.is_second) {
-            Some(trial) => self.witnesses.of(&trial.contents).map_or(&[], |lone| std::slice::from_ref(&lone.subject)),
-            None => self.readmission.as_ref().and_then(Readmission::testing).unwrap_or_default(),
-        }
-    }
-
-    /// Checks whether the current trial is on a second Envoy.
-    pub(super) fn is_at_second_witness(&self) -> bool {
-        self.trial.as_ref().is_some_and(|trial| trial.is_second)
     }
 
     /// Checks whether there is a verdict that a second Envoy can try now.
@@ -166,7 +159,7 @@ impl FallbackScope {
                 budget.wait_until(owner, now_ms).is_none().then(|| budget.used(owner, now_ms).max(most))
             })
         };
-        let due = self.witnesses.lone.iter().filter(|lone| lone.not_before_ms <= now_ms);
+        let due = self.trials.witnesses.lone.iter().filter(|lone| lone.not_before_ms <= now_ms);
         // If the refuser is the only Envoy, no budget is computed.
         let able = due.filter_map(|lone| Some((lone, self.second_witness(&lone.refuser.node)?)));
         let affordable = able.filter_map(|(lone, node)| Some((used(lone)?, lone, node)));
@@ -192,24 +185,24 @@ impl FallbackScope {
             let subject = lone.subject.clone();
             let contents: BTreeSet<Content> = subject.contents.keys().copied().collect();
             if !self.is_lone_verdict(&subject, inputs) {
-                self.witnesses.take(&contents);
+                self.trials.witnesses.take(&contents);
                 continue;
             }
-            if blame::is_replacement(&self.gateway, &subject, inputs) {
+            if blame::is_replacement(&self.id.gateway, &subject, inputs) {
                 // The unit stays closed in another way: no second Envoy has to refuse that.
-                self.witnesses.not_answered(&contents, inputs.now_ms);
+                self.trials.witnesses.not_answered(&contents, inputs.now_ms);
                 continue;
             }
             let tried = Tried::of(std::slice::from_ref(&subject));
             let Some(mut offer) = self.on_trial(&tried, inputs) else { return false };
-            offer.waiting = self.answerable(&node, offer.waiting, &offer.snapshot);
+            offer.waiting = answerable(&self.hold, &node, offer.waiting, &offer.snapshot);
             let has_refused = |version: &Version| {
-                let lone = self.witnesses.of(&contents);
+                let lone = self.trials.witnesses.of(&contents);
                 lone.is_some_and(|lone| lone.refused.contains(&(node.clone(), *version)))
             };
             if offer.waiting.is_empty() || offer.waiting.values().any(has_refused) {
                 // The subject is not part of any current offer, or only of one with content that this Envoy refuses.
-                self.witnesses.not_answered(&contents, inputs.now_ms);
+                self.trials.witnesses.not_answered(&contents, inputs.now_ms);
                 continue;
             }
             let trial = TrialRun::new(node, tried, offer, inputs.now_ms);
@@ -221,23 +214,25 @@ impl FallbackScope {
 
     /// Checks whether a subject is desired in its convicted form, by a verdict that still holds.
     fn is_lone_verdict(&self, subject: &Subject, inputs: &StepInputs<'_>) -> bool {
-        let is_convicted = |content| self.quarantine.get(content).is_some_and(|v| v.detected == Detected::Nack);
-        let certificates = || inputs.translator.certificates(&self.gateway);
+        let is_convicted =
+            |content| self.verdicts.quarantine.get(content).is_some_and(|v| v.detected == Detected::Nack);
+        let certificates = || inputs.translator.certificates(&self.id.gateway);
         let is_certificate = || {
             let is_it = |(content, node): (&Content, &Node)| certificates().get(&node.key) == Some(content);
             subject.contents.iter().all(is_it)
         };
         subject.contents.keys().any(is_convicted)
-            && (is_certificate() || blame::is_made(&self.gateway, subject, &self.derived.overlay, inputs))
+            && (is_certificate() || blame::is_made(&self.id.gateway, subject, &self.derived.overlay, inputs))
     }
 
     /// Ends the trial on a second Envoy if its subject was edited: there is nothing to be confirmed.
     pub(super) fn drop_void_second_trial(&mut self, inputs: &StepInputs<'_>) {
-        let Some(trial) = self.trial.as_ref().filter(|trial| trial.is_second) else { return };
+        let Some(trial) = self.trials.current.as_ref().filter(|trial| trial.is_second) else { return };
         let contents = trial.contents.clone();
-        let is_there = self.witnesses.of(&contents).is_some_and(|lone| self.is_lone_verdict(&lone.subject, inputs));
+        let is_there =
+            self.trials.witnesses.of(&contents).is_some_and(|lone| self.is_lone_verdict(&lone.subject, inputs));
         if !is_there {
-            self.witnesses.take(&contents);
+            self.trials.witnesses.take(&contents);
             self.end_trial();
         }
     }
@@ -245,7 +240,7 @@ impl FallbackScope {
     /// Removes the first refusal of a form that the second Envoy accepts: that refusal proves nothing about the form.
     pub(crate) fn pardon_what_a_second_witness_takes(&mut self, answer: &Answer, name: &Arc<str>, version: Version) {
         let slot = (answer.kind, name.clone());
-        let takes = self.trial.as_ref().is_some_and(|trial| {
+        let takes = self.trials.current.as_ref().is_some_and(|trial| {
             trial.is_second && *trial.node == *answer.node && trial.waiting.get(&slot) == Some(&version)
         });
         if takes {
@@ -264,25 +259,24 @@ impl FallbackScope {
 
     fn pardon(&mut self, slot: &(ResourceType, Arc<str>), version: Version) {
         self.hold.pardon(slot, version);
-        if self.remembered.contains(&version) {
-            self.remembered.retain(|known| *known != version);
-            self.record(Change::Acquit(self.stored_scope(), *version.as_bytes()));
+        if self.verdicts.forget_refused(version) {
+            self.records.record(Change::Acquit(self.id.stored(), *version.as_bytes()));
         }
     }
 
     /// Handles a second Envoy that accepted everything it was offered. This proves nothing if the subject was not part
     /// of it.
     pub(super) fn second_witness_accepted(&mut self, took_part: bool, inputs: &mut StepInputs<'_>) {
-        let is_unreached = self.trial.as_ref().is_some_and(|trial| trial.is_unreached);
-        let trial = if took_part && !is_unreached { self.trial.take() } else { self.end_trial() };
+        let is_unreached = self.trials.current.as_ref().is_some_and(|trial| trial.is_unreached);
+        let trial = if took_part && !is_unreached { self.trials.current.take() } else { self.end_trial() };
         let Some(trial) = trial else { return };
-        inputs.translator.close(&self.trial_fleet());
+        inputs.translator.close(&self.id.trial_fleet());
         if !took_part {
-            self.witnesses.not_answered(&trial.contents, inputs.now_ms);
-        } else if let Some(lone) = self.witnesses.take(&trial.contents) {
+            self.trials.witnesses.not_answered(&trial.contents, inputs.now_ms);
+        } else if let Some(lone) = self.trials.witnesses.take(&trial.contents) {
             let Refuser { node, slot, version, message } = &lone.refuser;
             if self.members.is_connected(node) {
-                let last = self.everyone.clone().unwrap_or_default();
+                let last = self.configurations.everyone.clone().unwrap_or_default();
                 self.members.keeps(node, slot.clone(), *version, message, &last);
                 self.pardon_refused_by(node, &last);
             }
@@ -299,28 +293,29 @@ impl FallbackScope {
         refused: Option<(ResourceType, &Arc<str>, Version)>,
         inputs: &mut StepInputs<'_>,
     ) {
-        let untried = refused.map(|(kind, name, version)| self.untried_in(kind, name, version, inputs));
-        let on_trial = self.on_trial_now().iter().flat_map(|subject| subject.contents.keys());
+        let untried = refused
+            .map(|(kind, name, version)| taking_part::untried_in(&self.suspect_inputs(), kind, name, version, inputs));
+        let on_trial = self.trials.testing().iter().flat_map(|subject| subject.contents.keys());
         let proves_nothing = untried.is_some_and(|Untried { others, accused }| {
             !others.is_empty()
                 || accused.is_some_and(|accused| !on_trial.clone().any(|content| accused.contains(content)))
         });
         let Some(trial) = self.end_trial() else { return };
-        inputs.translator.close(&self.trial_fleet());
+        inputs.translator.close(&self.id.trial_fleet());
         if proves_nothing {
             if let Some((_, _, version)) = refused {
-                self.witnesses.refused_beside(&trial.contents, &trial.node, version);
+                self.trials.witnesses.refused_beside(&trial.contents, &trial.node, version);
             }
-            self.witnesses.not_answered(&trial.contents, inputs.now_ms);
+            self.trials.witnesses.not_answered(&trial.contents, inputs.now_ms);
         } else {
-            self.witnesses.take(&trial.contents);
+            self.trials.witnesses.take(&trial.contents);
         }
         self.reconcile(inputs);
     }
 
     /// Voids the verdicts that depend on an Envoy which refuses what others accept; returns true if there were any.
     fn void_of_outliers(&mut self) -> bool {
-        let void = self.witnesses.take_of(|node| self.members.is_outlier(node));
+        let void = self.trials.witnesses.take_of(|node| self.members.is_outlier(node));
         void.iter().for_each(|lone| self.void(lone));
         !void.is_empty()
     }

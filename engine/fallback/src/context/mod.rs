@@ -1,6 +1,7 @@
-//! Context: the inputs of one step of a scope, and trials as data.
+//! Context: the identity of a scope, the inputs of one step, and trials as data.
 //!
 //! The room holds data that every other room receives. It decides nothing.
 
+pub mod scope_id;
 pub mod step_inputs;
 pub mod trial;

@@ -5,17 +5,8 @@ use holdfast_envoy::inspect::{chain_parts, routes};
 use holdfast_graph::Content;
 use holdfast_xds::{Resource, ResourceType};
 
-use crate::scope::FallbackScope;
-
-impl FallbackScope {
-    /// Records content that was acknowledged in an earlier run, or by Envoys of another replica, as proven.
-    pub(crate) fn prove_restored(&mut self, kind: ResourceType, resource: &Resource) {
-        proven(kind, resource).into_iter().for_each(|content| self.proof.prove(content));
-    }
-}
-
 /// Returns the contents that an acknowledged resource proves.
-fn proven(kind: ResourceType, resource: &Resource) -> Vec<Content> {
+pub(super) fn proven(kind: ResourceType, resource: &Resource) -> Vec<Content> {
     match kind {
         ResourceType::Route => routes::contents(&resource.body),
         ResourceType::Cluster => vec![shape(&resource.body), Content(*resource.version.as_bytes())],

@@ -7,31 +7,38 @@ use holdfast_api::apis::kinds;
 use holdfast_api::fault::Fault;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::remote::Remote;
-use holdfast_envoy::hold::ResourceState;
+use holdfast_envoy::hold::{Hold, ResourceState};
 use holdfast_envoy::model::Backend;
-use holdfast_graph::{Node, ObjectKey};
-use holdfast_store::Change;
+use holdfast_graph::{ObjectKey, Plan};
 use holdfast_translate::Translator;
 use holdfast_translate::gateway::class_key;
-use holdfast_xds::ResourceType;
+use holdfast_xds::{ResourceType, Snapshot};
 
+use super::proof::Proof;
 use crate::context::step_inputs::StepInputs;
-use crate::scope::FallbackScope;
 
-impl FallbackScope {
-    /// Marks the versions of translated routes as unproven.
-    pub fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
+/// The objects with a newest version that is not last valid yet.
+#[derive(Debug, Default)]
+pub(crate) struct Promotion {
+    /// Objects with a newest version that is not proven yet.
+    pub(crate) unpromoted: BTreeSet<ObjectKey>,
+    /// Unpromoted objects that were edited, or became current again, in this step.
+    pub(crate) edited: BTreeSet<ObjectKey>,
+}
+
+impl Promotion {
+    /// Marks the versions of translated routes and of their policies as unproven.
+    pub(crate) fn edited(&mut self, gateway: &ObjectKey, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
         // Policies are included with their targets, because targets determine where their settings apply.
         let of_routes = routes.iter().filter_map(|key| translator.route(key)).flat_map(|plan| &plan.policies);
-        let levels = translator.levels(&self.gateway);
+        let levels = translator.levels(gateway);
         let levels = levels.iter().flat_map(|levels| levels.tables.values().chain(levels.listeners.values()));
         let policies: BTreeSet<ObjectKey> = of_routes.chain(levels.flat_map(|level| &level.keys)).cloned().collect();
         self.edited.extend(policies.iter().cloned());
         self.unpromoted.extend(policies);
         for key in routes {
-            self.counted.remove(key);
             match translator.route(key) {
-                Some(plan) if plan.gateways().contains(&self.gateway) => {
+                Some(plan) if plan.gateways().contains(gateway) => {
                     self.unpromoted.insert(key.clone());
                     self.edited.insert(key.clone());
                 }
@@ -41,96 +48,85 @@ impl FallbackScope {
             }
         }
     }
+}
 
-    /// Promotes the objects with all parts acknowledged: their current version becomes last valid.
-    pub fn promote(&mut self, keys: &BTreeSet<ObjectKey>, inputs: &StepInputs<'_>) {
-        let waiting: Vec<ObjectKey> = keys.iter().filter(|key| self.unpromoted.contains(*key)).cloned().collect();
-        for key in waiting {
-            if inputs.translator.policy(&key).is_some() {
-                if self.is_proven_policy(&key, inputs) {
-                    self.unpromoted.remove(&key);
-                    let read = inputs.translator.policy(&key).into_iter().flat_map(|plan| &plan.secrets);
-                    let extensions = read.filter(|read| &*read.kind == kinds::GATEWAY_EXTENSION).cloned();
-                    for key in extensions.chain([key.clone()]).collect::<Vec<_>>() {
-                        self.promote_one(&key, inputs);
-                    }
-                }
-                continue;
+/// The state on which promotion depends.
+pub(crate) struct PromotionInputs<'a, 'b> {
+    pub(crate) gateway: &'a ObjectKey,
+    pub(crate) unpromoted: &'a BTreeSet<ObjectKey>,
+    pub(crate) proof: &'a Proof,
+    pub(crate) hold: &'a Hold,
+    /// The plan in force.
+    pub(crate) plan: &'a Plan,
+    pub(crate) wanted: &'a Snapshot,
+    pub(crate) inputs: &'a StepInputs<'b>,
+}
+
+impl PromotionInputs<'_, '_> {
+    /// Returns those unpromoted objects that are proven now, each with all objects that are proven together with it,
+    /// itself included. `is_broken` checks whether an object is at fault.
+    pub(crate) fn proven(
+        &self,
+        keys: &BTreeSet<ObjectKey>,
+        is_broken: impl Fn(&ObjectKey) -> bool,
+    ) -> Vec<(ObjectKey, Vec<ObjectKey>)> {
+        let waiting = keys.iter().filter(|key| self.unpromoted.contains(*key));
+        let proven = waiting.filter_map(|key| match self.inputs.translator.policy(key) {
+            Some(plan) => {
+                let is_proven = !is_broken(key) && self.is_proven_policy(key);
+                let extensions = plan.secrets.iter().filter(|read| &*read.kind == kinds::GATEWAY_EXTENSION);
+                is_proven.then(|| (key.clone(), extensions.chain([key]).cloned().collect()))
             }
-            if !self.is_proven(&key, inputs) {
-                continue;
-            }
-            self.unpromoted.remove(&key);
-            let plan = inputs.translator.route(&key).cloned();
-            let remotes = plan.iter().flat_map(|plan| plan.remotes()).collect::<Vec<_>>();
-            let of_remotes = remotes.iter().flat_map(Remote::origins);
-            let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
-            let routes = plan.iter().flat_map(|plan| &plan.routes);
-            let made_from = routes.flat_map(|rendered| rendered.route.origins.iter());
-            let answers = made_from.filter(|key| &*key.kind == kinds::DIRECT_RESPONSE);
-            let origins: BTreeSet<ObjectKey> = own.chain(of_remotes).chain(answers).cloned().collect();
-            for key in origins.iter().chain([&key]) {
-                self.promote_one(key, inputs);
-            }
-        }
+            None => self.is_proven(key).then(|| (key.clone(), self.proven_with(key))),
+        });
+        proven.collect()
     }
 
-    /// Promotes the current version of an object, if it could be read completely.
-    pub(crate) fn promote_one(&mut self, key: &ObjectKey, inputs: &StepInputs<'_>) {
-        let now = inputs.now();
-        if !inputs.follows
-            && inputs.is_whole(key)
-            && let Some(object) = inputs.objects.get(key)
-            && self.last_valid.promote(object, now)
-            && let Some(stored) = holdfast_api::apis::document::stored(object, now)
-        {
-            self.record(Change::Promote(self.stored_scope(), stored));
-        }
+    /// Returns a proven route with the objects that it uses.
+    fn proven_with(&self, key: &ObjectKey) -> Vec<ObjectKey> {
+        let plan = self.inputs.translator.route(key);
+        let remotes = plan.iter().flat_map(|plan| plan.remotes()).collect::<Vec<_>>();
+        let of_remotes = remotes.iter().flat_map(Remote::origins);
+        let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
+        let routes = plan.iter().flat_map(|plan| &plan.routes);
+        let made_from = routes.flat_map(|rendered| rendered.route.origins.iter());
+        let answers = made_from.filter(|key| &*key.kind == kinds::DIRECT_RESPONSE);
+        let origins: BTreeSet<ObjectKey> = own.chain(of_remotes).chain(answers).cloned().collect();
+        origins.into_iter().chain([key.clone()]).collect()
     }
 
-    /// Promotes the Gateway, its GatewayClass and its ListenerSets after their listeners were acknowledged, each if it
+    /// Returns the Gateway, its GatewayClass and its ListenerSets after their listeners were acknowledged, each if it
     /// has no fault.
     ///
     /// These objects are never backfilled. Their stored versions are used at a start at which they cannot be read.
-    pub(crate) fn promote_anchors(&mut self, inputs: &StepInputs<'_>) {
+    pub(crate) fn proven_anchors(&self) -> Vec<ObjectKey> {
         let pending = |(name, _): (&Arc<str>, _)| {
             self.hold.state(ResourceType::Listener, name) != Some(ResourceState::Acknowledged)
         };
-        let Some(plan) = inputs.translator.gateway(&self.gateway) else { return };
+        let Some(plan) = self.inputs.translator.gateway(self.gateway) else { return Vec::new() };
         if self.wanted.of(ResourceType::Listener).iter().any(pending) {
-            return;
+            return Vec::new();
         }
         let is_good = |key: &ObjectKey| {
-            let own = inputs.translator.set(key).into_iter().flat_map(|claim| &claim.faults);
+            let own = self.inputs.translator.set(key).into_iter().flat_map(|claim| &claim.faults);
             let mut faults = plan.faults.iter().chain(own).filter(|fault| fault.object == *key);
-            !faults.any(Fault::is_error) && self.derived.plan.of(key).next().is_none()
+            !faults.any(Fault::is_error) && self.plan.of(key).next().is_none()
         };
-        let class = inputs.objects.get(&self.gateway).and_then(|object| match &object.body {
+        let class = self.inputs.objects.get(self.gateway).and_then(|object| match &object.body {
             holdfast_api::apis::Body::Gateway(gateway) => Some(class_key(&gateway.class)),
             _ => None,
         });
         let own = [self.gateway.clone()].into_iter().filter(is_good);
-        let own: Vec<ObjectKey> = own.flat_map(|gateway| class.clone().into_iter().chain([gateway])).collect();
+        let own = own.flat_map(|gateway| class.clone().into_iter().chain([gateway]));
         let sets = plan.sets.iter().filter(|(_, set)| set.joins).map(|(set, _)| set);
-        let sets: Vec<ObjectKey> = sets.filter(|set| is_good(set)).cloned().collect();
-        for key in own.iter().chain(&sets) {
-            self.promote_one(key, inputs);
-        }
-    }
-
-    /// Promotes objects that have waited for clusters or listeners which are acknowledged now.
-    pub(crate) fn promote_waiting(&mut self, inputs: &StepInputs<'_>) {
-        let waiting = self.unpromoted.clone();
-        self.promote(&waiting, inputs);
+        own.chain(sets.filter(|set| is_good(set)).cloned()).collect()
     }
 
     /// Checks whether all settings of a policy are acknowledged and enforced.
-    fn is_proven_policy(&self, key: &ObjectKey, inputs: &StepInputs<'_>) -> bool {
-        let Some(plan) = inputs.translator.policy(key) else { return false };
-        let current =
-            self.derived.plan.of(key).next().is_none() && !self.derived.broken.contains_key(&Node::whole(key.clone()));
-        current
-            && inputs.is_whole(key)
+    fn is_proven_policy(&self, key: &ObjectKey) -> bool {
+        let Some(plan) = self.inputs.translator.policy(key) else { return false };
+        self.plan.of(key).next().is_none()
+            && self.inputs.is_whole(key)
             && plan.unenforceable.is_none()
             && !plan.faults.iter().any(Fault::is_error)
             && plan.contents().next().is_some()
@@ -139,19 +135,19 @@ impl FallbackScope {
                 .map(|(_, content)| content)
                 .chain(plan.filters())
                 .all(|content| self.proof.is_proven(&content))
-            && inputs.translator.governs(key, &self.gateway)
+            && self.inputs.translator.governs(key, self.gateway)
     }
 
     /// Checks whether everything that the newest version of an object makes is acknowledged, and whether the object is
     /// served as a whole and without a fault.
-    fn is_proven(&self, key: &ObjectKey, inputs: &StepInputs<'_>) -> bool {
-        let Some(plan) = inputs.translator.route(key) else { return false };
-        let current = self.derived.plan.of(key).next().is_none();
-        let whole = inputs.is_whole(key) && plan.replaced.is_empty();
+    fn is_proven(&self, key: &ObjectKey) -> bool {
+        let Some(plan) = self.inputs.translator.route(key) else { return false };
+        let current = self.plan.of(key).next().is_none();
+        let whole = self.inputs.is_whole(key) && plan.replaced.is_empty();
         if !current || !whole || plan.faults.iter().any(Fault::is_error) {
             return false;
         }
-        let contents = inputs.translator.contents(&self.gateway, plan);
+        let contents = self.inputs.translator.contents(self.gateway, plan);
         let remotes = plan.remotes();
         let mut names = plan.backends.iter().map(names::cluster).chain(remotes.iter().map(names::remote));
         let acknowledged = |kind, name: &str| self.hold.state(kind, name) == Some(ResourceState::Acknowledged);
@@ -161,7 +157,7 @@ impl FallbackScope {
                 || desired.is_some_and(|resource| self.proof.is_proven_cluster(&resource.version))
         });
         // Filters that the routes require are in listeners.
-        let filters = inputs.translator.filters_of(plan);
+        let filters = self.inputs.translator.filters_of(plan);
         !contents.is_empty()
             && clusters
             && contents.iter().map(|(content, _)| content).chain(&filters).all(|content| self.proof.is_proven(content))

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use holdfast_graph::Content;
 use holdfast_translate::fleet::Composition;
-use holdfast_xds::Version;
+use holdfast_xds::{Resource, ResourceType, Version};
+
+use super::acknowledged::proven;
 
 /// Limit of contents that are remembered; beyond the limit only served contents are kept.
 pub(crate) const CONTENTS_MAX: usize = 400_000;
@@ -49,6 +51,11 @@ impl Proof {
     pub fn prove(&mut self, content: Content) {
         self.tried.remove(&content);
         self.proven.insert(content);
+    }
+
+    /// Records content that was acknowledged in an earlier run, or by Envoys of another replica, as proven.
+    pub(crate) fn prove_restored(&mut self, kind: ResourceType, resource: &Resource) {
+        proven(kind, resource).into_iter().for_each(|content| self.prove(content));
     }
 
     /// Checks whether this is the first call for this content, so that its additionally proven contents are to be

@@ -1,38 +1,50 @@
 //! Changes of a scope that are to be stored: verdicts first, all others later.
 
-use holdfast_store::{Batch, Change, Scope, StoredResource};
+use holdfast_envoy::hold::Hold;
+use holdfast_store::{Batch, Change, StoredResource};
 use holdfast_xds::ResourceType;
 
-use crate::scope::FallbackScope;
+use crate::context::scope_id::ScopeId;
 
 /// Limit of origins that are stored with a resource; the running Holdfast reports all of them.
 pub(crate) const STORED_ORIGINS_MAX: usize = 64;
 
-impl FallbackScope {
-    /// Returns the key of this scope in the store.
-    pub fn stored_scope(&self) -> Scope {
-        Scope { gateway: self.name.clone(), build: self.build.clone() }
-    }
+/// The changes of a scope that are to be stored.
+#[derive(Debug, Default)]
+pub(crate) struct ScopeRecords {
+    /// Changes that are to be stored soon.
+    changes: Batch,
+    /// Changes that are to be stored before anything that depends on them is published.
+    verdicts: Batch,
+    /// Whether an Envoy acknowledged a change of the configuration.
+    configuration_changed: bool,
+}
 
+impl ScopeRecords {
     /// Records a change that is to be stored.
-    pub fn record(&mut self, change: Change) {
+    pub(crate) fn record(&mut self, change: Change) {
         match change {
-            Change::Convict(..) => self.convictions.push(change),
-            _ => self.records.push(change),
+            Change::Convict(..) => self.verdicts.push(change),
+            _ => self.changes.push(change),
         }
     }
 
+    /// Records that an Envoy acknowledged a change of the configuration.
+    pub(crate) fn note_acknowledged(&mut self) {
+        self.configuration_changed = true;
+    }
+
     /// Returns the verdicts to be stored since the last call.
-    pub fn take_convictions(&mut self) -> Batch {
-        std::mem::take(&mut self.convictions)
+    pub(crate) fn take_verdicts(&mut self) -> Batch {
+        std::mem::take(&mut self.verdicts)
     }
 
     /// Returns the other changes to be stored since the last call; with the whole configuration, if an Envoy
     /// acknowledged a change of it.
-    pub fn take_records(&mut self) -> Batch {
-        let mut records = std::mem::take(&mut self.records);
-        if std::mem::take(&mut self.configuration_changed) && !self.build.is_empty() {
-            let snapshot = self.hold.acknowledged_snapshot();
+    pub(crate) fn take_changes(&mut self, id: &ScopeId, hold: &Hold) -> Batch {
+        let mut changes = std::mem::take(&mut self.changes);
+        if std::mem::take(&mut self.configuration_changed) && !id.build.is_empty() {
+            let snapshot = hold.acknowledged_snapshot();
             let resources = ResourceType::ALL.into_iter().flat_map(|kind| {
                 snapshot.of(kind).values().map(move |resource| StoredResource {
                     type_url: kind.url().into(),
@@ -45,13 +57,8 @@ impl FallbackScope {
                     body: resource.body.clone(),
                 })
             });
-            records.push(Change::Acknowledge(self.stored_scope(), resources.collect()));
+            changes.push(Change::Acknowledge(id.stored(), resources.collect()));
         }
-        records
-    }
-
-    /// Records the acknowledgement of a resource other than a route configuration.
-    pub(crate) fn note_acknowledged(&mut self) {
-        self.configuration_changed = true;
+        changes
     }
 }

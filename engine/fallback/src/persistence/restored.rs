@@ -125,8 +125,8 @@ impl RestoredScope {
     /// deleted together with the Gateway.
     pub(crate) fn left_by(scope: &FallbackScope) -> Self {
         Self {
-            gateway: scope.name.clone(),
-            build: scope.build.clone(),
+            gateway: scope.id.name.clone(),
+            build: scope.id.build.clone(),
             snapshot: scope.hold.acknowledged_snapshot(),
             versions: Vec::new(),
             verdicts: Vec::new(),
@@ -165,23 +165,22 @@ impl RestoredScope {
                 gone.insert(key.clone());
             }
         }
-        scope.last_valid = last_valid;
+        scope.evidence.last_valid = last_valid;
         for key in gone {
-            scope.record(holdfast_store::Change::Forget(key));
+            scope.records.record(holdfast_store::Change::Forget(key));
         }
         // A suspicion ends with its run: the suspect is tried again.
         let firm = self.verdicts.into_iter().filter(|(_, verdict)| verdict.detected != Detected::Suspected);
         for (content, verdict) in firm {
             if refusal::class(refused_type(&verdict.node), &verdict.message) != Class::Content {
                 // Convicted by an older version of Holdfast: the refusal proves nothing about the content.
-                scope.record(holdfast_store::Change::Acquit(scope.stored_scope(), content.0));
+                scope.records.record(holdfast_store::Change::Acquit(scope.id.stored(), content.0));
                 continue;
             }
             if scope.restore_refused(&content, &verdict) {
                 continue;
             }
-            scope.since.entry(verdict.node.key.clone()).or_insert(verdict.since);
-            scope.quarantine.convict(content, verdict);
+            scope.verdicts.restore(content, verdict);
         }
         for kind in ResourceType::ALL {
             for resource in self.snapshot.of(kind).values() {
@@ -189,10 +188,10 @@ impl RestoredScope {
             }
         }
         for kind in ResourceType::ALL {
-            self.snapshot.of(kind).values().for_each(|resource| scope.prove_restored(kind, resource));
+            self.snapshot.of(kind).values().for_each(|resource| scope.evidence.proof.prove_restored(kind, resource));
         }
         if serves {
-            scope.everyone = Some(self.snapshot);
+            scope.configurations.everyone = Some(self.snapshot);
         }
     }
 }

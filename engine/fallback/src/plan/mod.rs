@@ -3,7 +3,7 @@
 //! The room derives a plan and turns it into an overlay. It changes no state, and does not check itself: that is the
 //! task of `checker`.
 
-mod budget;
+pub(crate) mod budget;
 mod claims;
 mod company;
 pub mod derive;

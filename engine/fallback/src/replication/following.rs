@@ -6,14 +6,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use holdfast_api::object::Object;
 use holdfast_envoy::inspect::clusters::shape;
-use holdfast_graph::{Content, Detected, Node, Quarantine};
+use holdfast_graph::{Content, Detected, Node};
 use holdfast_store::Change;
 use holdfast_store::shards::{Offer, OnTrial};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
 use crate::attribution::admission::{TrialRun, Tried};
 use crate::attribution::readmission::Readmission;
-use crate::attribution::witnesses::Witnesses;
 use crate::context::step_inputs::StepInputs;
 use crate::evidence::last_valid::LastValid;
 use crate::evidence::subject::Subject;
@@ -71,8 +70,7 @@ impl Shared {
 impl FallbackScope {
     /// Replaces the known state with what the leader has shared.
     pub fn take_in(&mut self, learned: Option<&RestoredScope>, inputs: &StepInputs<'_>) {
-        self.quarantine = Quarantine::new();
-        self.remembered.clear();
+        self.verdicts.clear();
         let mut last_valid = LastValid::default();
         let is_there = |object: &Object| {
             let here = inputs.objects.get(&object.key);
@@ -83,11 +81,10 @@ impl FallbackScope {
                 last_valid.promote(&version.object, version.since);
             }
         }
-        self.last_valid = last_valid;
+        self.evidence.last_valid = last_valid;
         for (content, verdict) in learned.into_iter().flat_map(|learned| &learned.verdicts) {
             if !self.restore_refused(content, verdict) {
-                self.since.entry(verdict.node.key.clone()).or_insert(verdict.since);
-                self.quarantine.convict(*content, verdict.clone());
+                self.verdicts.restore(*content, verdict.clone());
             }
         }
         let Some(learned) = learned else {
@@ -98,14 +95,14 @@ impl FallbackScope {
             for resource in learned.snapshot.of(kind).values() {
                 self.hold.learn(kind, resource);
                 if self.shared.snapshot.get(kind, &resource.name) != Some(resource) {
-                    self.prove_restored(kind, resource);
+                    self.evidence.proof.prove_restored(kind, resource);
                 }
             }
         }
         let (offers, trial) = (learned.offers.all.iter().copied().collect(), learned.offers.trial.clone());
         self.shared = Shared { snapshot: learned.snapshot.clone(), offers, trial, is_new: true };
-        let (last_valid, objects) = (&self.last_valid, inputs.objects);
-        self.unpromoted.retain(|key| {
+        let (last_valid, objects) = (&self.evidence.last_valid, inputs.objects);
+        self.evidence.promotion.unpromoted.retain(|key| {
             let newest = last_valid.of(key, None).next();
             !objects.get(key).is_some_and(|object| newest.is_some_and(|newest| newest.object.body == object.body))
         });
@@ -113,18 +110,18 @@ impl FallbackScope {
 
     /// Advances the rollout of the wanted configuration as far as the leader has.
     pub(crate) fn follow(&mut self, inputs: &mut StepInputs<'_>) {
-        let waits = self
-            .unproven()
-            .into_keys()
-            .any(|(kind, name)| self.wanted.get(kind, &name).is_none_or(|resource| !self.is_shared(kind, resource)));
+        let waits = self.configurations.unproven(&self.evidence, &self.hold).into_keys().any(|(kind, name)| {
+            self.configurations.wanted.get(kind, &name).is_none_or(|resource| !self.is_shared(kind, resource))
+        });
         if !waits {
             self.shared.is_new = false;
             self.release(inputs);
             return self.try_for_the_leader(inputs);
         }
-        self.begins_to_try(inputs);
+        self.configurations.begin_to_try(&self.evidence.forms, inputs.now_ms);
         self.stage = Stage::Following;
-        let is_first = self.everyone.is_none() && !self.shared.snapshot.of(ResourceType::Listener).is_empty();
+        let is_first =
+            self.configurations.everyone.is_none() && !self.shared.snapshot.of(ResourceType::Listener).is_empty();
         if std::mem::take(&mut self.shared.is_new) && (is_first || self.shared.is_settled()) {
             self.take_what_the_leader_has();
         }
@@ -133,11 +130,11 @@ impl FallbackScope {
 
     /// Offers one Envoy of this replica the trial that the leader requests.
     fn try_for_the_leader(&mut self, inputs: &mut StepInputs<'_>) {
-        let before = self.trial.take();
+        let before = self.trials.current.take();
         let there = |trial: &&OnTrial| self.members.is_connected(&trial.node);
         let Some(OnTrial { node, contents, apart }) = self.shared.trial.as_ref().filter(there).cloned() else {
             if before.is_some() {
-                inputs.translator.close(&self.trial_fleet());
+                inputs.translator.close(&self.id.trial_fleet());
             }
             return;
         };
@@ -156,7 +153,7 @@ impl FallbackScope {
         }
         let is_refused =
             waiting.iter().any(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version).is_some());
-        self.trial = Some(TrialRun::new(node, tried, offer, inputs.now_ms));
+        self.trials.current = Some(TrialRun::new(node, tried, offer, inputs.now_ms));
         if is_refused {
             self.end_what_is_tried();
         }
@@ -164,14 +161,14 @@ impl FallbackScope {
 
     /// Ends a refused trial for the leader: the Envoy gets the same configuration as all others again.
     pub(crate) fn end_what_is_tried(&mut self) {
-        if let (Some(trial), Some(everyone)) = (&mut self.trial, &self.everyone) {
+        if let (Some(trial), Some(everyone)) = (&mut self.trials.current, &self.configurations.everyone) {
             trial.snapshot = everyone.clone();
         }
     }
 
     /// Returns the trial that is requested from an Envoy of another replica.
     pub(crate) fn remote_trial(&self) -> Option<OnTrial> {
-        let trial = self.trial.as_ref().filter(|trial| self.members.is_remote(&trial.node))?;
+        let trial = self.trials.current.as_ref().filter(|trial| self.members.is_remote(&trial.node))?;
         Some(OnTrial {
             node: trial.node.clone(),
             contents: trial.contents.iter().map(|content| content.0).collect(),
@@ -184,10 +181,10 @@ impl FallbackScope {
         if self.shared.offers(kind, resource) {
             return true;
         }
-        let form = self.form(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
+        let form = self.evidence.forms.of(&resource.name, &resource.version).filter(|_| kind == ResourceType::Route);
         form.is_some_and(|form| {
-            form.policy_settings.iter().all(|setting| self.proof.is_known_good(&setting.content()))
-                && suspects::all_known_good(None, &form.composition, &self.proof)
+            form.policy_settings.iter().all(|setting| self.evidence.proof.is_known_good(&setting.content()))
+                && suspects::all_known_good(None, &form.composition, &self.evidence.proof)
         })
     }
 
@@ -197,27 +194,28 @@ impl FallbackScope {
     fn take_what_the_leader_has(&mut self) {
         let mut snapshot = self.shared.snapshot.clone();
         // Sensitive resources may not have been shared, but this replica can read them itself.
-        for name in self.wanted.of(ResourceType::Secret).keys().cloned().collect::<Vec<_>>() {
+        for name in self.configurations.wanted.of(ResourceType::Secret).keys().cloned().collect::<Vec<_>>() {
             if snapshot.get(ResourceType::Secret, &name).is_some() {
                 continue;
             }
-            let wanted = self.wanted.get(ResourceType::Secret, &name);
+            let wanted = self.configurations.wanted.get(ResourceType::Secret, &name);
             let offered = wanted.filter(|secret| self.shared.offers(ResourceType::Secret, secret));
-            let had = || self.everyone.as_ref().and_then(|everyone| everyone.get(ResourceType::Secret, &name));
+            let had =
+                || self.configurations.everyone.as_ref().and_then(|everyone| everyone.get(ResourceType::Secret, &name));
             if let Some(secret) = offered.or_else(had).cloned() {
                 snapshot.insert(ResourceType::Secret, secret);
             }
         }
         for kind in [ResourceType::Cluster, ResourceType::Endpoints] {
             // Clusters and endpoints are removed only when everything is as wanted.
-            for resource in self.everyone.iter().flat_map(|everyone| everyone.of(kind).values()) {
+            for resource in self.configurations.everyone.iter().flat_map(|everyone| everyone.of(kind).values()) {
                 if snapshot.get(kind, &resource.name).is_none() {
                     snapshot.insert(kind, resource.clone());
                 }
             }
         }
-        if let Some(before) = self.everyone.replace(snapshot) {
-            self.previous = before;
+        if let Some(before) = self.configurations.everyone.replace(snapshot) {
+            self.configurations.previous = before;
         }
     }
 
@@ -225,7 +223,10 @@ impl FallbackScope {
     pub(crate) fn offered_to_all(&self) -> Vec<Offer> {
         let mut offers = Vec::new();
         for (kind, resource) in TRIED.into_iter().flat_map(|kind| {
-            self.everyone.iter().flat_map(move |everyone| everyone.of(kind).values().map(move |known| (kind, known)))
+            self.configurations
+                .everyone
+                .iter()
+                .flat_map(move |everyone| everyone.of(kind).values().map(move |known| (kind, known)))
         }) {
             // The content of certificates may be known to this replica only.
             if kind == ResourceType::Secret || !self.hold.is_acknowledged(kind, resource) {
@@ -239,21 +240,21 @@ impl FallbackScope {
 
     /// Makes this replica a follower: every search and trial ends.
     pub(crate) fn step_down(&mut self, inputs: &mut StepInputs<'_>) {
-        (self.search, self.readmission, self.trial) = (None, None, None);
-        self.witnesses = Witnesses::default();
+        self.searches.current = None;
+        self.trials.drop_all();
         self.stage = Stage::Settled;
-        self.attribution.end(inputs.now_ms);
+        self.searches.durations.end(inputs.now_ms);
         self.members.disconnect_remote();
     }
 
     /// Makes this replica the leader, with all state that it has.
     pub(crate) fn step_up(&mut self, inputs: &mut StepInputs<'_>) {
         self.stage = Stage::Settled;
-        self.rounds = 0;
-        self.blamed.clear();
-        self.configuration_changed = true;
+        self.searches.edited();
+        self.records.note_acknowledged();
         let mut suspects: BTreeMap<Node, Subject> = BTreeMap::new();
-        for (content, verdict) in self.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected)
+        for (content, verdict) in
+            self.verdicts.quarantine.iter().filter(|(_, verdict)| verdict.detected == Detected::Suspected)
         {
             let by_object = inputs.settings.fallback.use_last_valid;
             let unit = if by_object { Node::whole(verdict.node.key.clone()) } else { verdict.node.clone() };
@@ -264,7 +265,7 @@ impl FallbackScope {
         if !suspects.is_empty() {
             let mut readmission = Readmission::default();
             readmission.add(suspects.into_values().collect());
-            self.readmission = Some(readmission);
+            self.trials.readmission = Some(readmission);
         }
         self.edited(&inputs.translator.route_keys(), inputs.translator);
     }
@@ -274,7 +275,7 @@ impl FallbackScope {
         for version in &learned.versions {
             let key = &version.object.key;
             if inputs.objects.get(key).is_none() && !inputs.unusable.contains(key) {
-                self.record(Change::Forget(key.clone()));
+                self.records.record(Change::Forget(key.clone()));
             }
         }
     }

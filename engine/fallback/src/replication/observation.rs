@@ -20,7 +20,7 @@ impl FallbackScope {
     /// Returns the answers of this replica's Envoys; `None` if there are none.
     pub(crate) fn observation(&self) -> Option<ObservedScope> {
         let nodes: Vec<Arc<str>> = self.members.local_nodes().cloned().collect();
-        let tried = self.trial.iter().flat_map(|trial| &trial.waiting);
+        let tried = self.trials.current.iter().flat_map(|trial| &trial.waiting);
         let tried = tried.filter_map(|((kind, name), version)| self.hold.refusal_of(*kind, name, *version));
         let refusals = tried.chain(self.hold.refusals());
         let refused = refusals.filter(|refusal| *refusal.node != *"probe").filter_map(|refusal| {
@@ -42,8 +42,8 @@ impl FallbackScope {
             version: *resource.version.as_bytes(),
         });
         Some(ObservedScope {
-            gateway: self.name.clone(),
-            build: self.build.clone(),
+            gateway: self.id.name.clone(),
+            build: self.id.build.clone(),
             acknowledged: acknowledged.collect(),
             nodes: nodes.into_iter().take(NODES_MAX).collect(),
             refused,

@@ -18,14 +18,14 @@ impl FallbackScope {
         let behind = |refusal: &Refusal| {
             let kind = match refusal.kind {
                 // For a whole port or table, only the Gateway is known to be affected.
-                ResourceType::Listener | ResourceType::Route => return self.gateway.clone(),
+                ResourceType::Listener | ResourceType::Route => return self.id.gateway.clone(),
                 ResourceType::Cluster | ResourceType::Endpoints => kinds::SERVICE,
                 ResourceType::Secret => kinds::SECRET,
             };
-            let resource = self.wanted.get(refusal.kind, &refusal.resource);
+            let resource = self.configurations.wanted.get(refusal.kind, &refusal.resource);
             let origins = resource.into_iter().flat_map(|resource| resource.origins.iter());
             let (own, others): (Vec<_>, Vec<_>) = origins.partition(|origin| *origin.kind == *kind);
-            own.into_iter().chain(others).next().unwrap_or(&self.gateway).clone()
+            own.into_iter().chain(others).next().unwrap_or(&self.id.gateway).clone()
         };
         self.hold.refusals().map(|refusal| (behind(refusal), refusal)).collect()
     }
@@ -34,7 +34,7 @@ impl FallbackScope {
     /// as a whole.
     pub fn message_of(&self, broken: &Broken) -> String {
         let is_held = self.whole.held && &*broken.message == HELD;
-        let newest = || self.remembered.back().and_then(|version| self.hold.refused_as(*version));
+        let newest = || self.verdicts.newest_remembered().and_then(|version| self.hold.refused_as(version));
         match is_held.then(|| newest().or_else(|| self.hold.refused().next())).flatten() {
             Some(refusal) => {
                 let (kind, name) = (refusal.kind.short_name(), &refusal.resource);
@@ -53,7 +53,7 @@ impl FallbackScope {
         } else {
             match self.stage {
                 Stage::Settled => ServedState::Current,
-                Stage::Probing => ServedState::Probing,
+                Stage::Probing { .. } => ServedState::Probing,
                 Stage::Canary { .. } => ServedState::Trying,
                 Stage::Following => ServedState::Following,
             }
@@ -62,7 +62,10 @@ impl FallbackScope {
 
     /// Checks whether at least one Envoy of the scope has acknowledged the wanted configuration.
     pub fn is_settled(&self) -> bool {
-        self.stage == Stage::Settled && self.trial.is_none() && !self.members.is_empty() && !self.hold.awaits_answers()
+        self.stage == Stage::Settled
+            && self.trials.current.is_none()
+            && !self.members.is_empty()
+            && !self.hold.awaits_answers()
     }
 
     /// Returns the number of Envoys by their state; the answer of one Envoy counts for all of its build.
@@ -73,7 +76,7 @@ impl FallbackScope {
         let others = self.members.nodes().count() - refused;
         let pending = match &self.stage {
             Stage::Settled if self.hold.awaits_answers() => others,
-            _ if self.everyone.is_none() => others,
+            _ if self.configurations.everyone.is_none() => others,
             Stage::Canary { .. } => others.min(1),
             _ => 0,
         };

@@ -6,7 +6,7 @@
 //! closed nevertheless. Every route is closed as soon as the new content was refused or has had its time: from then on
 //! only the current policies count.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_envoy::features::filters::{self, Guarding};
@@ -16,111 +16,82 @@ use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::fleet::GatewayGuards;
 use holdfast_translate::route::{Rendered, RoutePlan};
-use holdfast_xds::{ResourceType, Snapshot};
+use holdfast_xds::ResourceType;
 
-use super::Held;
-use crate::context::step_inputs::StepInputs;
-use crate::evidence::forms::Form;
-use crate::scope::FallbackScope;
+use super::{Held, Revocation};
+use crate::rollout::configurations::Trying;
 
-/// The configuration of all Envoys while new content is tried.
-#[derive(Clone, Debug)]
-pub struct Trying {
-    /// The start of the trial of content that not all Envoys have, in milliseconds of Unix time.
-    since_ms: u64,
-    /// The forms of the route configurations that all Envoys have, as far as these are known.
-    forms: BTreeMap<Arc<str>, Form>,
+/// Returns the configuration of all Envoys while the successor of a resource is tried; `None` if nothing is tried,
+/// or if the successor was refused or has had its time.
+pub(super) fn trying<'a>(revocation: &Revocation<'a, '_>, kind: ResourceType, name: &str) -> Option<&'a Trying> {
+    let trying = revocation.configurations.trying.as_ref()?;
+    let is_late =
+        trying.since_ms.saturating_add(revocation.inputs.settings.fallback.ack_timeout_ms) <= revocation.inputs.now_ms;
+    let wanted = revocation.hold.desired(kind, name);
+    let refused = wanted.is_some_and(|wanted| revocation.hold.refusal_of(kind, &wanted.name, wanted.version).is_some());
+    let fails = is_late || refused || revocation.is_held;
+    (!fails).then_some(trying)
 }
 
-impl FallbackScope {
-    /// Records the configuration of all Envoys before the wanted one is tried.
-    pub(crate) fn begins_to_try(&mut self, inputs: &StepInputs<'_>) {
-        let mut trying = self.trying.take();
-        let trying_now = trying.get_or_insert_with(|| Trying { since_ms: inputs.now_ms, forms: BTreeMap::new() });
-        let nothing = Snapshot::default();
-        let everyone = self.everyone.as_ref().unwrap_or(&nothing);
-        for (name, resource) in everyone.of(ResourceType::Route) {
-            if self.wanted.get(ResourceType::Route, name).is_none_or(|wanted| wanted.version != resource.version)
-                && let Some(form) = self.form(name, &resource.version).or_else(|| self.acknowledged(name))
-                && form.version == resource.version
-            {
-                trying_now.forms.entry(name.clone()).or_insert_with(|| form.clone());
-            }
-        }
-        self.trying = trying;
+/// Checks whether a route continues to be served with other versions of its current policies.
+pub(super) fn goes_on(
+    revocation: &Revocation<'_, '_>,
+    held: &Held<'_>,
+    plan: &RoutePlan,
+    today: &GatewayGuards,
+) -> bool {
+    let Some(form) = held.meanwhile.and_then(|trying| trying.forms.get(held.route.configuration)) else {
+        return false;
+    };
+    if today.closed || plan.policies.iter().any(|policy| is_broken(revocation, policy)) {
+        return false;
     }
-
-    /// Returns the configuration of all Envoys while the successor of a resource is tried; `None` if nothing is tried,
-    /// or if the successor was refused or has had its time.
-    pub(super) fn meanwhile(&self, kind: ResourceType, name: &str, inputs: &StepInputs<'_>) -> Option<&Trying> {
-        let trying = self.trying.as_ref()?;
-        let is_late = trying.since_ms.saturating_add(inputs.settings.fallback.ack_timeout_ms) <= inputs.now_ms;
-        let wanted = self.hold.desired(kind, name);
-        let refused = wanted.is_some_and(|wanted| self.hold.refusal_of(kind, &wanted.name, wanted.version).is_some());
-        let fails = is_late || refused || self.whole.held;
-        (!fails).then_some(trying)
+    let of_its_name = |rendered: &&Arc<Rendered>| *rendered.route.name == *held.route.name();
+    let mut wanted: Vec<&Arc<Rendered>> = plan.routes.iter().filter(of_its_name).collect();
+    if wanted.is_empty() {
+        // For a route that was removed, its policy settings are unknown: the settings of all other routes together
+        // are required.
+        wanted = plan.routes.iter().collect();
     }
-
-    /// Checks whether a route continues to be served with other versions of its current policies.
-    pub(super) fn goes_on_meanwhile(
-        &self,
-        held: &Held<'_>,
-        plan: &RoutePlan,
-        today: &GatewayGuards,
-        inputs: &StepInputs<'_>,
-    ) -> bool {
-        let Some(form) = held.meanwhile.and_then(|trying| trying.forms.get(held.route.configuration)) else {
-            return false;
-        };
-        if today.closed || plan.policies.iter().any(|policy| self.is_broken(policy, inputs)) {
+    let hosts = form.composition.get(&Host::new(Some(&held.route.domain.into())));
+    let before = hosts.into_iter().flat_map(|parts| parts.iter().map(|(_, rendered)| rendered)).find(of_its_name);
+    let Some(before) = before.filter(|_| !wanted.is_empty()) else { return false };
+    let level_then = today.place.iter().flat_map(|(table, listener)| {
+        let own = listener.as_ref().and_then(|listener| form.levels.listeners.get(listener));
+        own.into_iter().chain(form.levels.tables.get(table))
+    });
+    let settings_then = before.policy_settings().iter().chain(level_then.flat_map(|level| &level.policy_settings));
+    let then: BTreeSet<&ObjectKey> = settings_then.map(|setting| setting.policy()).collect();
+    let kinds_then = held.route.guards_in_force();
+    wanted.iter().all(|rendered| {
+        let route = &rendered.route;
+        if matches!(route.action, Action::Respond(_)) && !plan.policies.is_empty() {
             return false;
         }
-        let of_its_name = |rendered: &&Arc<Rendered>| *rendered.route.name == *held.route.name();
-        let mut wanted: Vec<&Arc<Rendered>> = plan.routes.iter().filter(of_its_name).collect();
-        if wanted.is_empty() {
-            // For a route that was removed, its policy settings are unknown: the settings of all other routes together
-            // are required.
-            wanted = plan.routes.iter().collect();
-        }
-        let hosts = form.composition.get(&Host::new(Some(&held.route.domain.into())));
-        let before = hosts.into_iter().flat_map(|parts| parts.iter().map(|(_, rendered)| rendered)).find(of_its_name);
-        let Some(before) = before.filter(|_| !wanted.is_empty()) else { return false };
-        let level_then = today.place.iter().flat_map(|(table, listener)| {
-            let own = listener.as_ref().and_then(|listener| form.levels.listeners.get(listener));
-            own.into_iter().chain(form.levels.tables.get(table))
-        });
-        let settings_then = before.policy_settings().iter().chain(level_then.flat_map(|level| &level.policy_settings));
-        let then: BTreeSet<&ObjectKey> = settings_then.map(|setting| setting.policy()).collect();
-        let kinds_then = held.route.guards_in_force();
-        wanted.iter().all(|rendered| {
-            let route = &rendered.route;
-            if matches!(route.action, Action::Respond(_)) && !plan.policies.is_empty() {
-                return false;
-            }
-            let guards = route.guards.under(&today.levels).guarding();
-            let own: Guarding = filters::guarding(&route.filters).into_iter().chain(guards).collect();
-            let now = rendered.policy_settings().iter().chain(&today.policy_settings);
-            in_force([own, today.host.clone(), today.configuration.clone()]).is_subset(&kinds_then)
-                && now.map(|setting| setting.policy()).all(|policy| {
-                    let guards = inputs.translator.policy(policy).is_none_or(|plan| plan.guards());
-                    !guards || (then.contains(policy) && !self.is_broken(policy, inputs))
-                })
-        })
-    }
+        let guards = route.guards.under(&today.levels).guarding();
+        let own: Guarding = filters::guarding(&route.filters).into_iter().chain(guards).collect();
+        let now = rendered.policy_settings().iter().chain(&today.policy_settings);
+        in_force([own, today.host.clone(), today.configuration.clone()]).is_subset(&kinds_then)
+            && now.map(|setting| setting.policy()).all(|policy| {
+                let guards = revocation.inputs.translator.policy(policy).is_none_or(|plan| plan.guards());
+                !guards || (then.contains(policy) && !is_broken(revocation, policy))
+            })
+    })
+}
 
-    /// Checks whether a policy, or an object that it was read from, is known to be broken.
-    fn is_broken(&self, policy: &ObjectKey, inputs: &StepInputs<'_>) -> bool {
-        let from = inputs.translator.policy(policy).map(|plan| plan.secrets.as_slice()).unwrap_or_default();
-        // A part of a policy that is left out protects nothing.
-        let is_left_out = |node: &Node| !node.section.is_empty() && inputs.translator.policy(&node.key).is_some();
-        let nodes = self.derived.broken.keys().filter(|node| !is_left_out(node));
-        let broken = |key: &ObjectKey| nodes.clone().any(|node| node.key == *key);
-        broken(policy) || from.iter().any(broken)
-    }
+/// Checks whether a policy, or an object that it was read from, is known to be broken.
+fn is_broken(revocation: &Revocation<'_, '_>, policy: &ObjectKey) -> bool {
+    let from = revocation.inputs.translator.policy(policy).map(|plan| plan.secrets.as_slice()).unwrap_or_default();
+    // A part of a policy that is left out protects nothing.
+    let is_left_out =
+        |node: &Node| !node.section.is_empty() && revocation.inputs.translator.policy(&node.key).is_some();
+    let nodes = revocation.derived.broken.keys().filter(|node| !is_left_out(node));
+    let broken = |key: &ObjectKey| nodes.clone().any(|node| node.key == *key);
+    broken(policy) || from.iter().any(broken)
+}
 
-    /// Checks that nothing of an HTTPProxy is broken, so that its earlier guards stay in force during the trial.
-    pub(super) fn proxy_goes_on_meanwhile(&self, owner: &ObjectKey, held: &Held<'_>, inputs: &StepInputs<'_>) -> bool {
-        let mut all = inputs.translator.roots_of(owner).chain([owner]);
-        held.meanwhile.is_some() && !all.any(|key| self.is_broken(key, inputs))
-    }
+/// Checks that nothing of an HTTPProxy is broken, so that its earlier guards stay in force during the trial.
+pub(super) fn proxy_goes_on(revocation: &Revocation<'_, '_>, owner: &ObjectKey, held: &Held<'_>) -> bool {
+    let mut all = revocation.inputs.translator.roots_of(owner).chain([owner]);
+    held.meanwhile.is_some() && !all.any(|key| is_broken(revocation, key))
 }

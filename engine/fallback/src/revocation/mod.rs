@@ -18,6 +18,7 @@ use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::filters;
+use holdfast_envoy::hold::Hold;
 use holdfast_envoy::inspect::chains;
 use holdfast_envoy::inspect::routes::{self, PublishedRoute};
 use holdfast_envoy::model::{Action, Response};
@@ -25,49 +26,61 @@ use holdfast_graph::ObjectKey;
 use holdfast_translate::httpproxy::is_proxy as is_proxy_key;
 use holdfast_translate::route::{Rendered, RoutePlan};
 use holdfast_xds::{Resource, ResourceType, Snapshot};
-pub use meanwhile::Trying;
 
+use crate::context::scope_id::ScopeId;
 use crate::context::step_inputs::StepInputs;
+use crate::evidence::Evidence;
 use crate::members::Outlier;
-use crate::rollout::{Stage, Waiting};
-use crate::scope::FallbackScope;
+use crate::plan::derive::Derived;
+use crate::rollout::Waiting;
+use crate::rollout::configurations::{Configurations, Trying};
 
-impl FallbackScope {
-    /// Closes everything in held resources that must no longer be served.
-    pub(crate) fn close_in_hold(&mut self, wanted: &mut Snapshot, inputs: &StepInputs<'_>) {
+/// The state of a scope from which it follows what must no longer be served.
+pub(crate) struct Revocation<'a, 'b> {
+    pub(crate) id: &'a ScopeId,
+    pub(crate) evidence: &'a Evidence,
+    pub(crate) hold: &'a Hold,
+    pub(crate) derived: &'a Derived,
+    pub(crate) configurations: &'a Configurations,
+    /// Whether the Gateway is held as a whole.
+    pub(crate) is_held: bool,
+    pub(crate) inputs: &'a StepInputs<'b>,
+}
+
+impl Revocation<'_, '_> {
+    /// Closes everything in held resources that must no longer be served. Returns the closed forms.
+    pub(crate) fn close_held(&self, wanted: &mut Snapshot) -> Waiting {
         let mut closed = Waiting::new();
         for (name, _) in self.hold.refused_now(ResourceType::Route) {
             let Some(resource) = wanted.get(ResourceType::Route, &name).cloned() else { continue };
-            let must_close = |held: &Held<'_>| self.closed(held, inputs);
-            let Some(body) = close(&resource.body, None, must_close) else { continue };
+            let Some(body) = close(&resource.body, None, |held| self.closed(held)) else { continue };
             let mut instead = Resource::new(name.clone(), body, resource.origins.clone());
             if self.hold.refusal_of(ResourceType::Route, &name, instead.version).is_some() {
-                instead =
-                    Resource::new(name.clone(), routes::close_all(&name, &answer(inputs)), resource.origins.clone());
+                let body = routes::close_all(&name, &answer(self.inputs));
+                instead = Resource::new(name.clone(), body, resource.origins.clone());
             }
             closed.insert((ResourceType::Route, name), instead.version);
             wanted.insert(ResourceType::Route, Arc::new(instead));
         }
         for (name, _) in self.hold.refused_now(ResourceType::Listener) {
             let held = wanted.get(ResourceType::Listener, &name).cloned();
-            let Some(instead) = held.and_then(|held| self.closed_listener(&held, false, inputs)) else { continue };
+            let Some(instead) = held.and_then(|held| self.closed_listener(&held, false)) else { continue };
             closed.insert((ResourceType::Listener, name), instead.version);
             wanted.insert(ResourceType::Listener, Arc::new(instead));
         }
-        self.hold.expect(wanted, &closed);
+        closed
     }
 
-    /// Closes, at all other Envoys, everything that must no longer be served while one Envoy tries new content. Returns
-    /// true if this changed something.
-    pub(crate) fn close_while_waiting(&mut self, inputs: &StepInputs<'_>) -> bool {
-        let Some(mut everyone) = self.everyone.clone().filter(|_| self.stage != Stage::Settled) else { return false };
+    /// Closes, in the configuration of all other Envoys, everything that must no longer be served while one Envoy tries
+    /// new content. Returns the closed forms.
+    pub(crate) fn close_meanwhile(&self, everyone: &mut Snapshot) -> Waiting {
+        let wanted = &self.configurations.wanted;
         let routes = everyone.of(ResourceType::Route).values();
-        let differ = routes.filter(|held| self.wanted.get(ResourceType::Route, &held.name) != Some(held));
+        let differ = routes.filter(|held| wanted.get(ResourceType::Route, &held.name) != Some(held));
         let mut closed = Waiting::new();
         for resource in differ.cloned().collect::<Vec<_>>() {
-            let must_close = |held: &Held<'_>| self.closed(held, inputs);
-            let meanwhile = self.meanwhile(ResourceType::Route, &resource.name, inputs);
-            let Some(body) = close(&resource.body, meanwhile, must_close) else { continue };
+            let meanwhile = meanwhile::trying(self, ResourceType::Route, &resource.name);
+            let Some(body) = close(&resource.body, meanwhile, |held| self.closed(held)) else { continue };
             let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
             if self.hold.refusal_of(ResourceType::Route, &instead.name, instead.version).is_none() {
                 closed.insert((ResourceType::Route, instead.name.clone()), instead.version);
@@ -75,36 +88,26 @@ impl FallbackScope {
             }
         }
         for held in everyone.of(ResourceType::Listener).values().cloned().collect::<Vec<_>>() {
-            let meanwhile = self.meanwhile(ResourceType::Listener, &held.name, inputs).is_some();
-            if let Some(instead) = self.closed_listener(&held, meanwhile, inputs) {
+            let meanwhile = meanwhile::trying(self, ResourceType::Listener, &held.name).is_some();
+            if let Some(instead) = self.closed_listener(&held, meanwhile) {
                 closed.insert((ResourceType::Listener, instead.name.clone()), instead.version);
                 everyone.insert(ResourceType::Listener, Arc::new(instead));
             }
         }
-        self.hold.expect_meanwhile(&everyone, &closed);
-        self.everyone = Some(everyone);
-        !closed.is_empty()
-    }
-
-    /// Closes everything that must no longer be served in the older configurations of outliers.
-    pub(crate) fn close_in_outliers(&mut self, inputs: &StepInputs<'_>) {
-        let older = self.members.outliers().map(|(node, outlier)| (node.clone(), self.closed_last(outlier, inputs)));
-        for (node, last) in older.collect::<Vec<_>>() {
-            self.members.replace_last(&node, last);
-        }
+        closed
     }
 
     /// Returns the older configuration of an outlier, with everything closed that must no longer be served.
-    fn closed_last(&self, outlier: &Outlier, inputs: &StepInputs<'_>) -> Snapshot {
+    pub(crate) fn closed_last(&self, outlier: &Outlier) -> Snapshot {
         let mut last = outlier.last.clone();
         for resource in outlier.last.of(ResourceType::Route).values() {
-            if let Some(body) = close(&resource.body, None, |held| self.closed(held, inputs)) {
+            if let Some(body) = close(&resource.body, None, |held| self.closed(held)) {
                 let instead = Resource::new(resource.name.clone(), body, resource.origins.clone());
                 last.insert(ResourceType::Route, Arc::new(instead));
             }
         }
         for held in outlier.last.of(ResourceType::Listener).values() {
-            if let Some(instead) = self.closed_listener(held, false, inputs) {
+            if let Some(instead) = self.closed_listener(held, false) {
                 last.insert(ResourceType::Listener, Arc::new(instead));
             }
         }
@@ -113,8 +116,8 @@ impl FallbackScope {
 
     /// Returns a held listener with all chains closed that require less than the desired ones; `None` if there is no
     /// such chain.
-    fn closed_listener(&self, held: &Resource, meanwhile: bool, inputs: &StepInputs<'_>) -> Option<Resource> {
-        let desired = inputs.translator.snapshot(&self.fleet)?;
+    fn closed_listener(&self, held: &Resource, meanwhile: bool) -> Option<Resource> {
+        let desired = self.inputs.translator.snapshot(&self.id.fleet)?;
         let desired = desired.get(ResourceType::Listener, &held.name);
         if desired.is_some_and(|desired| desired.version == held.version) {
             return None;
@@ -126,13 +129,13 @@ impl FallbackScope {
     }
 
     /// Returns the response of a route that must no longer be served; `None` if the route continues to be served.
-    fn closed(&self, held: &Held<'_>, inputs: &StepInputs<'_>) -> Option<Response> {
-        self.must_close(held, inputs).then(|| self.answered_today(held, inputs).unwrap_or_else(|| answer(inputs)))
+    fn closed(&self, held: &Held<'_>) -> Option<Response> {
+        self.must_close(held).then(|| self.answered_today(held).unwrap_or_else(|| answer(self.inputs)))
     }
 
     /// Returns the current response of a route that is closed in the current translation as well.
-    fn answered_today(&self, held: &Held<'_>, inputs: &StepInputs<'_>) -> Option<Response> {
-        let plan = inputs.translator.route(&names::object_of_route(held.route.name())?)?;
+    fn answered_today(&self, held: &Held<'_>) -> Option<Response> {
+        let plan = self.inputs.translator.route(&names::object_of_route(held.route.name())?)?;
         let rendered = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name())?;
         let replaced = plan.replaced.iter().any(|replaced| *replaced.section == *rendered.route.section);
         match &rendered.route.action {
@@ -142,44 +145,43 @@ impl FallbackScope {
     }
 
     /// Checks whether a route must no longer be served, whatever the held bytes contain.
-    fn must_close(&self, held: &Held<'_>, inputs: &StepInputs<'_>) -> bool {
+    fn must_close(&self, held: &Held<'_>) -> bool {
         let route = held.route;
         let Some(owner) = names::object_of_route(route.name()) else { return false };
-        if inputs.unusable.contains(&owner) {
+        if self.inputs.unusable.contains(&owner) {
             return false;
         }
-        if names::is_plain(route.configuration) && self.needs_tls(&owner, route, inputs) {
+        if names::is_plain(route.configuration) && self.needs_tls(&owner, route) {
             return true;
         }
-        let Some(object) = inputs.objects.get(&owner) else { return true };
+        let Some(object) = self.inputs.objects.get(&owner) else { return true };
         let here = |plan: &Arc<RoutePlan>| {
             let mut places = plan.places.iter();
-            places.any(|(gateway, _, host)| *gateway == self.gateway && host.domain() == route.domain)
+            places.any(|(gateway, _, host)| *gateway == self.id.gateway && host.domain() == route.domain)
         };
         // By a current claim, or by a claim that is served instead of a current one.
-        let claimed = inputs.translator.route(&owner).is_some_and(here)
-            || inputs.translator.served_route(&self.fleet, &owner).is_some_and(here);
-        let granted = || route.clusters().all(|cluster| self.is_granted(&owner, cluster, inputs));
+        let claimed = self.inputs.translator.route(&owner).is_some_and(here)
+            || self.inputs.translator.served_route(&self.id.fleet, &owner).is_some_and(here);
+        let granted = || route.clusters().all(|cluster| self.is_granted(&owner, cluster));
         // For an HTTPProxy, a root may contain the guard.
-        let roots = inputs.translator.roots_of(&owner).filter_map(|root| inputs.objects.get(root));
+        let roots = self.inputs.translator.roots_of(&owner).filter_map(|root| self.inputs.objects.get(root));
         let guarded = roots.into_iter().chain([object]).any(|root| is_proxy(root) && root.body.names_guard(None));
-        let guarded = guarded && !self.is_guarded_as_desired(&owner, held, inputs);
-        let secured =
-            || is_proxy(object) || route.clusters().all(|cluster| secured::is_secured(self, cluster, held, inputs));
-        !claimed || guarded || !granted() || !secured() || !self.is_protected(held, &owner, object, inputs)
+        let guarded = guarded && !self.is_guarded_as_desired(&owner, held);
+        let secured = || is_proxy(object) || route.clusters().all(|cluster| secured::is_secured(self, cluster, held));
+        !claimed || guarded || !granted() || !secured() || !self.is_protected(held, &owner, object)
     }
 
     /// Checks whether a held route has all protection that current policies require.
     ///
     /// For each filter with current settings at the route, its host or its route configuration, the held settings at
     /// all three levels must be equal to the current ones. Other held filters only add protection.
-    fn is_protected(&self, held: &Held<'_>, owner: &ObjectKey, object: &Object, inputs: &StepInputs<'_>) -> bool {
-        let Some(plan) = inputs.translator.route(owner) else { return true };
-        let of_gateway = inputs.translator.guards(&self.gateway, held.route.configuration, held.route.domain);
+    fn is_protected(&self, held: &Held<'_>, owner: &ObjectKey, object: &Object) -> bool {
+        let Some(plan) = self.inputs.translator.route(owner) else { return true };
+        let of_gateway = self.inputs.translator.guards(&self.id.gateway, held.route.configuration, held.route.domain);
         if of_gateway.closed {
             return false;
         }
-        if self.goes_on_meanwhile(held, plan, &of_gateway, inputs) {
+        if meanwhile::goes_on(self, held, plan, &of_gateway) {
             return true;
         }
         let wanted = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name());
@@ -197,10 +199,10 @@ impl FallbackScope {
 
     /// Checks whether a route has its desired guards, for the same requests. No route of the Gateway API is served with
     /// a guard.
-    fn is_guarded_as_desired(&self, owner: &ObjectKey, held: &Held<'_>, inputs: &StepInputs<'_>) -> bool {
-        let Some(plan) = inputs.translator.route(owner).filter(|_| is_proxy_key(owner)) else { return false };
-        let of_gateway = inputs.translator.guards(&self.gateway, held.route.configuration, held.route.domain);
-        let meanwhile = self.proxy_goes_on_meanwhile(owner, held, inputs);
+    fn is_guarded_as_desired(&self, owner: &ObjectKey, held: &Held<'_>) -> bool {
+        let Some(plan) = self.inputs.translator.route(owner).filter(|_| is_proxy_key(owner)) else { return false };
+        let of_gateway = self.inputs.translator.guards(&self.id.gateway, held.route.configuration, held.route.domain);
+        let meanwhile = meanwhile::proxy_goes_on(self, owner, held);
         plan.routes.iter().filter(|rendered| *rendered.route.name == *held.route.name()).any(|rendered| {
             let mut route = rendered.route.clone();
             route.guards = route.guards.under(&of_gateway.levels);
@@ -209,12 +211,12 @@ impl FallbackScope {
     }
 
     /// Checks whether a route of an HTTPProxy requires TLS now but does not require it in the held configuration.
-    fn needs_tls(&self, owner: &ObjectKey, held: &PublishedRoute<'_>, inputs: &StepInputs<'_>) -> bool {
+    fn needs_tls(&self, owner: &ObjectKey, held: &PublishedRoute<'_>) -> bool {
         if held.redirects() {
             return false;
         }
-        let plans = inputs.translator.roots_of(owner);
-        let plans = plans.filter_map(|root| inputs.translator.served_route(&self.fleet, root));
+        let plans = self.inputs.translator.roots_of(owner);
+        let plans = plans.filter_map(|root| self.inputs.translator.served_route(&self.id.fleet, root));
         let here = |plan: &&Arc<RoutePlan>| plan.places.iter().any(|(_, _, host)| host.domain() == held.domain);
         plans.filter(here).any(|plan| {
             let secure = |rendered: &Arc<Rendered>| rendered.route.secure_port.is_some();
@@ -227,9 +229,9 @@ impl FallbackScope {
     }
 
     /// Checks whether a current grant allows the route to use the backend of this cluster.
-    fn is_granted(&self, owner: &ObjectKey, cluster: &str, inputs: &StepInputs<'_>) -> bool {
+    fn is_granted(&self, owner: &ObjectKey, cluster: &str) -> bool {
         let place = names::backend(cluster);
-        place.is_none_or(|(place, _)| inputs.translator.is_granted(owner, &place, inputs.objects))
+        place.is_none_or(|(place, _)| self.inputs.translator.is_granted(owner, &place, self.inputs.objects))
     }
 }
 

@@ -6,64 +6,55 @@
 
 use std::collections::BTreeSet;
 
+use holdfast_envoy::hold::Hold;
 use holdfast_envoy::inspect::references::{self, ResourceReference};
 use holdfast_xds::{ResourceType, Snapshot};
 
 use super::Waiting;
-use crate::scope::FallbackScope;
 
-impl FallbackScope {
-    /// Returns the changed resources that an Envoy answers when it is offered this configuration. Of route
-    /// configurations and certificates, these are the resources that are named by a resource that the Envoy has or
-    /// accepts.
-    pub(crate) fn answerable(&self, node: &str, changed: Waiting, offered: &Snapshot) -> Waiting {
-        let of = |kind: ResourceType| changed.keys().filter(move |(of, _)| *of == kind);
-        let names = |kind: ResourceType| of(kind).map(|(_, name)| name.as_bytes()).collect::<BTreeSet<_>>();
-        let routes = self.named(
-            node,
-            &names(ResourceType::Route),
-            ResourceReference::Routes,
-            offered,
-            &[ResourceType::Listener],
-        );
-        let by = [ResourceType::Listener, ResourceType::Cluster, ResourceType::Route];
-        let secrets = self.named(node, &names(ResourceType::Secret), ResourceReference::Secret, offered, &by);
-        let mut waiting = changed;
-        waiting.retain(|(kind, name), _| match kind {
-            ResourceType::Route => routes.contains(name.as_bytes()),
-            ResourceType::Secret => secrets.contains(name.as_bytes()),
-            _ => true,
-        });
-        waiting
-    }
+/// Returns the changed resources that an Envoy answers when it is offered this configuration. Of route
+/// configurations and certificates, these are the resources that are named by a resource that the Envoy has or
+/// accepts.
+pub(crate) fn answerable(hold: &Hold, node: &str, changed: Waiting, offered: &Snapshot) -> Waiting {
+    let of = |kind: ResourceType| changed.keys().filter(move |(of, _)| *of == kind);
+    let names = |kind: ResourceType| of(kind).map(|(_, name)| name.as_bytes()).collect::<BTreeSet<_>>();
+    let routes =
+        named(hold, node, &names(ResourceType::Route), ResourceReference::Routes, offered, &[ResourceType::Listener]);
+    let by = [ResourceType::Listener, ResourceType::Cluster, ResourceType::Route];
+    let secrets = named(hold, node, &names(ResourceType::Secret), ResourceReference::Secret, offered, &by);
+    let mut waiting = changed;
+    waiting.retain(|(kind, name), _| match kind {
+        ResourceType::Route => routes.contains(name.as_bytes()),
+        ResourceType::Secret => secrets.contains(name.as_bytes()),
+        _ => true,
+    });
+    waiting
+}
 
-    /// Returns the names that resources of these types reference.
-    fn named(
-        &self,
-        node: &str,
-        names: &BTreeSet<&[u8]>,
-        reference: ResourceReference,
-        offered: &Snapshot,
-        kinds: &[ResourceType],
-    ) -> BTreeSet<Vec<u8>> {
-        let mut found = BTreeSet::new();
-        if names.is_empty() {
-            return found;
-        }
-        for (kind, resource) in
-            kinds.iter().flat_map(|kind| offered.of(*kind).values().map(move |known| (*kind, known)))
-        {
-            // If an older form of a listener was accepted, the Envoy has that form, which names the same resources. A
-            // wait without an answer is worse than no wait: after such a wait the content counts as refused.
-            let is_missing = self.hold.unavailable.lacks(node, kind, &resource.name, resource.version)
-                && self.hold.acknowledged(kind, &resource.name).is_none_or(|known| known.version == resource.version);
-            // A false match causes a wait without an answer, until the deadline.
-            if !is_missing {
-                references::find(&resource.body, reference, names, &mut found);
-            }
-        }
-        found
+/// Returns the names that resources of these types reference.
+fn named(
+    hold: &Hold,
+    node: &str,
+    names: &BTreeSet<&[u8]>,
+    reference: ResourceReference,
+    offered: &Snapshot,
+    kinds: &[ResourceType],
+) -> BTreeSet<Vec<u8>> {
+    let mut found = BTreeSet::new();
+    if names.is_empty() {
+        return found;
     }
+    for (kind, resource) in kinds.iter().flat_map(|kind| offered.of(*kind).values().map(move |known| (*kind, known))) {
+        // If an older form of a listener was accepted, the Envoy has that form, which names the same resources. A
+        // wait without an answer is worse than no wait: after such a wait the content counts as refused.
+        let is_missing = hold.unavailable.lacks(node, kind, &resource.name, resource.version)
+            && hold.acknowledged(kind, &resource.name).is_none_or(|known| known.version == resource.version);
+        // A false match causes a wait without an answer, until the deadline.
+        if !is_missing {
+            references::find(&resource.body, reference, names, &mut found);
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -75,17 +66,11 @@ mod tests {
     use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::SdsSecretConfig;
     use holdfast_envoy::hold::Refusal;
     use holdfast_envoy::refusal::Class;
-    use holdfast_graph::{ObjectKey, Origins};
-    use holdfast_translate::fleet::FleetId;
+    use holdfast_graph::Origins;
     use holdfast_xds::{Resource, Version};
     use prost::Message;
 
     use super::*;
-
-    fn scope() -> FallbackScope {
-        let gateway = ObjectKey::new("g", "Gateway", "infra", "public");
-        FallbackScope::new(&gateway, &"1".into(), FleetId::main(&gateway))
-    }
 
     fn waiting(kind: ResourceType, names: &[&str]) -> Waiting {
         names.iter().map(|name| ((kind, Arc::from(*name)), Version::of(name.as_bytes()))).collect()
@@ -107,19 +92,19 @@ mod tests {
         let long = "x".repeat(300);
         let (by_listener, _) = offered(ResourceType::Listener, [rds("http/8080"), rds(&long)].concat());
         let changed = waiting(ResourceType::Route, &["http/80", "http/8080", &long, "other"]);
-        let left = scope().answerable("e", changed, &by_listener);
+        let left = answerable(&Hold::default(), "e", changed, &by_listener);
         assert_eq!(left, waiting(ResourceType::Route, &["http/8080", &long]));
         let sds = SdsSecretConfig { name: "shop/cert".into(), sds_config: None }.encode_to_vec();
         for kind in [ResourceType::Listener, ResourceType::Cluster] {
             let changed = waiting(ResourceType::Secret, &["shop/cert", "shop/other"]);
-            let left = scope().answerable("e", changed, &offered(kind, sds.clone()).0);
+            let left = answerable(&Hold::default(), "e", changed, &offered(kind, sds.clone()).0);
             assert_eq!(left, waiting(ResourceType::Secret, &["shop/cert"]));
         }
     }
 
     #[test]
     fn a_listener_that_an_envoy_cannot_bind_names_nothing_there() {
-        let mut scope = scope();
+        let mut hold = Hold::default();
         let kind = ResourceType::Listener;
         let (snapshot, listener) = offered(kind, rds("http/80"));
         let refusal = Refusal {
@@ -132,11 +117,11 @@ mod tests {
             class: Class::Host,
             is_confirmed: false,
         };
-        scope.hold.unavailable.note((kind, listener.name.clone()), listener.version, refusal, 0);
+        hold.unavailable.note((kind, listener.name.clone()), listener.version, refusal, 0);
         let changed = waiting(ResourceType::Route, &["http/80"]);
-        assert_eq!(scope.answerable("e", changed.clone(), &snapshot), Waiting::new());
-        assert_eq!(scope.answerable("other", changed.clone(), &snapshot), changed, "another Envoy can bind it");
-        scope.hold.unavailable.gone("e");
-        assert_eq!(scope.answerable("e", changed.clone(), &snapshot), changed);
+        assert_eq!(answerable(&hold, "e", changed.clone(), &snapshot), Waiting::new());
+        assert_eq!(answerable(&hold, "other", changed.clone(), &snapshot), changed, "another Envoy can bind it");
+        hold.unavailable.gone("e");
+        assert_eq!(answerable(&hold, "e", changed.clone(), &snapshot), changed);
     }
 }

@@ -4,22 +4,22 @@
 //! Endpoints are not part of the rollout: they go to all Envoys at once. Of clusters that differ only in their names,
 //! one is tried.
 
-mod answerable;
+pub(crate) mod answerable;
+pub mod configurations;
 mod outlier_fleet;
-mod outliers;
 pub(crate) mod served_endpoints;
-mod unread;
+pub mod stage;
+pub(crate) mod unread;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_envoy::inspect::clusters::shape;
 use holdfast_xds::{AgainByName, Resource, ResourceType, Snapshot, Version};
 use imbl::ordmap::DiffItem;
 
+use self::answerable::answerable;
+pub use self::stage::Stage;
 use crate::context::step_inputs::StepInputs;
-use crate::evidence::suspects;
-use crate::rollout::served_endpoints::{with_all_endpoints, with_current_endpoints};
 use crate::scope::FallbackScope;
 
 /// Resource types that are tried before all Envoys receive them.
@@ -30,32 +30,6 @@ pub(crate) const STRIKES_MAX: u32 = 2;
 
 /// Resources with their versions.
 pub type Waiting = BTreeMap<(ResourceType, Arc<str>), Version>;
-
-/// The stage of the wanted configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// All Envoys are offered the configuration.
-    Settled,
-    /// The configuration is on the probe.
-    Probing,
-    /// The configuration waits for the leader.
-    Following,
-    /// One Envoy is offered the configuration.
-    Canary {
-        /// The node of the Envoy.
-        node: Arc<str>,
-        /// The resources that the Envoy has not answered yet.
-        waiting: Waiting,
-        /// The number of losses of an Envoy on this configuration.
-        strikes: u32,
-        /// Whether the Envoy has lost its configuration. In that case it is first offered the proven one.
-        empty: bool,
-        /// The start of the offer, in milliseconds of Unix time.
-        began_ms: u64,
-        /// The time at which the Envoy counts as silent, in milliseconds of Unix time.
-        deadline: u64,
-    },
-}
 
 /// The configurations for the Envoys of a scope.
 pub struct Offered {
@@ -75,28 +49,28 @@ impl FallbackScope {
         if inputs.follows {
             return self.follow(inputs);
         }
-        if matches!(self.stage, Stage::Probing) {
+        if self.stage.is_on_probe() {
             return;
         }
-        let unproven = self.unproven();
+        let unproven = self.configurations.unproven(&self.evidence, &self.hold);
         if unproven.is_empty() {
             return self.release(inputs);
         }
-        self.begins_to_try(inputs);
+        self.configurations.begin_to_try(&self.evidence.forms, inputs.now_ms);
         if self.is_probed(inputs) {
-            let judged = unproven.iter().filter(|(_, version)| !self.proof.is_unjudged(version));
+            let judged = unproven.iter().filter(|(_, version)| !self.evidence.proof.is_unjudged(version));
             let judged: Waiting = judged.map(|(slot, version)| (slot.clone(), *version)).collect();
             if !judged.is_empty() {
                 self.end_trial();
                 return self.probe(&judged, inputs);
             }
         }
-        if !matches!(self.stage, Stage::Canary { .. }) && self.is_undisturbed(inputs.now_ms) {
+        if !matches!(self.stage, Stage::Canary { .. }) && self.trials.is_undisturbed(inputs.now_ms) {
             // Otherwise each edit would delay the suspects that wait for this trial.
             return;
         }
         // No Envoy has a configuration yet: the first Envoy that connects tries it, and the others wait for that one.
-        let is_first = self.everyone.is_none();
+        let is_first = self.configurations.everyone.is_none();
         let Some(node) = self.members.candidate_for_new_content() else {
             // The Envoy that ended on this content has to reconnect and receive the proven configuration first, however
             // long that takes.
@@ -133,7 +107,7 @@ impl FallbackScope {
             Stage::Canary { strikes, .. } => (*strikes, node, false, now_ms, fresh),
             _ => (0, node, false, now_ms, fresh),
         };
-        let waiting = self.answerable(&node, unproven, &self.wanted);
+        let waiting = answerable(&self.hold, &node, unproven, &self.configurations.wanted);
         if waiting.is_empty() {
             return self.release(inputs);
         }
@@ -143,147 +117,19 @@ impl FallbackScope {
 
     /// Checks whether there is a probe of the same build.
     pub fn is_probed(&self, inputs: &StepInputs<'_>) -> bool {
-        let is_same = |build: &Arc<str>| self.build.is_empty() || **build == *self.build;
-        inputs.probe.is_some_and(is_same) && self.probe_pauses_until <= inputs.now_ms
+        let is_same = |build: &Arc<str>| self.id.build.is_empty() || **build == *self.id.build;
+        inputs.probe.is_some_and(is_same) && !self.searches.is_probe_paused(inputs.now_ms)
     }
 
     /// Offers the wanted configuration to all Envoys.
     pub(crate) fn release(&mut self, inputs: &mut StepInputs<'_>) {
         self.stage = Stage::Settled;
-        self.trying = None;
-        if let Some(before) = self.everyone.replace(self.wanted.clone())
-            && before != self.wanted
-        {
-            self.previous = before;
-        }
+        self.configurations.release();
         self.start_trial(inputs);
         let has_waited = self.derived.retry_at.is_some_and(|at| at <= inputs.now_ms);
         if self.fairness.released() && has_waited {
             // All other owners have their new content: now the owners that waited for them have their turn.
             self.reconcile(inputs);
-        }
-    }
-
-    /// Returns the resources with parts that no Envoy has acknowledged.
-    pub(crate) fn unproven(&self) -> Waiting {
-        let nothing = Snapshot::default();
-        let before = self.everyone.as_ref().unwrap_or(&nothing);
-        let mut unproven = Waiting::new();
-        let mut shapes = BTreeSet::new();
-        for kind in TRIED {
-            for resource in changes(before, &self.wanted, kind) {
-                let mut is_new = || kind != ResourceType::Cluster || shapes.insert(shape(&resource.body));
-                if !self.is_known_good(kind, &resource) && is_new() {
-                    unproven.insert((kind, resource.name.clone()), resource.version);
-                }
-            }
-        }
-        unproven
-    }
-
-    pub(crate) fn is_known_good(&self, kind: ResourceType, resource: &Resource) -> bool {
-        let is_unanswered = || self.unanswered.contains(&resource.version);
-        let excused = || self.hold.unavailable.excuses(kind, &resource.name, resource.version);
-        if self.hold.is_acknowledged(kind, resource)
-            || self.proof.was_tried(&resource.version)
-            || excused()
-            || is_unanswered()
-        {
-            return true;
-        }
-        if kind == ResourceType::Cluster {
-            return self.is_good_cluster(&resource.name, resource.version, &resource.body);
-        }
-        let (ResourceType::Route, Some(form)) = (kind, self.form(&resource.name, &resource.version)) else {
-            return false;
-        };
-        let before = self.acknowledged(&resource.name);
-        form.policy_settings.iter().all(|setting| self.proof.is_known_good(&setting.content()))
-            && before.is_some_and(|before| {
-                suspects::all_known_good(Some(&before.composition), &form.composition, &self.proof)
-            })
-    }
-
-    /// Checks whether an Envoy of the build, or the probe, has accepted this cluster or one of the same shape.
-    pub(crate) fn is_good_cluster(&self, name: &Arc<str>, version: Version, body: &[u8]) -> bool {
-        self.hold.was_acknowledged(ResourceType::Cluster, name, version)
-            || self.proof.was_tried(&version)
-            || self.proof.is_known_good(&shape(body))
-    }
-
-    /// Records an answer of the canary; returns true if the canary has now answered for all resources.
-    pub(crate) fn canary_acknowledged(
-        &mut self,
-        node: &str,
-        kind: ResourceType,
-        name: &Arc<str>,
-        version: Version,
-    ) -> bool {
-        let Stage::Canary { node: canary, waiting, .. } = &mut self.stage else { return false };
-        let slot = (kind, name.clone());
-        if **canary == *node && waiting.get(&slot) == Some(&version) {
-            waiting.remove(&slot);
-        }
-        waiting.is_empty()
-    }
-
-    /// Records the connection of the canary, with or without its earlier configuration.
-    pub(crate) fn canary_connected(&mut self, envoy: &str, resumes: bool) {
-        if let Stage::Canary { node, empty, .. } = &mut self.stage
-            && **node == *envoy
-        {
-            *empty = !resumes;
-        }
-    }
-
-    /// Records that an Envoy has accepted a resource: it has the proven configuration.
-    pub(crate) fn canary_filled(&mut self, envoy: &str) {
-        self.canary_connected(envoy, true);
-    }
-
-    /// Records the loss of an Envoy: its stream ended, or it did not answer in time. Two losses on the same content,
-    /// while another Envoy answers, count as a refusal without a message. After a silence, the second loss is that of
-    /// another Envoy.
-    pub(crate) fn canary_lost(&mut self, node: &str) -> bool {
-        let others = self.members.others_answer(node);
-        let Stage::Canary { node: canary, strikes, waiting, .. } = &mut self.stage else { return false };
-        if **canary != *node || waiting.is_empty() {
-            return false;
-        }
-        *strikes += 1;
-        others && *strikes >= STRIKES_MAX
-    }
-
-    /// Returns the configurations for the Envoys of the scope: one for all of them, and others for single ones by node.
-    ///
-    /// Untried content is offered only to the Envoy that tries it.
-    pub fn offers(&self) -> Option<Offered> {
-        let current = |snapshot: &Snapshot| with_current_endpoints(snapshot, &self.wanted, &self.kept_endpoints);
-        let mut nodes = BTreeMap::new();
-        match (&self.stage, &self.trial) {
-            (Stage::Canary { node, empty, .. }, _) if !empty || self.everyone.is_none() => {
-                nodes.insert(node.clone(), self.wanted.clone());
-            }
-            (_, Some(trial)) if !self.members.is_remote(&trial.node) => {
-                nodes.insert(trial.node.clone(), current(&trial.snapshot));
-            }
-            _ => {}
-        }
-        let everyone = self.everyone.as_ref();
-        for (node, outlier) in self.members.outliers() {
-            if let Some(snapshot) = everyone.and_then(|everyone| outlier.offered(everyone)) {
-                let current = || with_all_endpoints(&snapshot, &self.wanted, &self.kept_endpoints);
-                nodes.entry(node.clone()).or_insert_with(current);
-            }
-        }
-        let mut again: BTreeMap<Arc<str>, AgainByName> = BTreeMap::new();
-        for (node, slot, turn) in self.hold.unavailable.again() {
-            again.entry(node.clone()).or_default().insert(slot.clone(), turn);
-        }
-        match everyone {
-            Some(everyone) => Some(Offered { everyone: current(everyone), waits: false, nodes, again }),
-            None if self.stage == Stage::Probing => None,
-            None => Some(Offered { everyone: self.wanted.clone(), waits: true, nodes, again }),
         }
     }
 }

@@ -41,7 +41,7 @@ impl FallbackScope {
 
     fn believe_outliers(&mut self, inputs: &mut StepInputs<'_>) {
         let outliers = self.members.take_outliers();
-        let everyone = self.everyone.clone().unwrap_or_default();
+        let everyone = self.configurations.everyone.clone().unwrap_or_default();
         let first = outliers.values().next();
         let served = first.and_then(|outlier| outlier.offered(&everyone)).unwrap_or(everyone);
         let mut refused = Refused::new();
@@ -56,25 +56,24 @@ impl FallbackScope {
             let (kind, name) = slot;
             let kept = served.get(*kind, name).filter(|kept| !versions.contains_key(&kept.version)).cloned();
             if *kind == ResourceType::Route {
-                match kept.as_ref().and_then(|kept| self.form(name, &kept.version)).cloned() {
-                    Some(form) => drop(self.acknowledged.insert(name.clone(), form)),
-                    None => drop(self.acknowledged.remove(name)),
+                match kept.as_ref().and_then(|kept| self.evidence.forms.of(name, &kept.version)).cloned() {
+                    Some(form) => drop(self.evidence.forms.acknowledged.insert(name.clone(), form)),
+                    None => drop(self.evidence.forms.acknowledged.remove(name)),
                 }
             }
             self.hold.replace_acknowledged(slot, kept);
             for (version, node) in versions {
                 let message = outliers.get(node).map_or("", Outlier::message);
-                self.hold.refuse_by(node, &self.build.clone(), slot, *version, message);
+                self.hold.refuse_by(node, &self.id.build.clone(), slot, *version, message);
             }
         }
-        self.configuration_changed = true;
-        self.everyone = Some(served);
-        self.proof = Proof::default();
+        self.records.note_acknowledged();
+        self.configurations.everyone = Some(served);
+        self.evidence.proof = Proof::default();
         let acknowledged: Vec<_> =
             self.hold.all_acknowledged().map(|(kind, resource)| (kind, resource.clone())).collect();
-        acknowledged.iter().for_each(|(kind, resource)| self.prove_restored(*kind, resource));
-        self.blamed.clear();
-        self.rounds = 0;
+        acknowledged.iter().for_each(|(kind, resource)| self.evidence.proof.prove_restored(*kind, resource));
+        self.searches.edited();
         self.reconcile(inputs);
     }
 }

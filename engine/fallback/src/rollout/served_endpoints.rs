@@ -4,34 +4,37 @@
 use std::collections::BTreeSet;
 
 use holdfast_envoy::encode::names;
+use holdfast_translate::fleet::FleetId;
 use holdfast_xds::{ResourceType, Snapshot};
 use imbl::ordmap::DiffItem;
 
 use super::unread::may_be_others;
 use crate::context::step_inputs::StepInputs;
-use crate::scope::FallbackScope;
 
-impl FallbackScope {
-    /// Keeps current endpoints that Envoys use and the wanted configuration does not use.
-    pub(crate) fn keep_served_endpoints(&mut self, inputs: &mut StepInputs<'_>) {
-        let served = self.everyone.iter().chain(self.members.outliers().map(|(_, outlier)| &outlier.last));
-        let differences =
-            served.flat_map(|served| served.of(ResourceType::Endpoints).diff(self.wanted.of(ResourceType::Endpoints)));
-        let unused = differences.filter_map(|item| match item {
-            DiffItem::Remove(name, _) => names::service_port(name),
-            DiffItem::Add(..) | DiffItem::Update { .. } => None,
-        });
-        // A Service that was deleted together with its last use serves until the newer configuration is in force.
-        let unused: BTreeSet<_> = unused.filter(|service| inputs.objects.get(&service.key).is_some()).collect();
-        if inputs.translator.keep_endpoints(&self.fleet, unused.clone()) {
-            inputs.translator.translate(inputs.objects, inputs.graph);
-        }
-        self.kept_endpoints = Snapshot::default();
-        let known = unused.iter().filter_map(|service| inputs.translator.endpoints_of(service));
-        for resource in known.filter(|resource| !may_be_others(resource, inputs)) {
-            self.kept_endpoints.insert(ResourceType::Endpoints, resource.clone());
-        }
+/// Returns the current endpoints that these served configurations use and the wanted configuration does not use.
+pub(super) fn kept<'a>(
+    served: impl Iterator<Item = &'a Snapshot>,
+    wanted: &Snapshot,
+    fleet: &FleetId,
+    inputs: &mut StepInputs<'_>,
+) -> Snapshot {
+    let differences =
+        served.flat_map(|served| served.of(ResourceType::Endpoints).diff(wanted.of(ResourceType::Endpoints)));
+    let unused = differences.filter_map(|item| match item {
+        DiffItem::Remove(name, _) => names::service_port(name),
+        DiffItem::Add(..) | DiffItem::Update { .. } => None,
+    });
+    // A Service that was deleted together with its last use serves until the newer configuration is in force.
+    let unused: BTreeSet<_> = unused.filter(|service| inputs.objects.get(&service.key).is_some()).collect();
+    if inputs.translator.keep_endpoints(fleet, unused.clone()) {
+        inputs.translator.translate(inputs.objects, inputs.graph);
     }
+    let mut kept = Snapshot::default();
+    let known = unused.iter().filter_map(|service| inputs.translator.endpoints_of(service));
+    for resource in known.filter(|resource| !may_be_others(resource, inputs)) {
+        kept.insert(ResourceType::Endpoints, resource.clone());
+    }
+    kept
 }
 
 /// Returns a configuration with its current endpoints and all wanted endpoints: a configuration from the store of an

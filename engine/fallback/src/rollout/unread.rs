@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
+use holdfast_envoy::hold::Hold;
 use holdfast_graph::ObjectKey;
 use holdfast_xds::{Resource, ResourceType, Snapshot};
 
 use crate::context::step_inputs::StepInputs;
-use crate::scope::FallbackScope;
 
 const KIND: &str = kinds::ENDPOINT_SLICE;
 
@@ -20,26 +20,24 @@ pub(super) fn may_be_others(resource: &Resource, inputs: &StepInputs<'_>) -> boo
     !resource.origins.iter().any(is_slice) && inputs.unread.iter().any(is_slice)
 }
 
-impl FallbackScope {
-    /// Keeps the acknowledged endpoints of Services without a known EndpointSlice, if some EndpointSlices cannot be
-    /// read.
-    pub(crate) fn keep_unread_endpoints(&self, snapshot: &mut Snapshot, inputs: &StepInputs<'_>) {
-        let is_unread = |key: &ObjectKey| *key.kind == *KIND && inputs.unread.contains(key);
-        if !inputs.unread.iter().any(is_unread) {
-            return;
-        }
-        let is_known = |resource: &Arc<Resource>| resource.origins.iter().any(|key| *key.kind == *KIND);
-        let unknown: Vec<Arc<str>> = snapshot
-            .of(ResourceType::Endpoints)
-            .iter()
-            .filter(|(_, resource)| !is_known(resource))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in unknown {
-            let kept = self.hold.acknowledged(ResourceType::Endpoints, &name);
-            if let Some(kept) = kept.filter(|kept| kept.origins.iter().any(is_unread)) {
-                snapshot.insert(ResourceType::Endpoints, kept.clone());
-            }
+/// Keeps the acknowledged endpoints of Services without a known EndpointSlice, if some EndpointSlices cannot be
+/// read.
+pub(crate) fn keep_unread_endpoints(hold: &Hold, snapshot: &mut Snapshot, inputs: &StepInputs<'_>) {
+    let is_unread = |key: &ObjectKey| *key.kind == *KIND && inputs.unread.contains(key);
+    if !inputs.unread.iter().any(is_unread) {
+        return;
+    }
+    let is_known = |resource: &Arc<Resource>| resource.origins.iter().any(|key| *key.kind == *KIND);
+    let unknown: Vec<Arc<str>> = snapshot
+        .of(ResourceType::Endpoints)
+        .iter()
+        .filter(|(_, resource)| !is_known(resource))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in unknown {
+        let kept = hold.acknowledged(ResourceType::Endpoints, &name);
+        if let Some(kept) = kept.filter(|kept| kept.origins.iter().any(is_unread)) {
+            snapshot.insert(ResourceType::Endpoints, kept.clone());
         }
     }
 }

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_envoy::inspect::clusters::shape;
-use holdfast_graph::{Content, Detected};
+use holdfast_graph::{Content, Detected, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, ResourceType, Version};
 
 use super::FallbackScope;
+use crate::attribution::blame;
 use crate::context::step_inputs::StepInputs;
+use crate::evidence::promotion::PromotionInputs;
 use crate::evidence::subject::owners;
 use crate::rollout::{Stage, Waiting};
 
@@ -17,12 +19,12 @@ impl FallbackScope {
     /// Processes an answer of an Envoy of the fleet.
     pub fn answered(&mut self, answer: &Answer, inputs: &mut StepInputs<'_>) {
         if self.members.answered(&answer.node, inputs.now_ms)
-            && let Some(readmission) = &mut self.readmission
+            && let Some(readmission) = &mut self.trials.readmission
         {
             readmission.unpark(u64::MAX);
         }
         if answer.kind == ResourceType::Route && answer.outcome == Outcome::Acknowledged {
-            self.canary_filled(&answer.node);
+            self.stage.canary_connected(&answer.node, true);
             if self.members.filled(&answer.node) {
                 self.start_trial(inputs);
             }
@@ -35,16 +37,19 @@ impl FallbackScope {
             }
         }
         if matches!(answer.kind, ResourceType::Cluster | ResourceType::Listener) {
-            self.promote_waiting(inputs);
+            // Objects may have waited for clusters or listeners that are acknowledged now.
+            let waiting = self.evidence.promotion.unpromoted.clone();
+            self.promote(&waiting, inputs);
         }
     }
 
     fn acknowledge(&mut self, answer: &Answer, name: &Arc<str>, version: Version, inputs: &mut StepInputs<'_>) {
-        self.came_back(&answer.node, answer.kind, name, version);
+        let everyone = self.configurations.everyone.as_ref();
+        self.members.came_back(&answer.node, (answer.kind, name), version, everyone);
         self.pardon_what_a_second_witness_takes(answer, name, version);
         self.hold.unavailable.taken(&answer.node, &(answer.kind, name.clone()), version);
         if answer.kind == ResourceType::Cluster {
-            self.proof.prove_cluster(version);
+            self.evidence.proof.prove_cluster(version);
         }
         if self.hold.acknowledge((answer.kind, name.clone()), version) {
             self.learn(answer.kind, name, version, inputs);
@@ -53,7 +58,7 @@ impl FallbackScope {
             // Envoy acknowledges the repeat of a refused certificate without accepting it.
             return;
         }
-        if let Some(trial) = &mut self.trial
+        if let Some(trial) = &mut self.trials.current
             && *trial.node == *answer.node
             && !inputs.follows
         {
@@ -65,7 +70,7 @@ impl FallbackScope {
                 self.trial_accepted(inputs);
             }
         }
-        if self.canary_acknowledged(&answer.node, answer.kind, name, version) {
+        if self.stage.canary_acknowledged(&answer.node, answer.kind, name, version) {
             self.stage = Stage::Settled;
             self.advance(inputs);
         }
@@ -75,35 +80,65 @@ impl FallbackScope {
     fn learn(&mut self, kind: ResourceType, name: &Arc<str>, version: Version, inputs: &StepInputs<'_>) {
         let mut proven = BTreeSet::new();
         match kind {
-            ResourceType::Route => proven = self.prove(name, version),
+            ResourceType::Route => {
+                self.records.note_acknowledged();
+                proven = self.evidence.prove(name, version);
+            }
             ResourceType::Endpoints => {}
             ResourceType::Secret => {
-                self.note_acknowledged();
+                self.records.note_acknowledged();
                 // The acknowledged certificate may be a stand-in version.
-                let desired = inputs.translator.certificates(&self.gateway);
+                let desired = inputs.translator.certificates(&self.id.gateway);
                 let acknowledged = Content(*version.as_bytes());
-                for (key, _) in desired.iter().filter(|(_, content)| **content == acknowledged) {
-                    self.promote_one(key, inputs);
-                }
+                let proven = desired.into_iter().filter(|(_, content)| *content == acknowledged).map(|(key, _)| key);
+                self.promote_all(&proven.collect::<Vec<_>>(), inputs);
             }
             ResourceType::Listener => {
-                self.note_acknowledged();
+                self.records.note_acknowledged();
                 if let Some(body) = self.hold.acknowledged(kind, name).map(|resource| resource.body.clone()) {
-                    for content in self.proven_by_listener(name, version, &body) {
-                        self.proof.prove(content);
+                    for content in self.evidence.listener_forms.proven_by(name, version, &body) {
+                        self.evidence.proof.prove(content);
                     }
                 }
-                self.promote_anchors(inputs);
+                let proven = self.promotion_inputs(inputs).proven_anchors();
+                self.promote_all(&proven, inputs);
             }
             ResourceType::Cluster => {
-                self.note_acknowledged();
+                self.records.note_acknowledged();
                 if let Some(resource) = self.hold.acknowledged(kind, name) {
-                    self.proof.prove(shape(&resource.body));
-                    self.proof.prove(Content(*version.as_bytes()));
+                    self.evidence.proof.prove(shape(&resource.body));
+                    self.evidence.proof.prove(Content(*version.as_bytes()));
                 }
             }
         }
         self.promote(&proven, inputs);
+    }
+
+    /// Promotes those of the objects that have all parts acknowledged: their current version becomes last valid.
+    pub(super) fn promote(&mut self, keys: &BTreeSet<ObjectKey>, inputs: &StepInputs<'_>) {
+        let is_broken = |key: &ObjectKey| self.derived.broken.contains_key(&Node::whole(key.clone()));
+        for (key, proven) in self.promotion_inputs(inputs).proven(keys, is_broken) {
+            self.evidence.promotion.unpromoted.remove(&key);
+            self.promote_all(&proven, inputs);
+        }
+    }
+
+    fn promote_all(&mut self, keys: &[ObjectKey], inputs: &StepInputs<'_>) {
+        for key in keys {
+            self.evidence.promote(&self.id, key, inputs).into_iter().for_each(|change| self.records.record(change));
+        }
+    }
+
+    fn promotion_inputs<'a, 'b>(&'a self, inputs: &'a StepInputs<'b>) -> PromotionInputs<'a, 'b> {
+        PromotionInputs {
+            gateway: &self.id.gateway,
+            unpromoted: &self.evidence.promotion.unpromoted,
+            proof: &self.evidence.proof,
+            hold: &self.hold,
+            plan: &self.derived.plan,
+            wanted: &self.configurations.wanted,
+            inputs,
+        }
     }
 
     fn refuse(
@@ -117,7 +152,7 @@ impl FallbackScope {
         if self.refused_by_host(answer, name, version, message, inputs) {
             return;
         }
-        let on_trial = self.trial.as_ref().is_some_and(|trial| {
+        let on_trial = self.trials.current.as_ref().is_some_and(|trial| {
             *trial.node == *answer.node && trial.waiting.get(&(answer.kind, name.clone())) == Some(&version)
         });
         if on_trial {
@@ -125,19 +160,24 @@ impl FallbackScope {
             if inputs.follows {
                 return self.end_what_is_tried();
             }
-            let owners = owners(self.on_trial_now());
+            let owners = owners(self.trials.testing());
             self.fairness.budget.refused(&owners, inputs.now_ms);
             return self.trial_refused(Some((answer.kind, name, version)), message, inputs);
         }
         let others = self.members.has_any_but_outliers();
         // If the other Envoys are disconnected, the refusal is accepted after a delay and not at once.
         let was_outlier = self.members.is_outlier(&answer.node) && (others || self.may_believe_outliers(inputs));
-        if was_outlier || self.hold.was_acknowledged(answer.kind, name, version) || self.proof.was_tried(&version) {
+        if was_outlier
+            || self.hold.was_acknowledged(answer.kind, name, version)
+            || self.evidence.proof.was_tried(&version)
+        {
             // Other Envoys of its build accept the resource: the problem is local to this Envoy.
-            self.note_outlier(&answer.node, (answer.kind, name.clone()), version, message);
+            // It keeps its configuration, and no object is convicted.
+            let slot = (answer.kind, name.clone());
+            self.members.keeps(&answer.node, slot, version, message, &self.configurations.previous);
             // The older configuration that the Envoy keeps may lack a current guard or current endpoints.
             self.close_in_outliers(inputs);
-            return self.keep_served_endpoints(inputs);
+            return self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, inputs);
         }
         if !self.hold.refuse(answer, name, version, message) {
             return;
@@ -146,7 +186,7 @@ impl FallbackScope {
             // The resource is held at its acknowledged form until the leader has decided.
             return self.reconcile(inputs);
         }
-        let subjects = self.subjects(answer.kind, name, version, inputs);
+        let subjects = blame::subjects_of(&self.suspect_inputs(), answer.kind, name, version, inputs);
         self.fairness.budget.refused(&owners(&subjects), inputs.now_ms);
         if answer.kind == ResourceType::Secret {
             self.convict_certificate(name, version, Detected::Nack, message, inputs);
@@ -168,8 +208,8 @@ impl FallbackScope {
             Stage::Canary { waiting, .. } => waiting.clone(),
             _ => Waiting::new(),
         };
-        if !self.canary_lost(node) {
-            if self.has_struck_out(node) && !self.members.others_answer(node) {
+        if !self.stage.canary_lost(node, self.members.others_answer(node)) {
+            if self.stage.has_struck_out(node) && !self.members.others_answer(node) {
                 let is_there = self.members.is_connected(node);
                 return self.suspect_unanswered(&waiting, is_there, inputs);
             }
@@ -179,7 +219,7 @@ impl FallbackScope {
         let others: Waiting = waiting.into_iter().filter(|((kind, _), _)| *kind != ResourceType::Secret).collect();
         let first = others.keys().next().map(|(kind, _)| *kind);
         for ((kind, name), version) in others.into_iter().filter(|((kind, _), _)| Some(*kind) == first) {
-            self.hold.refuse_version(kind, &name, version, &self.build.clone(), message);
+            self.hold.refuse_version(kind, &name, version, &self.id.build.clone(), message);
             self.blame(kind, &name, version, message, inputs);
         }
     }

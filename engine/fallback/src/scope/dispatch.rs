@@ -25,31 +25,30 @@ impl FallbackScopes {
             }
             Event::Tried(tried) => {
                 for one in &tried {
-                    let expecting =
-                        |scope: &&mut FallbackScope| scope.search.as_ref().is_some_and(|search| search.expects(one.id));
+                    let expecting = |scope: &&mut FallbackScope| {
+                        scope.searches.current.as_ref().is_some_and(|search| search.expects(one.id))
+                    };
                     if let Some(scope) = self.gateways.values_mut().flatten().find(expecting) {
                         scope.tried(one, inputs);
-                        self.touched.insert(scope.name.clone());
+                        self.touched.insert(scope.id.name.clone());
                     }
                 }
             }
             Event::Probe(build) => {
                 for scope in self.gateways.values_mut().flatten() {
-                    scope.proof.forget_unjudged();
-                    scope.probe_pauses_until = 0;
-                    scope.search_again_at = None;
-                    scope.blamed.clear();
-                    let is_lost = build.is_none() && scope.stage == Stage::Probing;
+                    scope.evidence.proof.forget_unjudged();
+                    scope.searches.probe_changed();
+                    let is_lost = build.is_none() && scope.stage.is_on_probe();
                     if is_lost {
                         scope.stage = Stage::Settled;
-                        scope.search = None;
+                        scope.searches.current = None;
                     }
                     if is_lost || (!inputs.follows && scope.hold.refusals().next().is_some()) {
                         // Resources that the probe refused without a verdict about an object are searched on the
                         // remaining Envoys.
                         scope.reconcile(inputs);
                     }
-                    self.touched.insert(scope.name.clone());
+                    self.touched.insert(scope.id.name.clone());
                 }
             }
             Event::Clock(_) => self.tick(inputs),
@@ -62,7 +61,7 @@ impl FallbackScopes {
 
     pub(crate) fn scope(&mut self, fleet: &str, build: &str) -> Option<&mut FallbackScope> {
         let scopes = self.gateways.get_mut(fleet)?;
-        let at = scopes.iter().position(|scope| *scope.build == *build).unwrap_or(0);
+        let at = scopes.iter().position(|scope| *scope.id.build == *build).unwrap_or(0);
         scopes.get_mut(at)
     }
 
@@ -77,28 +76,28 @@ impl FallbackScopes {
             return;
         };
         self.touched.insert(envoy.fleet.clone());
-        let known = scopes.iter().any(|scope| scope.build == envoy.build);
+        let known = scopes.iter().any(|scope| scope.id.build == envoy.build);
         let mut is_counted = false;
         if !known
             && let [only] = &mut scopes[..]
             && only.is_unused()
         {
             // Results of a probe of another build do not apply to these Envoys.
-            *only = FallbackScope::new(&only.gateway.clone(), &envoy.build, only.fleet.clone());
+            *only = FallbackScope::new(&only.id.gateway.clone(), &envoy.build, only.id.fleet.clone());
             only.edited(&inputs.translator.route_keys(), inputs.translator);
             only.reconcile(inputs);
         } else if !known && scopes.len() < BUILDS_MAX {
             let Some(first) = scopes.first() else { return };
-            let fleet = FleetId { gateway: first.gateway.clone(), label: envoy.build.clone() };
-            inputs.translator.open(&fleet, &FleetId::main(&first.gateway));
-            let mut scope = FallbackScope::new(&first.gateway, &envoy.build, fleet);
+            let fleet = FleetId { gateway: first.id.gateway.clone(), label: envoy.build.clone() };
+            inputs.translator.open(&fleet, &FleetId::main(&first.id.gateway));
+            let mut scope = FallbackScope::new(&first.id.gateway, &envoy.build, fleet);
             // Content that another build has proven is a starting point; it is still unproven for this build.
-            for version in first.last_valid.iter() {
-                scope.last_valid.promote(&version.object, version.since);
+            for version in first.evidence.last_valid.iter() {
+                scope.evidence.last_valid.promote(&version.object, version.since);
                 // Followers derive the same plan from it.
                 if let Some(stored) = holdfast_api::apis::document::stored(&version.object, version.since) {
-                    let promoted = Change::Promote(scope.stored_scope(), stored);
-                    scope.record(promoted);
+                    let promoted = Change::Promote(scope.id.stored(), stored);
+                    scope.records.record(promoted);
                 }
             }
             scope.members.connect(&envoy.node, remote, resumes, inputs.now_ms);
@@ -112,9 +111,9 @@ impl FallbackScopes {
             if !is_counted {
                 scope.members.connect(&envoy.node, remote, resumes, inputs.now_ms);
             }
-            scope.canary_connected(&envoy.node, resumes);
+            scope.stage.canary_connected(&envoy.node, resumes);
             // Before translation has processed the objects, there is no configuration to offer.
-            if scope.everyone.is_none() && !scope.wanted.is_empty() {
+            if scope.configurations.everyone.is_none() && !scope.configurations.wanted.is_empty() {
                 scope.advance(inputs);
             }
             scope.start_trial(inputs);
@@ -136,7 +135,7 @@ impl FallbackScopes {
         scope.hold.unavailable.gone(&envoy.node);
         if left.is_remote() {
             // The replica of the Envoy may have ended, which proves nothing.
-            if scope.trial.as_ref().is_some_and(|trial| trial.node == envoy.node) {
+            if scope.trials.current.as_ref().is_some_and(|trial| trial.node == envoy.node) {
                 scope.end_trial();
             }
             scope.start_trial(inputs);
@@ -148,7 +147,7 @@ impl FallbackScopes {
 
     fn tick(&mut self, inputs: &mut StepInputs<'_>) {
         let due = self.iter().filter(|scope| scope.derived.retry_at.is_some_and(|at| at <= inputs.now_ms));
-        let due = due.map(|scope| scope.gateway.clone()).collect();
+        let due = due.map(|scope| scope.id.gateway.clone()).collect();
         if self.lend(&due, inputs) {
             inputs.translator.translate(inputs.objects, inputs.graph);
         }
@@ -157,22 +156,25 @@ impl FallbackScopes {
                 Stage::Canary { node, deadline, waiting, .. } if *deadline <= inputs.now_ms && !waiting.is_empty() => {
                     Some(node.clone())
                 }
-                _ => {
-                    scope.trial.as_ref().filter(|trial| trial.deadline <= inputs.now_ms).map(|trial| trial.node.clone())
-                }
+                _ => scope
+                    .trials
+                    .current
+                    .as_ref()
+                    .filter(|trial| trial.deadline <= inputs.now_ms)
+                    .map(|trial| trial.node.clone()),
             };
             if scope.close_while_waiting(inputs)
                 | scope.send_again(inputs.now_ms)
                 | (!inputs.follows
                     && (scope.watch_probe(inputs) | scope.watch_fresh(inputs) | scope.watch_outliers(inputs)))
             {
-                self.touched.insert(scope.name.clone());
+                self.touched.insert(scope.id.name.clone());
             }
             if let Some(node) = late.as_ref().filter(|node| scope.members.is_remote(node)) {
                 scope.members.fell_silent(node);
                 scope.end_trial();
                 scope.start_trial(inputs);
-                self.touched.insert(scope.name.clone());
+                self.touched.insert(scope.id.name.clone());
             } else if let Some(node) = late {
                 if scope.members.is_connected(&node) {
                     scope.overdue(&node, SILENCE, inputs);
@@ -180,18 +182,18 @@ impl FallbackScopes {
                     // The Envoy is disconnected, which proves nothing: another one tries the content.
                     scope.advance(inputs);
                 }
-                self.touched.insert(scope.name.clone());
+                self.touched.insert(scope.id.name.clone());
             } else if (scope.whole.held && scope.whole.changed)
                 || scope.derived.retry_at.is_some_and(|at| at <= inputs.now_ms)
             {
                 // Waiting content is treated like an edit: refused parts of it are searched.
-                scope.rounds = 0;
-                scope.forget_blamed(inputs.now_ms);
+                scope.searches.rounds = 0;
+                scope.searches.forget_blamed(inputs.now_ms);
                 scope.reconcile(inputs);
-                self.touched.insert(scope.name.clone());
+                self.touched.insert(scope.id.name.clone());
             } else if scope.stage == Stage::Settled && !inputs.follows && scope.has_work(inputs.now_ms) {
                 scope.advance(inputs);
-                self.touched.insert(scope.name.clone());
+                self.touched.insert(scope.id.name.clone());
             }
         }
     }

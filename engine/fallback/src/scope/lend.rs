@@ -42,7 +42,7 @@ impl FallbackScopes {
     ) -> LentHostnames {
         let key = set.unwrap_or(gateway);
         let gates = &inputs.settings.fallback;
-        let began = self.of(&plan.name).iter().filter_map(|scope| scope.since.get(key)).min().copied();
+        let began = self.of(&plan.name).iter().filter_map(|scope| scope.verdicts.since.get(key)).min().copied();
         let is_too_old = |age: i64| began.is_some_and(|began| inputs.now().saturating_sub(began) > age);
         if !gates.isolate || !gates.use_last_valid || gates.max_backfill_age.is_some_and(is_too_old) {
             return LentHostnames::new();

@@ -13,195 +13,142 @@ mod watchdog;
 mod withdrawn;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_envoy::hold::Hold;
-use holdfast_graph::{Content, ObjectKey, Quarantine};
-use holdfast_store::{Batch, Change};
+use holdfast_graph::{Content, ObjectKey};
+use holdfast_store::Change;
+use holdfast_translate::Translator;
 use holdfast_translate::fleet::FleetId;
-use holdfast_xds::{Snapshot, Version};
 
-use crate::attribution::Attribution;
-use crate::attribution::admission::TrialRun;
+use crate::attribution::envoy_trials::EnvoyTrials;
 use crate::attribution::readmission::Readmission;
-use crate::attribution::search::Search;
+use crate::attribution::searches::Searches;
+use crate::attribution::suspect_inputs::SuspectInputs;
+use crate::attribution::verdicts::Verdicts;
 use crate::attribution::whole::Whole;
-use crate::attribution::witnesses::Witnesses;
 use crate::checker;
+use crate::context::scope_id::ScopeId;
 use crate::context::step_inputs::StepInputs;
-use crate::evidence::forms::Form;
-use crate::evidence::last_valid::LastValid;
-use crate::evidence::listener_forms::ListenerForm;
-use crate::evidence::proof::Proof;
+use crate::evidence::Evidence;
+use crate::evidence::records::ScopeRecords;
 use crate::members::Members;
 use crate::plan::derive::{Derived, derive};
 use crate::plan::fairness::Fairness;
 use crate::plan::untried::AcknowledgedRoutes;
 use crate::plan::world::World;
 use crate::replication::following::Shared;
-use crate::revocation::Trying;
+use crate::revocation::Revocation;
 use crate::rollout::Stage;
+use crate::rollout::configurations::Configurations;
+use crate::rollout::unread::keep_unread_endpoints;
 
 /// The state of a scope.
 #[derive(Debug)]
 pub struct FallbackScope {
-    /// The Gateway.
-    pub gateway: ObjectKey,
-    /// The Gateway as `namespace/name`.
-    pub name: Arc<str>,
-    /// The build of the Envoys; empty until an Envoy has reported it.
-    pub build: Arc<str>,
-    /// The Envoys of the Gateway in translation.
-    pub fleet: FleetId,
-    /// The contents that Envoys refused.
-    pub quarantine: Quarantine,
-    /// The wait of owners for other owners.
-    pub fairness: Fairness,
-    /// The last valid versions.
-    pub last_valid: LastValid,
-    /// The contents that Envoys acknowledged.
-    pub proof: Proof,
-    /// The resources that are held back after a refusal.
-    pub hold: Hold,
-    /// The plan in force.
-    pub derived: Derived,
-    /// The time since which each broken object is at fault.
-    pub since: BTreeMap<ObjectKey, i64>,
-    /// Objects with a newest version that is not proven yet.
-    pub(crate) unpromoted: BTreeSet<ObjectKey>,
-    /// Unpromoted objects that were edited, or became current again, in this step.
-    pub(crate) edited: BTreeSet<ObjectKey>,
-    /// Objects with a counted refusal since their last edit, with the refused generation.
-    pub counted: BTreeMap<ObjectKey, i64>,
-    /// The forms by resource: the acknowledged form, then the newer ones.
-    pub(crate) forms: BTreeMap<Arc<str>, Vec<Form>>,
-    pub(crate) acknowledged: BTreeMap<Arc<str>, Form>,
-    /// The forms of listeners by resource.
-    pub(crate) listener_forms: BTreeMap<Arc<str>, Vec<ListenerForm>>,
+    /// The Gateway and build, and their names in translation and in the store.
+    pub id: ScopeId,
     /// The Envoys.
     pub members: Members,
-    /// The state that the leader has shared, if another replica is the leader.
-    pub(crate) shared: Shared,
-    /// The configuration that all Envoys have, or are offered; `None` before the first offer.
-    pub everyone: Option<Snapshot>,
-    /// The newest configuration from translation, before any part of it is held back.
-    pub(crate) newest: Snapshot,
-    /// The configuration that the Envoys should have next.
-    pub wanted: Snapshot,
-    /// Current endpoints of Services that Envoys use and the next configuration does not use.
-    pub(crate) kept_endpoints: Snapshot,
+    /// What the Envoys acknowledged, and what that proves.
+    pub evidence: Evidence,
+    /// The resources that are held back after a refusal.
+    pub hold: Hold,
+    /// Changes that are to be stored.
+    pub(crate) records: ScopeRecords,
+    /// The plan in force.
+    pub derived: Derived,
+    /// The wait of owners for other owners.
+    pub fairness: Fairness,
+    /// The configurations on their way to the Envoys.
+    pub configurations: Configurations,
     /// The stage of the rollout.
     pub stage: Stage,
-    /// The configuration of all Envoys while the wanted one is tried; `None` if they have the wanted one.
-    pub(crate) trying: Option<Trying>,
-    /// The trial of contents that were refused earlier.
-    pub readmission: Option<Readmission>,
-    /// The trial on a probe or a canary.
-    pub trial: Option<TrialRun>,
-    /// Verdicts that depend on the refusal of one Envoy.
-    pub witnesses: Witnesses,
-    /// The number of times that an Envoy was lost while it tried the suspects on trial.
-    pub(crate) trial_strikes: u32,
-    /// The search for the refused content.
-    pub search: Option<Search>,
-    /// The attribution of the last refusal.
-    pub attribution: Attribution,
+    /// The verdicts, and the objects at fault.
+    pub verdicts: Verdicts,
+    /// The searches for objects at fault.
+    pub searches: Searches,
+    /// The trials of suspects on Envoys of the fleet.
+    pub trials: EnvoyTrials,
     /// With the gate off: whether everything that changed since the last valid configuration is held back.
     pub whole: Whole,
-    /// Refused resources that are stored, the oldest first.
-    pub remembered: VecDeque<Version>,
-    /// The number of fallbacks since the last edit.
-    pub rounds: usize,
-    /// Refused forms with a search since the last edit, without sending the forms again.
-    pub blamed: BTreeSet<Version>,
-    /// Resources that an Envoy left without an answer while it answered other resources: no answer of another Envoy
-    /// about them is awaited either.
-    pub(crate) unanswered: HashSet<Version>,
-    /// The time at which the probe counts as silent, in milliseconds of Unix time.
-    pub(crate) probe_until: u64,
-    /// The time until which the probe is not used, in milliseconds of Unix time.
-    pub(crate) probe_pauses_until: u64,
-    /// The start of the next search, after one that was interrupted or that ended while a resource is held, in
-    /// milliseconds of Unix time.
-    pub(crate) search_again_at: Option<u64>,
-    /// The number of consecutive searches that ended while a wanted resource is refused.
-    pub(crate) failed_searches: u32,
-    /// The time at which the record of searches without a culprit was last cleared, in milliseconds of Unix time.
-    pub(crate) forgot_blamed_ms: u64,
-    /// The configuration of all Envoys before the newest one.
-    pub previous: Snapshot,
-    /// Changes that are to be stored soon.
-    pub(crate) records: Batch,
-    /// Changes that are to be stored before anything that depends on them is published.
-    pub(crate) convictions: Batch,
-    pub(crate) configuration_changed: bool,
+    /// The state that the leader has shared, if another replica is the leader.
+    pub(crate) shared: Shared,
 }
 
 impl FallbackScope {
     /// Creates a scope without any knowledge.
     pub fn new(gateway: &ObjectKey, build: &Arc<str>, fleet: FleetId) -> Self {
         Self {
-            gateway: gateway.clone(),
-            name: gateway.namespaced_name().into(),
-            build: build.clone(),
-            fleet,
-            quarantine: Quarantine::new(),
-            fairness: Fairness::default(),
-            last_valid: LastValid::default(),
-            proof: Proof::default(),
-            hold: Hold::default(),
-            derived: Derived::default(),
-            since: BTreeMap::new(),
-            unpromoted: BTreeSet::new(),
-            edited: BTreeSet::new(),
-            counted: BTreeMap::new(),
-            forms: BTreeMap::new(),
-            acknowledged: BTreeMap::new(),
-            listener_forms: BTreeMap::new(),
+            id: ScopeId::new(gateway, build, fleet),
             members: Members::default(),
-            shared: Shared::default(),
-            everyone: None,
-            newest: Snapshot::default(),
-            kept_endpoints: Snapshot::default(),
-            wanted: Snapshot::default(),
+            evidence: Evidence::default(),
+            hold: Hold::default(),
+            records: ScopeRecords::default(),
+            derived: Derived::default(),
+            fairness: Fairness::default(),
+            configurations: Configurations::default(),
             stage: Stage::Settled,
-            trying: None,
-            readmission: None,
-            trial: None,
-            witnesses: Witnesses::default(),
-            trial_strikes: 0,
-            search: None,
-            attribution: Attribution::default(),
+            verdicts: Verdicts::default(),
+            searches: Searches::default(),
+            trials: EnvoyTrials::default(),
             whole: Whole::default(),
-            remembered: VecDeque::new(),
-            rounds: 0,
-            blamed: BTreeSet::new(),
-            unanswered: HashSet::new(),
-            probe_until: 0,
-            probe_pauses_until: 0,
-            search_again_at: None,
-            failed_searches: 0,
-            forgot_blamed_ms: 0,
-            previous: Snapshot::default(),
-            records: Batch::default(),
-            convictions: Batch::default(),
-            configuration_changed: false,
+            shared: Shared::default(),
         }
     }
 
     /// Checks whether no Envoy has ever belonged to the scope.
     pub(crate) fn is_unused(&self) -> bool {
-        self.members.is_empty() && self.acknowledged.is_empty() && self.hold.has_acknowledged_nothing()
+        self.members.is_empty() && self.evidence.forms.acknowledged.is_empty() && self.hold.has_acknowledged_nothing()
     }
 
     /// Removes all state of a deleted object, except for its verdicts.
     pub fn forget(&mut self, key: &ObjectKey) {
-        self.since.remove(key);
-        self.unpromoted.remove(key);
-        self.counted.remove(key);
-        if self.last_valid.forget(key) {
-            self.record(Change::Forget(key.clone()));
+        self.verdicts.forget(key);
+        self.evidence.promotion.unpromoted.remove(key);
+        if self.evidence.last_valid.forget(key) {
+            self.records.record(Change::Forget(key.clone()));
+        }
+    }
+
+    /// Marks the versions of translated routes as unproven.
+    pub(crate) fn edited(&mut self, routes: &BTreeSet<ObjectKey>, translator: &Translator) {
+        routes.iter().for_each(|key| self.verdicts.edited(key));
+        self.evidence.promotion.edited(&self.id.gateway, routes, translator);
+    }
+
+    /// Returns the state from which suspects are found.
+    pub(crate) fn suspect_inputs(&self) -> SuspectInputs<'_> {
+        SuspectInputs {
+            id: &self.id,
+            evidence: &self.evidence,
+            hold: &self.hold,
+            derived: &self.derived,
+            configurations: &self.configurations,
+            trials: &self.trials,
+        }
+    }
+
+    /// Returns the state from which it follows what must no longer be served.
+    pub(super) fn revocation<'a, 'b>(&'a self, inputs: &'a StepInputs<'b>) -> Revocation<'a, 'b> {
+        Revocation {
+            id: &self.id,
+            evidence: &self.evidence,
+            hold: &self.hold,
+            derived: &self.derived,
+            configurations: &self.configurations,
+            is_held: self.whole.held,
+            inputs,
+        }
+    }
+
+    /// Closes everything that must no longer be served in the older configurations of outliers.
+    pub(super) fn close_in_outliers(&mut self, inputs: &StepInputs<'_>) {
+        let revocation = self.revocation(inputs);
+        let older = self.members.outliers().map(|(node, outlier)| (node.clone(), revocation.closed_last(outlier)));
+        for (node, last) in older.collect::<Vec<_>>() {
+            self.members.replace_last(&node, last);
         }
     }
 
@@ -231,8 +178,8 @@ impl FallbackScope {
         if inputs.follows || !self.blame_what_is_known(inputs) {
             self.stage_snapshot(inputs);
         }
-        if self.search.is_none() && self.readmission.is_none() {
-            self.attribution.end(inputs.now_ms);
+        if self.searches.current.is_none() && self.trials.readmission.is_none() {
+            self.searches.durations.end(inputs.now_ms);
         }
         self.search_what_is_held(inputs);
     }
@@ -241,36 +188,34 @@ impl FallbackScope {
         let derived = self.derive(inputs, &BTreeSet::new(), &BTreeSet::new());
         let mut broken: BTreeSet<ObjectKey> = derived.broken.keys().map(|node| node.key.clone()).collect();
         broken.extend(self.held().into_iter().map(|(key, _)| key));
-        broken.extend(inputs.translator.unusable_backends_of(&self.gateway).map(|(key, _)| key.clone()));
-        self.since.retain(|key, _| broken.contains(key));
-        for key in broken {
-            self.since.entry(key).or_insert_with_key(|key| inputs.began(key));
-        }
+        broken.extend(inputs.translator.unusable_backends_of(&self.id.gateway).map(|(key, _)| key.clone()));
+        self.verdicts.note_broken(broken, inputs);
         if derived.overlay != self.derived.overlay {
-            self.rounds += 1;
+            self.searches.rounds += 1;
             *inputs.fallbacks += u64::from(!derived.overlay.is_empty());
         }
-        inputs.translator.lay_over(&self.fleet, derived.overlay.clone());
+        inputs.translator.lay_over(&self.id.fleet, derived.overlay.clone());
         // An object that is current again may have been acknowledged already, on trial.
         let before = std::mem::replace(&mut self.derived, derived);
         let freed = before.plan.decisions.into_keys().map(|node| node.key);
-        self.edited.extend(freed.filter(|key| self.derived.plan.of(key).next().is_none()));
+        self.evidence.promotion.edited.extend(freed.filter(|key| self.derived.plan.of(key).next().is_none()));
         inputs.translator.translate(inputs.objects, inputs.graph);
     }
 
     /// Advances the current configuration of the fleet on the way to the Envoys, with the same plan as before.
     pub(crate) fn stage_snapshot(&mut self, inputs: &mut StepInputs<'_>) {
-        let Some(mut snapshot) = inputs.translator.snapshot(&self.fleet).cloned() else { return };
-        self.keep_unread_endpoints(&mut snapshot, inputs);
-        self.newest = snapshot.clone();
-        self.note_forms(&self.fleet.clone(), &snapshot, inputs.translator);
+        let Some(mut snapshot) = inputs.translator.snapshot(&self.id.fleet).cloned() else { return };
+        keep_unread_endpoints(&self.hold, &mut snapshot, inputs);
+        self.configurations.newest = snapshot.clone();
+        self.evidence.note_forms(&self.hold, &self.id.fleet.clone(), &snapshot, inputs.translator);
         let mut wanted = self.hold.desire(snapshot);
-        self.hold.keep(|version| self.proof.was_acknowledged(version));
-        self.close_in_hold(&mut wanted, inputs);
+        self.hold.keep(|version| self.evidence.proof.was_acknowledged(version));
+        let closed = self.revocation(inputs).close_held(&mut wanted);
+        self.hold.expect(&wanted, &closed);
         self.close_in_outliers(inputs);
-        self.wanted = wanted;
-        self.keep_served_endpoints(inputs);
-        let edited = std::mem::take(&mut self.edited);
+        self.configurations.wanted = wanted;
+        self.configurations.keep_served_endpoints(&self.id.fleet, &self.members, inputs);
+        let edited = std::mem::take(&mut self.evidence.promotion.edited);
         self.promote(&edited, inputs);
         self.advance(inputs);
     }
@@ -296,22 +241,22 @@ impl FallbackScope {
             inputs.settings
         };
         let world = World {
-            gateway: &self.gateway,
+            gateway: &self.id.gateway,
             settings,
             objects: inputs.objects,
             unusable: inputs.unusable,
             translator: inputs.translator,
-            quarantine: &self.quarantine,
+            quarantine: &self.verdicts.quarantine,
             fairness: &self.fairness,
             beside: (!on_trial.is_empty()).then_some(&self.derived.broken),
-            queued: self.readmission.as_ref().map(Readmission::owners).unwrap_or_default(),
-            last_valid: &self.last_valid,
-            held: self.whole.held.then_some(&self.unpromoted),
-            acknowledged: AcknowledgedRoutes::new(&self.acknowledged),
-            proof: &self.proof,
+            queued: self.trials.readmission.as_ref().map(Readmission::owners).unwrap_or_default(),
+            last_valid: &self.evidence.last_valid,
+            held: self.whole.held.then_some(&self.evidence.promotion.unpromoted),
+            acknowledged: AcknowledgedRoutes::new(&self.evidence.forms.acknowledged),
+            proof: &self.evidence.proof,
             on_trial,
             apart: Some(apart),
-            since: &self.since,
+            since: &self.verdicts.since,
             now_ms: inputs.now_ms,
             candidates: RefCell::default(),
         };

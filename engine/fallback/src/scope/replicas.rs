@@ -34,7 +34,7 @@ impl FallbackScopes {
                     scope.step_down(inputs);
                 } else {
                     scope.step_up(inputs);
-                    let known = learned.into_iter().flatten().find(|learned| learned.build == scope.build);
+                    let known = learned.into_iter().flatten().find(|learned| learned.build == scope.id.build);
                     if let Some(known) = known {
                         scope.forget_what_went(known, inputs);
                     }
@@ -72,16 +72,16 @@ impl FallbackScopes {
         let learned = self.learned.get(name).map(Vec::as_slice).unwrap_or_default();
         let of = |build: &str| learned.iter().find(|learned| *learned.build == *build);
         let Some(first) = scopes.first() else { return };
-        let (gateway, main) = (first.gateway.clone(), FleetId::main(&first.gateway));
+        let (gateway, main) = (first.id.gateway.clone(), FleetId::main(&first.id.gateway));
         if let ([only], Some(known)) = (&mut scopes[..], learned.first())
             && only.is_unused()
-            && of(&only.build).is_none()
+            && of(&only.id.build).is_none()
         {
-            *only = FallbackScope::new(&gateway, &known.build, only.fleet.clone());
+            *only = FallbackScope::new(&gateway, &known.build, only.id.fleet.clone());
             only.edited(&inputs.translator.route_keys(), inputs.translator);
         }
         for known in learned {
-            if scopes.len() < BUILDS_MAX && scopes.iter().all(|scope| scope.build != known.build) {
+            if scopes.len() < BUILDS_MAX && scopes.iter().all(|scope| scope.id.build != known.build) {
                 let fleet = FleetId { gateway: gateway.clone(), label: known.build.clone() };
                 inputs.translator.open(&fleet, &main);
                 let mut scope = FallbackScope::new(&gateway, &known.build, fleet);
@@ -90,7 +90,7 @@ impl FallbackScopes {
             }
         }
         for scope in scopes {
-            scope.take_in(of(&scope.build), inputs);
+            scope.take_in(of(&scope.id.build), inputs);
             scope.reconcile(inputs);
         }
     }
@@ -113,7 +113,11 @@ impl FallbackScopes {
         }
         let known = self.iter().flat_map(|scope| scope.members.remote_nodes().map(move |node| (scope, node)));
         let known: BTreeSet<EnvoyId> = known
-            .map(|(scope, node)| EnvoyId { fleet: scope.name.clone(), node: node.clone(), build: scope.build.clone() })
+            .map(|(scope, node)| EnvoyId {
+                fleet: scope.id.name.clone(),
+                node: node.clone(),
+                build: scope.id.build.clone(),
+            })
             .collect();
         for gone in known.difference(&there) {
             self.disconnected(gone, inputs);
@@ -128,7 +132,7 @@ impl FallbackScopes {
         {
             let Some(scope) = self.scope(&observed.gateway, &observed.build) else { continue };
             // Content on trial was offered only to the Envoy that tries it.
-            let tries = scope.trial.as_ref().map(|trial| trial.node.clone());
+            let tries = scope.trials.current.as_ref().map(|trial| trial.node.clone());
             let tries =
                 tries.filter(|node| observed.nodes.iter().any(|known| remote_name(observation, known) == *node));
             for answer in answers(observation, observed, tries) {
@@ -140,14 +144,14 @@ impl FallbackScopes {
 
     /// Returns the answers of this replica's Envoys, for the leader.
     pub fn observation(&self) -> Vec<ObservedScope> {
-        self.iter().filter(|scope| !scope.build.is_empty()).filter_map(FallbackScope::observation).collect()
+        self.iter().filter(|scope| !scope.id.build.is_empty()).filter_map(FallbackScope::observation).collect()
     }
 
     /// Returns the offers to all Envoys, for followers.
     pub fn offered_to_all(&self) -> Offers {
-        let scopes = self.iter().filter(|scope| !scope.build.is_empty());
+        let scopes = self.iter().filter(|scope| !scope.id.build.is_empty());
         let offers = |scope: &FallbackScope| ScopeOffers { all: scope.offered_to_all(), trial: scope.remote_trial() };
-        scopes.map(|scope| (scope.stored_scope(), offers(scope))).collect()
+        scopes.map(|scope| (scope.id.stored(), offers(scope))).collect()
     }
 }
 

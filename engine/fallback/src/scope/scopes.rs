@@ -91,7 +91,7 @@ impl FallbackScopes {
 
     /// Returns the newest version of an object that any scope knows to be good.
     pub fn last_valid(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        let scopes = self.iter().filter_map(|scope| scope.last_valid.of(key, None).next());
+        let scopes = self.iter().filter_map(|scope| scope.evidence.last_valid.of(key, None).next());
         let stored = self.restored.values().flatten().filter_map(|restored| restored.last_valid(key));
         scopes.chain(stored).max_by_key(|version| version.since).map(|version| version.object.clone())
     }
@@ -137,14 +137,14 @@ impl FallbackScopes {
         }
         // An object that is unusable now is broken wherever a version of it is known.
         for scope in self.gateways.values().flatten() {
-            let known = inputs.unusable.iter().any(|key| scope.last_valid.of(key, None).next().is_some());
+            let known = inputs.unusable.iter().any(|key| scope.evidence.last_valid.of(key, None).next().is_some());
             if known || scope.has_outlived(inputs) {
-                replan.insert(scope.gateway.clone());
+                replan.insert(scope.id.gateway.clone());
             }
         }
         touched.extend(replan.iter().cloned());
         if std::mem::take(&mut self.is_dirty) {
-            touched.extend(self.iter().map(|scope| scope.gateway.clone()).collect::<Vec<_>>());
+            touched.extend(self.iter().map(|scope| scope.id.gateway.clone()).collect::<Vec<_>>());
         }
         for key in &touched {
             if inputs.translator.snapshot(&FleetId::main(key)).is_none() {
@@ -161,8 +161,7 @@ impl FallbackScopes {
                     continue;
                 }
                 scope.edited(&changes.routes, inputs.translator);
-                scope.rounds = 0;
-                scope.blamed.clear();
+                scope.searches.edited();
                 scope.reconcile(inputs);
             }
         }
@@ -222,15 +221,17 @@ impl FallbackScopes {
             let Some(scopes) = self.gateways.get(&gateway) else { continue };
             let mut offers: Option<Offers> = None;
             for scope in scopes {
-                let Some(Offered { everyone, waits, nodes, again }) = scope.offers() else { continue };
+                let trial = scope.trials.current.as_ref().map(|trial| (&trial.node, &trial.snapshot));
+                let offered = scope.configurations.offers(&scope.stage, trial, &scope.members, &scope.hold);
+                let Some(Offered { everyone, waits, nodes, again }) = offered else { continue };
                 match &mut offers {
                     None => {
                         let waiting = Waiting { everyone: waits, ..Waiting::default() };
                         offers = Some(Offers { everyone, nodes, waiting, again, ..Offers::default() });
                     }
                     Some(offers) => {
-                        offers.builds.insert(scope.build.clone(), everyone);
-                        offers.waiting.builds.extend(waits.then(|| scope.build.clone()));
+                        offers.builds.insert(scope.id.build.clone(), everyone);
+                        offers.waiting.builds.extend(waits.then(|| scope.id.build.clone()));
                         offers.nodes.extend(nodes);
                         offers.again.extend(again);
                     }
@@ -254,25 +255,27 @@ impl FallbackScopes {
 
     /// Returns the refusals of content that is held back.
     pub fn refusals(&self) -> impl Iterator<Item = (&str, &Refusal)> {
-        self.iter().flat_map(|scope| scope.hold.refusals().map(move |refusal| (&*scope.name, refusal)))
+        self.iter().flat_map(|scope| scope.hold.refusals().map(move |refusal| (&*scope.id.name, refusal)))
     }
 
     /// Returns verdicts to be stored before anything that depends on them is published.
     pub fn take_convictions(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.gone);
-        self.gateways.values_mut().flatten().for_each(|scope| batch.append(scope.take_convictions()));
+        self.gateways.values_mut().flatten().for_each(|scope| batch.append(scope.records.take_verdicts()));
         batch
     }
 
     /// Returns the searches for objects at fault that were completed since the last call.
     pub fn take_attributed(&mut self) -> Vec<Attributed> {
-        self.gateways.values_mut().flatten().flat_map(|scope| scope.attribution.take()).collect()
+        self.gateways.values_mut().flatten().flat_map(|scope| scope.searches.durations.take()).collect()
     }
 
     /// Returns all other changes to be stored since the last call.
     pub fn take_records(&mut self) -> Batch {
         let mut batch = Batch::default();
-        self.gateways.values_mut().flatten().for_each(|scope| batch.append(scope.take_records()));
+        for scope in self.gateways.values_mut().flatten() {
+            batch.append(scope.records.take_changes(&scope.id, &scope.hold));
+        }
         batch
     }
 }

@@ -20,15 +20,10 @@ use std::sync::Arc;
 use holdfast_xds::ResourceType;
 
 use super::FallbackScope;
-use crate::attribution::blame::BLAMED;
-use crate::attribution::search::PROBE_PAUSE_MS;
+use crate::attribution::blame::{self, BLAMED};
 use crate::context::step_inputs::StepInputs;
-use crate::rollout::{STRIKES_MAX, Stage, Waiting};
+use crate::rollout::{Stage, Waiting};
 
-/// Milliseconds between two searches for the object at fault in the same refused resource, if only time has passed.
-const SEARCH_AGAIN_MS: u64 = 10_000;
-/// Limit of doublings of that time while searches end and a resource is still held: up to 80 seconds.
-const SEARCH_AGAIN_DOUBLINGS: u32 = 3;
 /// Limit of resources that one Envoy left without an answer while it answered others; beyond the limit, all are
 /// forgotten.
 const UNANSWERED_MAX: usize = 4_096;
@@ -42,12 +37,12 @@ impl FallbackScope {
         let stage = match &self.stage {
             // There is no wait; or the wait is for the leader, see the module documentation.
             Stage::Settled | Stage::Following => None,
-            Stage::Probing => Some(("the probe", self.probe_until)),
+            Stage::Probing { until_ms } => Some(("the probe", *until_ms)),
             Stage::Canary { deadline, .. } => Some(("the Envoy that tries what is new", *deadline)),
         };
-        let trial = self.trial.as_ref().filter(|trial| trial.deadline != u64::MAX);
+        let trial = self.trials.current.as_ref().filter(|trial| trial.deadline != u64::MAX);
         let trial = trial.map(|trial| ("the Envoy that tries suspects", trial.deadline));
-        let again = self.search_again_at.map(|at| ("the next search", at));
+        let again = self.searches.again_at().map(|at| ("the next search", at));
         let outliers =
             self.members.outliers_until_ms().map(|at| ("an Envoy that takes what all that are connected refuse", at));
         stage.into_iter().chain(trial).chain(again).chain(outliers).collect()
@@ -58,51 +53,39 @@ impl FallbackScope {
     pub(super) fn search_what_is_held(&mut self, inputs: &StepInputs<'_>) {
         let is_held = BLAMED.into_iter().any(|kind| !self.hold.refused_now(kind).is_empty());
         if !is_held {
-            self.failed_searches = 0;
+            self.searches.note_nothing_held();
         }
-        let is_searched = self.search.is_some() || self.readmission.is_some();
+        let is_searched = self.searches.current.is_some() || self.trials.readmission.is_some();
         if is_held && !is_searched && !self.whole.held && !inputs.follows && inputs.settings.fallback.isolate {
-            let pause_ms = SEARCH_AGAIN_MS << self.failed_searches.min(SEARCH_AGAIN_DOUBLINGS);
-            self.search_again_at.get_or_insert(inputs.now_ms.saturating_add(pause_ms));
+            self.searches.search_held_again(inputs.now_ms);
         }
-    }
-
-    /// Clears the record of searches without a culprit, so that waiting content is searched like an edit. This happens
-    /// at most once per `SEARCH_AGAIN_MS`, because a wait can end with each clock event.
-    pub(super) fn forget_blamed(&mut self, now_ms: u64) {
-        let again_ms = self.forgot_blamed_ms.saturating_add(SEARCH_AGAIN_MS);
-        if now_ms < again_ms {
-            self.search_again_at = self.search_again_at.or(Some(again_ms));
-            return;
-        }
-        self.forgot_blamed_ms = now_ms;
-        self.blamed.clear();
     }
 
     /// Ends overdue waits for the probe; returns true if there were any.
     pub(super) fn watch_probe(&mut self, inputs: &mut StepInputs<'_>) -> bool {
         let now_ms = inputs.now_ms;
-        let is_silent = self.stage == Stage::Probing && self.probe_until <= now_ms;
+        let is_silent = matches!(self.stage, Stage::Probing { until_ms } if until_ms <= now_ms);
         if is_silent {
             self.stage = Stage::Settled;
-            self.search = None;
-            self.probe_pauses_until = now_ms.saturating_add(PROBE_PAUSE_MS);
+            self.searches.pause_probe(now_ms);
         }
-        let is_over = self.search_again_at.is_some_and(|at| at <= now_ms);
-        let is_due = is_over && self.search.is_none();
-        if is_over && !is_due {
-            // A search is in progress; its end decides about the next one.
-            self.search_again_at = None;
-        }
-        if is_silent || is_due {
-            self.search_again_at = None;
-            self.failed_searches = self.failed_searches.saturating_add(1);
-            self.forgot_blamed_ms = now_ms;
-            self.blamed.clear();
-            self.rounds = 0;
+        let is_over = self.searches.is_due(now_ms) | is_silent;
+        if is_over {
+            self.searches.begin_again(now_ms);
             self.reconcile(inputs);
         }
-        is_silent || is_due
+        is_over
+    }
+
+    /// Closes, at all other Envoys, everything that must no longer be served while one Envoy tries new content. Returns
+    /// true if this changed something.
+    pub(super) fn close_while_waiting(&mut self, inputs: &StepInputs<'_>) -> bool {
+        let waiting = self.configurations.everyone.clone().filter(|_| self.stage != Stage::Settled);
+        let Some(mut everyone) = waiting else { return false };
+        let closed = self.revocation(inputs).close_meanwhile(&mut everyone);
+        self.hold.expect_meanwhile(&everyone, &closed);
+        self.configurations.everyone = Some(everyone);
+        !closed.is_empty()
     }
 
     /// Counts Envoys that connected without a configuration like the others once their time to accept one has passed;
@@ -118,7 +101,7 @@ impl FallbackScope {
 
     /// Handles an Envoy that has not answered in time an offer that only it was sent.
     pub(super) fn overdue(&mut self, node: &Arc<str>, message: &str, inputs: &mut StepInputs<'_>) {
-        let began_ms = match (&self.stage, &self.trial) {
+        let began_ms = match (&self.stage, &self.trials.current) {
             (Stage::Canary { began_ms, .. }, _) => *began_ms,
             (_, Some(trial)) => trial.began_ms,
             _ => return,
@@ -129,19 +112,15 @@ impl FallbackScope {
         }
         // The Envoy answers other resources: it is not going to answer this one.
         if let Stage::Canary { waiting, .. } = &self.stage {
-            if self.unanswered.len().saturating_add(waiting.len()) > UNANSWERED_MAX {
-                self.unanswered.clear();
+            if self.evidence.unanswered.len().saturating_add(waiting.len()) > UNANSWERED_MAX {
+                self.evidence.unanswered.clear();
             }
-            self.unanswered.extend(waiting.values());
+            self.evidence.unanswered.extend(waiting.values());
             self.stage = Stage::Settled;
             return self.advance(inputs);
         }
         let Some(trial) = self.end_trial() else { return };
-        if trial.is_second {
-            self.witnesses.not_answered(&trial.contents, inputs.now_ms);
-        } else if let Some(readmission) = &mut self.readmission {
-            readmission.not_answered(inputs.now_ms);
-        }
+        self.trials.not_answered(&trial, inputs.now_ms);
         self.reconcile(inputs);
     }
 
@@ -160,7 +139,7 @@ impl FallbackScope {
         let first = others.clone().next().map(|((kind, _), _)| *kind);
         let mut subjects = Vec::new();
         for ((kind, name), version) in others.filter(|((kind, _), _)| Some(*kind) == first) {
-            for subject in self.subjects(*kind, name, *version, inputs) {
+            for subject in blame::subjects_of(&self.suspect_inputs(), *kind, name, *version, inputs) {
                 if !subjects.contains(&subject) {
                     subjects.push(subject);
                 }
@@ -169,14 +148,9 @@ impl FallbackScope {
         if subjects.is_empty() {
             return self.release(inputs);
         }
-        self.attribution.begin(inputs.now_ms);
+        self.searches.durations.begin(inputs.now_ms);
         self.suspect(&subjects, inputs);
-        self.readmission.get_or_insert_default().add(subjects);
+        self.trials.readmission.get_or_insert_default().add(subjects);
         self.reconcile(inputs);
-    }
-
-    /// Checks whether the Envoy that tries new content has reached the limit of losses.
-    pub(super) fn has_struck_out(&self, node: &str) -> bool {
-        matches!(&self.stage, Stage::Canary { node: canary, strikes, .. } if **canary == *node && *strikes >= STRIKES_MAX)
     }
 }

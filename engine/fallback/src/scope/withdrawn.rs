@@ -23,7 +23,7 @@ impl FallbackScopes {
             }
             let early = self.early.entry(gateway.clone()).or_default();
             for (node, streams) in scope.members.streams() {
-                let id = EnvoyId { fleet: gateway.clone(), node: node.clone(), build: scope.build.clone() };
+                let id = EnvoyId { fleet: gateway.clone(), node: node.clone(), build: scope.id.build.clone() };
                 early.extend(std::iter::repeat_n((id, true), streams));
             }
             // The Envoys keep their configuration in case the Gateway is created again; Envoys of HTTPProxies do not.

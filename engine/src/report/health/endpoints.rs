@@ -31,7 +31,7 @@ impl Engine {
             for gateway in desired.gateways() {
                 let name: Arc<str> = gateway.namespaced_name().into();
                 let scope = self.scope_of(&name);
-                let served = scope.and_then(|scope| self.translator.served_route(&scope.fleet, key));
+                let served = scope.and_then(|scope| self.translator.served_route(&scope.id.fleet, key));
                 let plan = served.map_or(desired, |served| &**served);
                 for service in plan.services() {
                     if let Some(service) = empty.get(&service) {
@@ -39,7 +39,7 @@ impl Engine {
                     }
                 }
                 for ((object, section), Unit { services, is_whole }) in units(plan, empty) {
-                    let share = scope.and_then(|scope| self.translator.served_share(&scope.fleet, &object));
+                    let share = scope.and_then(|scope| self.translator.served_share(&scope.id.fleet, &object));
                     let share = share.or_else(|| self.translator.route(&object).cloned());
                     let (hosts, paths) = share.map(|share| requests(&share, &name, &section)).unwrap_or_default();
                     down.extend(&services);

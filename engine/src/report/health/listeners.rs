@@ -32,7 +32,7 @@ impl Engine {
         let roots = LazyCell::new(|| self.roots());
         for (key, plan) in self.translator.plans() {
             let served: Vec<&GatewayPlan> = speaking(self.scopes.of(&plan.name))
-                .filter_map(|scope| self.translator.served_gateway(&scope.fleet))
+                .filter_map(|scope| self.translator.served_gateway(&scope.id.fleet))
                 .collect();
             for listener in &plan.listeners {
                 let serving = |plan: &&GatewayPlan| {
