@@ -9,23 +9,23 @@ use holdfast_graph::ObjectKey;
 use super::duplicates::Duplicates;
 use crate::Translator;
 use crate::assembly::fleet::FleetId;
-use crate::gateway_api::claims::ListenerId;
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::route::RoutePlan;
-use crate::httpproxy::finding::Finding;
+use crate::outcome::claims::ListenerId;
+use crate::outcome::finding::Finding;
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::route::RoutePlan;
 
 impl Translator {
     /// Returns all faults in order, without duplicates.
     pub fn faults(&self) -> Vec<Fault> {
-        let plans = self.gateway_api.plans.values().flat_map(|plan| &plan.faults);
+        let plans = self.outcomes.gateways.values().flat_map(|plan| &plan.faults);
         let routes = self.routes.plans.values().flat_map(|plan| &plan.faults);
         let mut faults: Vec<Fault> = plans
             .chain(routes)
             .chain(self.gateway_api.unserved.values())
             .chain(self.gateway_api.classes.values())
             .chain(self.assembly.endpoint_faults.values().flatten())
-            .chain(self.policy.plans.values().flat_map(|plan| &plan.faults))
-            .chain(self.listener_set.claims.values().flat_map(|claim| &claim.faults))
+            .chain(self.outcomes.policies.values().flat_map(|plan| &plan.faults))
+            .chain(self.outcomes.sets.values().flat_map(|claim| &claim.faults))
             .chain(self.policy.levels.values().flat_map(|levels| &levels.faults))
             .chain(self.backend_policy.plans.values().flat_map(|plan| &plan.faults))
             .cloned()
@@ -50,7 +50,7 @@ impl Translator {
 
     /// Returns the plans of the Gateways of this controller, in order.
     pub fn plans(&self) -> BTreeMap<&ObjectKey, &GatewayPlan> {
-        self.gateway_api.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
+        self.outcomes.gateways.iter().map(|(key, plan)| (key, &**plan)).collect()
     }
 
     /// Returns the plans of the route objects, in order.

@@ -32,7 +32,7 @@ use crate::backend_policy::plan::BackendPolicies;
 use crate::gateway_api::GatewayApi;
 use crate::httpproxy::{HttpProxies, is_proxy};
 use crate::incremental::{Incremental, guard};
-use crate::listener_set::ListenerSets;
+use crate::outcome::Outcomes;
 use crate::overlay::Overlay;
 use crate::policy::Policies;
 use crate::reader::{Indexes, Input, Reader};
@@ -43,8 +43,9 @@ pub struct Translator {
     pub(crate) settings: Settings,
     pub(crate) units: Incremental<Unit, Input>,
     pub(crate) indexes: Indexes,
+    /// Outcomes that other units read; those that only later rooms read are in a struct of each API.
+    pub(crate) outcomes: Outcomes,
     pub(crate) gateway_api: GatewayApi,
-    pub(crate) listener_set: ListenerSets,
     pub(crate) httpproxy: HttpProxies,
     pub(crate) policy: Policies,
     pub(crate) backend_policy: BackendPolicies,
@@ -93,8 +94,8 @@ impl Translator {
             settings,
             units: Incremental::default(),
             indexes: Indexes::default(),
+            outcomes: Outcomes::default(),
             gateway_api: GatewayApi::default(),
-            listener_set: ListenerSets::default(),
             httpproxy: HttpProxies::default(),
             policy: Policies::default(),
             backend_policy: BackendPolicies::default(),
@@ -209,10 +210,7 @@ impl Translator {
             objects,
             over,
             indexes: &self.indexes,
-            gateway_api: &self.gateway_api,
-            listener_set: &self.listener_set,
-            httpproxy: &self.httpproxy,
-            policy: &self.policy,
+            outcomes: &self.outcomes,
             reads: Vec::new(),
             edges: Vec::new(),
         }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use holdfast_graph::ObjectKey;
 
 use super::{Run, Translator, Unit};
+use crate::outcome::policy::PolicyPlan;
+use crate::policy;
 use crate::policy::level::LevelPlan;
-use crate::policy::{self, PolicyPlan};
 use crate::reader::Input;
 
 impl Translator {
@@ -30,23 +31,23 @@ impl Translator {
     }
 
     pub(crate) fn set_policy(&mut self, key: &ObjectKey, plan: Option<PolicyPlan>) {
-        let changed = self.policy.plans.get(key).map(|known| &**known) != plan.as_ref();
+        let changed = self.outcomes.policies.get(key).map(|known| &**known) != plan.as_ref();
         match plan {
             Some(plan) => {
-                self.policy.plans.insert(key.clone(), Arc::new(plan));
+                self.outcomes.policies.insert(key.clone(), Arc::new(plan));
             }
             None => {
-                self.policy.plans.remove(key);
+                self.outcomes.policies.remove(key);
                 self.units.forget(&Unit::Policy(key.clone()));
             }
         }
         if changed {
-            self.units.mark(&Input::Policy(key.clone()));
+            self.units.mark(&Input::Outcome(key.clone()));
         }
     }
 
     pub(crate) fn set_levels(&mut self, key: &ObjectKey, plan: LevelPlan) {
-        if !self.gateway_api.plans.contains_key(key) {
+        if !self.outcomes.gateways.contains_key(key) {
             self.units.forget(&Unit::Levels(key.clone()));
         }
         let plan = Arc::new(plan);
