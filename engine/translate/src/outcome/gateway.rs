@@ -113,4 +113,14 @@ impl Outcome for GatewayPlan {
     fn of<'o>(outcomes: &'o Outcomes, key: &ObjectKey) -> Option<&'o Arc<Self>> {
         outcomes.gateways.get(key)
     }
+
+    fn set(outcomes: &mut Outcomes, key: &ObjectKey, outcome: Option<Arc<Self>>) {
+        match outcome {
+            Some(outcome) => drop(outcomes.gateways.insert(key.clone(), outcome)),
+            None => {
+                outcomes.gateways.remove(key);
+                outcomes.lent.remove(key);
+            }
+        }
+    }
 }

@@ -131,4 +131,11 @@ impl Outcome for HostClaim {
     fn of<'o>(outcomes: &'o Outcomes, key: &ObjectKey) -> Option<&'o Arc<Self>> {
         outcomes.hosts.get(key)
     }
+
+    fn set(outcomes: &mut Outcomes, key: &ObjectKey, outcome: Option<Arc<Self>>) {
+        match outcome {
+            Some(outcome) => drop(outcomes.hosts.insert(key.clone(), outcome)),
+            None => drop(outcomes.hosts.remove(key)),
+        }
+    }
 }

@@ -26,4 +26,14 @@ impl Outcome for SetClaim {
     fn of<'o>(outcomes: &'o Outcomes, key: &ObjectKey) -> Option<&'o Arc<Self>> {
         outcomes.sets.get(key)
     }
+
+    fn set(outcomes: &mut Outcomes, key: &ObjectKey, outcome: Option<Arc<Self>>) {
+        match outcome {
+            Some(outcome) => drop(outcomes.sets.insert(key.clone(), outcome)),
+            None => {
+                outcomes.sets.remove(key);
+                outcomes.lent.remove(key);
+            }
+        }
+    }
 }

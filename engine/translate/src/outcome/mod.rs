@@ -16,6 +16,7 @@ pub mod setting;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use holdfast_api::fault::Fault;
 use holdfast_graph::ObjectKey;
 
 use self::claims::Rivals;
@@ -41,8 +42,21 @@ pub(crate) struct Outcomes {
     pub(crate) policies: HashMap<ObjectKey, Arc<PolicyPlan>>,
 }
 
+impl Outcomes {
+    /// Returns the faults of all outcomes.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = &Fault> {
+        let gateways = self.gateways.values().flat_map(|plan| &plan.faults);
+        let sets = self.sets.values().flat_map(|claim| &claim.faults);
+        let policies = self.policies.values().flat_map(|plan| &plan.faults);
+        gateways.chain(sets).chain(policies)
+    }
+}
+
 /// An outcome that other units read by the key of its object.
-pub(crate) trait Outcome {
+pub(crate) trait Outcome: PartialEq + Sized {
     /// Returns the outcome of an object.
     fn of<'o>(outcomes: &'o Outcomes, key: &ObjectKey) -> Option<&'o Arc<Self>>;
+
+    /// Sets the outcome of an object; `None` removes it.
+    fn set(outcomes: &mut Outcomes, key: &ObjectKey, outcome: Option<Arc<Self>>);
 }

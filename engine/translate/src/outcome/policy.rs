@@ -138,6 +138,13 @@ impl Outcome for PolicyPlan {
     fn of<'o>(outcomes: &'o Outcomes, key: &ObjectKey) -> Option<&'o Arc<Self>> {
         outcomes.policies.get(key)
     }
+
+    fn set(outcomes: &mut Outcomes, key: &ObjectKey, outcome: Option<Arc<Self>>) {
+        match outcome {
+            Some(outcome) => drop(outcomes.policies.insert(key.clone(), outcome)),
+            None => drop(outcomes.policies.remove(key)),
+        }
+    }
 }
 
 /// Reason why a policy cannot be enforced.

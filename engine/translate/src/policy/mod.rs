@@ -26,6 +26,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::kgateway::policy::{Targets, Unread};
 use holdfast_api::fault::Class;
+use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_graph::ObjectKey;
 use level::LevelPlan;
@@ -84,7 +85,7 @@ pub(super) fn plan(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>
 }
 
 /// Returns the result for a policy after a failed translation: its targets stay closed.
-pub(super) fn failed(object: &holdfast_api::object::Object) -> PolicyPlan {
+pub(super) fn failed(object: &Object, _: Option<&PolicyPlan>) -> PolicyPlan {
     let fault = guard::fault(&object.key);
     let message = Arc::from(fault.message.as_str());
     PolicyPlan {

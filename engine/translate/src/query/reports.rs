@@ -1,6 +1,7 @@
 //! Reports of translation: faults, statuses and replacements. Computed on request, never on the hot path.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::section;
@@ -12,20 +13,18 @@ use crate::assembly::fleet::FleetId;
 use crate::outcome::claims::ListenerId;
 use crate::outcome::finding::Finding;
 use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener_set::SetClaim;
 use crate::outcome::route::RoutePlan;
 
 impl Translator {
     /// Returns all faults in order, without duplicates.
     pub fn faults(&self) -> Vec<Fault> {
-        let plans = self.outcomes.gateways.values().flat_map(|plan| &plan.faults);
         let routes = self.routes.plans.values().flat_map(|plan| &plan.faults);
-        let mut faults: Vec<Fault> = plans
-            .chain(routes)
+        let mut faults: Vec<Fault> = routes
+            .chain(self.outcomes.faults())
             .chain(self.gateway_api.unserved.values())
             .chain(self.gateway_api.classes.values())
             .chain(self.assembly.endpoint_faults.values().flatten())
-            .chain(self.outcomes.policies.values().flat_map(|plan| &plan.faults))
-            .chain(self.outcomes.sets.values().flat_map(|claim| &claim.faults))
             .chain(self.policy.levels.values().flat_map(|levels| &levels.faults))
             .chain(self.backend_policy.plans.values().flat_map(|plan| &plan.faults))
             .cloned()
@@ -41,6 +40,11 @@ impl Translator {
     /// Returns the findings about an ExtensionService.
     pub fn extension_findings(&self, key: &ObjectKey) -> Option<&[Finding]> {
         self.httpproxy.extensions.get(key).map(Vec::as_slice)
+    }
+
+    /// Returns the claim of a ListenerSet.
+    pub fn set(&self, key: &ObjectKey) -> Option<&Arc<SetClaim>> {
+        self.outcomes.sets.get(key)
     }
 
     /// Returns the fault of a GatewayClass of this controller.

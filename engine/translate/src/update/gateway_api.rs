@@ -13,6 +13,7 @@ use crate::assembly::fleet::{Fleet, FleetId};
 use crate::gateway_api::{claims, gateway, infrastructure, route};
 use crate::httpproxy;
 use crate::incremental::guard;
+use crate::outcome::Outcome;
 use crate::outcome::claims::Claims;
 use crate::outcome::gateway::{GatewayPlan, LentHostnames};
 use crate::outcome::route::RoutePlan;
@@ -97,7 +98,7 @@ impl Translator {
         };
         match plan {
             Some(plan) => {
-                self.outcomes.gateways.insert(key.clone(), plan.clone());
+                Outcome::set(&mut self.outcomes, key, Some(plan.clone()));
                 let main = FleetId::main(key);
                 if !self.assembly.fleets.contains_key(&main) {
                     let closed = Response::new(self.settings.closed_status, self.settings.missing_backend_body.clone());
@@ -114,8 +115,7 @@ impl Translator {
                 }
             }
             None => {
-                self.outcomes.gateways.remove(key);
-                self.outcomes.lent.remove(key);
+                GatewayPlan::set(&mut self.outcomes, key, None);
                 let fleets = self.assembly.fleets_of(key);
                 if !fleets.is_empty() {
                     changes.withdrawn.push(key.clone());

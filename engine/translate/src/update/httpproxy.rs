@@ -31,7 +31,7 @@ impl Translator {
         // The certificate of the claim belongs to the listeners, so the Gateway of HTTPProxies counts as
         // translated even if the claim is unchanged.
         run.changes.gateways.insert(httpproxy::listeners::gateway(&self.settings));
-        self.set_host(key, claim);
+        self.set_host(unit, key, claim);
     }
 
     /// Translates a root HTTPProxy with its includes.
@@ -135,26 +135,12 @@ impl Translator {
         self.units.schedule(Unit::Route(key.clone()));
     }
 
-    pub(crate) fn set_host(&mut self, key: &ObjectKey, claim: Option<HostClaim>) {
-        if self.outcomes.hosts.get(key).map(|known| &**known) == claim.as_ref() {
-            if claim.is_none() {
-                self.units.forget(&Unit::Host(key.clone()));
-            }
-            return;
+    fn set_host(&mut self, unit: &Unit, key: &ObjectKey, claim: Option<HostClaim>) {
+        if self.set_outcome(unit, key, claim) {
+            self.units.mark(&Input::Hosts);
+            self.units.schedule(Unit::Route(key.clone()));
+            self.units.schedule(Unit::Gateway(listeners::gateway(&self.settings)));
         }
-        match claim {
-            Some(claim) => {
-                self.outcomes.hosts.insert(key.clone(), Arc::new(claim));
-            }
-            None => {
-                self.outcomes.hosts.remove(key);
-                self.units.forget(&Unit::Host(key.clone()));
-            }
-        }
-        self.units.mark(&Input::Outcome(key.clone()));
-        self.units.mark(&Input::Hosts);
-        self.units.schedule(Unit::Route(key.clone()));
-        self.units.schedule(Unit::Gateway(listeners::gateway(&self.settings)));
     }
 
     fn set_share(&mut self, key: &ObjectKey, share: RoutePlan) {

@@ -1,24 +1,14 @@
-//! Outcomes of TrafficPolicies and ListenerPolicies.
+//! Policy settings of Gateways and their listeners.
 
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
 use super::{Run, Translator, Unit};
-use crate::outcome::policy::PolicyPlan;
 use crate::policy;
 use crate::policy::level::LevelPlan;
-use crate::reader::Input;
 
 impl Translator {
-    /// Reads a policy.
-    pub(super) fn redo_policy(&mut self, unit: &Unit, key: &ObjectKey, run: &mut Run<'_>) {
-        let (plan, edges) = self.read(unit, run.objects, |settings, reader| policy::plan(key, settings, reader));
-        let plan = plan.unwrap_or_else(|| run.objects.get(key).map(|object| policy::failed(object)));
-        run.graph.replace(key, edges);
-        self.set_policy(key, plan);
-    }
-
     /// Computes the policy settings of a Gateway and its listeners.
     pub(super) fn redo_levels(&mut self, unit: &Unit, key: &ObjectKey, run: &mut Run<'_>) {
         let (plan, edges) = self.read(unit, run.objects, |_, reader| policy::level::plan(key, reader));
@@ -28,22 +18,6 @@ impl Translator {
         self.set_levels(key, plan);
         self.gateway_api.edges.entry(key.clone()).or_default().1 = edges;
         self.gateway_api.link(key, run.graph);
-    }
-
-    pub(crate) fn set_policy(&mut self, key: &ObjectKey, plan: Option<PolicyPlan>) {
-        let changed = self.outcomes.policies.get(key).map(|known| &**known) != plan.as_ref();
-        match plan {
-            Some(plan) => {
-                self.outcomes.policies.insert(key.clone(), Arc::new(plan));
-            }
-            None => {
-                self.outcomes.policies.remove(key);
-                self.units.forget(&Unit::Policy(key.clone()));
-            }
-        }
-        if changed {
-            self.units.mark(&Input::Outcome(key.clone()));
-        }
     }
 
     pub(crate) fn set_levels(&mut self, key: &ObjectKey, plan: LevelPlan) {
