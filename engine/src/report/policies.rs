@@ -13,8 +13,8 @@ use holdfast_graph::{Detected, Node, ObjectKey};
 use holdfast_translate::claims::ListenerId;
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::ListenerPlan;
+use holdfast_translate::outcome::policy::{PolicyPlan, Unenforceable};
 use holdfast_translate::policy::level::{ClosedListener, LevelPlan};
-use holdfast_translate::policy::{PolicyPlan, Unenforceable};
 use serde_json::{Value, json};
 
 use super::ReplacementView;

@@ -8,7 +8,7 @@ use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::ObjectKey;
 use holdfast_translate::claims::ListenerId;
 use holdfast_translate::gateway::GatewayPlan;
-use holdfast_translate::listener_set::join::SetPlan;
+use holdfast_translate::gateway::SetPlan;
 use serde_json::{Value, json};
 
 use super::{attached_at, listener_programmed, programmed_of};

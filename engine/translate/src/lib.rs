@@ -7,9 +7,10 @@
 //! Stages, each of which reads only earlier ones: Gateway → claims of routes → routes → hosts and tables of each fleet.
 //! Endpoints and certificates are updated beside these stages.
 //!
-//! `incremental` is the core, which knows no kind. `gateway_api`, `listener_set`, `httpproxy`, `policy` and
-//! `backend_policy` are the functions of one API each, with a struct of its outcomes. `assembly` has the resources of
-//! each fleet. `update` has the state, `query` the questions about it.
+//! `incremental` is the core, which knows no kind. `outcome` has what units yield, as plain data. `gateway_api`,
+//! `listener_set`, `httpproxy`, `policy` and `backend_policy` are the functions of one API each; `listeners` and
+//! `narrowing` are functions that several of them share. `assembly` has the resources of each fleet. `update` has the
+//! state, `query` the questions about it.
 
 // Contents of policies (`policy/setting.rs`) are keys of sets; values that they compute on first use do
 // not affect their order.
@@ -21,6 +22,9 @@ mod gateway_api;
 pub mod httpproxy;
 mod incremental;
 pub mod listener_set;
+mod listeners;
+mod narrowing;
+pub mod outcome;
 pub mod overlay;
 pub mod policy;
 pub mod precedence;
@@ -30,6 +34,6 @@ mod reader;
 mod update;
 
 pub use assembly::fleet;
-pub use gateway_api::{LentHostnames, claims, gateway, infrastructure, listener, route, rule};
+pub use outcome::{claims, finding, gateway, listener, route};
 pub(crate) use update::Unit;
 pub use update::{Changes, Translator};

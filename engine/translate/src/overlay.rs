@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
 
-use crate::policy::PolicyPlan;
+use crate::outcome::policy::PolicyPlan;
 
 /// How a closed unit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +31,9 @@ pub struct Closing {
     pub message: Arc<str>,
 }
 
+/// The closed units of one object.
+pub type ClosedSections = BTreeMap<Arc<str>, Closing>;
+
 /// Differences between what one fleet is served and the desired objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlay {
@@ -39,7 +42,7 @@ pub struct Overlay {
     /// Objects that are read as missing.
     pub hidden: BTreeSet<ObjectKey>,
     /// Units (`rules[1]`) that are closed.
-    pub closed: BTreeMap<ObjectKey, BTreeMap<Arc<str>, Closing>>,
+    pub closed: BTreeMap<ObjectKey, ClosedSections>,
     /// Plans of policies that differ from the desired ones: those of an earlier version, or empty ones, which close the
     /// targets of the policy.
     pub policies: BTreeMap<ObjectKey, Arc<PolicyPlan>>,

@@ -15,15 +15,11 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Edge, Node, ObjectKey, Role};
 
-use crate::gateway_api::claims::ListenerId;
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::{GatewayApi, Rival};
-use crate::httpproxy::HttpProxies;
-use crate::httpproxy::host::HostClaim;
-use crate::httpproxy::neighbours::Claimant;
-use crate::listener_set::{ListenerSets, SetClaim};
+use crate::outcome::claims::{ListenerId, Rival};
+use crate::outcome::host::{Claimant, HostClaim};
+use crate::outcome::policy::{PolicyPlan, is_policy};
+use crate::outcome::{Outcome, Outcomes};
 use crate::overlay::Overlay;
-use crate::policy::{self, Policies, PolicyPlan};
 use crate::precedence::attachment::{self, Section};
 
 /// An input of translation.
@@ -37,22 +33,18 @@ pub(super) enum Input {
     Grants(Arc<str>),
     /// The EndpointSlices of a Service.
     Slices(ObjectKey),
-    /// The plan of a Gateway.
-    Plan(ObjectKey),
+    /// The outcome of the unit of an object, such as the plan of a Gateway or policy.
+    Outcome(ObjectKey),
     /// The routes of one kind at a listener.
     Rivals(ListenerId, Arc<str>),
     /// The root HTTPProxies of a host, as written.
     Roots(Arc<str>),
-    /// The claim of a root HTTPProxy.
-    Host(ObjectKey),
     /// The claims of all root HTTPProxies.
     Hosts,
     /// The Gateway API routes that claim a host at the Gateway of HTTPProxies.
     Claimants(Host),
     /// The TLSCertificateDelegations of a namespace.
     Delegations(Arc<str>),
-    /// The plan of a policy.
-    Policy(ObjectKey),
     /// The policies that target an object by name.
     Targeting(ObjectKey),
     /// The policies that select objects of a namespace by labels.
@@ -61,8 +53,6 @@ pub(super) enum Input {
     Secrets(Arc<str>),
     /// The ListenerSets that name a Gateway.
     Sets(ObjectKey),
-    /// The claim of a ListenerSet.
-    Set(ObjectKey),
 }
 
 /// Lookup tables of objects.
@@ -207,10 +197,7 @@ pub(super) struct Reader<'a> {
     /// Overlay with objects that are read in another version.
     pub(super) over: Option<&'a Overlay>,
     pub(super) indexes: &'a Indexes,
-    pub(super) gateway_api: &'a GatewayApi,
-    pub(super) listener_set: &'a ListenerSets,
-    pub(super) httpproxy: &'a HttpProxies,
-    pub(super) policy: &'a Policies,
+    pub(super) outcomes: &'a Outcomes,
     pub(super) reads: Vec<Input>,
     pub(super) edges: Vec<Edge>,
 }
@@ -283,16 +270,17 @@ impl<'a> Reader<'a> {
         self.indexes.roots.get(fqdn).into_iter().flatten().filter_map(|key| self.objects.get(key)).collect()
     }
 
-    /// Returns the claim of a root HTTPProxy.
-    pub(super) fn host(&mut self, root: &ObjectKey) -> Option<Arc<HostClaim>> {
-        self.reads.push(Input::Host(root.clone()));
-        self.httpproxy.hosts.get(root).cloned()
+    /// Returns the outcome of the unit of an object: the plan of a Gateway of this controller, the claim of a ListenerSet
+    /// or of a root HTTPProxy. Policies are read with `policy`, since an overlay can have other plans of policies.
+    pub(super) fn outcome<T: Outcome>(&mut self, key: &ObjectKey) -> Option<&'a Arc<T>> {
+        self.reads.push(Input::Outcome(key.clone()));
+        T::of(self.outcomes, key)
     }
 
     /// Returns the claims of all root HTTPProxies.
     pub(super) fn hosts(&mut self) -> BTreeMap<ObjectKey, Arc<HostClaim>> {
         self.reads.push(Input::Hosts);
-        self.httpproxy.hosts.clone()
+        self.outcomes.hosts.clone()
     }
 
     /// Returns the ListenerSets that name a Gateway, in the order of their names.
@@ -301,16 +289,10 @@ impl<'a> Reader<'a> {
         self.indexes.sets.get(gateway).into_iter().flatten().cloned().collect()
     }
 
-    /// Returns the claim of a ListenerSet.
-    pub(super) fn set(&mut self, key: &ObjectKey) -> Option<Arc<SetClaim>> {
-        self.reads.push(Input::Set(key.clone()));
-        self.listener_set.claims.get(key).cloned()
-    }
-
     /// Returns the plan of a policy; `None` where no such policy exists.
     pub(super) fn policy(&mut self, key: &ObjectKey) -> Option<&'a Arc<PolicyPlan>> {
-        self.reads.push(Input::Policy(key.clone()));
-        self.over.and_then(|over| over.policies.get(key)).or_else(|| self.policy.plans.get(key))
+        let desired = self.outcome(key);
+        self.over.and_then(|over| over.policies.get(key)).or(desired)
     }
 
     /// Returns the policies attached to an object, each with the targeted section, in the order of their ranks.
@@ -320,7 +302,7 @@ impl<'a> Reader<'a> {
         labels: &BTreeMap<String, String>,
     ) -> Vec<(ObjectKey, &'a Arc<PolicyPlan>, Section)> {
         let mut found = Vec::new();
-        for (key, sections) in self.attached(target, labels).into_iter().filter(|(key, _)| policy::is_policy(key)) {
+        for (key, sections) in self.attached(target, labels).into_iter().filter(|(key, _)| is_policy(key)) {
             let Some(plan) = self.policy(&key) else { continue };
             found.extend(sections.into_iter().map(|section| (key.clone(), plan, section)));
         }
@@ -362,7 +344,7 @@ impl<'a> Reader<'a> {
         below: bool,
     ) -> impl Iterator<Item = (&'a ObjectKey, &'a Claimant)> + use<'a> {
         self.reads.push(Input::Claimants(host.clone()));
-        let claimants = &self.httpproxy.claimants;
+        let claimants = &self.outcomes.claimants;
         let equal = claimants.get(host).into_iter();
         let wanted = (below && host.is_wildcard()).then(|| host.clone());
         let inner = wanted.into_iter().flat_map(move |host| {
@@ -386,16 +368,10 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    /// Returns the plan of a Gateway; `None` for a Gateway of another controller.
-    pub(super) fn plan(&mut self, gateway: &ObjectKey) -> Option<&'a Arc<GatewayPlan>> {
-        self.reads.push(Input::Plan(gateway.clone()));
-        self.gateway_api.plans.get(gateway)
-    }
-
     /// Returns the hostname that a listener had in the last valid version of its Gateway or ListenerSet, if the
     /// listener may have it again.
     pub(super) fn lent_hostname(&self, owner: &ObjectKey, listener: &str) -> Option<Option<Arc<str>>> {
-        self.gateway_api.lent.get(owner)?.get(listener).cloned()
+        self.outcomes.lent.get(owner)?.get(listener).cloned()
     }
 
     /// Returns the routes of a kind at a listener.
@@ -405,9 +381,9 @@ impl<'a> Reader<'a> {
         kind: &str,
     ) -> impl Iterator<Item = (&'a ObjectKey, &'a Rival)> {
         let at = (listener.clone(), Arc::from(kind));
-        let found = self.gateway_api.rivals.get(&at);
+        let found = self.outcomes.rivals.at(&at);
         self.reads.push(Input::Rivals(at.0, at.1));
-        found.into_iter().flatten()
+        found
     }
 
     /// Records that a section of an object depends on another object.

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_translate::outcome::policy::PolicyPlan;
+use holdfast_translate::outcome::setting::PolicySetting;
 use holdfast_translate::overlay::Overlay;
-use holdfast_translate::policy::PolicyPlan;
-use holdfast_translate::policy::setting::PolicySetting;
 use holdfast_translate::route::Rendered;
 use holdfast_xds::{ResourceType, Version};
 

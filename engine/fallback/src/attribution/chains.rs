@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_envoy::inspect::chain_parts;
 use holdfast_graph::{Content, Node, ObjectKey};
-use holdfast_translate::policy::PolicyPlan;
+use holdfast_translate::outcome::policy::PolicyPlan;
 use holdfast_xds::{ResourceType, Version};
 
 use super::accused;

@@ -12,8 +12,8 @@ use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::section::ObjectSection;
 use holdfast_graph::{Decision, Node, ObjectKey, Step};
+use holdfast_translate::outcome::policy::{PolicyPlan, Unenforceable};
 use holdfast_translate::overlay::{Closing, Manner};
-use holdfast_translate::policy::{PolicyPlan, Unenforceable};
 
 use super::Objection;
 use crate::plan::derive::Derived;

@@ -8,8 +8,8 @@ use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
 use holdfast_translate::overlay::Overlay;
+use holdfast_translate::route::Replaced;
 use holdfast_translate::route::RoutePlan;
-use holdfast_translate::rule::Replaced;
 
 use super::world::World;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_graph::{Content, Decision, Detected, Node, ObjectKey, Step, World as _};
-use holdfast_translate::policy::{PolicyPlan, Unenforceable};
-use holdfast_translate::rule::Replaced;
+use holdfast_translate::outcome::policy::{PolicyPlan, Unenforceable};
+use holdfast_translate::route::Replaced;
 
 use super::derive::{Broken, Derived, by_translation, of, suspected};
 use super::fairness::Wait;

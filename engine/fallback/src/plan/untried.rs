@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use holdfast_graph::{Content, Detected, Gates, Node, ObjectKey};
 use holdfast_translate::httpproxy::is_proxy;
+use holdfast_translate::outcome::policy::PolicyPlan;
 use holdfast_translate::overlay::Overlay;
-use holdfast_translate::policy::PolicyPlan;
 
 use super::derive::Broken;
 use super::world::World;

@@ -15,11 +15,11 @@ use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_graph::{Content, Node, ObjectKey, Quarantine};
 use holdfast_translate::Translator;
 use holdfast_translate::httpproxy::is_proxy;
+use holdfast_translate::outcome::policy::PolicyPlan;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
-use holdfast_translate::policy::PolicyPlan;
 use holdfast_translate::precedence::attachment::{self, Section};
+use holdfast_translate::route::Replaced;
 use holdfast_translate::route::{Rendered, RoutePlan};
-use holdfast_translate::rule::Replaced;
 
 use super::derive::Broken;
 use super::fairness::Fairness;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
-use holdfast_translate::LentHostnames;
 use holdfast_translate::gateway::GatewayPlan;
+use holdfast_translate::gateway::LentHostnames;
 
 use super::scopes::FallbackScopes;
 use crate::context::step_inputs::StepInputs;

@@ -7,8 +7,8 @@ use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::features::connection::ListenerSettings;
 use holdfast_envoy::model::table::Host;
 
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::listener::ListenerPlan;
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener::ListenerPlan;
 
 /// Returns the filter chain of a served listener. `filters` are the filters that its routes require.
 pub(crate) fn chain(listener: &ListenerPlan, filters: Vec<ChainFilter>, settings: Arc<ListenerSettings>) -> Chain {

@@ -26,9 +26,9 @@ use levels::{speaks, with_policies};
 
 use super::chains;
 use super::ports;
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::listener::{ListenerPlan, ListenerState};
-use crate::gateway_api::route::{Rendered, RoutePlan};
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener::{ListenerPlan, ListenerState};
+use crate::outcome::route::{Rendered, RoutePlan};
 use crate::policy::level::{Level, LevelPlan, Scope};
 
 /// The status of a request for a host of another listener: the connection does not serve that host.

@@ -8,8 +8,8 @@ use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::model::table::TableName;
 use holdfast_graph::{ObjectKey, Origins};
 
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::listener::ListenerState;
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener::ListenerState;
 use crate::policy::connections::{Connection, Connections};
 
 /// Returns the bound ports, each with its origins.

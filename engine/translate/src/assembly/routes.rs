@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
-use crate::gateway_api::claims;
-use crate::gateway_api::route::RoutePlan;
 use crate::httpproxy;
+use crate::outcome::claims;
+use crate::outcome::route::RoutePlan;
 
 /// Outcomes of routes: HTTPRoutes, GRPCRoutes and root HTTPProxies.
 #[derive(Debug, Default)]

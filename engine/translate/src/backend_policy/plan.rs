@@ -14,8 +14,7 @@ use super::backend_tls::{INVALID_KIND, INVALID_REFERENCE};
 use super::notes::{Notes, Wrong};
 use super::{Behalf, is_tls, read, served};
 use crate::incremental::guard;
-use crate::policy::Target;
-use crate::precedence::attachment::{self, Section};
+use crate::precedence::attachment::{self, Section, Target};
 use crate::reader::Reader;
 
 /// Outcomes of backend policies and Backends.

@@ -1,95 +1,24 @@
 //! Claims of a route: the listeners that the route attaches to, and the hosts that it serves there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::references::ParentRef;
-use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
-use holdfast_envoy::features::redirect::ListenerContext;
-use holdfast_envoy::model::table::{Host, TableName};
-use holdfast_graph::{Edge, ObjectKey, Role};
+use holdfast_envoy::model::table::Host;
+use holdfast_graph::{ObjectKey, Role};
 
-use super::gateway::GatewayPlan;
-use super::listener::{ListenerPlan, ListenerState, Namespaces, selects};
 use super::parents::{self, Missing};
 use crate::incremental::guard;
+use crate::listeners::namespaces::allows_route;
+use crate::outcome::claims::{Attachment, Claims, HOSTNAMES, ListenerId, Parent};
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::reader::Reader;
-
-/// The label of a namespace that contains its name; every namespace has it.
-///
-/// <https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-metadata-name>
-const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
-/// The field path of a route's hostnames.
-const HOSTNAMES: &str = "spec.hostnames";
-
-/// A listener of a Gateway.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ListenerId {
-    /// The Gateway.
-    pub gateway: ObjectKey,
-    /// The listener's name.
-    pub name: Arc<str>,
-}
-
-/// An attachment of a route to a listener.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Attachment {
-    /// The listener.
-    pub listener: ListenerId,
-    /// The table of the listener.
-    pub table: TableName,
-    /// The properties of the listener that routes depend on.
-    pub context: ListenerContext,
-    /// Hosts that both the listener and the route name.
-    pub hosts: Vec<Host>,
-    /// The hosts among `hosts` that the listener owns: a more specific listener of the port owns the others.
-    pub owned: Vec<Host>,
-    /// The hosts among `hosts` that only the stand-in version of the route names, an earlier version: they yield to
-    /// hosts that other objects claim today.
-    pub lent: Vec<Host>,
-}
-
-/// The outcome of one parentRef.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Parent {
-    /// The parentRef as written.
-    pub reference: ParentRef,
-    /// The index in `spec.parentRefs`.
-    pub index: usize,
-    /// The Gateway, one that Holdfast serves.
-    pub gateway: ObjectKey,
-    /// The ListenerSet of that Gateway that the parentRef names; unset for the Gateway's own listeners.
-    pub set: Option<ObjectKey>,
-    /// The condition `Accepted`.
-    pub accepted: Condition,
-    /// The attachments of the route; empty where the route is not accepted.
-    pub attachments: Vec<Attachment>,
-}
-
-/// The claims of a route.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Claims {
-    /// The parents of the route among the Gateways that Holdfast serves.
-    pub parents: Vec<Parent>,
-    /// The faults of the claims.
-    pub faults: Vec<Fault>,
-    /// The references that were read, as edges.
-    pub edges: Vec<Edge>,
-    /// Whether all parents belong to other controllers.
-    pub(crate) anothers: bool,
-}
-
-impl Claims {
-    /// Returns every attachment of the route.
-    pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
-        self.parents.iter().flat_map(|parent| &parent.attachments)
-    }
-}
 
 /// Returns the parents and hostnames of an HTTPRoute or GRPCRoute.
 pub(crate) fn written(object: &Object) -> Option<(&[ParentRef], &[Arc<str>])> {
@@ -126,7 +55,7 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
                 continue;
             }
         };
-        let Some(plan) = reader.plan(&gateway) else { continue };
+        let Some(plan) = reader.outcome::<GatewayPlan>(&gateway) else { continue };
         let outcome = attach(key, reference, (&gateway, set.as_ref()), plan, hosts, settings, reader);
         let (accepted, attachments) = match outcome {
             Ok(attachments) => (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments),
@@ -163,7 +92,7 @@ fn hidden(key: &ObjectKey, hostnames: &[Arc<str>], claims: &mut Claims, reader: 
     let (mut wanted, mut got) = (BTreeSet::new(), BTreeSet::new());
     for attachment in claims.attachments() {
         let listener = &attachment.listener;
-        let plan = reader.plan(&listener.gateway);
+        let plan = reader.outcome::<GatewayPlan>(&listener.gateway);
         let plan = plan.and_then(|plan| plan.listeners.iter().find(|known| known.name == listener.name));
         if plan.is_some_and(|plan| plan.state == ListenerState::Serving) {
             wanted.extend(attachment.hosts.iter().cloned());
@@ -179,11 +108,6 @@ fn hidden(key: &ObjectKey, hostnames: &[Arc<str>], claims: &mut Claims, reader: 
         );
         claims.faults.push(Fault::new(key, Class::Ignored, field, "HostOwnedByOtherListener", message));
     }
-}
-
-/// Returns whether a fault concerns an unusable hostname.
-pub fn is_unusable_hostname(fault: &Fault) -> bool {
-    fault.class == Class::Invalid && fault.field.starts_with(HOSTNAMES)
 }
 
 fn is_about_parents(fault: &Fault) -> bool {
@@ -277,45 +201,6 @@ fn attach(
         return Err(("NoMatchingListenerHostname", message));
     }
     Ok(attachments)
-}
-
-/// Returns whether a listener allows routes of the route's namespace.
-pub(crate) fn allows_route(
-    listener: &ListenerPlan,
-    gateway: &ObjectKey,
-    route: &ObjectKey,
-    settings: &Settings,
-    reader: &mut Reader<'_>,
-) -> bool {
-    is_among(&listener.namespaces, &listener.owner(gateway).namespace, &route.namespace, settings, reader)
-}
-
-/// Returns whether a namespace is allowed. `own` is the namespace of the object with the `allowed` field.
-pub(crate) fn is_among(
-    allowed: &Namespaces,
-    own: &str,
-    namespace: &str,
-    settings: &Settings,
-    reader: &mut Reader<'_>,
-) -> bool {
-    match allowed {
-        Namespaces::All => true,
-        Namespaces::Same => own == namespace,
-        Namespaces::None => false,
-        Namespaces::Selected(selector) => {
-            let mut labels = match reader.object(&scheme::namespace_key(namespace)) {
-                Some(namespace) => namespace.metadata.labels.clone(),
-                // Manifest files need not contain every namespace, so in standalone mode a missing namespace has no
-                // labels. In a cluster every namespace exists, and a namespace that is not known yet is not allowed by
-                // labels that it may have.
-                None if settings.listen_address.is_some() => BTreeMap::new(),
-                None => return false,
-            };
-            // The API server sets this label on every namespace.
-            labels.entry(NAMESPACE_LABEL.to_owned()).or_insert_with(|| namespace.to_owned());
-            selects(selector, &labels)
-        }
-    }
 }
 
 fn attachment(

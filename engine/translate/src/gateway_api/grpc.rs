@@ -19,9 +19,9 @@ use serde_json::Value;
 
 use super::conditions::{self, Of, Written};
 use super::filters::{self, Allowed};
-use super::narrow;
-use super::narrow_calls::{self, Part};
-use super::rule::{Ranked, ReadRule};
+use super::rule::ReadRule;
+use crate::narrowing::calls::{self, Part};
+use crate::narrowing::{self, Ranked};
 
 /// Longest name of a service or method (bytes), as in the CRD.
 const NAME_BYTES_MAX: usize = 1024;
@@ -63,7 +63,7 @@ fn read_match(written: &GrpcRouteRulesMatches, field: &str, regexes: &Regexes, f
     });
     let headers = conditions::read(Of::Headers, headers, regexes, &mut flaw);
     let matches = Match { path, method: None, headers, query: vec![], grpc: true };
-    narrow::placed(Ranked { matches, rank, narrowed, left })
+    narrowing::placed(Ranked { matches, rank, narrowed, left })
 }
 
 /// Returns the path of a call, its rank, and the narrowed path to use if Envoy refuses the regular expression of the
@@ -99,11 +99,10 @@ fn read_method(
         wrong.into_iter().for_each(|message| flaw(field.into(), message));
         usable
     };
-    let of_service =
-        Part { text: service.as_deref(), usable: usable("method.service", &service, narrow_calls::in_service) };
-    let of_call = Part { text: call.as_deref(), usable: usable("method.method", &call, narrow_calls::in_method) };
+    let of_service = Part { text: service.as_deref(), usable: usable("method.service", &service, calls::in_service) };
+    let of_call = Part { text: call.as_deref(), usable: usable("method.method", &call, calls::in_method) };
     if !of_service.usable || !of_call.usable {
-        let (path, rank) = narrow_calls::left(of_service, of_call, regex, regexes);
+        let (path, rank) = calls::left(of_service, of_call, regex, regexes);
         return (path, rank, None);
     }
     if regex {
@@ -111,7 +110,7 @@ fn read_method(
         let part =
             |text: &Option<String>| text.as_ref().map_or_else(|| "[^/]+".to_owned(), |text| format!("(?:{text})"));
         let pattern = format!("/{}/{}", part(&service), part(&call));
-        let left = narrow_calls::nothing_but_text(of_service, of_call, true);
+        let left = calls::nothing_but_text(of_service, of_call, true);
         if let Err(fault) = regexes.check(&pattern) {
             flaw("method".into(), fault.to_string());
             return (left.0, left.1, None);
@@ -122,7 +121,7 @@ fn read_method(
         (Some(service), Some(call)) => (PathMatch::Exact(format!("/{service}/{call}").into()), rank, None),
         (Some(service), None) => (PathMatch::Text(format!("/{service}/").into()), rank, None),
         (None, call) => {
-            let left = narrow_calls::nothing_but_text(of_service, of_call, false);
+            let left = calls::nothing_but_text(of_service, of_call, false);
             let call = call.as_deref().unwrap_or_default();
             (PathMatch::Regex(format!("/[^/]+/{call}").into()), rank, Some(left))
         }
@@ -144,7 +143,7 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
         typed::read::<GrpcRouteRulesMatches>(&alone).result.is_ok()
     };
-    let kept = narrow::decodable(value, decodes);
+    let kept = narrowing::decodable(value, decodes);
     let Ok(written) = typed::read::<GrpcRouteRulesMatches>(&kept).result else { return last_call() };
     if written == GrpcRouteRulesMatches::default() && value.as_object().is_none_or(|fields| !fields.is_empty()) {
         return last_call();
@@ -153,5 +152,5 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
     if value.get("method").is_some_and(|method| !method.is_null()) && written.method.is_none() {
         ranked.rank = PathRank::Last;
     }
-    narrow::placed(ranked)
+    narrowing::placed(ranked)
 }

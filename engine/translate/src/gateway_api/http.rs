@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use super::conditions::{self, Of, Written};
 use super::filters::{self, Allowed};
-use super::narrow;
-use super::rule::{Ranked, ReadRule, rank};
+use super::rule::{ReadRule, rank};
+use crate::narrowing::{self, Ranked};
 
 /// Reads a rule.
 pub(crate) fn read<'a>(index: usize, rule: &'a HttpRule, regexes: &Regexes) -> ReadRule<'a> {
@@ -82,7 +82,7 @@ fn read_match(written: &HttpRouteRulesMatches, field: &str, regexes: &Regexes, f
     let method = written.method.as_ref().and_then(|method| serde_json::to_value(method).ok());
     let method = method.as_ref().and_then(Value::as_str).map(Arc::from);
     let matches = Match { path, method, headers, query, grpc: false };
-    narrow::placed(Ranked { matches, rank: path_rank, narrowed, left: None })
+    narrowing::placed(Ranked { matches, rank: path_rank, narrowed, left: None })
 }
 
 fn read_path(
@@ -100,7 +100,7 @@ fn read_path(
             Ok(_) => PathMatch::Regex(value.into()),
             Err(fault) => {
                 flaw("path.value".into(), fault.to_string());
-                return narrow::regex_path(value, regexes);
+                return narrowing::regex_path(value, regexes);
             }
         },
     };
@@ -108,7 +108,7 @@ fn read_path(
         && let Err(fault) = holdfast_check::path::matched(text)
     {
         flaw("path.value".into(), fault.to_string());
-        return narrow::path(text);
+        return narrowing::path(text);
     }
     let rank = rank(&path);
     (path, rank)
@@ -125,7 +125,7 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
         let alone = Value::Object([(name.to_owned(), field.clone())].into_iter().collect());
         typed::read::<HttpRouteRulesMatches>(&alone).result.is_ok()
     };
-    let kept = narrow::decodable(value, decodes);
+    let kept = narrowing::decodable(value, decodes);
     let Ok(written) = typed::read::<HttpRouteRulesMatches>(&kept).result else { return Ranked::last() };
     if written == HttpRouteRulesMatches::default() && value.as_object().is_none_or(|fields| !fields.is_empty()) {
         return Ranked::last();
@@ -139,5 +139,5 @@ fn raw(value: &Value, regexes: &Regexes) -> Ranked {
     if let Some(method) = method.filter(|method| holdfast_check::header::name(method).is_ok()) {
         ranked.matches.method = Some(method.into());
     }
-    narrow::placed(ranked)
+    narrowing::placed(ranked)
 }

@@ -3,7 +3,6 @@
 //! Errors in these settings do not stop serving: running Envoys stay as they are, and the error is reported on the
 //! object.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gateway_api::gatewayclasses::GatewayClassParametersRef;
@@ -17,23 +16,13 @@ use holdfast_api::settings::Settings;
 use holdfast_graph::{ObjectKey, Role};
 use serde_json::Value;
 
-use super::gateway::class_key;
-use crate::provision::parameters::{self, KEY, Parameters};
+use crate::outcome::gateway::Infrastructure;
+use crate::outcome::gateway::class_key;
+use crate::provision::parameters::{self, KEY};
 use crate::reader::Reader;
 
 /// The reason for unusable parameters.
 const REASON: &str = "InvalidParameters";
-
-/// The data plane settings of a Gateway.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Infrastructure {
-    /// Labels of all objects that are created for the Gateway.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations of all objects that are created for the Gateway.
-    pub annotations: BTreeMap<String, String>,
-    /// The merged parameters of the class and the Gateway; `None` where they are unusable.
-    pub parameters: Option<Arc<Parameters>>,
-}
 
 /// Returns the fault in the parameters of a GatewayClass of this controller.
 pub(crate) fn flawed(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<Fault> {

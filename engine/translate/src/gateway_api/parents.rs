@@ -8,7 +8,8 @@ use holdfast_api::fault::Class;
 use holdfast_api::settings::Settings;
 use holdfast_graph::{ObjectKey, Role};
 
-use super::gateway::{self, Owner};
+use crate::listeners::owner::{self, Owner};
+use crate::outcome::gateway::GatewayPlan;
 use crate::reader::Reader;
 
 /// A parent of routes: the Gateway, and the ListenerSet if the parentRef names one.
@@ -45,10 +46,10 @@ pub(crate) fn of(
         kinds::LISTENER_SET => (of_set(&named, reader)?, Some(named)),
         _ => (named, None),
     };
-    if reader.plan(&gateway).is_some() {
+    if reader.outcome::<GatewayPlan>(&gateway).is_some() {
         return Ok((gateway, set));
     }
-    let why = match gateway::owner_of(&gateway, settings, reader) {
+    let why = match owner::owner_of(&gateway, settings, reader) {
         Some(Owner::Another | Owner::Us) => return Err(Missing::Anothers),
         Some(Owner::NoClass) => "references a GatewayClass that does not exist",
         None => "does not exist",

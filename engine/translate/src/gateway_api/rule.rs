@@ -13,37 +13,22 @@ use holdfast_envoy::encode::names;
 use holdfast_envoy::features::Flaw;
 use holdfast_envoy::features::timeout::Timeouts;
 use holdfast_envoy::model::{
-    Action, Backend, Forward, Match, PathMatch, PathRank, Precedence, Response, Route, WeightedBackend,
+    Action, Backend, Forward, PathMatch, PathRank, Precedence, Response, Route, WeightedBackend,
 };
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::filters::Filters;
-use super::narrow;
 use super::weighted;
+use crate::narrowing;
+use crate::narrowing::Ranked;
+use crate::outcome::policy::Unenforceable;
+use crate::outcome::route::Replaced;
+use crate::outcome::setting::PolicySetting;
 use crate::overlay::{Closing, Manner};
-use crate::policy::Unenforceable;
 use crate::policy::route::{Attached, OfRule};
-use crate::policy::setting::PolicySetting;
 use crate::precedence::NOT_ENFORCED;
 use crate::precedence::merge::Origins as PolicyOrigins;
 use crate::reader::Reader;
-
-/// A match with its rank. `narrowed` marks the placeholder of a match that cannot be served as written.
-#[derive(Clone, Debug)]
-pub(crate) struct Ranked {
-    pub(crate) matches: Match,
-    pub(crate) rank: PathRank,
-    pub(crate) narrowed: bool,
-    /// The narrowed path; derived from the path where unset.
-    pub(crate) left: Option<(PathMatch, PathRank)>,
-}
-
-impl Ranked {
-    /// Returns a match for every request of the host, ranked after all other routes, for rules that are unreadable.
-    pub(crate) fn last() -> Self {
-        Self { matches: Match::any(), rank: PathRank::Last, narrowed: true, left: None }
-    }
-}
 
 /// A rule of an HTTPRoute or GRPCRoute, read.
 pub(crate) struct ReadRule<'a> {
@@ -61,23 +46,6 @@ pub(crate) struct ReadRule<'a> {
     pub(crate) timeouts: Timeouts,
     /// The flaws that keep the rule from being served.
     pub(crate) flaws: Vec<Flaw>,
-}
-
-/// The replacement of a rule, for status, metrics and diagnostics.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Replaced {
-    /// The object.
-    pub object: ObjectKey,
-    /// The section of the object, as in `rules[1]`.
-    pub section: String,
-    /// The status that requests get; `None` where the rule is left out.
-    pub response: Option<u16>,
-    /// The class of the fault.
-    pub class: Class,
-    /// The message of the first fault.
-    pub message: String,
-    /// The policy that cannot be enforced, if a policy is the reason.
-    pub policy: Option<ObjectKey>,
 }
 
 /// The outcome of a rule.
@@ -270,7 +238,7 @@ pub(crate) fn closed(object: &Object, rule: &ReadRule<'_>, closing: &Closing, se
     let matches = match closing.how {
         Manner::AsWritten => &rule.matches,
         Manner::Narrowed => {
-            narrowed = rule.matches.iter().map(narrow::narrowed).collect();
+            narrowed = rule.matches.iter().map(narrowing::narrowed).collect();
             &narrowed
         }
         Manner::LeftOut => &Vec::new(),

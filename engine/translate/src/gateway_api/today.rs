@@ -14,12 +14,13 @@ use holdfast_check::re2::Regexes;
 use holdfast_envoy::model::{Match, PathMatch, ValueMatch};
 use serde_json::Value;
 
-use super::rule::{Outcome, Ranked};
-use super::{grpc, http, narrow};
+use super::rule::Outcome;
+use super::{grpc, http};
+use crate::narrowing::{self, Ranked};
 
 /// Ranks the routes of an earlier version, one outcome for each rule, by the claims of the desired version.
 pub(crate) fn give_way(outcomes: &mut [Outcome], desired: &Object, settings: &Settings) {
-    let regexes = Regexes::of_object(narrow::limits(settings));
+    let regexes = Regexes::of_object(narrowing::limits(settings));
     let today = match &desired.body {
         Body::HttpRoute(route) => rules(
             route,

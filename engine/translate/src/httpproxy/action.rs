@@ -26,10 +26,10 @@ use super::auth::HostAuth;
 use super::jwt::{self, HostJwt};
 use super::timeouts::{self, Limit};
 use super::{cookies, headers, limits, policy, service, upstream};
-use crate::httpproxy::finding::Finding;
 use crate::httpproxy::includes::Leaf;
 use crate::httpproxy::path::Path;
 use crate::httpproxy::rewrite::{self, Selected};
+use crate::outcome::finding::Finding;
 use crate::overlay::Closing;
 use crate::reader::Reader;
 

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use holdfast_api::fault::Class;
 use holdfast_api::section::ObjectSection;
 
-use super::finding::Finding;
 use super::order::RouteOrigin;
 use crate::httpproxy::includes::{Leaf, What};
+use crate::outcome::finding::Finding;
 
 /// Returns the served routes, in the order in which they were read, and findings about the other routes.
 ///

@@ -15,7 +15,7 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::timeouts::{self, Limit};
 use super::{policy, upstream};
-use crate::httpproxy::finding::{Finding, Level};
+use crate::outcome::finding::{Finding, Level};
 use crate::reader::Reader;
 
 /// Maximum number of Services of one ExtensionService.

@@ -7,30 +7,15 @@ use holdfast_api::fault::Class;
 use holdfast_api::object::{Age, Object};
 use holdfast_api::settings::Settings;
 use holdfast_envoy::model::table::Host;
-use holdfast_graph::{Edge, ObjectKey};
+use holdfast_graph::ObjectKey;
 
-use super::seats::{self, Seats};
-use super::tls::{Notes, TlsClaim};
+use super::seats;
+use super::tls::Notes;
 use super::{is_ours, stream, tls};
-use crate::httpproxy::finding::{Finding, NOT_READABLE};
+use crate::outcome::finding::{Finding, NOT_READABLE};
+use crate::outcome::host::HostClaim;
+use crate::outcome::host::TlsClaim;
 use crate::reader::Reader;
-
-/// Claim of a root.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct HostClaim {
-    /// The host; unset if there is no valid host.
-    pub host: Option<Host>,
-    /// Listeners of the host; unset without a host.
-    pub(crate) seats: Option<Seats>,
-    /// TLS, if configured.
-    pub tls: Option<TlsClaim>,
-    /// The host is closed.
-    pub closed: bool,
-    /// Findings.
-    pub findings: Vec<Finding>,
-    /// References that were read.
-    pub edges: Vec<Edge>,
-}
 
 /// Computes the claim of a root; `None` if the object is not a root of a served class.
 pub(crate) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<HostClaim> {

@@ -14,8 +14,8 @@ use holdfast_graph::ObjectKey;
 
 use super::budgets::Budgets;
 use super::conditions::{Conditions, Inherited};
-use super::finding::{Finding, NOT_READABLE};
 use super::order::RouteOrigin;
+use crate::outcome::finding::{Finding, NOT_READABLE};
 
 /// Maximum depth of includes.
 pub const DEPTH_MAX: usize = 64;

@@ -17,13 +17,13 @@ use holdfast_envoy::encode::listener::TlsVersions;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 
-use super::host::{self, HostClaim};
-use super::seats::Secure;
-use super::tls::TlsClaim;
-use crate::gateway_api::conflicts;
-use crate::gateway_api::gateway::{self, GatewayPlan, Owner};
-use crate::gateway_api::infrastructure::Infrastructure;
-use crate::gateway_api::listener::{ListenerPlan, ListenerState, Namespaces};
+use super::host;
+use crate::listeners::conflicts;
+use crate::outcome::host::{HostClaim, Secure, TlsClaim};
+
+use crate::listeners::owner::{self, Owner};
+use crate::outcome::gateway::{GatewayPlan, Infrastructure};
+use crate::outcome::listener::{ListenerPlan, ListenerState, Namespaces};
 use crate::reader::Reader;
 
 /// Namespace of the virtual Gateway for the listeners of HTTPProxies.
@@ -169,8 +169,8 @@ pub(super) fn taken(https: bool, settings: &Settings, reader: &mut Reader<'_>) -
     for other in reader.gateways() {
         let Body::Gateway(written) = &other.body else { continue };
         if owner.is_none()
-            && gateway::ports(other, settings).contains(&port)
-            && gateway::owner(written, settings, reader) == Owner::Us
+            && owner::ports(other, settings).contains(&port)
+            && owner::owner(written, settings, reader) == Owner::Us
         {
             owner = Some(other.key.namespaced_name());
         }

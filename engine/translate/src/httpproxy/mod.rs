@@ -12,7 +12,6 @@ pub mod conditions;
 mod cookies;
 pub mod duplicates;
 pub(crate) mod extension;
-pub mod finding;
 pub(super) mod headers;
 pub(crate) mod host;
 pub mod includes;
@@ -45,13 +44,11 @@ use holdfast_api::object::Object;
 pub use holdfast_api::section::HOST;
 use holdfast_api::settings::Settings;
 use holdfast_graph::ObjectKey;
-use host::HostClaim;
-use neighbours::Claimants;
 pub(crate) use tree::{ClosedUnits, failed, plan};
 
-use crate::gateway_api::route::RoutePlan;
-use crate::httpproxy::finding::Finding;
 use crate::httpproxy::status::ORPHANED;
+use crate::outcome::finding::Finding;
+use crate::outcome::route::RoutePlan;
 
 /// Annotations with the class of an HTTPProxy; the first existing one applies.
 const CLASS_ANNOTATIONS: [&str; 2] = ["projectcontour.io/ingress.class", "kubernetes.io/ingress.class"];
@@ -71,13 +68,9 @@ pub fn is_ours(object: &Object, proxy: &HttpProxy, settings: &Settings) -> bool 
     if served.is_empty() { class.is_empty() || class == CLASS } else { served.iter().any(|name| **name == *class) }
 }
 
-/// Outcomes of HTTPProxies.
+/// Outcomes of HTTPProxies that no other unit reads.
 #[derive(Debug, Default)]
 pub(crate) struct HttpProxies {
-    /// Claims of root HTTPProxies.
-    pub(crate) hosts: BTreeMap<ObjectKey, Arc<HostClaim>>,
-    /// Hosts of Gateway API routes at the Gateway of HTTPProxies.
-    pub(crate) claimants: Claimants,
     /// HTTPProxies that are not roots.
     pub(crate) children: BTreeSet<ObjectKey>,
     /// Root HTTPProxies that contain each HTTPProxy in their include tree.

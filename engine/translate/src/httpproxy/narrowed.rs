@@ -5,20 +5,20 @@ use std::collections::BTreeSet;
 
 use holdfast_envoy::model::{NamedMatch, PathMatch, PathRank, ValueMatch};
 
-use crate::gateway_api::narrow;
 use crate::httpproxy::order::RouteOrigin;
 use crate::httpproxy::path::Path;
 use crate::httpproxy::rewrite::Served;
+use crate::narrowing;
 
 /// Keeps only conditions that cannot be the reason of the refusal.
 pub(super) fn narrow(served: &mut Served<'_>) {
     let conditions = &mut served.conditions;
     let (path, origin) = match &conditions.path {
-        Path::Exact(text) | Path::Prefix(text) if narrow::usable(text) == &**text => {
+        Path::Exact(text) | Path::Prefix(text) if narrowing::usable(text) == &**text => {
             (conditions.path.clone(), RouteOrigin::Placeholder)
         }
-        Path::Regex(pattern) => left(narrow::literal_path(pattern)),
-        Path::Exact(text) | Path::Prefix(text) => left(narrow::path(text)),
+        Path::Regex(pattern) => left(narrowing::literal_path(pattern)),
+        Path::Exact(text) | Path::Prefix(text) => left(narrowing::path(text)),
     };
     let present = |conditions: &BTreeSet<NamedMatch>| -> BTreeSet<NamedMatch> {
         let kept = conditions.iter().filter(|condition| !condition.inverted);

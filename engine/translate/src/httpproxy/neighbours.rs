@@ -3,34 +3,18 @@
 //! `seats.rs` decides the owner of a host, as part of the HTTPProxy; this module removes hosts from routes according to
 //! that decision.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_api::fault::{Class, Fault, at};
-use holdfast_api::object::Age;
 use holdfast_api::status::Condition;
 use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::ObjectKey;
 
-use super::host::HostClaim;
-use super::seats::Seats;
-use crate::gateway_api::claims::{Attachment, Parent};
-use crate::gateway_api::gateway::GatewayPlan;
+use crate::outcome::claims::{Attachment, Parent};
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::host::{HostClaim, Seats};
 use crate::reader::Reader;
-
-/// A route of Gateway API that claims a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claimant {
-    /// The host.
-    pub(crate) host: Host,
-    /// Age of the route.
-    pub(crate) age: Age,
-    /// Listeners at which the route claims the host.
-    pub(crate) listeners: BTreeSet<Arc<str>>,
-}
-
-/// Routes that claim each host at the Gateway of HTTPProxies.
-pub(crate) type Claimants = BTreeMap<Host, BTreeMap<ObjectKey, Claimant>>;
 
 /// Removes the hosts of HTTPProxies from a route at one of its parents.
 pub(crate) fn give_way(
@@ -44,11 +28,11 @@ pub(crate) fn give_way(
     if gateway != Some(&parent.gateway) || parent.attachments.is_empty() {
         return parent;
     }
-    let Some(plan) = reader.plan(&parent.gateway) else { return parent };
+    let Some(plan) = reader.outcome::<GatewayPlan>(&parent.gateway) else { return parent };
     let mut lost: BTreeMap<Host, ObjectKey> = BTreeMap::new();
     for attachment in &mut parent.attachments {
         let taken =
-            |host: &Host, reader: &mut Reader<'_>| taken(host, attachment.secure_port(plan), attachment, reader);
+            |host: &Host, reader: &mut Reader<'_>| taken(host, secure_port(attachment, plan), attachment, reader);
         let gone: BTreeMap<Host, ObjectKey> =
             attachment.hosts.iter().filter_map(|host| Some((host.clone(), taken(host, reader)?))).collect();
         attachment.hosts.retain(|host| !gone.contains_key(host));
@@ -79,8 +63,8 @@ fn taken(host: &Host, secure: Option<u16>, attachment: &Attachment, reader: &mut
         let fqdn: Arc<str> = pattern.domain().into();
         let roots: Vec<ObjectKey> = reader.roots(&fqdn).into_iter().map(|root| root.key.clone()).collect();
         roots.into_iter().find(|root| {
-            let claim = reader.host(root);
-            claim.is_some_and(|claim| sits(&claim, &pattern, host, secure, attachment))
+            let claim = reader.outcome::<HostClaim>(root);
+            claim.is_some_and(|claim| sits(claim, &pattern, host, secure, attachment))
         })
     })
 }
@@ -96,10 +80,8 @@ fn sits(claim: &HostClaim, pattern: &Host, host: &Host, secure: Option<u16>, att
     }
 }
 
-impl Attachment {
-    /// Returns the port of a listener with TLS.
-    fn secure_port(&self, plan: &GatewayPlan) -> Option<u16> {
-        let mut listeners = plan.listeners.iter().filter(|listener| listener.https);
-        listeners.find(|listener| listener.name == self.listener.name).map(|listener| listener.port)
-    }
+/// Returns the port of an attachment's listener with TLS.
+fn secure_port(attachment: &Attachment, plan: &GatewayPlan) -> Option<u16> {
+    let mut listeners = plan.listeners.iter().filter(|listener| listener.https);
+    listeners.find(|listener| listener.name == attachment.listener.name).map(|listener| listener.port)
 }

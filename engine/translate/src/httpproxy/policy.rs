@@ -24,7 +24,7 @@ use super::action::Guard;
 use super::auth::{self, HostAuth};
 use super::timeouts::{self, Limit};
 use super::{HOST, headers, jwt, limits};
-use crate::httpproxy::finding::Finding;
+use crate::outcome::finding::Finding;
 use crate::reader::Reader;
 
 /// Maximum number of entries of one list of addresses, statuses or hashed parts.

@@ -12,39 +12,16 @@ use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 
 use super::listeners;
-use super::tls::TlsClaim;
-use crate::gateway_api::claims;
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::listener::{ListenerPlan, ListenerState};
-use crate::httpproxy::finding::Finding;
+use crate::listeners::namespaces;
+use crate::outcome::finding::Finding;
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::host::TlsClaim;
+use crate::outcome::host::{Seats, Secure};
+use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::reader::Reader;
 
 /// Prefix of the names of generated listeners of HTTPProxies at a Gateway; no other listener can have such a name.
 const PREFIX: &str = "httpproxy/";
-
-/// Listeners of a host.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Seats {
-    /// The Gateway.
-    pub gateway: ObjectKey,
-    /// Port without TLS; unset if it is not available.
-    pub http: Option<u16>,
-    /// Listener with TLS; unset if TLS is not configured or not available.
-    pub https: Option<Secure>,
-}
-
-/// A separate filter chain with TLS.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Secure {
-    /// Name of the generated listener.
-    pub name: Arc<str>,
-    /// The port.
-    pub port: u16,
-    /// The port for clients.
-    pub(crate) seen_port: u16,
-    /// Name of the listener for clients without SNI; unset if another listener serves these clients.
-    pub nameless: Option<Arc<str>>,
-}
 
 /// Result of the search.
 pub(super) struct Seated {
@@ -77,7 +54,7 @@ pub(super) fn find(
         let found = Finding::error(key, "spec.virtualhost", "ListenerError", "ErrorIdentifyingListener", message);
         seated.findings.push(found.of_class(class));
     };
-    let Some(plan) = reader.plan(gateway) else {
+    let Some(plan) = reader.outcome::<GatewayPlan>(gateway) else {
         report(Class::Referential, format!("Gateway {} does not exist, or is not served", gateway.namespaced_name()));
         return seated;
     };
@@ -172,7 +149,7 @@ fn listener<'a>(
         let message = format!("listener {listener} of Gateway {name}, which has the host {domain:?}, is not served");
         return Err((Class::Referential, message));
     }
-    if !claims::allows_route(nearest, gateway, key, settings, reader) {
+    if !namespaces::allows_route(nearest, gateway, key, settings, reader) {
         let message = format!(
             "listener {listener} of Gateway {name} does not allow routes of namespace {}: see allowedRoutes.namespaces",
             key.namespace

@@ -18,7 +18,7 @@ use super::action::{Context, RouteFailure};
 use super::cookies;
 use super::headers::{self, Edits};
 use super::upstream;
-use crate::httpproxy::finding::Finding;
+use crate::outcome::finding::Finding;
 use crate::reader::Reader;
 
 /// Maximum number of Services of one route.

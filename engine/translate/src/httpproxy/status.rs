@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use holdfast_api::status::{Condition, MESSAGE_CHARS_MAX};
 use serde_json::{Value, json};
 
-use super::finding::{Finding, Level, SubCondition};
+use crate::outcome::finding::{Finding, Level, SubCondition};
 
 /// Description of an HTTPProxy that no root includes.
 pub(crate) const ORPHANED: &str = "this HTTPProxy is not part of a delegation chain from a root HTTPProxy";

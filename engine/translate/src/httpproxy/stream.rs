@@ -19,25 +19,15 @@ use holdfast_graph::{ObjectKey, Role};
 
 use super::service::{self, SERVICES_MAX, ServiceReference, Unusable};
 use super::{HOST, is_ours, policy, upstream};
-use crate::httpproxy::finding::{Finding, NOT_READABLE};
 use crate::httpproxy::includes::{self, DEPTH_MAX};
+use crate::outcome::finding::{Finding, NOT_READABLE};
+use crate::outcome::host::StreamClaim;
 use crate::reader::Reader;
 
 /// Type of sub-conditions about the content of a `tcpproxy`.
 const PROXY: &str = "TCPProxyError";
 /// Type of sub-conditions about the include of a `tcpproxy`.
 const INCLUDE: &str = "TCPProxyIncludeError";
-
-/// Destination of the connections of a host.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct StreamClaim {
-    /// The backend terminates TLS.
-    pub passthrough: bool,
-    /// The destination; unset if connections are refused.
-    pub to: Option<Arc<Stream>>,
-    /// HTTPProxies that the `tcpproxy` is delegated to, in order.
-    pub members: Vec<ObjectKey>,
-}
 
 /// Reads the destination of the connections of a root's host; `None` if the root has no `tcpproxy`.
 pub(super) fn claim(

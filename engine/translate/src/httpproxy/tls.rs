@@ -19,58 +19,10 @@ use holdfast_envoy::features::client_certificate::{ClientCertificates, Forwarded
 use holdfast_graph::{ObjectKey, Role};
 
 use super::HOST;
-use super::stream::StreamClaim;
-use crate::gateway_api::listener::certificate;
-use crate::httpproxy::finding::Finding;
+use crate::listeners::certificate;
+use crate::outcome::finding::Finding;
+use crate::outcome::host::TlsClaim;
 use crate::reader::Reader;
-
-/// TLS of a host.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct TlsClaim {
-    /// The certificate; without one, connections are refused, unless the backend terminates TLS.
-    pub certificate: Option<ObjectKey>,
-    /// An existing certificate that is invalid, with the reason.
-    pub broken: Option<(ObjectKey, String)>,
-    /// Allowed versions of TLS.
-    pub versions: TlsVersions,
-    /// Verification of client certificates.
-    pub clients: Option<Arc<ClientCertificates>>,
-    /// The fallback certificate for clients without SNI, if the host is served to them.
-    pub fallback: Option<ObjectKey>,
-    /// An existing fallback certificate that is invalid, with the reason.
-    pub(crate) broken_fallback: Option<(ObjectKey, String)>,
-    /// Destination of connections that bypass the routes of the host.
-    pub stream: Option<StreamClaim>,
-}
-
-impl TlsClaim {
-    /// Refuses all connections; the references to certificates are kept.
-    pub(super) fn refuse(&mut self) {
-        self.certificate = None;
-        self.fallback = None;
-        if let Some(stream) = &mut self.stream {
-            stream.to = None;
-        }
-    }
-
-    /// Checks whether the routes of the host serve requests over TLS.
-    pub(crate) fn has_routes(&self) -> bool {
-        self.certificate.is_some() && self.stream.is_none()
-    }
-
-    /// Checks whether the host is served to clients without SNI.
-    pub(crate) fn is_served_to_nameless(&self) -> bool {
-        self.has_routes() && self.fallback.is_some()
-    }
-
-    /// Checks whether connections are accepted.
-    pub(crate) fn is_served(&self) -> bool {
-        match &self.stream {
-            Some(stream) => stream.to.is_some() && (stream.passthrough || self.certificate.is_some()),
-            None => self.certificate.is_some(),
-        }
-    }
-}
 
 /// Findings while TLS is read.
 pub(super) struct Notes<'a> {

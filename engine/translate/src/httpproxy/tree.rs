@@ -18,21 +18,20 @@ use holdfast_envoy::model::{Action, Match, NamedMatch, PathMatch, PathRank, Prec
 use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Guard, Made, RouteFailure, Unit};
-use super::host::HostClaim;
 use super::{HOST, host, is_ours, narrowed, policy};
-use crate::gateway_api::narrow;
-use crate::gateway_api::route::{Closed, Rendered, RoutePlan};
-use crate::gateway_api::rule::Replaced;
 use crate::httpproxy::budgets::Budgets;
 use crate::httpproxy::conditions::Conditions;
 use crate::httpproxy::duplicates;
-use crate::httpproxy::finding::{Finding, NOT_READABLE};
 use crate::httpproxy::includes::{self, Leaf, Tree, What};
 use crate::httpproxy::order::{Rank, RouteOrigin};
 use crate::httpproxy::path::Path;
 use crate::httpproxy::rewrite::{self, Served};
 use crate::incremental::guard;
-use crate::overlay::{Closing, Manner};
+use crate::narrowing;
+use crate::outcome::finding::{Finding, NOT_READABLE};
+use crate::outcome::host::HostClaim;
+use crate::outcome::route::{Rendered, Replaced, RoutePlan};
+use crate::overlay::{ClosedSections, Closing, Manner};
 use crate::reader::Reader;
 
 /// Response status of a route without any existing Service.
@@ -43,7 +42,7 @@ const NOTHING_THERE: u16 = 404;
 const INCLUDE_MISSING: u16 = 502;
 
 /// Closed units of all objects.
-pub(crate) type ClosedUnits = BTreeMap<ObjectKey, Closed>;
+pub(crate) type ClosedUnits = BTreeMap<ObjectKey, ClosedSections>;
 
 /// Translates a root; `None` if the object is not a root of a served class.
 pub(crate) fn plan(
@@ -57,12 +56,12 @@ pub(crate) fn plan(
     let claim = match reader.over {
         // The overlay may have another version of the certificate.
         Some(_) => Arc::new(host::claim(key, settings, reader)?),
-        None => reader.host(key)?,
+        None => reader.outcome::<HostClaim>(key)?.clone(),
     };
     let claim = &*claim;
     let mut plan = RoutePlan { findings: claim.findings.clone(), ..RoutePlan::default() };
     let mut objects: BTreeMap<ObjectKey, Arc<Object>> = BTreeMap::from([(key.clone(), object.clone())]);
-    let mut budgets = Budgets::new(narrow::limits(settings));
+    let mut budgets = Budgets::new(narrowing::limits(settings));
     // The policies of the host are read first, so that routes cannot use up their budget.
     let mut of_host = Vec::new();
     let guard = policy::guard(key, proxy, &budgets.of(&[], key), settings, reader, &mut of_host);
@@ -226,7 +225,7 @@ fn claimed_today(
         _ => None,
     };
     let Some(root) = proxy(key).filter(|_| members.iter().any(is_stand_in)) else { return HashSet::new() };
-    let today = includes::read(key, &root, &mut Budgets::new(narrow::limits(settings)), &mut |child| proxy(child));
+    let today = includes::read(key, &root, &mut Budgets::new(narrowing::limits(settings)), &mut |child| proxy(child));
     let written = today.leaves.into_iter().filter(|leaf| leaf.origin == RouteOrigin::Written);
     written.filter(|leaf| is_stand_in(&leaf.owner)).map(|leaf| (leaf.owner, leaf.conditions)).collect()
 }

@@ -13,23 +13,15 @@ use holdfast_api::status::Condition;
 use holdfast_graph::{ObjectKey, Role};
 
 pub(crate) use super::shared_host::beside;
-use super::{SetClaim, claim, namespaces};
-use crate::gateway_api::claims;
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::listener::{ListenerPlan, ListenerState};
+use super::{allowed, claim};
+use crate::listeners::namespaces;
+use crate::outcome::gateway::{GatewayPlan, SetPlan};
+use crate::outcome::listener::{ListenerPlan, ListenerState};
+use crate::outcome::listener_set::SetClaim;
 use crate::reader::Reader;
 
 /// Listeners of all ListenerSets of one Gateway; further listeners take no part.
 pub(crate) const SET_LISTENERS_MAX: usize = 2048;
-
-/// The outcome of a ListenerSet at its Gateway.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SetPlan {
-    /// The condition `Accepted`.
-    pub accepted: Condition,
-    /// Whether its listeners take part, as far as they can.
-    pub joins: bool,
-}
 
 /// A ListenerSet that requests to join a Gateway.
 pub(super) struct JoinRequest {
@@ -46,16 +38,16 @@ pub(super) fn join_requests(
     reader: &mut Reader<'_>,
     fault: &mut impl FnMut(String, Class, &'static str, String),
 ) -> Vec<JoinRequest> {
-    let namespaces = namespaces::read(gateway, fault);
+    let allowed = allowed::read(gateway, fault);
     let mut sets = Vec::new();
     for set in reader.sets(key) {
         // Under an overlay, Secrets may be read in another version.
         let found = match reader.over {
-            None => reader.set(&set),
+            None => reader.outcome::<SetClaim>(&set).cloned(),
             Some(_) => claim(&set, settings, reader).map(Arc::new),
         };
         let Some(claim) = found.filter(|claim| claim.gateway.as_ref() == Some(key)) else { continue };
-        let allowed = claims::is_among(&namespaces, &key.namespace, &set.namespace, settings, reader);
+        let allowed = namespaces::is_among(&allowed, &key.namespace, &set.namespace, settings, reader);
         sets.push(JoinRequest { key: set, claim, allowed });
     }
     sets.sort_by(|one, other| one.claim.age.cmp(&other.claim.age));

@@ -2,41 +2,25 @@
 //!
 //! Each set is a unit: changes of other objects do not translate it again, and its faults close no other object.
 
+mod allowed;
 pub mod join;
-mod namespaces;
 mod shared_host;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault, at};
-use holdfast_api::object::Age;
 use holdfast_api::section;
 use holdfast_api::settings::Settings;
 use holdfast_graph::{ObjectKey, Role};
 
-use crate::gateway_api::gateway::{self, Owner};
-use crate::gateway_api::listener::{self, ListenerPlan};
 use crate::incremental::guard;
+use crate::listeners;
+use crate::listeners::owner::{Owner, owner_of};
+use crate::outcome::listener_set::SetClaim;
 use crate::policy::holding;
 use crate::precedence::attachment::Section;
 use crate::reader::Reader;
-
-/// The claim of a ListenerSet.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SetClaim {
-    /// The age of the set: the older set takes precedence.
-    pub age: Age,
-    /// The Gateway, if it is one of this controller.
-    pub gateway: Option<ObjectKey>,
-    /// The listeners, before the resolution of conflicts with other listeners.
-    pub listeners: Vec<ListenerPlan>,
-    /// The faults, as far as the set alone determines them.
-    pub faults: Vec<Fault>,
-}
 
 /// Reads the claim of a ListenerSet; `None` where it is deleted.
 pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_>) -> Option<SetClaim> {
@@ -55,7 +39,7 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
         return Some(claim);
     };
     reader.edge(key, "", &gateway, Role::Attaches);
-    let why = match gateway::owner_of(&gateway, settings, reader) {
+    let why = match owner_of(&gateway, settings, reader) {
         Some(Owner::Us) => None,
         Some(Owner::Another) => return Some(claim),
         Some(Owner::NoClass) => Some("references a GatewayClass that does not exist"),
@@ -68,7 +52,7 @@ pub(super) fn claim(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'_
     }
     for (index, entry) in set.listeners.iter().enumerate() {
         let field = at("spec.listeners", index);
-        let plan = listener::plan(key, &field, entry, settings, reader, &mut claim.faults);
+        let plan = listeners::plan(key, &field, entry, settings, reader, &mut claim.faults);
         claim.listeners.push(plan);
     }
     if set.listeners.is_empty() {
@@ -95,11 +79,4 @@ pub(super) fn failed(object: &holdfast_api::object::Object, before: Option<&SetC
     claim.faults.sort_unstable();
     claim.faults.dedup();
     claim
-}
-
-/// Outcomes of ListenerSets.
-#[derive(Debug, Default)]
-pub(crate) struct ListenerSets {
-    /// Claims of ListenerSets, each read on its own.
-    pub(crate) claims: BTreeMap<ObjectKey, Arc<SetClaim>>,
 }

@@ -12,9 +12,9 @@ use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 
 use super::join::join_requests;
-use crate::gateway_api::conflicts;
-use crate::gateway_api::gateway;
-use crate::gateway_api::listener::{ListenerPlan, ListenerState, bound_port};
+use crate::listeners::owner;
+use crate::listeners::{bound_port, conflicts};
+use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::reader::Reader;
 
 /// Rejects the listeners of sets with a port that belongs to another owner on this host.
@@ -38,7 +38,7 @@ pub(crate) fn beside(
     for other in conflicts::neighbours(object, address, settings, reader) {
         let Body::Gateway(written) = &other.body else { continue };
         let name = format!("Gateway {}", other.key.namespaced_name());
-        taken.extend(gateway::ports(&other, settings).into_iter().map(|port| (port, name.clone())));
+        taken.extend(owner::ports(&other, settings).into_iter().map(|port| (port, name.clone())));
         let sets = join_requests(&other.key, written, settings, reader, &mut |_, _, _, _| {});
         for set in sets.into_iter().filter(|set| set.allowed) {
             let ports = set.claim.listeners.iter().filter_map(|l| bound_port(l.declared_port, settings));

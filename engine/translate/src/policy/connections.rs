@@ -15,10 +15,10 @@ use holdfast_envoy::model::table::TableName;
 use holdfast_graph::{ObjectKey, Origins};
 
 use super::level::{Level, LevelPlan};
-use super::setting::PolicySetting;
-use super::{PolicyPlan, Unenforceable};
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::listener::ListenerPlan;
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener::ListenerPlan;
+use crate::outcome::policy::{PolicyPlan, Unenforceable};
+use crate::outcome::setting::PolicySetting;
 use crate::precedence::merge::merge;
 use crate::precedence::settings::Field;
 

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use holdfast_api::section;
 use holdfast_graph::{ObjectKey, Role};
 
-use super::{PolicyPlan, targets};
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::listener::ListenerPlan;
+use super::targets;
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener::ListenerPlan;
+use crate::outcome::policy::PolicyPlan;
 use crate::precedence::attachment::Section;
 use crate::reader::Reader;
 

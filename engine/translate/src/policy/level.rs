@@ -17,9 +17,10 @@ use holdfast_graph::{ObjectKey, Origins};
 
 use super::connections::{self, Connections};
 use super::holding::Holding;
-use super::setting::{self, PolicySetting};
-use super::{PolicyPlan, Unenforceable};
-use crate::gateway_api::listener::{ListenerPlan, ListenerState};
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener::{ListenerPlan, ListenerState};
+use crate::outcome::policy::{PolicyPlan, Unenforceable};
+use crate::outcome::setting::{self, PolicySetting};
 use crate::precedence::NOT_ENFORCED;
 use crate::precedence::action::ActionSettings;
 use crate::precedence::merge::{Merged, merge};
@@ -138,7 +139,7 @@ impl LevelPlan {
 /// Computes the settings of policies for a Gateway.
 pub(crate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> LevelPlan {
     let mut levels = LevelPlan::default();
-    let Some(gateway) = reader.plan(key) else { return levels };
+    let Some(gateway) = reader.outcome::<GatewayPlan>(key) else { return levels };
     let Some(holding) = Holding::read(key, gateway, reader).filter(|holding| !holding.is_empty()) else {
         return levels;
     };

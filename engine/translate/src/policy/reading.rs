@@ -13,10 +13,10 @@ use holdfast_check::re2::Regexes;
 use holdfast_envoy::features::Flaw;
 use holdfast_graph::{ObjectKey, Role};
 
-use super::setting::PolicySettings;
-use super::targets::Target;
-use super::{Blamed, PolicyPlan, Unenforceable};
-use crate::gateway_api::narrow;
+use crate::narrowing;
+use crate::outcome::policy::{Blamed, PolicyPlan, Unenforceable};
+use crate::outcome::setting::PolicySettings;
+use crate::precedence::attachment::Target;
 use crate::precedence::rank::Rank;
 use crate::precedence::settings::{Field, Piece, Settings as Pieces};
 use crate::reader::Reader;
@@ -72,7 +72,7 @@ impl<'r, 'a> Reading<'r, 'a> {
     pub(super) fn regexes_of(&mut self, object: &ObjectKey) -> &Regexes {
         let settings = self.settings;
         let regexes = self.regexes.entry(object.clone());
-        regexes.or_insert_with(|| Regexes::of_object(narrow::limits(settings)))
+        regexes.or_insert_with(|| Regexes::of_object(narrowing::limits(settings)))
     }
 
     /// Sets the value of a field.

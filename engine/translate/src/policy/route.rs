@@ -14,10 +14,10 @@ use holdfast_envoy::features::body_format::BodyFormat;
 use holdfast_envoy::model::{Response, Route};
 use holdfast_graph::{ObjectKey, Role};
 
-use super::setting::{self, PolicySetting};
-use super::{PolicyPlan, Unenforceable};
-use crate::precedence::action::ActionSettings;
+use crate::outcome::policy::{PolicyPlan, Unenforceable};
+use crate::outcome::setting::{self, PolicySetting};
 use crate::precedence::attachment::Section;
+use crate::precedence::fill::fill;
 use crate::precedence::merge::{Merged, merge};
 use crate::reader::Reader;
 
@@ -154,26 +154,6 @@ impl OfRule {
         };
         fill(&self.merged, known, route);
     }
-}
-
-/// Applies merged settings to a route.
-pub(super) fn fill(merged: &Merged, known: impl Fn(&str) -> Option<String>, route: &mut Route) {
-    let mut filters = merged.filters();
-    if route.cors.is_some() {
-        // The rule's own settings come first.
-        filters.remove(&holdfast_envoy::features::filters::Filter::Cors);
-    }
-    route.filters = filters;
-    route.guards = merged.guards();
-    let action = merged.action();
-    let stat_prefix = action.stat_prefix.as_deref().and_then(|prefix| filled(prefix, &known)).map(Arc::from);
-    ActionSettings { stat_prefix, ..action }.apply(route);
-}
-
-/// Substitutes names in a prefix of statistics; `None` if a name is unknown.
-pub(super) fn filled(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    const VARIABLES: [&str; 3] = ["route_name", "route_namespace", "rule_name"];
-    holdfast_check::template::braces(text, |variable| known(VARIABLES.into_iter().find(|known| *known == variable)?))
 }
 
 /// Returns the response of a DirectResponse; or a message about its fault.

@@ -11,17 +11,7 @@ use holdfast_api::fault::at;
 use holdfast_graph::ObjectKey;
 
 use super::reading::Reading;
-
-/// A target of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// The object.
-    pub key: ObjectKey,
-    /// A listener or rule of the object.
-    pub section: Option<Arc<str>>,
-    /// Reason why the policy has no effect at this target; unset if it has.
-    pub missing: Option<Arc<str>>,
-}
+use crate::precedence::attachment::Target;
 
 /// Kinds that TrafficPolicies can be attached to.
 const OF_TRAFFIC: [&str; 4] = [kinds::GATEWAY, kinds::LISTENER_SET, kinds::HTTP_ROUTE, kinds::GRPC_ROUTE];

@@ -293,7 +293,7 @@ fn stat_prefix(prefix: &Arc<str>, reading: &mut Reading<'_, '_>) -> Option<Piece
         reading.invalid("spec.statPrefix", "must consist of letters, digits, _, %, ., - and placeholders in {{ }}");
         return None;
     }
-    if super::route::filled(prefix, &|_| Some(String::new())).is_none() {
+    if crate::precedence::fill::filled(prefix, &|_| Some(String::new())).is_none() {
         let message = "a placeholder in {{ }} must be route_name, route_namespace or rule_name";
         reading.invalid("spec.statPrefix", message);
     }

@@ -72,3 +72,14 @@ mod tests {
         assert_eq!(of(&ObjectKey::new("g", "L", "ns", "n"), &labels), BTreeSet::new());
     }
 }
+
+/// A target of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The object.
+    pub key: ObjectKey,
+    /// A listener or rule of the object.
+    pub section: Option<Arc<str>>,
+    /// Reason why the policy has no effect at this target; unset if it has.
+    pub missing: Option<Arc<str>>,
+}

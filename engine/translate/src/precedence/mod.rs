@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod attachment;
+pub(crate) mod fill;
 pub mod merge;
 pub mod rank;
 pub mod settings;

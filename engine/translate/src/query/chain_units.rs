@@ -14,8 +14,8 @@ use crate::Translator;
 use crate::assembly::fleet::FleetId;
 use crate::assembly::fleet::connections::ListenerPolicySettings;
 use crate::assembly::ports;
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::listener::{ListenerPlan, ListenerState};
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::overlay::Overlay;
 use crate::policy::connections::Connections;
 
@@ -27,14 +27,14 @@ impl Translator {
             return Some(listener.unit(gateway));
         }
         let host = listener.hostname.as_ref().filter(|_| listener.https)?;
-        let roots = self.httpproxy.hosts.iter().filter(|(_, claim)| claim.tls.is_some());
+        let roots = self.outcomes.hosts.iter().filter(|(_, claim)| claim.tls.is_some());
         let mut roots = roots.filter(|(_, claim)| claim.host.as_ref().is_some_and(|own| *own.domain() == **host));
         roots.next().map(|(root, _)| Node::section(root.clone(), section::HOST))
     }
 
     /// Returns the units of a Gateway's filter chains by chain name, for serving chains and refusing chains.
     pub fn chain_units(&self, gateway: &ObjectKey) -> BTreeMap<String, Node> {
-        let Some(plan) = self.gateway_api.plans.get(gateway) else { return BTreeMap::new() };
+        let Some(plan) = self.outcomes.gateways.get(gateway) else { return BTreeMap::new() };
         let mut units = BTreeMap::new();
         for listener in plan.all().filter(|listener| listener.state != ListenerState::Out) {
             if let Some(unit) = self.unit_of(gateway, listener) {
@@ -49,7 +49,7 @@ impl Translator {
     /// Returns the desired filter chains of a Gateway, each with the unit that owns it. Where a certificate is
     /// unusable, the result also contains the chain with the earlier version of the certificate.
     pub fn chains(&self, gateway: &ObjectKey) -> Vec<(Content, Node)> {
-        let Some(plan) = self.gateway_api.plans.get(gateway) else { return Vec::new() };
+        let Some(plan) = self.outcomes.gateways.get(gateway) else { return Vec::new() };
         let mut contents = self.chains_of(gateway, plan);
         contents.extend(Self::with_earlier_certificates(plan).iter().flat_map(|plan| self.chains_of(gateway, plan)));
         contents.dedup();
@@ -102,7 +102,7 @@ impl Translator {
 
     /// Returns the listeners that an overlay closes, by name, each with the reason.
     pub fn refused_listeners(&self, gateway: &ObjectKey, overlay: &Overlay) -> BTreeMap<Arc<str>, Arc<str>> {
-        let plan = self.gateway_api.plans.get(gateway).filter(|_| !overlay.closed.is_empty());
+        let plan = self.outcomes.gateways.get(gateway).filter(|_| !overlay.closed.is_empty());
         let listeners = plan.iter().flat_map(|plan| plan.all());
         // A listener that is closed as desired may be served with an earlier version of its certificate.
         let placed = listeners.filter(|listener| listener.has_place());

@@ -10,8 +10,8 @@ use holdfast_envoy::model::{Match, NamedMatch, PathMatch};
 use holdfast_graph::ObjectKey;
 
 use crate::assembly::fleet::Fleet;
-use crate::gateway_api::route::Rendered;
 use crate::httpproxy;
+use crate::outcome::route::Rendered;
 
 /// Hosts that a report names; further hosts are only counted.
 const HOSTS_SHOWN: usize = 3;

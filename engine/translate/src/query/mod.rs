@@ -18,23 +18,23 @@ use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_graph::ObjectKey;
 
 use crate::assembly::fleet::{Fleet, FleetId, GatewayGuards};
-use crate::backend_policy;
 use crate::backend_policy::plan::BackendPlan;
-use crate::gateway_api::gateway::{self, GatewayPlan, Outcome};
-use crate::gateway_api::listener::ListenerState;
+use crate::gateway_api::gateway::{self, Outcome};
 use crate::incremental::guard;
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener::ListenerState;
+use crate::outcome::policy::PolicyPlan;
+use crate::outcome::setting::PolicySetting;
 use crate::overlay::Overlay;
 use crate::policy::level::LevelPlan;
-use crate::policy::setting::PolicySetting;
-use crate::policy::{self, PolicyPlan};
 use crate::provision::Port;
 use crate::reader::Input;
-use crate::{Translator, Unit};
+use crate::{Translator, Unit, backend_policy, policy};
 
 impl Translator {
     /// Returns the desired plan of a Gateway; `None` for a Gateway of another controller.
     pub fn gateway(&self, key: &ObjectKey) -> Option<&Arc<GatewayPlan>> {
-        self.gateway_api.plans.get(key)
+        self.outcomes.gateways.get(key)
     }
 
     /// Returns the plan of a Gateway under an overlay, without applying the overlay.
@@ -56,9 +56,9 @@ impl Translator {
 
     /// Returns whether the object is a policy that applies to anything served.
     pub fn is_guard(&self, key: &ObjectKey) -> bool {
-        let mut readers = self.units.readers(&Input::Policy(key.clone()));
+        let mut readers = self.units.readers(&Input::Outcome(key.clone()));
         let mut governs = || readers.any(|unit| *unit != Unit::Policy(key.clone()));
-        (self.policy.plans.contains_key(key) && governs()) || self.guards_backends(key)
+        (self.outcomes.policies.contains_key(key) && governs()) || self.guards_backends(key)
     }
 
     /// Returns the plan of a Gateway as served to a fleet.
@@ -174,17 +174,17 @@ impl Translator {
 
     /// Returns all policies.
     pub fn policies(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<PolicyPlan>)> {
-        self.policy.plans.iter()
+        self.outcomes.policies.iter()
     }
 
     /// Returns the policies that cannot be enforced, independent of their targets.
     pub fn unenforceable(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<PolicyPlan>)> {
-        self.policy.plans.iter().filter(|(_, plan)| plan.unenforceable.is_some())
+        self.outcomes.policies.iter().filter(|(_, plan)| plan.unenforceable.is_some())
     }
 
     /// Returns whether a policy applies to a Gateway or to one of its routes.
     pub fn governs(&self, policy: &ObjectKey, gateway: &ObjectKey) -> bool {
-        let mut readers = self.units.readers(&Input::Policy(policy.clone()));
+        let mut readers = self.units.readers(&Input::Outcome(policy.clone()));
         readers.any(|unit| match unit {
             Unit::Route(key) => {
                 let plan = self.routes.plans.get(key).filter(|plan| plan.policies.contains(policy));
@@ -197,12 +197,12 @@ impl Translator {
 
     /// Returns the plan of a policy.
     pub fn policy(&self, key: &ObjectKey) -> Option<&Arc<PolicyPlan>> {
-        self.policy.plans.get(key)
+        self.outcomes.policies.get(key)
     }
 
     /// Returns the routes and Gateways that a policy applies to.
     pub fn governed_by(&self, policy: &ObjectKey) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) {
-        let readers = self.units.readers(&Input::Policy(policy.clone()));
+        let readers = self.units.readers(&Input::Outcome(policy.clone()));
         let (mut routes, mut gateways) = (BTreeSet::new(), BTreeSet::new());
         for unit in readers {
             match unit {
@@ -238,7 +238,7 @@ impl Translator {
     pub fn ports(&self, gateway: &ObjectKey) -> Vec<Port> {
         let served = self.assembly.fleets_of(gateway);
         let served = served.iter().filter_map(|id| self.assembly.fleets.get(id)).map(Fleet::plan);
-        let plans = served.chain(self.gateway_api.plans.get(gateway).map(|plan| &**plan));
+        let plans = served.chain(self.outcomes.gateways.get(gateway).map(|plan| &**plan));
         let mut ports = BTreeMap::new();
         for listener in plans.flat_map(GatewayPlan::all).filter(|listener| listener.state != ListenerState::Out) {
             let port = Port { port: listener.seen_port, bound: listener.port, tls: listener.https };

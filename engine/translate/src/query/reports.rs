@@ -1,6 +1,7 @@
 //! Reports of translation: faults, statuses and replacements. Computed on request, never on the hot path.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::section;
@@ -9,23 +10,21 @@ use holdfast_graph::ObjectKey;
 use super::duplicates::Duplicates;
 use crate::Translator;
 use crate::assembly::fleet::FleetId;
-use crate::gateway_api::claims::ListenerId;
-use crate::gateway_api::gateway::GatewayPlan;
-use crate::gateway_api::route::RoutePlan;
-use crate::httpproxy::finding::Finding;
+use crate::outcome::claims::ListenerId;
+use crate::outcome::finding::Finding;
+use crate::outcome::gateway::GatewayPlan;
+use crate::outcome::listener_set::SetClaim;
+use crate::outcome::route::RoutePlan;
 
 impl Translator {
     /// Returns all faults in order, without duplicates.
     pub fn faults(&self) -> Vec<Fault> {
-        let plans = self.gateway_api.plans.values().flat_map(|plan| &plan.faults);
         let routes = self.routes.plans.values().flat_map(|plan| &plan.faults);
-        let mut faults: Vec<Fault> = plans
-            .chain(routes)
+        let mut faults: Vec<Fault> = routes
+            .chain(self.outcomes.faults())
             .chain(self.gateway_api.unserved.values())
             .chain(self.gateway_api.classes.values())
             .chain(self.assembly.endpoint_faults.values().flatten())
-            .chain(self.policy.plans.values().flat_map(|plan| &plan.faults))
-            .chain(self.listener_set.claims.values().flat_map(|claim| &claim.faults))
             .chain(self.policy.levels.values().flat_map(|levels| &levels.faults))
             .chain(self.backend_policy.plans.values().flat_map(|plan| &plan.faults))
             .cloned()
@@ -43,6 +42,11 @@ impl Translator {
         self.httpproxy.extensions.get(key).map(Vec::as_slice)
     }
 
+    /// Returns the claim of a ListenerSet.
+    pub fn set(&self, key: &ObjectKey) -> Option<&Arc<SetClaim>> {
+        self.outcomes.sets.get(key)
+    }
+
     /// Returns the fault of a GatewayClass of this controller.
     pub fn class_fault(&self, key: &ObjectKey) -> Option<&Fault> {
         self.gateway_api.classes.get(key)
@@ -50,7 +54,7 @@ impl Translator {
 
     /// Returns the plans of the Gateways of this controller, in order.
     pub fn plans(&self) -> BTreeMap<&ObjectKey, &GatewayPlan> {
-        self.gateway_api.plans.iter().map(|(key, plan)| (key, &**plan)).collect()
+        self.outcomes.gateways.iter().map(|(key, plan)| (key, &**plan)).collect()
     }
 
     /// Returns the plans of the route objects, in order.

@@ -10,13 +10,12 @@ use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Snapshot;
 
 use crate::assembly::fleet::{Composition, FleetId};
-use crate::gateway_api::route::{Rendered, RoutePlan};
-use crate::httpproxy;
 use crate::incremental::guard;
+use crate::outcome::route::{Rendered, RoutePlan};
 use crate::overlay::Overlay;
 use crate::reader::Input;
 use crate::update::variants::plan_over;
-use crate::{Translator, Unit};
+use crate::{Translator, Unit, httpproxy};
 
 impl Translator {
     /// Returns the plan of a route under an overlay, without applying the overlay.
@@ -44,7 +43,7 @@ impl Translator {
         let mut reads = units.iter().flat_map(|unit| self.units.reads(unit));
         let altered = |input: &Input| match input {
             Input::Object(key) => overlay.alters(key),
-            Input::Policy(key) => overlay.policies.contains_key(key),
+            Input::Outcome(key) => overlay.policies.contains_key(key),
             _ => false,
         };
         if !reads.any(altered) {
@@ -112,7 +111,7 @@ impl Translator {
     /// Returns the desired certificates of a Gateway's listeners and the client certificates presented to backends,
     /// each with its hash.
     pub fn certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, Content> {
-        let listeners = self.gateway_api.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
+        let listeners = self.outcomes.gateways.get(gateway).into_iter().flat_map(|plan| plan.all());
         let fleet = self.assembly.fleets.get(&FleetId::main(gateway));
         let shown = fleet.map(|fleet| fleet.certificates()).unwrap_or_default();
         let keys = listeners.flat_map(|listener| &listener.certificates).chain(&shown);
@@ -127,7 +126,7 @@ impl Translator {
 
     /// Returns the existing but unusable certificates of a Gateway's listeners, each with the reason.
     pub fn broken_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
-        let listeners = self.gateway_api.plans.get(gateway).into_iter().flat_map(|plan| plan.all());
+        let listeners = self.outcomes.gateways.get(gateway).into_iter().flat_map(|plan| plan.all());
         listeners.flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
     }
 

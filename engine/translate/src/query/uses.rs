@@ -14,9 +14,9 @@ use holdfast_xds::Version;
 
 use crate::Translator;
 use crate::assembly::fleet::FleetId;
-use crate::gateway_api::route::RoutePlan;
+use crate::outcome::policy::PolicyPlan;
+use crate::outcome::route::RoutePlan;
 use crate::overlay::Overlay;
-use crate::policy::PolicyPlan;
 
 impl Translator {
     /// Returns the service behind a fleet's cluster, and the routes that use the cluster, each with its unit.
@@ -59,7 +59,7 @@ impl Translator {
         let levels = self.policy.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
         let filters = levels.flat_map(|(_, level)| {
             let required = level.guards.filters();
-            let policies = level.keys.iter().filter_map(|key| Some((key, self.policy.plans.get(key)?)));
+            let policies = level.keys.iter().filter_map(|key| Some((key, self.outcomes.policies.get(key)?)));
             policies.flat_map(move |(key, plan)| {
                 let own: Vec<ChainFilter> = plan.chain_filters();
                 let own = own.into_iter().filter(|filter| required.contains(filter)).collect::<Vec<_>>();
@@ -84,7 +84,7 @@ impl Translator {
             contents.chain(filters.iter().map(chain_parts::filter_content)).chain([own]).collect()
         });
         let levels = self.policy.levels.get(gateway).into_iter().flat_map(|levels| levels.each());
-        let policies = levels.flat_map(|(_, level)| &level.keys).filter_map(|key| self.policy.plans.get(key));
+        let policies = levels.flat_map(|(_, level)| &level.keys).filter_map(|key| self.outcomes.policies.get(key));
         let contents = policies.flat_map(|plan| plan.contents()).map(|(_, content)| content);
         let filters = self.level_filters(gateway).into_iter().map(|(filter, _)| chain_parts::filter_content(&filter));
         let above: BTreeSet<Content> = contents.chain(filters).collect();
@@ -101,7 +101,7 @@ impl Translator {
             || self.has_content(gateway, content)
             || self.chains(gateway).iter().any(|(known, _)| known == content)
             || self.filters(gateway).iter().any(|(known, _, _)| known == content)
-            || self.policy.plans.values().any(of_policy)
+            || self.outcomes.policies.values().any(of_policy)
     }
 
     /// Returns the filters of one route as contents.

@@ -13,7 +13,7 @@ use holdfast_xds::Resource;
 use super::{Translator, Unit};
 use crate::assembly::endpoints;
 use crate::assembly::fleet::FleetId;
-use crate::gateway_api::route::RoutePlan;
+use crate::outcome::route::RoutePlan;
 use crate::reader::Reader;
 
 impl Translator {

@@ -10,13 +10,14 @@ use holdfast_graph::ObjectKey;
 
 use super::{Changes, Run, Translator, Unit};
 use crate::assembly::fleet::{Fleet, FleetId};
-use crate::gateway_api::LentHostnames;
-use crate::gateway_api::claims::{self, Claims};
-use crate::gateway_api::gateway::{self, GatewayPlan};
-use crate::gateway_api::infrastructure;
-use crate::gateway_api::route::{self, RoutePlan};
+use crate::gateway_api::{claims, gateway, infrastructure, route};
 use crate::httpproxy;
 use crate::incremental::guard;
+use crate::outcome::Outcome;
+use crate::outcome::claims::Claims;
+use crate::outcome::gateway::{GatewayPlan, LentHostnames};
+use crate::outcome::route::RoutePlan;
+use crate::overlay::ClosedSections;
 use crate::reader::Input;
 
 impl Translator {
@@ -36,7 +37,7 @@ impl Translator {
 
     /// Translates a Gateway.
     pub(super) fn redo_gateway(&mut self, unit: &Unit, key: &ObjectKey, run: &mut Run<'_>) {
-        let before = self.gateway_api.plans.get(key).cloned();
+        let before = self.outcomes.gateways.get(key).cloned();
         let (seen, edges) = self.read(unit, run.objects, |settings, reader| gateway::plan(key, settings, reader));
         let seen = seen.unwrap_or_else(|| gateway::failed(key, before.as_deref()));
         self.gateway_api.edges.entry(key.clone()).or_default().0 = edges;
@@ -70,7 +71,7 @@ impl Translator {
     pub(super) fn redo_route(&mut self, unit: &Unit, key: &ObjectKey, run: &mut Run<'_>) {
         let claims = self.gateway_api.claims.get(key).cloned();
         let (plan, mut edges) = self.read(unit, run.objects, |settings, reader| {
-            let desired = route::Closed::new();
+            let desired = ClosedSections::new();
             claims.as_ref().and_then(|claims| route::plan(key, claims, &desired, settings, reader))
         });
         let plan = plan.unwrap_or_else(|| {
@@ -87,17 +88,17 @@ impl Translator {
     }
 
     pub(crate) fn set_plan(&mut self, key: &ObjectKey, plan: Option<Arc<GatewayPlan>>, changes: &mut Changes) {
-        if self.gateway_api.plans.get(key) == plan.as_ref() {
+        if self.outcomes.gateways.get(key) == plan.as_ref() {
             return;
         }
         let before = self.assembly.certificates_of(key);
-        let same_to_routes = match (self.gateway_api.plans.get(key), &plan) {
+        let same_to_routes = match (self.outcomes.gateways.get(key), &plan) {
             (Some(old), Some(new)) => old.is_same_to_routes(new),
             _ => false,
         };
         match plan {
             Some(plan) => {
-                self.gateway_api.plans.insert(key.clone(), plan.clone());
+                Outcome::set(&mut self.outcomes, key, Some(plan.clone()));
                 let main = FleetId::main(key);
                 if !self.assembly.fleets.contains_key(&main) {
                     let closed = Response::new(self.settings.closed_status, self.settings.missing_backend_body.clone());
@@ -114,8 +115,7 @@ impl Translator {
                 }
             }
             None => {
-                self.gateway_api.plans.remove(key);
-                self.gateway_api.lent.remove(key);
+                GatewayPlan::set(&mut self.outcomes, key, None);
                 let fleets = self.assembly.fleets_of(key);
                 if !fleets.is_empty() {
                     changes.withdrawn.push(key.clone());
@@ -126,7 +126,7 @@ impl Translator {
         self.certificates_changed(&before, &self.assembly.certificates_of(key));
         self.units.schedule(Unit::Levels(key.clone()));
         if !same_to_routes {
-            self.units.mark(&Input::Plan(key.clone()));
+            self.units.mark(&Input::Outcome(key.clone()));
         }
     }
 
@@ -142,7 +142,7 @@ impl Translator {
             }
         };
         self.claimed(key, age.as_ref(), old.as_deref(), claims.as_deref());
-        for (listener, kind) in self.gateway_api.set_rivals(key, age.as_ref(), old.as_deref(), claims.as_deref()) {
+        for (listener, kind) in self.outcomes.rivals.replace(key, age.as_ref(), old.as_deref(), claims.as_deref()) {
             self.units.mark(&Input::Rivals(listener, kind));
         }
     }
@@ -175,14 +175,14 @@ impl Translator {
     /// Sets the hostnames for listeners of a Gateway or ListenerSet with an unusable hostname, which apply as long as
     /// no other listener claims them. Returns whether this requires translation.
     pub fn lend(&mut self, owner: &ObjectKey, hostnames: LentHostnames) -> bool {
-        let before = self.gateway_api.lent.get(owner);
+        let before = self.outcomes.lent.get(owner);
         if before.map_or(hostnames.is_empty(), |before| *before == hostnames) {
             return false;
         }
         if hostnames.is_empty() {
-            self.gateway_api.lent.remove(owner);
+            self.outcomes.lent.remove(owner);
         } else {
-            self.gateway_api.lent.insert(owner.clone(), hostnames);
+            self.outcomes.lent.insert(owner.clone(), hostnames);
         }
         let is_set = &*owner.kind == kinds::LISTENER_SET;
         self.units.schedule(if is_set { Unit::Set(owner.clone()) } else { Unit::Gateway(owner.clone()) });

@@ -10,13 +10,12 @@ use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 
 use super::{Run, Translator, Unit};
-use crate::gateway_api::claims::Claims;
-use crate::gateway_api::route::RoutePlan;
-use crate::httpproxy::finding::Finding;
-use crate::httpproxy::host::HostClaim;
-use crate::httpproxy::neighbours::Claimant;
 use crate::httpproxy::{self, ClosedUnits, is_ours, listeners};
 use crate::incremental::guard;
+use crate::outcome::claims::Claims;
+use crate::outcome::finding::Finding;
+use crate::outcome::host::{Claimant, HostClaim};
+use crate::outcome::route::RoutePlan;
 use crate::overlay::Overlay;
 use crate::reader::Input;
 
@@ -27,12 +26,12 @@ impl Translator {
             self.read(unit, run.objects, |settings, reader| httpproxy::host::claim(key, settings, reader));
         let claim = match claim {
             Some(claim) => claim.map(|claim| HostClaim { edges, ..claim }),
-            None => httpproxy::host::failed(key, self.httpproxy.hosts.get(key).map(|claim| &**claim)),
+            None => httpproxy::host::failed(key, self.outcomes.hosts.get(key).map(|claim| &**claim)),
         };
         // The certificate of the claim belongs to the listeners, so the Gateway of HTTPProxies counts as
         // translated even if the claim is unchanged.
         run.changes.gateways.insert(httpproxy::listeners::gateway(&self.settings));
-        self.set_host(key, claim);
+        self.set_host(unit, key, claim);
     }
 
     /// Translates a root HTTPProxy with its includes.
@@ -40,7 +39,7 @@ impl Translator {
         let open = ClosedUnits::new();
         let (plan, mut edges) =
             self.read(unit, run.objects, |settings, reader| httpproxy::plan(key, &open, settings, reader));
-        let claim = self.httpproxy.hosts.get(key).cloned();
+        let claim = self.outcomes.hosts.get(key).cloned();
         let plan = plan.unwrap_or_else(|| httpproxy::failed(run.objects.get(key)?, claim.as_deref(), &self.settings));
         edges.extend(claim.iter().flat_map(|claim| claim.edges.iter().cloned()));
         run.graph.replace(key, edges);
@@ -103,7 +102,7 @@ impl Translator {
         let (before, mut after) = (hosts(old), hosts(new));
         let all: BTreeSet<Host> = before.into_keys().chain(after.keys().cloned()).collect();
         for host in all {
-            let claimants = self.httpproxy.claimants.entry(host.clone()).or_default();
+            let claimants = self.outcomes.claimants.entry(host.clone()).or_default();
             let claimant = after.remove(&host).zip(age);
             let claimant =
                 claimant.map(|(listeners, age)| Claimant { host: host.clone(), age: age.clone(), listeners });
@@ -112,7 +111,7 @@ impl Translator {
                 None => claimants.remove(key),
             };
             if claimants.is_empty() {
-                self.httpproxy.claimants.remove(&host);
+                self.outcomes.claimants.remove(&host);
             }
             if was != claimant {
                 // A wildcard host that covers the host may be affected as well.
@@ -136,26 +135,12 @@ impl Translator {
         self.units.schedule(Unit::Route(key.clone()));
     }
 
-    pub(crate) fn set_host(&mut self, key: &ObjectKey, claim: Option<HostClaim>) {
-        if self.httpproxy.hosts.get(key).map(|known| &**known) == claim.as_ref() {
-            if claim.is_none() {
-                self.units.forget(&Unit::Host(key.clone()));
-            }
-            return;
+    fn set_host(&mut self, unit: &Unit, key: &ObjectKey, claim: Option<HostClaim>) {
+        if self.set_outcome(unit, key, claim) {
+            self.units.mark(&Input::Hosts);
+            self.units.schedule(Unit::Route(key.clone()));
+            self.units.schedule(Unit::Gateway(listeners::gateway(&self.settings)));
         }
-        match claim {
-            Some(claim) => {
-                self.httpproxy.hosts.insert(key.clone(), Arc::new(claim));
-            }
-            None => {
-                self.httpproxy.hosts.remove(key);
-                self.units.forget(&Unit::Host(key.clone()));
-            }
-        }
-        self.units.mark(&Input::Host(key.clone()));
-        self.units.mark(&Input::Hosts);
-        self.units.schedule(Unit::Route(key.clone()));
-        self.units.schedule(Unit::Gateway(listeners::gateway(&self.settings)));
     }
 
     fn set_share(&mut self, key: &ObjectKey, share: RoutePlan) {

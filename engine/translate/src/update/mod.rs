@@ -7,8 +7,7 @@ mod assembly;
 mod backend_policy;
 mod gateway_api;
 mod httpproxy;
-mod listener_set;
-mod policy;
+mod levels;
 mod unit;
 pub(crate) mod variants;
 
@@ -32,9 +31,10 @@ use crate::backend_policy::plan::BackendPolicies;
 use crate::gateway_api::GatewayApi;
 use crate::httpproxy::{HttpProxies, is_proxy};
 use crate::incremental::{Incremental, guard};
-use crate::listener_set::ListenerSets;
+use crate::listener_set;
+use crate::outcome::{Outcome, Outcomes};
 use crate::overlay::Overlay;
-use crate::policy::Policies;
+use crate::policy::{self, Policies};
 use crate::reader::{Indexes, Input, Reader};
 
 /// State of translation.
@@ -43,8 +43,9 @@ pub struct Translator {
     pub(crate) settings: Settings,
     pub(crate) units: Incremental<Unit, Input>,
     pub(crate) indexes: Indexes,
+    /// Outcomes that other units read; those that only later rooms read are in a struct of each API.
+    pub(crate) outcomes: Outcomes,
     pub(crate) gateway_api: GatewayApi,
-    pub(crate) listener_set: ListenerSets,
     pub(crate) httpproxy: HttpProxies,
     pub(crate) policy: Policies,
     pub(crate) backend_policy: BackendPolicies,
@@ -93,8 +94,8 @@ impl Translator {
             settings,
             units: Incremental::default(),
             indexes: Indexes::default(),
+            outcomes: Outcomes::default(),
             gateway_api: GatewayApi::default(),
-            listener_set: ListenerSets::default(),
             httpproxy: HttpProxies::default(),
             policy: Policies::default(),
             backend_policy: BackendPolicies::default(),
@@ -158,12 +159,12 @@ impl Translator {
             Unit::Class(key) => self.redo_class(unit, key, run),
             Unit::Gateway(key) => self.redo_gateway(unit, key, run),
             Unit::Claims(key) => self.redo_claims(unit, key, run),
-            Unit::Set(key) => self.redo_set(unit, key, run),
+            Unit::Set(key) => self.redo_object(unit, key, run, listener_set::claim, listener_set::failed),
             Unit::Host(key) => self.redo_host(unit, key, run),
             Unit::Route(key) if is_proxy(key) => self.redo_root(unit, key, run),
             Unit::Route(key) => self.redo_route(unit, key, run),
             Unit::Extension(key) => self.redo_extension(unit, key, run),
-            Unit::Policy(key) => self.redo_policy(unit, key, run),
+            Unit::Policy(key) => self.redo_object(unit, key, run, policy::plan, policy::failed),
             Unit::Levels(key) => self.redo_levels(unit, key, run),
             Unit::Backend(key) => self.redo_backend(unit, key, run),
             Unit::LevelsVariant(fleet) => self.redo_levels_variant(unit, fleet, run.objects),
@@ -172,6 +173,36 @@ impl Translator {
             Unit::Endpoints(service) => self.redo_endpoints(unit, service, run.objects),
             Unit::Secret(key) => self.redo_secret(unit, key, run.objects),
         }
+    }
+
+    /// Translates an object on its own, and stores its outcome. `failed` returns the outcome after failed translation,
+    /// made from the previous one.
+    fn redo_object<T: Outcome>(
+        &mut self,
+        unit: &Unit,
+        key: &ObjectKey,
+        run: &mut Run<'_>,
+        read: impl FnOnce(&ObjectKey, &Settings, &mut Reader<'_>) -> Option<T>,
+        failed: impl FnOnce(&Object, Option<&T>) -> T,
+    ) {
+        let (outcome, edges) = self.read(unit, run.objects, |settings, reader| read(key, settings, reader));
+        let before = T::of(&self.outcomes, key).cloned();
+        let failed = || run.objects.get(key).map(|object| failed(object, before.as_deref()));
+        run.graph.replace(key, edges);
+        self.set_outcome(unit, key, outcome.unwrap_or_else(failed));
+    }
+
+    /// Stores the outcome of a unit and marks its readers. Returns whether the outcome changed.
+    fn set_outcome<T: Outcome>(&mut self, unit: &Unit, key: &ObjectKey, outcome: Option<T>) -> bool {
+        if outcome.is_none() {
+            self.units.forget(unit);
+        }
+        let is_changed = T::of(&self.outcomes, key).map(|known| &**known) != outcome.as_ref();
+        if is_changed {
+            T::set(&mut self.outcomes, key, outcome.map(Arc::new));
+            self.units.mark(&Input::Outcome(key.clone()));
+        }
+        is_changed
     }
 
     /// Runs a piece of translation and records its reads. Returns `None` as its result if the piece panics.
@@ -209,10 +240,7 @@ impl Translator {
             objects,
             over,
             indexes: &self.indexes,
-            gateway_api: &self.gateway_api,
-            listener_set: &self.listener_set,
-            httpproxy: &self.httpproxy,
-            policy: &self.policy,
+            outcomes: &self.outcomes,
             reads: Vec::new(),
             edges: Vec::new(),
         }

@@ -15,14 +15,14 @@ use holdfast_graph::ObjectKey;
 
 use crate::assembly::endpoints;
 use crate::assembly::fleet::FleetId;
-use crate::gateway_api::claims;
 use crate::gateway_api::gateway::{self, Outcome};
-use crate::gateway_api::route::{self, RoutePlan};
-use crate::httpproxy;
-use crate::overlay::Overlay;
+use crate::gateway_api::{claims, route};
+use crate::outcome::policy::is_policy;
+use crate::outcome::route::RoutePlan;
+use crate::overlay::{ClosedSections, Overlay};
 use crate::policy::level;
 use crate::reader::{Input, Reader};
-use crate::{Translator, Unit};
+use crate::{Translator, Unit, httpproxy};
 
 /// The overlays in force, and the outcomes under them.
 #[derive(Debug, Default)]
@@ -131,7 +131,8 @@ impl Translator {
             Unit::Policy(policy) => Some(policy),
             _ => None,
         });
-        let through = policies.chain([key]).map(|policy| Input::Policy(policy.clone()));
+        let own = is_policy(key).then_some(key);
+        let through = policies.chain(own).map(|policy| Input::Outcome(policy.clone()));
         let through: Vec<&Unit> = through.flat_map(|input| self.units.readers(&input)).collect();
         let readers = direct.chain(through);
         let routes = readers.filter_map(|unit| match unit {
@@ -173,7 +174,7 @@ impl Translator {
                     overlay.alters(key) && !matches!(&*key.kind, kinds::GATEWAY | kinds::LISTENER_SET)
                         || (httpproxy::is_proxy(key) && overlay.closed.contains_key(key))
                 }
-                Input::Policy(key) => overlay.policies.contains_key(key),
+                Input::Outcome(key) => overlay.policies.contains_key(key),
                 _ => false,
             })
     }
@@ -284,7 +285,7 @@ impl Translator {
                 if !self.variants.gateways.remove(id) {
                     return;
                 }
-                (self.gateway_api.plans.get(&id.gateway).cloned(), BTreeMap::new())
+                (self.outcomes.gateways.get(&id.gateway).cloned(), BTreeMap::new())
             }
         };
         if let (Some(fleet), Some(plan)) = (self.assembly.fleets.get_mut(id), plan) {
@@ -308,6 +309,6 @@ pub(crate) fn plan_over(
         return httpproxy::plan(key, &overlay.closed, settings, reader);
     }
     let claims = claims::claims(key, settings, reader)?;
-    let open = route::Closed::new();
+    let open = ClosedSections::new();
     route::plan(key, &claims, overlay.closed.get(key).unwrap_or(&open), settings, reader)
 }

@@ -8,6 +8,7 @@ mod links;
 mod picture;
 mod purity;
 mod ratchets;
+mod rooms;
 mod words;
 
 use std::fs;

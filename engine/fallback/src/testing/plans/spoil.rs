@@ -8,8 +8,8 @@ use holdfast_api::apis::contour::route::Route;
 use holdfast_api::apis::gateway::route::RuleEntry;
 use holdfast_api::object::Object;
 use holdfast_api::testing::mutate::Choose;
-use holdfast_translate::policy::PolicyPlan;
-use holdfast_translate::policy::setting::PolicySettings;
+use holdfast_translate::outcome::policy::PolicyPlan;
+use holdfast_translate::outcome::setting::PolicySettings;
 use holdfast_translate::precedence::settings::Settings;
 
 use super::{Fallback, Plans, edits};

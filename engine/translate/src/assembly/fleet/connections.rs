@@ -13,9 +13,9 @@ use holdfast_xds::Resource;
 
 use super::Fleet;
 use crate::assembly::ports;
-use crate::gateway_api::listener::ListenerState;
+use crate::outcome::listener::ListenerState;
+use crate::outcome::setting::PolicySetting;
 use crate::policy::connections::Connections;
-use crate::policy::setting::PolicySetting;
 
 /// Policy settings of one Envoy listener.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -16,10 +16,10 @@ use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::ObjectKey;
 
 use super::Fleet;
-use crate::gateway_api::listener::ListenerState;
-use crate::gateway_api::route::{Rendered, RoutePlan};
+use crate::outcome::listener::ListenerState;
+use crate::outcome::route::{Rendered, RoutePlan};
+use crate::outcome::setting::PolicySetting;
 use crate::policy::level::{Level, LevelPlan, Scope};
-use crate::policy::setting::PolicySetting;
 
 /// Settings that policies of a Gateway apply to the filters that protect a host.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,27 +1,29 @@
-//! Arrows between the rooms of the crate `translate`: the folders and files at the top of its sources.
+//! The order of rooms in the crate `translate`: the folders and files at the top of its sources.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use syn::visit::{self, Visit};
 
-use super::Figures;
-use super::structure::ParsedSource;
+use super::{code, files, none, shown, top};
 
 const CRATE: &str = "engine/translate/src/";
 
-/// The rooms in their order: a room uses rooms that come before it. Without an arrow against the order there is no
-/// circle.
-const ROOMS: [&str; 13] = [
+/// The rooms in their order: a room uses only rooms before it, so that there is no circle.
+const ROOMS: [&str; 16] = [
     "provision",
     "incremental",
     "precedence",
+    "narrowing",
+    "outcome",
+    "overlay",
     "reader",
     "backend_policy",
     "policy",
-    "overlay",
-    "gateway_api",
+    "listeners",
     "listener_set",
     "httpproxy",
+    "gateway_api",
     "assembly",
     "update",
     "query",
@@ -100,28 +102,31 @@ fn exports(root: &syn::File) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns the arrows between rooms that run against the order of rooms, with the number of paths.
-pub(super) fn against_their_order(sources: &[ParsedSource]) -> Figures {
-    let own: Vec<&ParsedSource> = sources.iter().filter(|source| source.name.starts_with(CRATE)).collect();
-    let root = own.iter().find(|source| module(&source.name).is_empty()).unwrap();
-    let exports = exports(&root.file);
+/// Parses a file, without its tests.
+fn parsed(path: &Path) -> syn::File {
+    syn::parse_file(&code(path)).unwrap_or_else(|error| panic!("{}: {error}", shown(path)))
+}
+
+#[test]
+fn rooms_of_translate_use_only_earlier_rooms() {
+    let exports = exports(&parsed(&top().join(CRATE).join("lib.rs")));
     let place = |room: &str| {
         ROOMS.iter().position(|known| *known == room).unwrap_or_else(|| panic!("{room} is no room of {CRATE}"))
     };
-    let mut figures = Figures::new();
-    for source in own.iter().filter(|source| !source.is_test()) {
-        let module = module(&source.name);
-        let Some(from) = module.first() else { continue };
-        for path in Paths::of(&source.file) {
+    let mut offences = Vec::new();
+    for file in files(CRATE, &[".rs"]) {
+        let name = shown(&file);
+        let module = module(&name);
+        let is_test = module.iter().any(|part| part == "tests" || part == "testing");
+        let Some(from) = module.first().filter(|_| !is_test) else { continue };
+        for path in Paths::of(&parsed(&file)) {
             let names = absolute(&path, &module);
             let Some(first) = names.first() else { continue };
             let to = exports.get(first).unwrap_or(first);
-            if place(from) < place(to) {
-                *figures.entry(format!("{from} -> {to}")).or_default() += 1;
-            }
+            offences.extend((place(from) < place(to)).then(|| format!("{name}: {}", path.join("::"))));
         }
     }
-    figures
+    none("a room of translate uses only rooms before it", offences);
 }
 
 #[test]

@@ -10,17 +10,14 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use holdfast_api::object::Age;
-use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::features::headers::HeaderEdits;
 use holdfast_envoy::features::redirect::ListenerContext;
-use holdfast_envoy::inspect::chain_parts;
 use holdfast_envoy::model::{Action, Forward, Match, PathRank, Precedence, Route, WeightedBackend};
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
-use super::PolicyPlan;
-use super::route::fill;
-use crate::gateway_api::route::Rendered;
+use super::route::Rendered;
+use crate::precedence::fill::fill;
 use crate::precedence::merge::{Merged, Origins as OfFields, merge};
 use crate::precedence::settings::{Field, Piece, Settings};
 
@@ -49,7 +46,7 @@ impl PolicySettings {
     }
 
     /// Returns the unit that is responsible for a field.
-    fn node(&self, field: Field) -> Node {
+    pub(super) fn node(&self, field: Field) -> Node {
         match self.pieces.get(field) {
             Some(Piece::Connection(part)) if part.only_observes() => {
                 Node::section(self.policy.clone(), format!("default.{field}"))
@@ -60,7 +57,7 @@ impl PolicySettings {
     }
 
     /// Returns the settings without the fields that have these contents.
-    fn without(&self, contents: &BTreeSet<Content>) -> Self {
+    pub(super) fn without(&self, contents: &BTreeSet<Content>) -> Self {
         let is_left = |field: Field| self.contents().get(field).is_none_or(|content| !contents.contains(content));
         let pieces = self.pieces.iter().filter(|(field, _)| is_left(field));
         Self::new(self.policy.clone(), pieces.map(|(field, piece)| (*field, piece.clone())).collect())
@@ -160,7 +157,7 @@ fn content(key: &ObjectKey, field: Field, piece: &Piece) -> Content {
 }
 
 /// Returns the effective settings of the policies of a scope.
-pub(super) fn in_scope<'p>(
+pub(crate) fn in_scope<'p>(
     origins: &OfFields,
     settings: impl Fn(&ObjectKey) -> Option<&'p Arc<PolicySettings>>,
 ) -> BTreeSet<PolicySetting> {
@@ -168,68 +165,8 @@ pub(super) fn in_scope<'p>(
     each.filter_map(|(field, policy)| Some(PolicySetting::new(field, settings(policy)?.clone()))).collect()
 }
 
-impl PolicyPlan {
-    /// Returns a route with the setting of the policy that has this content.
-    pub fn trial(&self, key: &ObjectKey, content: &Content) -> Option<Rendered> {
-        let (field, _) = self.settings.contents().iter().find(|(_, known)| *known == content)?;
-        Some(tried(key, field, self.settings.get(field)?))
-    }
-}
-
-impl PolicyPlan {
-    /// Returns the unit that is responsible for the setting with this content.
-    pub fn node_of(&self, key: &ObjectKey, content: &Content) -> Node {
-        let mut all = std::iter::once(&self.settings).chain(self.ports.values());
-        let node = all.find_map(|settings| {
-            let (field, _) = settings.contents().iter().find(|(_, known)| *known == content)?;
-            Some(settings.node(field))
-        });
-        node.unwrap_or_else(|| Node::whole(key.clone()))
-    }
-
-    /// Checks whether the setting with this content protects requests.
-    pub fn protects_by(&self, content: &Content) -> bool {
-        let mut all = std::iter::once(&self.settings).chain(self.ports.values());
-        all.any(|settings| {
-            let mut fields = settings.contents().iter().filter(|(_, known)| *known == content);
-            fields.any(|(field, _)| settings.get(field).is_none_or(Piece::protects))
-        })
-    }
-
-    /// Returns the policy without the fields that have these contents.
-    pub fn without(&self, contents: &BTreeSet<Content>) -> Self {
-        let ports = self.ports.iter().map(|(port, settings)| (*port, Arc::new(settings.without(contents))));
-        Self { settings: Arc::new(self.settings.without(contents)), ports: ports.collect(), ..self.clone() }
-    }
-
-    /// Returns the filters that the policy requires in chains.
-    pub(crate) fn chain_filters(&self) -> Vec<ChainFilter> {
-        let no_policy = ObjectKey::new("", "", "", "");
-        merge(std::iter::once((&no_policy, &**self.settings))).guards().filters()
-    }
-
-    /// Returns the contents of the filters that the policy requires in chains.
-    pub fn filters(&self) -> Vec<Content> {
-        self.chain_filters().iter().map(chain_parts::filter_content).collect()
-    }
-
-    /// Returns the field below `spec` of the setting with this content.
-    pub fn field_of(&self, content: &Content) -> Option<String> {
-        let field_in = |settings: &PolicySettings| {
-            let (field, _) = settings.contents().iter().find(|(_, known)| *known == content)?;
-            let is_of_connection = matches!(settings.get(field), Some(Piece::Connection(_)));
-            Some((*field, is_of_connection))
-        };
-        if let Some((field, is_of_connection)) = field_in(&self.settings) {
-            return Some(if is_of_connection { format!("default.{field}") } else { field.to_owned() });
-        }
-        let of_port = |(port, settings): (&i64, &Arc<PolicySettings>)| Some((*port, field_in(settings)?.0));
-        self.ports.iter().find_map(of_port).map(|(port, field)| format!("perPort of port {port}: {field}"))
-    }
-}
-
 /// Returns a route with this setting only.
-fn tried(key: &ObjectKey, field: Field, piece: &Piece) -> Rendered {
+pub(super) fn tried(key: &ObjectKey, field: Field, piece: &Piece) -> Rendered {
     let settings = Settings::from([(field, piece.clone())]);
     let merged: Merged = merge(std::iter::once((key, &settings)));
     let mut route = empty(key);

@@ -13,8 +13,8 @@ use holdfast_api::status::Condition;
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::ObjectKey;
 
-use super::gateway::{self, Owner};
-use super::listener::{ListenerPlan, ListenerState};
+use super::owner::{self, Owner};
+use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::reader::Reader;
 
 /// Two listeners of one port have different protocols.
@@ -165,7 +165,7 @@ pub(crate) fn between(
     let mut all = neighbours(object, address, settings, reader);
     all.retain(|other| other.age() < age);
     for other in all {
-        let taken = gateway::ports(&other, settings);
+        let taken = owner::ports(&other, settings);
         for listener in listeners.iter_mut().filter(|l| l.state != ListenerState::Out && taken.contains(&l.port)) {
             let message = format!(
                 "port {} of {address} is taken by the older Gateway {}",
@@ -206,10 +206,10 @@ pub(crate) fn neighbours(
     let others: Vec<Arc<Object>> = reader.gateways().filter(|other| other.key != object.key).cloned().collect();
     let mut shares = |other: &Object| {
         let Body::Gateway(written) = &other.body else { return false };
-        if gateway::owner(written, settings, reader) != Owner::Us {
+        if owner::owner(written, settings, reader) != Owner::Us {
             return false;
         }
-        let theirs = gateway::address(&other.key, written, settings, &mut Vec::new());
+        let theirs = owner::address(&other.key, written, settings, &mut Vec::new());
         theirs.is_some_and(|theirs| theirs == address || theirs.is_unspecified() || address.is_unspecified())
     };
     others.into_iter().filter(|other| shares(other)).collect()

@@ -1,23 +1,14 @@
-//! Outcomes of TrafficPolicies and ListenerPolicies.
+//! Policy settings of Gateways and their listeners.
 
 use std::sync::Arc;
 
 use holdfast_graph::ObjectKey;
 
 use super::{Run, Translator, Unit};
+use crate::policy;
 use crate::policy::level::LevelPlan;
-use crate::policy::{self, PolicyPlan};
-use crate::reader::Input;
 
 impl Translator {
-    /// Reads a policy.
-    pub(super) fn redo_policy(&mut self, unit: &Unit, key: &ObjectKey, run: &mut Run<'_>) {
-        let (plan, edges) = self.read(unit, run.objects, |settings, reader| policy::plan(key, settings, reader));
-        let plan = plan.unwrap_or_else(|| run.objects.get(key).map(|object| policy::failed(object)));
-        run.graph.replace(key, edges);
-        self.set_policy(key, plan);
-    }
-
     /// Computes the policy settings of a Gateway and its listeners.
     pub(super) fn redo_levels(&mut self, unit: &Unit, key: &ObjectKey, run: &mut Run<'_>) {
         let (plan, edges) = self.read(unit, run.objects, |_, reader| policy::level::plan(key, reader));
@@ -29,24 +20,8 @@ impl Translator {
         self.gateway_api.link(key, run.graph);
     }
 
-    pub(crate) fn set_policy(&mut self, key: &ObjectKey, plan: Option<PolicyPlan>) {
-        let changed = self.policy.plans.get(key).map(|known| &**known) != plan.as_ref();
-        match plan {
-            Some(plan) => {
-                self.policy.plans.insert(key.clone(), Arc::new(plan));
-            }
-            None => {
-                self.policy.plans.remove(key);
-                self.units.forget(&Unit::Policy(key.clone()));
-            }
-        }
-        if changed {
-            self.units.mark(&Input::Policy(key.clone()));
-        }
-    }
-
     pub(crate) fn set_levels(&mut self, key: &ObjectKey, plan: LevelPlan) {
-        if !self.gateway_api.plans.contains_key(key) {
+        if !self.outcomes.gateways.contains_key(key) {
             self.units.forget(&Unit::Levels(key.clone()));
         }
         let plan = Arc::new(plan);

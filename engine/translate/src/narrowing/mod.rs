@@ -4,6 +4,8 @@
 //! match as written. A regular expression is therefore reduced to its literal prefix or to its readable beginning, and
 //! all other conditions stay. Where nothing is readable, the placeholder comes last.
 
+pub(crate) mod calls;
+
 use std::cmp::Reverse;
 
 use holdfast_api::settings::Settings;
@@ -11,7 +13,22 @@ use holdfast_check::re2::Regexes;
 use holdfast_envoy::model::{Match, NamedMatch, PathMatch, PathRank, ValueMatch};
 use serde_json::{Map, Value};
 
-use super::rule::Ranked;
+/// A match with its rank. `narrowed` marks the placeholder of a match that cannot be served as written.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranked {
+    pub(crate) matches: Match,
+    pub(crate) rank: PathRank,
+    pub(crate) narrowed: bool,
+    /// The narrowed path; derived from the path where unset.
+    pub(crate) left: Option<(PathMatch, PathRank)>,
+}
+
+impl Ranked {
+    /// Returns a match for every request of the host, ranked after all other routes, for rules that are unreadable.
+    pub(crate) fn last() -> Self {
+        Self { matches: Match::any(), rank: PathRank::Last, narrowed: true, left: None }
+    }
+}
 
 /// Returns the limits of regular expressions.
 pub(crate) fn limits(settings: &Settings) -> holdfast_check::re2::Limits {

@@ -1,11 +1,15 @@
-//! Listeners: what each listener serves, the routes that it allows, and its certificates.
+//! Listeners of Gateways and ListenerSets: what each serves, the routes that it allows, and its certificates; conflicts
+//! between listeners.
+//!
+//! This room reads listeners one by one and compares them. It does not know which listeners a Gateway has: `gateway_api`
+//! collects them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+pub(crate) mod conflicts;
+pub(crate) mod namespaces;
+pub(crate) mod owner;
 
 use gateway_api::gateways::{
-    GatewayListenersAllowedRoutes, GatewayListenersAllowedRoutesNamespacesFrom as From,
-    GatewayListenersAllowedRoutesNamespacesSelector as Selector, GatewayListenersTls,
+    GatewayListenersAllowedRoutes, GatewayListenersAllowedRoutesNamespacesFrom as From, GatewayListenersTls,
     GatewayListenersTlsCertificateRefs, GatewayListenersTlsMode,
 };
 use holdfast_api::apis::Body;
@@ -17,239 +21,14 @@ use holdfast_api::fault::{Class, Fault, at};
 use holdfast_api::section;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
-use holdfast_envoy::encode::listener::TlsVersions;
-use holdfast_envoy::features::client_certificate::ClientCertificates;
-use holdfast_envoy::features::redirect::ListenerContext;
-use holdfast_envoy::features::stream::Stream;
-use holdfast_envoy::model::table::{Host, TableName};
-use holdfast_graph::{Node, ObjectKey, Role};
+use holdfast_graph::{ObjectKey, Role};
 
+use crate::outcome::listener::{ListenerPlan, ListenerState, Namespaces, ROUTE_KINDS};
 use crate::provision::READY_PORT;
 use crate::reader::Reader;
 
 /// Certificates of one listener; same limit as in the CRD.
-pub const CERTIFICATES_MAX: usize = 64;
-/// The kinds of route that an HTTP or HTTPS listener can serve.
-pub(crate) const ROUTE_KINDS: [&str; 2] = [kinds::HTTP_ROUTE, kinds::GRPC_ROUTE];
-
-/// The supported operators of label selectors.
-const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
-
-/// The state of a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListenerState {
-    /// The listener serves.
-    Serving,
-    /// The listener owns its port and host but answers no request: a TLS listener without a usable certificate, or a
-    /// host that two listeners claim. A broader listener must not answer instead.
-    Closed,
-    /// Envoys refuse the listener: it owns its port and host, and connections are refused.
-    Refused,
-    /// The listener takes no part.
-    Out,
-}
-
-/// The origin of a listener in a ListenerSet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OfSet {
-    /// The set.
-    pub key: ObjectKey,
-    /// The listener's name in the set.
-    pub section: Arc<str>,
-}
-
-/// The outcome of a listener.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ListenerPlan {
-    /// The name among all listeners of the Gateway. For a listener of a ListenerSet, the name is composed of the set's
-    /// namespace, the set's name, and the listener's name in the set.
-    pub name: Arc<str>,
-    /// The ListenerSet that adds the listener; unset for a listener of the Gateway itself.
-    pub set: Option<OfSet>,
-    /// The field path in the Gateway or ListenerSet.
-    pub field: String,
-    /// The bound port.
-    pub port: u16,
-    /// The port as written.
-    pub declared_port: i32,
-    /// The protocol as written; empty where the listener could not be decoded.
-    pub protocol: Arc<str>,
-    /// Whether the listener uses TLS.
-    pub https: bool,
-    /// The hostname; all hosts where unset.
-    pub hostname: Option<Arc<str>>,
-    /// The fault of the hostname as written. A listener that takes part nevertheless has the hostname of the last valid
-    /// version, which yields to claims of other listeners today.
-    pub hostname_fault: Option<String>,
-    /// The kinds of route that may attach.
-    pub kinds: BTreeSet<&'static str>,
-    /// The namespaces of routes that may attach.
-    pub namespaces: Namespaces,
-    /// The port that clients use.
-    pub(crate) seen_port: u16,
-    /// The TLS versions.
-    pub(crate) tls_versions: TlsVersions,
-    /// Whether it is a listener of HTTPProxies.
-    pub proxies: bool,
-    /// The usable certificates.
-    pub certificates: Vec<ObjectKey>,
-    /// The validation of client certificates.
-    pub clients: Option<Arc<ClientCertificates>>,
-    /// The destination of connections that are forwarded as TCP; unset where routes answer.
-    pub stream: Option<Arc<Stream>>,
-    /// Whether clients that name no host are served, too.
-    pub(crate) to_nameless: bool,
-    /// The certificates that exist and are unusable, each with the reason.
-    pub broken_certificates: Vec<(ObjectKey, String)>,
-    /// All certificates of a Gateway's or ListenerSet's listener that exist, usable or not, in the order written.
-    pub(crate) named_certificates: Vec<ObjectKey>,
-    /// The state of the listener.
-    pub state: ListenerState,
-    /// Whether another process or Gateway uses the port, so that connections reach that one.
-    pub is_port_in_use: bool,
-    /// The condition `Accepted`.
-    pub accepted: Condition,
-    /// The condition `Conflicted`.
-    pub conflicted: Condition,
-    /// The condition `ResolvedRefs`.
-    pub resolved_refs: Condition,
-}
-
-impl ListenerPlan {
-    /// Returns a listener that serves as far as its name, port and protocol show.
-    fn unread(owner: &ObjectKey, field: &str, entry: &ListenerEntry) -> Self {
-        let set =
-            (&*owner.kind == kinds::LISTENER_SET).then(|| OfSet { key: owner.clone(), section: entry.name.clone() });
-        let name = match &set {
-            // The names of a Gateway's own listeners contain no slash.
-            Some(set) => format!("{}/{}/{}", owner.namespace, owner.name, set.section).into(),
-            None => entry.name.clone(),
-        };
-        Self {
-            name,
-            set,
-            field: field.to_owned(),
-            port: 0,
-            seen_port: 0,
-            tls_versions: TlsVersions::default(),
-            proxies: false,
-            declared_port: entry.written.as_ref().map_or(0, |listener| listener.port),
-            protocol: entry.written.as_ref().map_or_else(|| "".into(), |listener| (&*listener.protocol).into()),
-            https: false,
-            hostname: None,
-            hostname_fault: None,
-            kinds: ROUTE_KINDS.into(),
-            namespaces: Namespaces::Same,
-            certificates: Vec::new(),
-            clients: None,
-            stream: None,
-            to_nameless: false,
-            broken_certificates: Vec::new(),
-            named_certificates: Vec::new(),
-            state: ListenerState::Serving,
-            is_port_in_use: false,
-            accepted: Condition::new("Accepted", true, "Accepted", "the listener is served"),
-            conflicted: Condition::new(
-                "Conflicted",
-                false,
-                "NoConflicts",
-                "no other listener claims the same port, protocol and hostname",
-            ),
-            resolved_refs: Condition::new("ResolvedRefs", true, "ResolvedRefs", "every reference was resolved"),
-        }
-    }
-
-    /// Returns the object that the listener is written in: the ListenerSet that adds it, or this Gateway.
-    pub fn owner<'a>(&'a self, gateway: &'a ObjectKey) -> &'a ObjectKey {
-        self.set.as_ref().map_or(gateway, |set| &set.key)
-    }
-
-    /// Returns the name of the listener in the object that it is written in.
-    pub fn section(&self) -> &Arc<str> {
-        self.set.as_ref().map_or(&self.name, |set| &set.section)
-    }
-
-    /// Returns the unit of the listener.
-    pub fn unit(&self, gateway: &ObjectKey) -> Node {
-        Node::section(self.owner(gateway).clone(), section::listener(self.section()))
-    }
-
-    /// Returns the hosts that the listener owns.
-    pub fn host(&self) -> Host {
-        Host::new(self.hostname.as_ref())
-    }
-
-    /// Returns the table that contains its routes.
-    pub fn table(&self) -> TableName {
-        if self.https { TableName::Listener(self.name.clone()) } else { TableName::Port(self.port) }
-    }
-
-    /// Returns whether the listener serves clients that name no host, or a host that no HTTPProxy has.
-    pub fn is_for_nameless(&self) -> bool {
-        self.proxies && self.https && self.hostname.is_none()
-    }
-
-    /// Returns whether routes have a place at the listener. This includes a closed TLS listener, which is served if an
-    /// earlier version of its certificate is; while the listener is closed, no table exists for the routes.
-    pub fn has_place(&self) -> bool {
-        match self.state {
-            ListenerState::Serving => true,
-            ListenerState::Closed => self.https,
-            ListenerState::Refused | ListenerState::Out => false,
-        }
-    }
-
-    /// Returns the listener with the earlier versions of its unusable certificates; `None` where all are usable.
-    pub(crate) fn with_earlier_certificates(&self) -> Option<Self> {
-        let is_accepted = self.accepted.status == "True";
-        let has_some = !self.broken_certificates.is_empty() && !self.named_certificates.is_empty();
-        (has_some && is_accepted && self.has_place()).then(|| Self {
-            state: ListenerState::Serving,
-            certificates: self.named_certificates.clone(),
-            ..self.clone()
-        })
-    }
-
-    /// Returns whether routes answer its requests.
-    pub(crate) fn has_routes(&self) -> bool {
-        !self.https || (self.state == ListenerState::Serving && self.stream.is_none())
-    }
-
-    /// Returns the properties that routes depend on.
-    pub fn context(&self) -> ListenerContext {
-        ListenerContext { https: self.https, port: self.seen_port }
-    }
-
-    /// Returns whether the listener takes part with a hostname that only an earlier version claims.
-    pub fn is_lent(&self) -> bool {
-        self.hostname_fault.is_some() && self.state != ListenerState::Out
-    }
-
-    /// Closes the listener because another process or Gateway uses its port.
-    pub(crate) fn reject_port_in_use(&mut self, message: &str) {
-        self.reject(ListenerState::Out, "PortUnavailable", message);
-        self.is_port_in_use = true;
-    }
-
-    /// Rejects the listener: it takes no part, or stays closed if it has hosts to keep.
-    pub(crate) fn reject(&mut self, state: ListenerState, reason: &str, message: &str) {
-        self.state = state;
-        self.accepted = Condition::new("Accepted", false, reason, message);
-    }
-}
-
-/// Namespaces of the routes that may attach.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Namespaces {
-    /// All namespaces.
-    All,
-    /// The namespace of the Gateway or ListenerSet that the listener is written in.
-    Same,
-    /// The namespaces with matching labels.
-    Selected(Box<Selector>),
-    /// None: the selector is unusable, or the allowed routes are unknown.
-    None,
-}
+pub(crate) const CERTIFICATES_MAX: usize = 64;
 
 /// Returns the port that is bound for a port as written.
 pub(crate) fn bound_port(port: i32, settings: &Settings) -> Option<u16> {
@@ -407,34 +186,8 @@ fn allowed_routes(
     plan.namespaces = match namespaces.from {
         Some(From::All) => Namespaces::All,
         Some(From::Same) | None => Namespaces::Same,
-        Some(From::Selector) => selected(namespaces.selector.as_ref(), &field, "route", fault),
+        Some(From::Selector) => namespaces::selected(namespaces.selector.as_ref(), &field, "route", fault),
     };
-}
-
-/// Returns the namespaces of a selector below a field. `kind` is the kind of object that the selector is for.
-pub(crate) fn selected(
-    selector: Option<&Selector>,
-    field: &str,
-    kind: &str,
-    fault: &mut impl FnMut(String, Class, &'static str, String),
-) -> Namespaces {
-    let Some(selector) = selector else {
-        let message = format!("from is Selector, but no selector is set: no {kind} can attach");
-        fault(format!("{field}.namespaces.selector"), Class::Invalid, "Invalid", message);
-        return Namespaces::None;
-    };
-    for (index, expression) in selector.match_expressions.iter().flatten().enumerate() {
-        if !OPERATORS.contains(&&*expression.operator) {
-            let message = format!(
-                "{:?} is not an operator, so that no namespace is selected; the operators are {}",
-                expression.operator,
-                OPERATORS.join(", ")
-            );
-            let field = format!("{field}.namespaces.selector.matchExpressions[{index}].operator");
-            fault(field, Class::Invalid, "Invalid", message);
-        }
-    }
-    Namespaces::Selected(Box::new(selector.clone()))
 }
 
 fn tls(
@@ -552,21 +305,4 @@ pub(crate) fn certificate(key: &ObjectKey, reader: &mut Reader<'_>) -> Result<()
     holdfast_check::certificate::check_pair(chain, private_key)
         .map(drop)
         .map_err(|fault| (Class::Invalid, format!("Secret {}: {fault}", key.namespaced_name())))
-}
-
-/// Returns whether the labels match a selector. An unknown operator matches nothing.
-pub(crate) fn selects(selector: &Selector, labels: &BTreeMap<String, String>) -> bool {
-    let by_label = selector.match_labels.iter().flatten().all(|(name, value)| labels.get(name) == Some(value));
-    let by_expression = selector.match_expressions.iter().flatten().all(|expression| {
-        let value = labels.get(&expression.key);
-        let listed = |value: &String| expression.values.as_ref().is_some_and(|values| values.contains(value));
-        match &*expression.operator {
-            "In" => value.is_some_and(listed),
-            "NotIn" => !value.is_some_and(listed),
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            _ => false,
-        }
-    });
-    by_label && by_expression
 }

@@ -9,7 +9,8 @@ use holdfast_api::apis::gateway::gateway::Gateway;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 
-use crate::gateway_api::listener::{self, Namespaces};
+use crate::listeners::namespaces::selected;
+use crate::outcome::listener::Namespaces;
 
 /// Reads `spec.allowedListeners`; no ListenerSet is allowed where it is unset.
 pub(super) fn read(gateway: &Gateway, fault: &mut impl FnMut(String, Class, &'static str, String)) -> Namespaces {
@@ -22,7 +23,7 @@ pub(super) fn read(gateway: &Gateway, fault: &mut impl FnMut(String, Class, &'st
         Some(From::Same) => Namespaces::Same,
         Some(From::Selector) => {
             let selector = namespaces.selector.as_ref().map(selector);
-            listener::selected(selector.as_ref(), "spec.allowedListeners", kinds::LISTENER_SET, fault)
+            selected(selector.as_ref(), "spec.allowedListeners", kinds::LISTENER_SET, fault)
         }
     }
 }

@@ -1,0 +1,136 @@
+//! The claims of a route: the listeners that it attaches to, and the hosts that it serves there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use holdfast_api::apis::gateway::references::ParentRef;
+use holdfast_api::fault::{Class, Fault};
+use holdfast_api::object::Age;
+use holdfast_api::status::Condition;
+use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_envoy::model::table::{Host, TableName};
+use holdfast_graph::{Edge, ObjectKey};
+
+/// The field path of a route's hostnames.
+pub(crate) const HOSTNAMES: &str = "spec.hostnames";
+
+/// A listener of a Gateway.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId {
+    /// The Gateway.
+    pub gateway: ObjectKey,
+    /// The listener's name.
+    pub name: Arc<str>,
+}
+
+/// An attachment of a route to a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attachment {
+    /// The listener.
+    pub listener: ListenerId,
+    /// The table of the listener.
+    pub table: TableName,
+    /// The properties of the listener that routes depend on.
+    pub context: ListenerContext,
+    /// Hosts that both the listener and the route name.
+    pub hosts: Vec<Host>,
+    /// The hosts among `hosts` that the listener owns: a more specific listener of the port owns the others.
+    pub owned: Vec<Host>,
+    /// The hosts among `hosts` that only the stand-in version of the route names, an earlier version: they yield to
+    /// hosts that other objects claim today.
+    pub lent: Vec<Host>,
+}
+
+/// The outcome of one parentRef.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parent {
+    /// The parentRef as written.
+    pub reference: ParentRef,
+    /// The index in `spec.parentRefs`.
+    pub index: usize,
+    /// The Gateway, one that Holdfast serves.
+    pub gateway: ObjectKey,
+    /// The ListenerSet of that Gateway that the parentRef names; unset for the Gateway's own listeners.
+    pub set: Option<ObjectKey>,
+    /// The condition `Accepted`.
+    pub accepted: Condition,
+    /// The attachments of the route; empty where the route is not accepted.
+    pub attachments: Vec<Attachment>,
+}
+
+/// The claims of a route.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claims {
+    /// The parents of the route among the Gateways that Holdfast serves.
+    pub parents: Vec<Parent>,
+    /// The faults of the claims.
+    pub faults: Vec<Fault>,
+    /// The references that were read, as edges.
+    pub edges: Vec<Edge>,
+    /// Whether all parents belong to other controllers.
+    pub(crate) anothers: bool,
+}
+
+impl Claims {
+    /// Returns every attachment of the route.
+    pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        self.parents.iter().flat_map(|parent| &parent.attachments)
+    }
+}
+
+/// Returns whether a fault concerns an unusable hostname.
+pub fn is_unusable_hostname(fault: &Fault) -> bool {
+    fault.class == Class::Invalid && fault.field.starts_with(HOSTNAMES)
+}
+
+/// A route that claims hosts at a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rival {
+    pub(crate) age: Age,
+    pub(crate) hosts: Vec<Host>,
+}
+
+/// Routes at a listener, by kind.
+#[derive(Debug, Default)]
+pub(crate) struct Rivals(HashMap<(ListenerId, Arc<str>), HashMap<ObjectKey, Rival>>);
+
+impl Rivals {
+    /// Returns the routes of a kind at a listener.
+    pub(crate) fn at(&self, place: &(ListenerId, Arc<str>)) -> impl Iterator<Item = (&ObjectKey, &Rival)> + use<'_> {
+        self.0.get(place).into_iter().flatten()
+    }
+
+    /// Replaces the claims of a route among those of its listeners. Returns the listeners where they changed.
+    pub(crate) fn replace(
+        &mut self,
+        key: &ObjectKey,
+        age: Option<&Age>,
+        old: Option<&Claims>,
+        new: Option<&Claims>,
+    ) -> Vec<(ListenerId, Arc<str>)> {
+        let places = |claims: Option<&Claims>| -> BTreeSet<ListenerId> {
+            let attachments = claims.into_iter().flat_map(|claims| claims.attachments());
+            attachments.map(|attachment| attachment.listener.clone()).collect()
+        };
+        let mut changed = Vec::new();
+        for listener in places(old).union(&places(new)) {
+            let hosts = new.into_iter().flat_map(|claims| claims.attachments());
+            let hosts =
+                hosts.filter(|a| a.listener == *listener).flat_map(|a| a.hosts.iter().cloned()).collect::<Vec<_>>();
+            let rival = age.cloned().filter(|_| !hosts.is_empty()).map(|age| Rival { age, hosts });
+            let at = (listener.clone(), key.kind.clone());
+            let routes = self.0.entry(at.clone()).or_default();
+            let before = match rival.clone() {
+                Some(rival) => routes.insert(key.clone(), rival),
+                None => routes.remove(key),
+            };
+            if routes.is_empty() {
+                self.0.remove(&at);
+            }
+            if before != rival {
+                changed.push(at);
+            }
+        }
+        changed
+    }
+}

@@ -1,0 +1,126 @@
+//! The outcome of a Gateway.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use holdfast_api::apis::gateway::GROUP;
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::Fault;
+use holdfast_api::status::Condition;
+use holdfast_graph::ObjectKey;
+
+use super::listener::{ListenerPlan, ListenerState};
+use super::{Outcome, Outcomes};
+use crate::provision::parameters::Parameters;
+
+/// The outcome of a Gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatewayPlan {
+    /// `namespace/name`.
+    pub name: Arc<str>,
+    /// The address that its listeners bind.
+    pub address: IpAddr,
+    /// Its own listeners as written, then those that ListenerSets add, in the order of precedence.
+    pub listeners: Vec<ListenerPlan>,
+    /// The ListenerSets that request to join the Gateway.
+    pub sets: BTreeMap<ObjectKey, SetPlan>,
+    /// Whether the Gateway specifies allowed ListenerSets (`spec.allowedListeners`).
+    pub specifies_allowed_sets: bool,
+    /// TLS listeners of the HTTPProxies that are served at the Gateway, each for one host; routes do not use them.
+    pub proxies: Vec<ListenerPlan>,
+    /// The data plane settings.
+    pub infrastructure: Infrastructure,
+    /// The condition `Accepted`.
+    pub accepted: Condition,
+    /// The faults.
+    pub faults: Vec<Fault>,
+}
+
+impl GatewayPlan {
+    /// Returns the listeners that take part in serving a port: all except the rejected ones.
+    pub(crate) fn on_port(&self, port: u16) -> impl Iterator<Item = &ListenerPlan> {
+        self.listeners.iter().filter(move |listener| listener.port == port && listener.state != ListenerState::Out)
+    }
+
+    /// Returns the listeners that are written in the Gateway itself.
+    pub fn own(&self) -> impl Iterator<Item = &ListenerPlan> + Clone {
+        self.listeners.iter().filter(|listener| listener.set.is_none())
+    }
+
+    /// Returns the listeners that are written in this object: a ListenerSet, or the Gateway where unset.
+    pub fn of<'a>(&'a self, set: Option<&'a ObjectKey>) -> impl Iterator<Item = &'a ListenerPlan> + Clone {
+        self.listeners.iter().filter(move |listener| listener.set.as_ref().map(|of| &of.key) == set)
+    }
+
+    /// Returns its listeners and those of HTTPProxies.
+    pub fn all(&self) -> impl Iterator<Item = &ListenerPlan> + Clone {
+        self.listeners.iter().chain(&self.proxies)
+    }
+
+    /// Returns whether two plans are equal for routes. Listeners of HTTPProxies and data plane settings do not count.
+    pub(crate) fn is_same_to_routes(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            address,
+            listeners,
+            sets,
+            specifies_allowed_sets: _,
+            proxies: _,
+            infrastructure: _,
+            accepted,
+            faults,
+        } = self;
+        (name, address, listeners, sets, accepted, faults)
+            == (&other.name, &other.address, &other.listeners, &other.sets, &other.accepted, &other.faults)
+    }
+
+    /// Returns the address and port that a port is bound to.
+    pub fn socket(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.address, port)
+    }
+}
+
+/// The outcome of a ListenerSet at its Gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetPlan {
+    /// The condition `Accepted`.
+    pub accepted: Condition,
+    /// Whether its listeners take part, as far as they can.
+    pub joins: bool,
+}
+
+/// The data plane settings of a Gateway.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Infrastructure {
+    /// Labels of all objects that are created for the Gateway.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of all objects that are created for the Gateway.
+    pub annotations: BTreeMap<String, String>,
+    /// The merged parameters of the class and the Gateway; `None` where they are unusable.
+    pub parameters: Option<Arc<Parameters>>,
+}
+
+/// Hostnames of the last valid version of a Gateway or ListenerSet, by listener; `None` means all hosts.
+pub type LentHostnames = BTreeMap<Arc<str>, Option<Arc<str>>>;
+
+/// Returns the key of a GatewayClass.
+pub fn class_key(name: &str) -> ObjectKey {
+    ObjectKey::new(GROUP, kinds::GATEWAY_CLASS, "", name)
+}
+
+impl Outcome for GatewayPlan {
+    fn of<'o>(outcomes: &'o Outcomes, key: &ObjectKey) -> Option<&'o Arc<Self>> {
+        outcomes.gateways.get(key)
+    }
+
+    fn set(outcomes: &mut Outcomes, key: &ObjectKey, outcome: Option<Arc<Self>>) {
+        match outcome {
+            Some(outcome) => drop(outcomes.gateways.insert(key.clone(), outcome)),
+            None => {
+                outcomes.gateways.remove(key);
+                outcomes.lent.remove(key);
+            }
+        }
+    }
+}

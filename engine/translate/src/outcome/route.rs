@@ -1,0 +1,178 @@
+//! The outcome of a route object: an HTTPRoute, a GRPCRoute, or a root HTTPProxy with its includes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_api::fault::{Class, Fault};
+use holdfast_api::status::Condition;
+use holdfast_envoy::encode;
+use holdfast_envoy::features::chain::ChainFilter;
+use holdfast_envoy::features::guards::Guards;
+use holdfast_envoy::features::redirect::ListenerContext;
+use holdfast_envoy::features::remote::Remote;
+use holdfast_envoy::model::table::{Host, TableName};
+use holdfast_envoy::model::{Action, Backend, HostSettings, Route, ServicePort};
+use holdfast_graph::{Content, Node, ObjectKey};
+use holdfast_xds::Version;
+
+use super::claims::Parent;
+use super::finding::Finding;
+use super::setting::PolicySetting;
+use crate::precedence::merge::Origins as PolicyOrigins;
+
+/// A route with its bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rendered {
+    /// The route.
+    pub route: Route,
+    /// The bytes and their hash; unset where they depend on the listener.
+    bytes: Option<(Bytes, Content)>,
+    /// The route without policy settings; unset where no policy applies.
+    bare: Option<Arc<Route>>,
+    /// The policy fields that apply to the route.
+    policy_settings: Arc<BTreeSet<PolicySetting>>,
+}
+
+impl Rendered {
+    pub(crate) fn new(route: Route) -> Self {
+        let same_everywhere = !matches!(route.action, Action::Redirect(_)) && route.secure_port.is_none();
+        let nowhere = ListenerContext { https: false, port: 0 };
+        let bytes = same_everywhere.then(|| hashed(&route, nowhere));
+        Self { route, bytes, bare: None, policy_settings: Arc::default() }
+    }
+
+    /// Creates a route with policy settings; `bare` is the route without them.
+    pub(crate) fn with_policies(route: Route, bare: Arc<Route>, policy_settings: Arc<BTreeSet<PolicySetting>>) -> Self {
+        let has_policies = !policy_settings.is_empty();
+        Self { bare: has_policies.then_some(bare), policy_settings, ..Self::new(route) }
+    }
+
+    /// Returns the policy fields that apply to the route.
+    pub fn policy_settings(&self) -> &Arc<BTreeSet<PolicySetting>> {
+        &self.policy_settings
+    }
+
+    /// Returns the route without policy settings; the route itself where no policy applies.
+    pub fn bare(&self) -> &Route {
+        self.bare.as_deref().unwrap_or(&self.route)
+    }
+
+    /// Returns the rendered route without policy settings.
+    pub fn without_policies(&self) -> Self {
+        Self::new(self.bare().clone())
+    }
+
+    /// Returns the content of the route without policy settings.
+    pub fn bare_content(&self, listener: ListenerContext) -> Content {
+        match &self.bare {
+            Some(bare) => hashed(bare, listener).1,
+            None => self.encoded(listener).1,
+        }
+    }
+
+    /// Returns the bytes for a listener, and their hash.
+    pub fn encoded(&self, listener: ListenerContext) -> (Bytes, Content) {
+        self.bytes.clone().unwrap_or_else(|| hashed(&self.route, listener))
+    }
+
+    /// Returns the unit of the object that the route comes from.
+    pub fn node(&self) -> Node {
+        Node::section(self.route.key.clone(), self.route.section.clone())
+    }
+}
+
+fn hashed(route: &Route, listener: ListenerContext) -> (Bytes, Content) {
+    let bytes: Bytes = encode::route::encode(route, listener).into();
+    let content = Content(*Version::of(&bytes).as_bytes());
+    (bytes, content)
+}
+
+/// Places of routes: Gateway, table, host.
+pub type Places = BTreeSet<(ObjectKey, TableName, Host)>;
+
+/// The outcome of a route object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RoutePlan {
+    /// The parents, after the resolution of conflicts.
+    pub parents: Vec<Parent>,
+    /// The routes.
+    pub routes: Vec<Arc<Rendered>>,
+    /// The places of the routes.
+    pub places: Places,
+    /// The places among them that only an earlier version of the object claims.
+    pub lent: Places,
+    /// The backends that the routes use.
+    pub backends: BTreeSet<Backend>,
+    /// The faults.
+    pub faults: Vec<Fault>,
+    /// Rules that are replaced by a direct response, or left out.
+    pub replaced: Vec<Replaced>,
+    /// Conditions for every parent: `ResolvedRefs`, and those that report broken rules.
+    pub conditions: Vec<Condition>,
+    /// Whether all rules are broken.
+    pub wholly_invalid: bool,
+    /// Policies that are attached to the object or its rules, or that rules name.
+    pub policies: BTreeSet<ObjectKey>,
+    /// The policies of each rule, and the origin of each merged field.
+    pub merged: BTreeMap<Arc<str>, (BTreeSet<ObjectKey>, PolicyOrigins)>,
+    /// The settings of its hosts as a whole.
+    pub host: HostSettings,
+    /// For a root HTTPProxy: the HTTPProxies that take part in its host.
+    pub members: BTreeSet<ObjectKey>,
+    /// For a root HTTPProxy: the findings about these HTTPProxies.
+    pub findings: Vec<Finding>,
+}
+
+impl RoutePlan {
+    /// Returns the Gateways with a place of the route.
+    pub fn gateways(&self) -> BTreeSet<&ObjectKey> {
+        self.places.iter().map(|(gateway, _, _)| gateway).collect()
+    }
+
+    /// Returns the Gateways with a place of the route, and those that its parents name.
+    pub fn concerns(&self) -> BTreeSet<&ObjectKey> {
+        self.gateways().into_iter().chain(self.parents.iter().map(|parent| &parent.gateway)).collect()
+    }
+
+    /// Returns the external services that the filters of its routes call.
+    pub fn remotes(&self) -> BTreeSet<Remote> {
+        let guarded = self.routes.iter().map(|rendered| &rendered.route.guards).filter(|guards| !guards.is_empty());
+        let filters: BTreeSet<ChainFilter> = guarded.flat_map(Guards::filters).collect();
+        filters.iter().flat_map(ChainFilter::remotes).cloned().collect()
+    }
+
+    /// Returns the client certificates that are presented to backends.
+    pub fn shown(&self) -> BTreeSet<ObjectKey> {
+        let remotes = self.remotes();
+        let of_remotes = remotes.iter().filter_map(|remote| match remote {
+            Remote::Backend(backend) => Some(backend),
+            Remote::Group(_) | Remote::Host(_) => None,
+        });
+        self.backends.iter().chain(of_remotes).filter_map(Backend::client).cloned().collect()
+    }
+
+    /// Returns the ports of Services with endpoints that the route needs.
+    pub fn services(&self) -> BTreeSet<ServicePort> {
+        let remotes = self.remotes();
+        let of_remotes = remotes.iter().flat_map(Remote::services);
+        self.backends.iter().filter_map(Backend::service).chain(of_remotes).cloned().collect()
+    }
+}
+
+/// The replacement of a rule, for status, metrics and diagnostics.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Replaced {
+    /// The object.
+    pub object: ObjectKey,
+    /// The section of the object, as in `rules[1]`.
+    pub section: String,
+    /// The status that requests get; `None` where the rule is left out.
+    pub response: Option<u16>,
+    /// The class of the fault.
+    pub class: Class,
+    /// The message of the first fault.
+    pub message: String,
+    /// The policy that cannot be enforced, if a policy is the reason.
+    pub policy: Option<ObjectKey>,
+}
