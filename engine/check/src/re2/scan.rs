@@ -3,7 +3,7 @@
 //! The pattern is Latin-1 text: every character is one byte of the written pattern. Each function takes the rest of the
 //! pattern, moves it past the text that it has read, and leaves the tree to the parser.
 
-use super::class::Class;
+use super::class::ByteClass;
 use super::fault::{RegexFault, SyntaxProblem};
 use super::group;
 use super::tree::Flags;
@@ -110,31 +110,31 @@ fn hexadecimal(rest: &mut &str) -> Option<u8> {
 }
 
 /// The members of a class while it is parsed.
-struct Builder {
+struct ClassBuilder {
     fold: bool,
-    class: Class,
+    class: ByteClass,
 }
 
-impl Builder {
+impl ClassBuilder {
     fn new(flags: Flags) -> Self {
-        Self { fold: flags.has(Flags::FOLD), class: Class::default() }
+        Self { fold: flags.has(Flags::FOLD), class: ByteClass::default() }
     }
 
     /// Adds a set, or its complement; the complement is computed after case folding.
-    fn add(&mut self, members: Class, negated: bool) {
+    fn add(&mut self, members: ByteClass, negated: bool) {
         let members = if self.fold { members.folded() } else { members };
         self.class = self.class.union(if negated { members.negated() } else { members });
     }
 }
 
 /// Parses `\d`, `\pN`, `\p{Greek}` and the like at the start of `rest`; `None` if there is none.
-pub(super) fn escaped_class(rest: &mut &str, flags: Flags) -> Result<Option<Class>, RegexFault> {
-    let mut builder = Builder::new(flags);
+pub(super) fn escaped_class(rest: &mut &str, flags: Flags) -> Result<Option<ByteClass>, RegexFault> {
+    let mut builder = ClassBuilder::new(flags);
     Ok(if group_escape(rest, &mut builder, 2)? { Some(builder.class) } else { None })
 }
 
 /// Adds `\d` or `\p{…}` at the start of `rest`. `\p` needs at least `bytes_min` bytes to count.
-fn group_escape(rest: &mut &str, builder: &mut Builder, bytes_min: usize) -> Result<bool, RegexFault> {
+fn group_escape(rest: &mut &str, builder: &mut ClassBuilder, bytes_min: usize) -> Result<bool, RegexFault> {
     let start = *rest;
     let Some(letter) = rest.strip_prefix('\\').and_then(|tail| tail.chars().next()) else { return Ok(false) };
     if matches!(letter, 'p' | 'P') && start.len() >= bytes_min {
@@ -148,7 +148,7 @@ fn group_escape(rest: &mut &str, builder: &mut Builder, bytes_min: usize) -> Res
 }
 
 /// Parses `\pN`, `\p{Greek}`, `\P{^Greek}`.
-fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFault> {
+fn unicode_group(rest: &mut &str, builder: &mut ClassBuilder) -> Result<(), RegexFault> {
     let start = *rest;
     let mut negated = start.starts_with("\\P");
     *rest = rest.get(2..).unwrap_or_default();
@@ -174,7 +174,7 @@ fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFaul
 }
 
 /// Parses `[…]` at the start of `rest`.
-pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<Class, RegexFault> {
+pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<ByteClass, RegexFault> {
     let start = *rest;
     let missing = || SyntaxProblem::MissingBracket.at(start);
     take(rest);
@@ -182,7 +182,7 @@ pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<Class, Rege
     if negated {
         take(rest);
     }
-    let mut builder = Builder::new(flags);
+    let mut builder = ClassBuilder::new(flags);
     // A ] is an ordinary member at the first position.
     let (mut first, mut names) = (true, true);
     while first || !rest.starts_with(']') {
@@ -208,7 +208,7 @@ pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<Class, Rege
         if high < low {
             return Err(SyntaxProblem::ClassRange.at(between(member, rest)));
         }
-        builder.add(Class::new(&[(low, high)]), false);
+        builder.add(ByteClass::new(&[(low, high)]), false);
     }
     take(rest);
     Ok(if negated { builder.class.negated() } else { builder.class })
@@ -219,7 +219,7 @@ fn class_character(rest: &mut &str) -> Option<Result<u8, RegexFault>> {
 }
 
 /// Parses `[:name:]` or `[:^name:]` inside of brackets.
-fn posix_class(rest: &mut &str, builder: &mut Builder) -> Result<bool, RegexFault> {
+fn posix_class(rest: &mut &str, builder: &mut ClassBuilder) -> Result<bool, RegexFault> {
     let start = *rest;
     let Some((name, tail)) = rest.strip_prefix("[:").and_then(|tail| tail.split_once(":]")) else { return Ok(false) };
     let (name, negated) = name.strip_prefix('^').map_or((name, false), |name| (name, true));
