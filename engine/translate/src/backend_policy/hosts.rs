@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_api::apis::kgateway::backend::{Host, Static};
+use holdfast_api::apis::kgateway::backend::{Static, StaticHost};
 use holdfast_api::fault::at;
 use holdfast_envoy::features::hosts::{HOSTS_MAX, Hosts, NamedHost};
 use holdfast_envoy::model::Protocol;
@@ -44,7 +44,12 @@ pub(super) fn read(
 }
 
 /// Reads a host.
-pub(super) fn host(field: &str, written: &Host, allow_loopback: bool, notes: &mut Notes) -> Option<(NamedHost, u16)> {
+pub(super) fn host(
+    field: &str,
+    written: &StaticHost,
+    allow_loopback: bool,
+    notes: &mut Notes,
+) -> Option<(NamedHost, u16)> {
     let port = match holdfast_check::number::port(written.port) {
         Ok(port) => Some(port),
         Err(fault) => {

@@ -25,7 +25,7 @@ const FILES: &str =
 
 pub(super) fn read(
     key: &ObjectKey,
-    written: &written::Tls,
+    written: &written::BackendConfigTls,
     behalf: Behalf<'_>,
     reader: &mut Reader<'_>,
     notes: &mut Notes,
@@ -123,7 +123,7 @@ fn of_secret(
     (trust, client)
 }
 
-fn names(written: &written::Tls, notes: &mut Notes) -> Vec<AltName> {
+fn names(written: &written::BackendConfigTls, notes: &mut Notes) -> Vec<AltName> {
     let field = format!("{FIELD}.verifySubjectAltNames");
     let names = list(&field, written.verify_subject_alt_names.as_deref(), notes);
     names

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::contour::route::{DirectResponsePolicy, RequestRedirectPolicy, Route};
+use holdfast_api::apis::contour::route::{DirectResponsePolicy, ProxyRoute, RequestRedirectPolicy};
 use holdfast_api::fault::Class;
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::Regexes;
@@ -120,7 +120,7 @@ pub(super) struct Context<'a, 'r> {
 
 impl Context<'_, '_> {
     /// Checks whether the root defines the JWT provider that a route requires, valid or not.
-    fn defines_provider_of(&mut self, route: &Route) -> bool {
+    fn defines_provider_of(&mut self, route: &ProxyRoute) -> bool {
         let root = self.leaf.ancestors.first().unwrap_or(&self.leaf.owner);
         let Some(Body::HttpProxy(proxy)) = self.reader.object(root).map(|object| &object.body) else { return false };
         let required = route.jwt_verification_policy.as_ref().and_then(|policy| policy.require.as_ref());
@@ -179,7 +179,7 @@ impl Context<'_, '_> {
 /// Translates a route.
 pub(super) fn make(
     unit: &Unit<'_>,
-    route: &Route,
+    route: &ProxyRoute,
     guard: Option<&Guard>,
     settings: &Settings,
     reader: &mut Reader<'_>,
@@ -242,7 +242,7 @@ pub(super) fn make(
 /// Returns the destination of the requests of a route: Services, a redirect or a direct response.
 fn action(
     context: &mut Context<'_, '_>,
-    route: &Route,
+    route: &ProxyRoute,
     host: Option<&Arc<str>>,
     cookies: &[CookieRewrite],
 ) -> Result<Action, RouteFailure> {
@@ -262,7 +262,7 @@ fn action(
 /// Returns the external authorization, JWT authentication and global rate limit of a route.
 fn guards(
     context: &mut Context<'_, '_>,
-    route: &Route,
+    route: &ProxyRoute,
     guard: Option<&Guard>,
     settings: &Settings,
 ) -> Result<Guards, RouteFailure> {
@@ -314,7 +314,7 @@ fn guards(
     Ok(Guards { ext_auth, jwt, rate_limit, ..Guards::default() })
 }
 
-fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Arc<str>>, RouteFailure> {
+fn replacement(context: &mut Context<'_, '_>, route: &ProxyRoute) -> Result<Option<Arc<str>>, RouteFailure> {
     let policy = route.path_rewrite_policy.as_ref();
     let entries = policy.and_then(|policy| policy.replace_prefix.as_deref()).unwrap_or_default();
     let field = "pathRewritePolicy.replacePrefix";
@@ -337,7 +337,7 @@ fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Ar
 
 fn forward(
     context: &mut Context<'_, '_>,
-    route: &Route,
+    route: &ProxyRoute,
     host: Option<&Arc<str>>,
     cookies: &[CookieRewrite],
 ) -> Result<Forward, RouteFailure> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::contour::route::{Route, Service};
+use holdfast_api::apis::contour::route::{ProxyRoute, ProxyService};
 use holdfast_api::apis::core::service::Port;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, at};
@@ -37,7 +37,7 @@ pub(super) struct Found {
 /// Finds the Services of a route. `common` has the settings that all of them share.
 pub(super) fn find(
     context: &mut Context<'_, '_>,
-    route: &Route,
+    route: &ProxyRoute,
     common: &Upstream,
     host: &Arc<str>,
     route_cookies: &[CookieRewrite],
@@ -117,7 +117,7 @@ impl Found {
 }
 
 /// Reads the header policies of one Service.
-fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Result<(Edits, Edits), RouteFailure> {
+fn edits(context: &mut Context<'_, '_>, service: &ProxyService, field: &str) -> Result<(Edits, Edits), RouteFailure> {
     let known = [
         ("CONTOUR_NAMESPACE", context.leaf.owner.namespace.to_string()),
         ("CONTOUR_SERVICE_NAME", service.name.to_string()),
@@ -143,7 +143,7 @@ fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Resul
 /// Returns one Service; the inner error means that it is missing.
 fn one(
     context: &mut Context<'_, '_>,
-    service: &Service,
+    service: &ProxyService,
     field: &str,
     common: &Upstream,
     host: &Arc<str>,
@@ -186,7 +186,7 @@ pub(super) struct ServiceReference<'a> {
     /// Section of the HTTPProxy.
     pub(super) section: &'a str,
     /// The reference.
-    pub(super) service: &'a Service,
+    pub(super) service: &'a ProxyService,
     /// Settings that all Services of the section share.
     pub(super) common: &'a Upstream,
     /// The SNI.
@@ -283,7 +283,7 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
 }
 
 /// Returns the port for health checks, if it is not the port for requests.
-fn health_port(service: &Service, number: u16) -> Result<Option<u16>, Unusable> {
+fn health_port(service: &ProxyService, number: u16) -> Result<Option<u16>, Unusable> {
     let Some(written) = service.health_port else { return Ok(None) };
     match u16::try_from(written) {
         Ok(health) => Ok(Some(health).filter(|health| *health != number)),
@@ -298,7 +298,7 @@ fn health_port(service: &Service, number: u16) -> Result<Option<u16>, Unusable> 
 }
 
 /// Returns the protocol of a port: from the route, else from the port, else from the Service's annotations.
-fn protocol<'a>(service: &'a Service, port: &Port, object: &Object) -> &'a str {
+fn protocol<'a>(service: &'a ProxyService, port: &Port, object: &Object) -> &'a str {
     if let Some(protocol) = service.protocol.as_deref().filter(|protocol| !protocol.is_empty()) {
         return protocol;
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
+use holdfast_api::apis::contour::http_proxy::{HttpProxy, ProxyEntry};
 use holdfast_api::apis::contour::{self, condition::MatchCondition};
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
@@ -192,7 +192,7 @@ impl Routes<'_> {
     }
 
     /// Returns the route of a leaf, or why it cannot be translated.
-    fn readable(&self, leaf: &Leaf, section: &str) -> Result<&contour::route::Route, RouteFailure> {
+    fn readable(&self, leaf: &Leaf, section: &str) -> Result<&contour::route::ProxyRoute, RouteFailure> {
         let closing = self.closed.get(&leaf.owner).and_then(|units| units.get(section));
         match (&leaf.what, closing) {
             (_, Some(closing)) => Err(RouteFailure::Closed(closing.clone())),
@@ -200,7 +200,8 @@ impl Routes<'_> {
             (What::Route { index, broken: Some(why) }, None) => {
                 let entry = entry(&leaf.owner, *index, self.objects);
                 // A protected route must not be replaced by a broader route, even if replacement is disabled.
-                match self.guard.is_none() || entry.is_none_or(Entry::names_guard) || self.proxy.host_names_guard() {
+                match self.guard.is_none() || entry.is_none_or(ProxyEntry::names_guard) || self.proxy.host_names_guard()
+                {
                     true => Err(RouteFailure::Guarded(why.clone())),
                     false => Err(RouteFailure::Invalid(why.clone())),
                 }
@@ -246,9 +247,11 @@ fn given_up(leaf: &Leaf, reader: &Reader<'_>) -> RouteOrigin {
         regex.as_ref().or(of_header).or(of_query).is_some_and(|pattern| !pattern.is_empty())
     };
     match today.routes.get(index) {
-        Some(Entry::Broken { .. }) => RouteOrigin::Placeholder,
-        Some(Entry::Decoded(route)) if route.conditions.iter().flatten().any(has_regex) => RouteOrigin::Placeholder,
-        Some(Entry::Decoded(_)) | None => RouteOrigin::Last,
+        Some(ProxyEntry::Broken { .. }) => RouteOrigin::Placeholder,
+        Some(ProxyEntry::Decoded(route)) if route.conditions.iter().flatten().any(has_regex) => {
+            RouteOrigin::Placeholder
+        }
+        Some(ProxyEntry::Decoded(_)) | None => RouteOrigin::Last,
     }
 }
 
@@ -282,11 +285,11 @@ fn rank<'a>(served: &'a Served<'_>) -> Rank<'a> {
     Rank { conditions: &served.conditions, origin: served.origin }
 }
 
-fn written<'a>(leaf: &Leaf, objects: &'a BTreeMap<ObjectKey, Arc<Object>>) -> Option<&'a contour::route::Route> {
+fn written<'a>(leaf: &Leaf, objects: &'a BTreeMap<ObjectKey, Arc<Object>>) -> Option<&'a contour::route::ProxyRoute> {
     let What::Route { index, .. } = leaf.what else { return None };
     match entry(&leaf.owner, index, objects)? {
-        Entry::Decoded(route) => Some(route),
-        Entry::Broken { .. } => None,
+        ProxyEntry::Decoded(route) => Some(route),
+        ProxyEntry::Broken { .. } => None,
     }
 }
 
@@ -294,7 +297,7 @@ fn entry<'a>(
     owner: &ObjectKey,
     index: usize,
     objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
-) -> Option<&'a Entry<contour::route::Route>> {
+) -> Option<&'a ProxyEntry<contour::route::ProxyRoute>> {
     match &objects.get(owner)?.body {
         Body::HttpProxy(proxy) => proxy.routes.get(index),
         _ => None,

@@ -186,7 +186,7 @@ pub(super) fn attributes(
             reading.invalid(format!("spec.{whole}.attributes"), format!("must have at most {ATTRIBUTES_MAX} entries"));
             break;
         }
-        let otherwise = |named: &written::Named| named.default_value.clone().unwrap_or_default();
+        let otherwise = |named: &written::NamedSource| named.default_value.clone().unwrap_or_default();
         let from = match (&attribute.literal, &attribute.environment, &attribute.request_header, &attribute.metadata) {
             (Some(literal), None, None, None) => Attribute::Literal(literal.value.clone()),
             (None, Some(named), None, None) => Attribute::Environment(named.name.clone(), otherwise(named)),

@@ -3,7 +3,7 @@
 //! The guards of a host are always those of the desired version.
 
 use super::policy::{AuthorizationPolicy, HeadersPolicy, IpFilterPolicy, RateLimitPolicy};
-use super::route::{CookieRewritePolicy, JwtVerificationPolicy, RequestRedirectPolicy, Route, Service};
+use super::route::{CookieRewritePolicy, JwtVerificationPolicy, ProxyRoute, ProxyService, RequestRedirectPolicy};
 use crate::apis::protection::{Names, Rule, Sheet, Way, allowed, names};
 
 /// The two halves of the protection of a route.
@@ -14,11 +14,11 @@ pub struct Protection {
     pub forwarding: Sheet,
 }
 
-impl Route {
+impl ProxyRoute {
     /// Returns the sheets of a route. `host_is_filtered`: the host has an address filter, which a filter of the route
     /// replaces.
     pub fn protection(&self, host_is_filtered: bool) -> Protection {
-        let Route {
+        let ProxyRoute {
             conditions,
             services,
             enable_websockets,
@@ -123,7 +123,7 @@ fn limits(policy: Option<&RateLimitPolicy>, sheet: &mut Sheet) {
 }
 
 /// Declares a demand for an answer without a Service, which every route without a Service meets.
-fn answers(field: &'static str, because: &'static str, answers: bool, route: &Route, sheet: &mut Sheet) {
+fn answers(field: &'static str, because: &'static str, answers: bool, route: &ProxyRoute, sheet: &mut Sheet) {
     sheet.demands(field, Rule::Guard, because, Names::new());
     let serves = route.services.as_ref().is_some_and(|services| !services.is_empty());
     if !serves {
@@ -152,10 +152,10 @@ fn cookies(field: &'static str, because: &'static str, list: Option<&[CookieRewr
 }
 
 /// Declares the changes that every Service of the route makes to requests.
-fn services_of(services: &[Service], sheet: &mut Sheet) {
+fn services_of(services: &[ProxyService], sheet: &mut Sheet) {
     let mut of_all: Option<Names> = None;
     for service in services {
-        let Service {
+        let ProxyService {
             name: _,
             port: _,
             health_port: _,
@@ -189,11 +189,12 @@ fn services_of(services: &[Service], sheet: &mut Sheet) {
 }
 
 /// Returns whether each Service in `then` that is reached by TLS now is reached by the same TLS in `then`.
-pub fn speaks_as_now(then: &[Service], now: &[Service]) -> bool {
-    let is_secure = |service: &Service| service.validation.is_some() || service.protocol.as_deref() == Some("tls");
+pub fn speaks_as_now(then: &[ProxyService], now: &[ProxyService]) -> bool {
+    let is_secure = |service: &ProxyService| service.validation.is_some() || service.protocol.as_deref() == Some("tls");
     then.iter().all(|service| {
         let mut same = now.iter().filter(|other| other.name == service.name && other.port == service.port);
-        let as_written = |other: &Service| other.validation == service.validation && other.protocol == service.protocol;
+        let as_written =
+            |other: &ProxyService| other.validation == service.validation && other.protocol == service.protocol;
         !same.clone().any(is_secure) || same.any(as_written)
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::apis::kgateway::extension::{ExtAuthProvider, HttpService};
-use holdfast_api::apis::kgateway::traffic_policy::{ExtensionRef, RequestBody, TrafficSpec};
+use holdfast_api::apis::kgateway::traffic_policy::{ExtAuthBufferSettings, ExtensionRef, TrafficSpec};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::call_options::CallOptions;
 use holdfast_envoy::features::ext_auth::{
@@ -38,7 +38,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     }
 }
 
-fn body(written: &RequestBody) -> Body {
+fn body(written: &ExtAuthBufferSettings) -> Body {
     Body {
         max: written.max_request_bytes.and_then(|max| u32::try_from(max).ok()).unwrap_or(0),
         partial: written.allow_partial_message == Some(true),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::apis::gateway::references::BackendRef;
-use holdfast_api::apis::kgateway::extension::{Backoff, GrpcService, RetryPolicy};
+use holdfast_api::apis::kgateway::extension::{Backoff, ExtensionRetryPolicy, GrpcService};
 use holdfast_envoy::features::call_options::{ATTEMPTS_MAX, Again, CallOptions};
 use holdfast_envoy::features::remote::Remote;
 use holdfast_graph::{ObjectKey, Role};
@@ -108,8 +108,8 @@ impl Used<'_, '_, '_> {
     }
 
     /// Returns the retry settings of calls; `None` if they are invalid.
-    pub(super) fn again(&mut self, below: &str, written: Option<&RetryPolicy>) -> Option<Option<Again>> {
-        let Some(RetryPolicy { attempts, backoff }) = written else { return Some(None) };
+    pub(super) fn again(&mut self, below: &str, written: Option<&ExtensionRetryPolicy>) -> Option<Option<Again>> {
+        let Some(ExtensionRetryPolicy { attempts, backoff }) = written else { return Some(None) };
         self.times(below, ("attempts", *attempts, 0), ("backoff", backoff.as_ref())).map(Some)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_api::apis::kgateway::http_settings::{
-    BodyFormat as WrittenFormat, LocalReplies as Written, LocalReplyMapper,
+    LocalReplies as Written, LocalReplyBodyFormat as WrittenFormat, LocalReplyMapper,
 };
 use holdfast_envoy::features::connection::format::{BodyFormat, Format};
 use holdfast_envoy::features::connection::local_replies::{BODY_BYTES_MAX, LocalReplies, MAPPERS_MAX, Mapper};
