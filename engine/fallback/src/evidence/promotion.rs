@@ -8,7 +8,7 @@ use holdfast_api::fault::Fault;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::hold::ResourceState;
-use holdfast_envoy::model::Backend;
+use holdfast_envoy::model::BackendCluster;
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_store::Change;
 use holdfast_translate::Translator;
@@ -64,7 +64,7 @@ impl FallbackScope {
             let plan = inputs.translator.route(&key).cloned();
             let remotes = plan.iter().flat_map(|plan| plan.remotes()).collect::<Vec<_>>();
             let of_remotes = remotes.iter().flat_map(Remote::origins);
-            let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
+            let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(BackendCluster::origins));
             let routes = plan.iter().flat_map(|plan| &plan.routes);
             let made_from = routes.flat_map(|rendered| rendered.route.origins.iter());
             let answers = made_from.filter(|key| &*key.kind == kinds::DIRECT_RESPONSE);

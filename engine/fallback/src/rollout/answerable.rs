@@ -74,7 +74,7 @@ mod tests {
     use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::Rds;
     use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::SdsSecretConfig;
     use holdfast_envoy::hold::Refusal;
-    use holdfast_envoy::refusal::Class;
+    use holdfast_envoy::refusal::RefusalClass;
     use holdfast_graph::{ObjectKey, Origins};
     use holdfast_translate::fleet::FleetId;
     use holdfast_xds::{Resource, Version};
@@ -129,7 +129,7 @@ mod tests {
             node: "e".into(),
             build: "1".into(),
             message: "cannot bind".into(),
-            class: Class::Host,
+            class: RefusalClass::Host,
             is_confirmed: false,
         };
         scope.hold.unavailable.note((kind, listener.name.clone()), listener.version, refusal, 0);

@@ -9,9 +9,9 @@ use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, at};
 use holdfast_api::object::Object;
 use holdfast_envoy::features::cookies::{CookieRewrite, together};
-use holdfast_envoy::features::mirror::{Mirror, Share};
+use holdfast_envoy::features::mirror::{Mirror, RequestShare};
 use holdfast_envoy::features::upstream::{Upstream, UpstreamTls};
-use holdfast_envoy::model::{Backend, Place, Protocol, ServicePort, WeightedBackend};
+use holdfast_envoy::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort, WeightedBackend};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::action::{Context, RouteFailure};
@@ -80,7 +80,7 @@ pub(super) fn find(
         };
         if service.mirror == Some(true) {
             let percent = if weight == 0 { 100 } else { weight.min(100) };
-            let share = Share::read(i32::try_from(percent).ok(), None).unwrap_or(Share::ALL);
+            let share = RequestShare::read(i32::try_from(percent).ok(), None).unwrap_or(RequestShare::ALL);
             found.mirrors.push(Mirror { backend, share, sent: None });
             continue;
         }
@@ -147,7 +147,7 @@ fn one(
     field: &str,
     common: &Upstream,
     host: &Arc<str>,
-) -> Result<Result<Backend, String>, RouteFailure> {
+) -> Result<Result<BackendCluster, String>, RouteFailure> {
     let owner = context.leaf.owner.clone();
     let reference = ServiceReference { owner: &owner, section: context.section, service, common, host };
     match backend(&reference, context.reader) {
@@ -213,7 +213,7 @@ pub(super) enum Unusable {
 }
 
 /// A backend with the reason of a warning, or the reason why there is none.
-type BackendResult = Result<(Backend, Option<&'static str>), Unusable>;
+type BackendResult = Result<(BackendCluster, Option<&'static str>), Unusable>;
 
 /// Returns the backend of a Service, and a warning.
 pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>) -> BackendResult {
@@ -274,9 +274,9 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
     };
     let tls = tls.then(|| UpstreamTls { sni: (*host).clone(), h2, validation, ..UpstreamTls::default() });
     let upstream = Upstream { tls, slow_start, ..(*common).clone() };
-    let backend = Backend {
-        place: Place::Service(ServicePort { key, port: number, health }),
-        protocol: if h2 { Protocol::H2c } else { Protocol::Http1 },
+    let backend = BackendCluster {
+        place: EndpointSource::Service(ServicePort { key, port: number, health }),
+        protocol: if h2 { BackendProtocol::H2c } else { BackendProtocol::Http1 },
         tuned: upstream.tuned(),
     };
     Ok((backend, warning))

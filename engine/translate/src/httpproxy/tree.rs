@@ -14,7 +14,9 @@ use holdfast_api::settings::{Replacement, Settings, body_for};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::rewrite::PathRewrite;
 use holdfast_envoy::model::table::TableName;
-use holdfast_envoy::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
+use holdfast_envoy::model::{
+    Action, FixedResponse, Match, NamedMatch, PathMatch, PathRank, Precedence, Route, ValueMatch,
+};
 use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Guard, Made, RouteFailure, Unit};
@@ -340,8 +342,10 @@ impl Host<'_> {
             class: Class::Invalid,
             message,
         });
-        let response =
-            Response::new(self.settings.closed_status, body_for(&self.settings.missing_backend_body, &self.key.kind));
+        let response = FixedResponse::new(
+            self.settings.closed_status,
+            body_for(&self.settings.missing_backend_body, &self.key.kind),
+        );
         let name = names::proxy_route(self.key, HOST, 0, false);
         let route = self.bare(0, name, HOST, self.object, Match::any(), Action::Respond(response));
         plan.routes.push(Arc::new(Rendered::new(route)));
@@ -350,7 +354,7 @@ impl Host<'_> {
     /// Keeps a host without routes, so that its requests without TLS are not served by a wildcard host.
     fn keep(&self, plan: &mut RoutePlan) {
         let name = names::proxy_route(self.key, STREAM, 0, false);
-        let nothing = Action::Respond(Response::new(NOTHING_THERE, "".into()));
+        let nothing = Action::Respond(FixedResponse::new(NOTHING_THERE, "".into()));
         let route = self.bare(0, name, STREAM, self.object, Match::any(), nothing);
         plan.routes.push(Arc::new(Rendered::new(route)));
     }
@@ -415,12 +419,13 @@ impl Host<'_> {
     }
 
     /// Returns the response that replaces a route.
-    fn answer(&self, problem: &RouteFailure) -> (Class, Option<Response>, String) {
-        let fixed = |status| Some(Response::new(status, body_for(&self.settings.missing_backend_body, &self.key.kind)));
+    fn answer(&self, problem: &RouteFailure) -> (Class, Option<FixedResponse>, String) {
+        let fixed =
+            |status| Some(FixedResponse::new(status, body_for(&self.settings.missing_backend_body, &self.key.kind)));
         let replaced = |replacement: &Option<Replacement>| {
             replacement
                 .as_ref()
-                .map(|replacement| Response::new(replacement.code, body_for(&replacement.body, &self.key.kind)))
+                .map(|replacement| FixedResponse::new(replacement.code, body_for(&replacement.body, &self.key.kind)))
         };
         match problem {
             RouteFailure::Include(message, class) => (*class, fixed(INCLUDE_MISSING), message.to_string()),

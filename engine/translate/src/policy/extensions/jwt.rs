@@ -12,7 +12,7 @@ use holdfast_api::apis::kgateway::traffic_policy::{ExtensionRef, TrafficSpec};
 use holdfast_api::apis::{Body, scheme};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::jwt::{
-    Fetching, Jwt, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, URI_BYTES_MAX, check_keys,
+    Fetching, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, RouteJwt, URI_BYTES_MAX, check_keys,
 };
 use holdfast_graph::Role;
 
@@ -40,7 +40,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     }
 }
 
-fn jwt(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Jwt> {
+fn jwt(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<RouteJwt> {
     let (key, extension) = extension("jwtAuth", reference, reading)?;
     let mut used = Used { key: &key, field: "jwtAuth", reading };
     let Some(Written { validation_mode, providers: written }) = &extension.jwt else {
@@ -74,7 +74,7 @@ fn jwt(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Jwt> {
         providers,
         requirements: [requirement.clone()].into(),
     };
-    Some(Jwt { filter: Arc::new(filter), requirement })
+    Some(RouteJwt { filter: Arc::new(filter), requirement })
 }
 
 fn provider(field: &str, written: &ExtensionJwtProvider, used: &mut Used<'_, '_, '_>) -> Option<Provider> {

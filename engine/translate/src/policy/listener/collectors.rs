@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_api::apis::kgateway::records::CollectorGrpcService;
-use holdfast_envoy::features::connection::collector::{Collector, METADATA_MAX, Retry};
+use holdfast_envoy::features::connection::collector::{Collector, CollectorRetry, METADATA_MAX};
 use holdfast_envoy::features::remote::Remote;
 use holdfast_graph::Role;
 
@@ -46,7 +46,7 @@ fn metadata(field: &str, written: &CollectorGrpcService, reading: &mut Reading<'
     read
 }
 
-fn retry(field: &str, written: &CollectorGrpcService, reading: &mut Reading<'_, '_>) -> Option<Retry> {
+fn retry(field: &str, written: &CollectorGrpcService, reading: &mut Reading<'_, '_>) -> Option<CollectorRetry> {
     let written = written.retry_policy.as_ref()?;
     let field = format!("{field}.retryPolicy");
     let times = written.num_retries.map(|times| number(&format!("{field}.numRetries"), times, 1, reading));
@@ -59,7 +59,7 @@ fn retry(field: &str, written: &CollectorGrpcService, reading: &mut Reading<'_, 
         }
         Some((shortest, longest))
     });
-    Some(Retry { times, between })
+    Some(CollectorRetry { times, between })
 }
 
 fn remote(field: &str, written: &CollectorGrpcService, reading: &mut Reading<'_, '_>) -> Option<Remote> {
