@@ -2,14 +2,14 @@
 
 use super::class::ByteClass;
 use super::least;
-use super::program::{Fragment, GivenUp, Id, ProgramBuilder};
+use super::program::{Builder, Fragment, GivenUp, Id};
 use super::simplify;
 use super::tree::{Flags, Look, RegexNode, Unary};
 use crate::meter::Meter;
 
 /// A program before it is flattened.
 pub(super) struct Compiled<'m> {
-    pub(super) builder: ProgramBuilder<'m>,
+    pub(super) builder: Builder<'m>,
     /// Entry of a match that begins at the current position.
     pub(super) start: Id,
     /// Entry of a match that begins anywhere; equal to `start` for an anchored regex.
@@ -38,7 +38,7 @@ impl Rewritten {
 
 /// Compiles a regex; fails once the program has more than `limit` instructions.
 pub(super) fn compile<'m>(regex: &Rewritten, limit: usize, meter: &'m mut Meter) -> Result<Compiled<'m>, GivenUp> {
-    let mut builder = ProgramBuilder::new(limit, meter);
+    let mut builder = Builder::new(limit, meter);
     let all = builder.node(&regex.node)?;
     let matched = builder.matched()?;
     let mut all = builder.concat(all, matched)?;
@@ -63,7 +63,7 @@ fn without_required_prefix(node: RegexNode) -> RegexNode {
     }
 }
 
-impl ProgramBuilder<'_> {
+impl Builder<'_> {
     fn node(&mut self, node: &RegexNode) -> Result<Fragment, GivenUp> {
         self.meter.spend(1)?;
         match node {

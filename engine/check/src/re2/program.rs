@@ -74,13 +74,13 @@ impl Fragment {
 }
 
 /// The instructions so far.
-pub(super) struct ProgramBuilder<'m> {
+pub(super) struct Builder<'m> {
     pub(super) instructions: Vec<Instruction>,
     pub(super) meter: &'m mut Meter,
     limit: usize,
 }
 
-impl<'m> ProgramBuilder<'m> {
+impl<'m> Builder<'m> {
     /// Returns an empty program, to which up to `limit` instructions may be added.
     pub(super) fn new(limit: usize, meter: &'m mut Meter) -> Self {
         Self { instructions: vec![Instruction::Fail], meter, limit }

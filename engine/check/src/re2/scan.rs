@@ -110,12 +110,12 @@ fn hexadecimal(rest: &mut &str) -> Option<u8> {
 }
 
 /// The members of a class while it is parsed.
-struct ClassBuilder {
+struct Builder {
     fold: bool,
     class: ByteClass,
 }
 
-impl ClassBuilder {
+impl Builder {
     fn new(flags: Flags) -> Self {
         Self { fold: flags.has(Flags::FOLD), class: ByteClass::default() }
     }
@@ -129,12 +129,12 @@ impl ClassBuilder {
 
 /// Parses `\d`, `\pN`, `\p{Greek}` and the like at the start of `rest`; `None` if there is none.
 pub(super) fn escaped_class(rest: &mut &str, flags: Flags) -> Result<Option<ByteClass>, RegexFault> {
-    let mut builder = ClassBuilder::new(flags);
+    let mut builder = Builder::new(flags);
     Ok(if group_escape(rest, &mut builder, 2)? { Some(builder.class) } else { None })
 }
 
 /// Adds `\d` or `\p{…}` at the start of `rest`. `\p` needs at least `bytes_min` bytes to count.
-fn group_escape(rest: &mut &str, builder: &mut ClassBuilder, bytes_min: usize) -> Result<bool, RegexFault> {
+fn group_escape(rest: &mut &str, builder: &mut Builder, bytes_min: usize) -> Result<bool, RegexFault> {
     let start = *rest;
     let Some(letter) = rest.strip_prefix('\\').and_then(|tail| tail.chars().next()) else { return Ok(false) };
     if matches!(letter, 'p' | 'P') && start.len() >= bytes_min {
@@ -148,7 +148,7 @@ fn group_escape(rest: &mut &str, builder: &mut ClassBuilder, bytes_min: usize) -
 }
 
 /// Parses `\pN`, `\p{Greek}`, `\P{^Greek}`.
-fn unicode_group(rest: &mut &str, builder: &mut ClassBuilder) -> Result<(), RegexFault> {
+fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFault> {
     let start = *rest;
     let mut negated = start.starts_with("\\P");
     *rest = rest.get(2..).unwrap_or_default();
@@ -182,7 +182,7 @@ pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<ByteClass, 
     if negated {
         take(rest);
     }
-    let mut builder = ClassBuilder::new(flags);
+    let mut builder = Builder::new(flags);
     // A ] is an ordinary member at the first position.
     let (mut first, mut names) = (true, true);
     while first || !rest.starts_with(']') {
@@ -219,7 +219,7 @@ fn class_character(rest: &mut &str) -> Option<Result<u8, RegexFault>> {
 }
 
 /// Parses `[:name:]` or `[:^name:]` inside of brackets.
-fn posix_class(rest: &mut &str, builder: &mut ClassBuilder) -> Result<bool, RegexFault> {
+fn posix_class(rest: &mut &str, builder: &mut Builder) -> Result<bool, RegexFault> {
     let start = *rest;
     let Some((name, tail)) = rest.strip_prefix("[:").and_then(|tail| tail.split_once(":]")) else { return Ok(false) };
     let (name, negated) = name.strip_prefix('^').map_or((name, false), |name| (name, true));

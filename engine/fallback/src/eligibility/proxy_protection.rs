@@ -12,7 +12,7 @@ use std::sync::Arc;
 use holdfast_api::apis::contour::condition::MatchCondition;
 use holdfast_api::apis::contour::http_proxy::{HttpProxy, ProxyEntry};
 use holdfast_api::apis::contour::route::{ProxyRoute, ProxyService};
-use holdfast_api::apis::contour::route_protection::{Protection, speaks_as_now};
+use holdfast_api::apis::contour::route_protection::{Protection, protection, speaks_as_now};
 use holdfast_check::re2::{self, Limits, Regexes};
 
 /// Checks whether an earlier version of an HTTPProxy protects as much as the desired one. `host_is_filtered`: whether a
@@ -84,7 +84,7 @@ impl<'a> Form<'a> {
             *condition == anything
         };
         let conditions = conditions.iter().filter(|condition| !means_all(condition)).collect();
-        let route = entry.guards().map(|route| (route, route.protection(host_is_filtered)));
+        let route = entry.guards().map(|route| (route, protection(route, host_is_filtered)));
         Self { conditions, route, usable, path }
     }
 
@@ -127,7 +127,7 @@ impl<'a> Form<'a> {
 
     /// Checks whether the route has no guard that can be read.
     fn is_open(&self) -> bool {
-        let nothing = ProxyRoute::default().protection(false);
+        let nothing = protection(&ProxyRoute::default(), false);
         self.route.as_ref().is_some_and(|(_, now)| now.entering.lost_in(&nothing.entering).is_none())
     }
 

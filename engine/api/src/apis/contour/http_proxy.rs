@@ -209,7 +209,7 @@ fn guards(value: &Value) -> Option<Box<ProxyRoute>> {
     let services = written.get("services").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let protects = |service: &Value| OF_SERVICES.iter().any(|field| service.get(field).is_some_and(|it| !it.is_null()));
     let are_free = !services.iter().any(protects);
-    let declared = ProxyRoute::default().protection(false).entering;
+    let declared = super::route_protection::protection(&ProxyRoute::default(), false).entering;
     readable(written, |field| declared.is_free(field) || (are_free && field == "services")).map(Box::new)
 }
 

@@ -57,7 +57,7 @@ impl LocalReplySettings {
             message(MAPPERS_FIELD, &mapper.encode(), &mut config);
         }
         if let Some(format) = &self.format {
-            message(BODY_FORMAT_FIELD, &format.encode(), &mut config);
+            message(BODY_FORMAT_FIELD, &encoded(format), &mut config);
         }
         let mut bytes = Vec::new();
         message(LOCAL_REPLY_FIELD, &config, &mut bytes);
@@ -80,16 +80,14 @@ impl Mapper {
         }
         .encode_to_vec();
         if let Some(format) = &self.format {
-            message(OVERRIDE_FIELD, &format.encode(), &mut bytes);
+            message(OVERRIDE_FIELD, &encoded(format), &mut bytes);
         }
         bytes
     }
 }
 
-impl LocalReplyBody {
-    fn encode(&self) -> Vec<u8> {
-        self.format.encode(self.content_type.as_deref(), false)
-    }
+fn encoded(body: &LocalReplyBody) -> Vec<u8> {
+    body.format.encode(body.content_type.as_deref(), false)
 }
 
 #[cfg(test)]
