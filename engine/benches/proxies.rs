@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
-use holdfast_api::apis::contour::route::Route;
+use holdfast_api::apis::contour::route::ProxyRoute;
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::Engine;
 use measured::{event, message, new_bytes, percentile, published, silence};
@@ -91,7 +91,7 @@ fn floor(documents: &[Vec<u8>]) -> Duration {
     let started = Instant::now();
     for document in documents {
         let mut document: Value = serde_json::from_slice(document).unwrap();
-        black_box(serde_json::from_value::<Vec<Route>>(document["spec"]["routes"].take()).unwrap());
+        black_box(serde_json::from_value::<Vec<ProxyRoute>>(document["spec"]["routes"].take()).unwrap());
         for _ in 0..ROUTES {
             black_box(black_box(&message).encode_to_vec());
         }

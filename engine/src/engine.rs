@@ -359,7 +359,7 @@ impl Engine {
     }
 
     /// Returns the configurations that all Envoys are offered, for followers.
-    pub fn offered_to_all(&self) -> shards::Offers {
+    pub fn offered_to_all(&self) -> shards::OffersByScope {
         self.scopes.offered_to_all()
     }
 

@@ -9,7 +9,7 @@ use rustls_pki_types::CertificateDer;
 
 /// Credentials that a client presents at the start of an RPC.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct PresentedCredentials<'a> {
     /// The certificate chain of the connection, the certificate of the client first; empty where it presented none.
     ///
     /// The client has the key of this certificate. Whether the certificate is still valid is checked again for each
@@ -35,7 +35,7 @@ pub trait Authenticator: Send + Sync + 'static {
     ///
     /// # Errors
     /// Fails where the client proves nothing.
-    fn admit(&self, shown: &Shown<'_>) -> Result<Admitted, NotAdmitted>;
+    fn admit(&self, shown: &PresentedCredentials<'_>) -> Result<Admitted, NotAdmitted>;
 }
 
 /// Reason why a client is not admitted. Contains only names of what the client presented.

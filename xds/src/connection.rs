@@ -60,7 +60,7 @@ pub enum Violation {
 
 /// Verdict of a client about resources that were sent to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ClientVerdict {
     /// The type of the resources.
     pub kind: ResourceType,
     /// Whether the client accepted the resources.
@@ -176,9 +176,9 @@ impl Connection {
     /// stream.
     ///
     /// In the state-of-the-world variant a client does not report its resources one by one, so they are never known.
-    pub fn take_met(&mut self) -> Vec<Verdict> {
+    pub fn take_met(&mut self) -> Vec<ClientVerdict> {
         let met = self.cursors.iter_mut().map(|cursor| (cursor.kind, cursor.take_met()));
-        let verdicts = met.filter(|(_, resources)| !resources.is_empty()).map(|(kind, resources)| Verdict {
+        let verdicts = met.filter(|(_, resources)| !resources.is_empty()).map(|(kind, resources)| ClientVerdict {
             kind,
             outcome: Outcome::Acknowledged,
             resources: resources.into_iter().map(|(name, version)| (name, Some(version))).collect(),
@@ -187,7 +187,7 @@ impl Connection {
     }
 
     /// Handles an incremental request. Types that are not served are ignored.
-    pub fn on_delta_request(&mut self, request: &DeltaDiscoveryRequest) -> Result<Vec<Verdict>, Violation> {
+    pub fn on_delta_request(&mut self, request: &DeltaDiscoveryRequest) -> Result<Vec<ClientVerdict>, Violation> {
         let Some(kind) = ResourceType::from_url(&request.type_url) else { return Ok(Vec::new()) };
         let initial = &request.initial_resource_versions;
         check(request.resource_names_subscribe.iter().chain(initial.keys()))?;
@@ -203,7 +203,7 @@ impl Connection {
     }
 
     /// Handles a state-of-the-world request. Types that are not served are ignored.
-    pub fn on_sotw_request(&mut self, request: &DiscoveryRequest) -> Result<Vec<Verdict>, Violation> {
+    pub fn on_sotw_request(&mut self, request: &DiscoveryRequest) -> Result<Vec<ClientVerdict>, Violation> {
         let Some(kind) = ResourceType::from_url(&request.type_url) else { return Ok(Vec::new()) };
         check(request.resource_names.iter())?;
         self.check_count(request.resource_names.len().saturating_sub(self.cursor(kind).names.len()))?;
@@ -218,7 +218,7 @@ impl Connection {
         Ok(verdicts)
     }
 
-    fn on_answer(&mut self, kind: ResourceType, nonce: &str, error: Option<&str>) -> Vec<Verdict> {
+    fn on_answer(&mut self, kind: ResourceType, nonce: &str, error: Option<&str>) -> Vec<ClientVerdict> {
         let now = self.now;
         let cursor = self.cursor_mut(kind);
         match cursor.flights.land(nonce) {

@@ -16,7 +16,7 @@ use tonic::codegen::http::{Request, Response, header};
 use tower::Layer;
 use tracing::info;
 
-use crate::admission::{Authenticator, Belonging, NotAdmitted, Shown};
+use crate::admission::{Authenticator, Belonging, NotAdmitted, PresentedCredentials};
 use crate::peer::Peer;
 
 /// Maximum length of a token, in bytes.
@@ -79,7 +79,7 @@ impl<S> Gated<S> {
             None => Belonging::Claimed,
             Some(authenticator) => {
                 let token = token.as_ref().and_then(|value| bearer(value.to_str().ok()?));
-                Belonging::Proven(authenticator.admit(&Shown { chain: peer.chain(), token })?)
+                Belonging::Proven(authenticator.admit(&PresentedCredentials { chain: peer.chain(), token })?)
             }
         };
         peer.mark_authenticated();

@@ -54,7 +54,7 @@ mod verdict;
 mod view;
 mod wire;
 
-pub use admission::{Admitted, Authenticator, NotAdmitted, Shown};
+pub use admission::{Admitted, Authenticator, NotAdmitted, PresentedCredentials};
 pub use answer::{Answer, Outcome};
 pub use counts::{PushCount, PushCounts};
 pub use door::TlsSource;

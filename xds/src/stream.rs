@@ -10,7 +10,7 @@ use tonic::{Status, Streaming};
 use tracing::{info, warn};
 
 use crate::admission::Belonging;
-use crate::connection::{Connection, Protocol, Verdict, Violation};
+use crate::connection::{ClientVerdict, Connection, Protocol, Violation};
 use crate::counts::PushCount;
 use crate::event_sender::EventSender;
 use crate::fleets::{Fleets, Membership};
@@ -26,7 +26,7 @@ pub(crate) trait Request: prost::Message + Default + 'static {
     fn node(&self) -> Option<&Node>;
     /// Returns whether the request, as the first message of a stream, reports resources that the client has.
     fn reports_versions(&self) -> bool;
-    fn apply(&self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation>;
+    fn apply(&self, connection: &mut Connection) -> Result<Vec<ClientVerdict>, Violation>;
 }
 
 impl Request for DeltaDiscoveryRequest {
@@ -37,7 +37,7 @@ impl Request for DeltaDiscoveryRequest {
     fn reports_versions(&self) -> bool {
         !self.initial_resource_versions.is_empty()
     }
-    fn apply(&self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation> {
+    fn apply(&self, connection: &mut Connection) -> Result<Vec<ClientVerdict>, Violation> {
         connection.on_delta_request(self)
     }
 }
@@ -50,7 +50,7 @@ impl Request for DiscoveryRequest {
     fn reports_versions(&self) -> bool {
         !self.version_info.is_empty()
     }
-    fn apply(&self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation> {
+    fn apply(&self, connection: &mut Connection) -> Result<Vec<ClientVerdict>, Violation> {
         connection.on_sotw_request(self)
     }
 }
@@ -221,7 +221,7 @@ impl ClientStream {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
         state.envoy.check(request.node(), &self.belonging).map_err(refusal)?;
         let verdicts = request.apply(&mut state.connection());
-        for Verdict { kind, outcome, resources } in verdicts.map_err(|error| invalid(&error))? {
+        for ClientVerdict { kind, outcome, resources } in verdicts.map_err(|error| invalid(&error))? {
             self.count(&outcome, kind);
             if let Outcome::Refused { message } = &outcome {
                 self.remember_refused(kind, &resources);
@@ -239,7 +239,7 @@ impl ClientStream {
     async fn report_pending(&mut self) {
         let met = self.member.state.connection().take_met();
         let EnvoyId { fleet, node, build } = &self.member.state.envoy;
-        for Verdict { kind, outcome, resources } in met {
+        for ClientVerdict { kind, outcome, resources } in met {
             let [fleet, node, build] = [fleet, node, build].map(Arc::clone);
             self.sender.add(Answer { fleet, node, build, kind, outcome, resources });
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::blame::{Blame, blame, reason};
-use crate::connection::{Protocol, Verdict};
+use crate::connection::{ClientVerdict, Protocol};
 use crate::cursor::Cursor;
 use crate::due::LastSent;
 use crate::flight::{SentName, UnansweredResponse};
@@ -17,7 +17,12 @@ use crate::{Outcome, ResourceType, Version};
 /// clusters or listeners blames those that Envoy names; the others were applied. Where Envoy names none, it has applied
 /// nothing, and the fault of one resource affected all: they are sent again separately (or, where a response must be
 /// complete, in halves), and are judged by the answers to these responses.
-pub(crate) fn land(cursor: &mut Cursor, flight: UnansweredResponse, error: Option<&str>, now: u64) -> Vec<Verdict> {
+pub(crate) fn land(
+    cursor: &mut Cursor,
+    flight: UnansweredResponse,
+    error: Option<&str>,
+    now: u64,
+) -> Vec<ClientVerdict> {
     let Some(error) = error else {
         return verdicts(cursor, Outcome::Acknowledged, names_of(&flight.items));
     };
@@ -76,8 +81,8 @@ fn names_of(items: &[SentName]) -> Vec<(Arc<str>, Option<Version>)> {
     items.iter().map(|item| (item.name.clone(), item.version)).collect()
 }
 
-fn verdicts(cursor: &Cursor, outcome: Outcome, resources: Vec<(Arc<str>, Option<Version>)>) -> Vec<Verdict> {
-    if resources.is_empty() { Vec::new() } else { vec![Verdict { kind: cursor.kind, outcome, resources }] }
+fn verdicts(cursor: &Cursor, outcome: Outcome, resources: Vec<(Arc<str>, Option<Version>)>) -> Vec<ClientVerdict> {
+    if resources.is_empty() { Vec::new() } else { vec![ClientVerdict { kind: cursor.kind, outcome, resources }] }
 }
 
 /// Records that this content is never sent again.

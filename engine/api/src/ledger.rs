@@ -15,11 +15,11 @@ pub const SAME_FAULT_SECONDS: i64 = 60;
 /// The dates of faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, LedgerEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Entry {
+struct LedgerEntry {
     uid: String,
     generation: Option<i64>,
     since: i64,
@@ -74,7 +74,7 @@ impl Ledger {
             changed |= known.is_none();
             let began = known.map_or(now.0, |known| known.since);
             let began = since.map_or(began, |since| since.0.min(began));
-            self.entries.insert(id, Entry { uid, generation, since: began, until: None });
+            self.entries.insert(id, LedgerEntry { uid, generation, since: began, until: None });
         }
         for (id, mut entry) in before {
             changed |= entry.until.is_none();
@@ -87,7 +87,7 @@ impl Ledger {
     }
 }
 
-impl Entry {
+impl LedgerEntry {
     fn continues(&self, generation: Option<i64>, now: Moment) -> bool {
         match self.until {
             None => true,

@@ -12,7 +12,7 @@ use holdfast_xds::{Answer, Resource, ResourceType, Snapshot, Version};
 use serde::Serialize;
 
 use self::unavailable::Unavailable;
-use crate::refusal::Class;
+use crate::refusal::RefusalClass;
 
 /// Maximum number of remembered refusals of one Gateway; beyond it, the first by name and version is forgotten.
 pub const REFUSALS_MAX: usize = 1000;
@@ -40,7 +40,7 @@ pub struct Refusal {
     /// Envoy's message, scrubbed.
     pub message: String,
     /// The class of the refusal.
-    pub class: Class,
+    pub class: RefusalClass,
     /// Whether another Envoy refused the version as well.
     #[serde(skip)]
     pub is_confirmed: bool,
@@ -58,14 +58,14 @@ impl Refusal {
         let again = "Holdfast sends the configuration to this Envoy again, at least every 30 seconds, and no object \
                      has to be edited";
         match self.class {
-            Class::Content => self.message.clone(),
-            Class::Host => {
+            RefusalClass::Content => self.message.clone(),
+            RefusalClass::Host => {
                 format!("{} (caused by the host of Envoy {}, not by an object: {again})", self.message, self.node)
             }
-            Class::Transient => {
+            RefusalClass::Transient => {
                 format!("{} (caused by a temporary state of the host of Envoy {}: {again})", self.message, self.node)
             }
-            Class::Unknown => format!("Envoy {} refused it without an error message: {again}", self.node),
+            RefusalClass::Unknown => format!("Envoy {} refused it without an error message: {again}", self.node),
         }
     }
 }
@@ -238,7 +238,7 @@ impl Hold {
             node: node.clone(),
             build: build.clone(),
             message: message.to_owned(),
-            class: Class::Content,
+            class: RefusalClass::Content,
             is_confirmed: false,
         };
         self.note((slot.clone(), version), refusal)

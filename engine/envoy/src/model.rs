@@ -13,10 +13,10 @@ use std::sync::Arc;
 use holdfast_api::object::Age;
 use holdfast_graph::{ObjectKey, Origins};
 
-use crate::features::body_format::BodyFormat;
+use crate::features::body_format::ResponseBodyFormat;
 use crate::features::chain::ChainFilter;
 use crate::features::cookies::CookieRewrite;
-use crate::features::cors::Cors;
+use crate::features::cors::CorsSettings;
 use crate::features::filters::Filters;
 use crate::features::forward_proxy::Anywhere;
 use crate::features::function::Function;
@@ -24,16 +24,16 @@ use crate::features::guards::Guards;
 use crate::features::hash::Hashed;
 use crate::features::headers::HeaderEdits;
 use crate::features::hosts::Hosts;
-use crate::features::internal_redirect::InternalRedirect;
+use crate::features::internal_redirect::FollowedRedirects;
 use crate::features::ip_filter::IpFilter;
-use crate::features::local_rate_limit::LocalRateLimit;
+use crate::features::local_rate_limit::LocalLimit;
 use crate::features::mirror::Mirror;
 use crate::features::redirect::{ListenerContext, Redirect};
 use crate::features::remote::Remote;
-use crate::features::retry::Retry;
+use crate::features::retry::RouteRetryPolicy;
 use crate::features::rewrite::Rewrite;
-use crate::features::timeout::Timeouts;
-use crate::features::tracing::Tracing;
+use crate::features::timeout::RouteTimeouts;
+use crate::features::tracing::TracingSettings;
 use crate::features::upstream::Tuned;
 
 /// One route of a virtual host: one match of one rule.
@@ -54,11 +54,11 @@ pub struct Route {
     /// Header changes of responses.
     pub response_headers: HeaderEdits,
     /// The CORS policy.
-    pub cors: Option<Cors>,
+    pub cors: Option<CorsSettings>,
     /// The allow or deny list of client addresses.
     pub ip_filter: Option<IpFilter>,
     /// The local rate limit.
-    pub rate_limit: Option<LocalRateLimit>,
+    pub rate_limit: Option<LocalLimit>,
     /// Rewriting of cookies that backends set.
     pub cookies: Vec<CookieRewrite>,
     /// Settings that need a filter in the chain: external authorization, JWT authentication, global rate limits and
@@ -69,7 +69,7 @@ pub struct Route {
     /// Prefix of the route's statistics; no statistics where unset.
     pub stat_prefix: Option<Arc<str>>,
     /// Tracing settings.
-    pub tracing: Option<Tracing>,
+    pub tracing: Option<TracingSettings>,
     /// The HTTPS port, as clients know it, that requests without TLS are redirected to; no redirect where unset.
     pub secure_port: Option<u16>,
     /// The unit of the object that the route comes from, as in `rules[1]`.
@@ -111,7 +111,7 @@ impl Route {
     }
 
     /// Returns the backends that receive requests or mirrored requests.
-    pub fn backends(&self) -> impl Iterator<Item = &Backend> {
+    pub fn backends(&self) -> impl Iterator<Item = &BackendCluster> {
         let forward = if let Action::Forward(forward) = &self.action { Some(forward) } else { None };
         forward.into_iter().flat_map(|forward| {
             let named = forward.backends.iter().filter_map(|backend| backend.backend.as_ref());
@@ -159,7 +159,7 @@ impl Route {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostSettings {
     /// The local rate limit of all routes together.
-    pub rate_limit: Option<LocalRateLimit>,
+    pub rate_limit: Option<LocalLimit>,
     /// Filter settings of policies.
     pub filters: Filters,
     /// Settings that need a filter in the chain.
@@ -284,7 +284,7 @@ pub enum ValueMatch {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Like {
     /// The part.
-    pub part: Part,
+    pub part: MatchedPart,
     /// The text that the part must be equal to.
     pub text: Arc<str>,
     /// Whether case is ignored.
@@ -293,7 +293,7 @@ pub struct Like {
 
 /// A part of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum MatchedPart {
     /// The whole value.
     Whole,
     /// The beginning.
@@ -312,21 +312,21 @@ pub enum Action {
     /// The client is redirected.
     Redirect(Redirect),
     /// Envoy responds directly.
-    Respond(Response),
+    Respond(FixedResponse),
 }
 
 /// A direct response.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Response {
+pub struct FixedResponse {
     /// The HTTP status.
     pub status: u16,
     /// The body; empty for none.
     pub body: Arc<str>,
     /// A format that replaces the body.
-    pub format: Option<Arc<BodyFormat>>,
+    pub format: Option<Arc<ResponseBodyFormat>>,
 }
 
-impl Response {
+impl FixedResponse {
     /// Creates a response with a literal body.
     pub fn new(status: u16, body: Arc<str>) -> Self {
         Self { status, body, format: None }
@@ -341,15 +341,15 @@ pub struct Forward {
     /// Rewriting of path and host.
     pub rewrite: Rewrite,
     /// Timeouts.
-    pub timeouts: Timeouts,
+    pub timeouts: RouteTimeouts,
     /// Request mirrors.
     pub mirrors: Vec<Mirror>,
     /// The retry policy.
-    pub retry: Option<Retry>,
+    pub retry: Option<RouteRetryPolicy>,
     /// The hash policy.
     pub hashed: Vec<Hashed>,
     /// Redirects of the backend that Envoy follows.
-    pub internal_redirect: Option<InternalRedirect>,
+    pub internal_redirect: Option<FollowedRedirects>,
     /// Whether WebSocket upgrades are refused.
     pub no_websockets: bool,
 }
@@ -358,7 +358,7 @@ pub struct Forward {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightedBackend {
     /// The backend; `None` for one that does not exist. Its share of requests is answered with 500.
-    pub backend: Option<Backend>,
+    pub backend: Option<BackendCluster>,
     /// The weight; a backend of weight 0 gets no requests.
     pub weight: u32,
     /// Header changes of requests to this backend.
@@ -373,16 +373,16 @@ pub struct WeightedBackend {
 
 /// A backend and its protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Backend {
+pub struct BackendCluster {
     /// The source of its endpoints.
-    pub place: Place,
+    pub place: EndpointSource,
     /// The protocol.
-    pub protocol: Protocol,
+    pub protocol: BackendProtocol,
     /// Further cluster settings.
     pub tuned: Option<Arc<Tuned>>,
 }
 
-impl Backend {
+impl BackendCluster {
     /// Returns the objects that its cluster is made of, without the routes that use it.
     pub fn origins(&self) -> impl Iterator<Item = &ObjectKey> {
         let tuned = self.tuned.iter().flat_map(|tuned| tuned.upstream.origins());
@@ -392,7 +392,7 @@ impl Backend {
     /// Returns the same backend over HTTP/2.
     pub fn over_h2(self) -> Self {
         let tuned = self.tuned.as_ref().and_then(|tuned| tuned.upstream.clone().over_h2().tuned());
-        Self { protocol: Protocol::H2c, tuned, ..self }
+        Self { protocol: BackendProtocol::H2c, tuned, ..self }
     }
 
     /// Returns the Secret with the client certificate.
@@ -403,15 +403,15 @@ impl Backend {
     /// Returns the Service port that supplies its endpoints.
     pub fn service(&self) -> Option<&ServicePort> {
         match &self.place {
-            Place::Service(service) => Some(service),
-            Place::Hosts(_) | Place::Anywhere(_) | Place::Function(_) => None,
+            EndpointSource::Service(service) => Some(service),
+            EndpointSource::Hosts(_) | EndpointSource::Anywhere(_) | EndpointSource::Function(_) => None,
         }
     }
 }
 
 /// The source of a backend's endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum EndpointSource {
     /// A port of a Service.
     Service(ServicePort),
     /// Hosts that an object lists itself.
@@ -422,23 +422,23 @@ pub enum Place {
     Function(Arc<Function>),
 }
 
-impl Place {
+impl EndpointSource {
     /// Returns the object.
     pub fn key(&self) -> &ObjectKey {
         match self {
-            Place::Service(service) => &service.key,
-            Place::Hosts(hosts) => &hosts.owner,
-            Place::Anywhere(anywhere) => &anywhere.owner,
-            Place::Function(function) => &function.hosts.owner,
+            EndpointSource::Service(service) => &service.key,
+            EndpointSource::Hosts(hosts) => &hosts.owner,
+            EndpointSource::Anywhere(anywhere) => &anywhere.owner,
+            EndpointSource::Function(function) => &function.hosts.owner,
         }
     }
 
     /// Returns further objects that it comes from.
     pub fn others(&self) -> &[ObjectKey] {
         match self {
-            Place::Service(_) | Place::Anywhere(_) => &[],
-            Place::Hosts(hosts) => &hosts.members,
-            Place::Function(function) => std::slice::from_ref(&function.secret),
+            EndpointSource::Service(_) | EndpointSource::Anywhere(_) => &[],
+            EndpointSource::Hosts(hosts) => &hosts.members,
+            EndpointSource::Function(function) => std::slice::from_ref(&function.secret),
         }
     }
 }
@@ -463,7 +463,7 @@ impl fmt::Display for ServicePort {
 
 /// The protocol towards a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
+pub enum BackendProtocol {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2 with prior knowledge: gRPC, and `appProtocol: kubernetes.io/h2c`.

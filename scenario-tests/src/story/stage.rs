@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use holdfast_api::apis::Body;
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Action, Engine, Event};
-use holdfast_envoy::refusal::{self, Class};
+use holdfast_envoy::refusal::{self, RefusalClass};
 use holdfast_fallback::restored::Restored;
 use holdfast_fallback::trial::{Outcome as TrialOutcome, Tried};
 use holdfast_graph::ObjectKey;
@@ -287,7 +287,7 @@ impl Stage {
                 How::Nack | How::Absent => {
                     *self.counts.nacks.entry(node.clone()).or_insert(0) += 1;
                     // Only a content that was refused because of its content must not be sent again.
-                    if refusal::class(push.kind, &refusal.message) == Class::Content {
+                    if refusal::class(push.kind, &refusal.message) == RefusalClass::Content {
                         self.note_refused(envoy, &push);
                     }
                     events.push(Event::Answered(envoy.refuse(&push, refusal.message)));

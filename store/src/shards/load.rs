@@ -8,8 +8,8 @@ use super::bucket::{Bucket, Revision};
 use super::form::{self, LeafForm, ManifestForm, PRODUCT, RecordForm};
 use super::frame::FrameFlaw;
 use super::{
-    BLOB_BYTES_MAX, KnownManifest, LEAF_BYTES_MAX, LEAVES_MAX, MANIFEST, Offers, Refreshed, ShardStore, blobs, bound,
-    frame, tree, written_by,
+    BLOB_BYTES_MAX, KnownManifest, LEAF_BYTES_MAX, LEAVES_MAX, MANIFEST, OffersByScope, Refreshed, ShardStore, blobs,
+    bound, frame, tree, written_by,
 };
 use crate::batch::{Batch, Change};
 use crate::error::StoreError;
@@ -101,7 +101,7 @@ fn leaf<B: Bucket>(
 /// Replaces the state of the store with a generation, without its unreadable parts.
 fn take<B: Bucket>(store: &mut ShardStore<B>, manifest: ManifestForm, revision: Revision, read: ReadLeaves) {
     let mut known = KnownManifest { generation: manifest.generation, leaves: BTreeMap::new() };
-    let (mut memory, mut offers) = (MemoryStore::default(), Offers::default());
+    let (mut memory, mut offers) = (MemoryStore::default(), OffersByScope::default());
     let mut complete = true;
     for form in manifest.scopes {
         let scope = Scope { gateway: form.gateway, build: form.build };
@@ -135,7 +135,7 @@ fn changes<'a>(
     scope: &Scope,
     records: impl Iterator<Item = &'a RecordForm>,
     whole: bool,
-    offers: &mut Offers,
+    offers: &mut OffersByScope,
 ) -> Batch {
     let (mut batch, mut resources) = (Batch::default(), Vec::new());
     for record in records {

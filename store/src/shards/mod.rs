@@ -80,7 +80,7 @@ pub struct ScopeOffers {
 }
 
 /// The contents on offer, by scope.
-pub type Offers = BTreeMap<Scope, ScopeOffers>;
+pub type OffersByScope = BTreeMap<Scope, ScopeOffers>;
 
 /// Result of a check for new data of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub struct ShardStore<B> {
     identity: Arc<str>,
     sealer: Option<Sealer>,
     memory: MemoryStore,
-    offers: Offers,
+    offers: OffersByScope,
     known: KnownManifest,
     /// Revision of the manifest that was read or written last.
     revision: Option<Revision>,
@@ -139,7 +139,7 @@ impl<B: Bucket> ShardStore<B> {
             identity: options.identity.clone(),
             sealer: options.key.as_ref().map(Sealer::new),
             memory: MemoryStore::default(),
-            offers: Offers::default(),
+            offers: OffersByScope::default(),
             known: KnownManifest::default(),
             revision: None,
             read: HashMap::new(),
@@ -164,7 +164,7 @@ impl<B: Bucket> ShardStore<B> {
     }
 
     /// Returns the contents on offer.
-    pub fn offers(&self) -> &Offers {
+    pub fn offers(&self) -> &OffersByScope {
         &self.offers
     }
 
@@ -173,7 +173,7 @@ impl<B: Bucket> ShardStore<B> {
     /// # Errors
     /// Fails like a commit; fails with [`StoreError::Conflict`] where another process has written: then its data must
     /// be read first.
-    pub fn share(&mut self, batch: Batch, offers: Offers) -> Result<(), StoreError> {
+    pub fn share(&mut self, batch: Batch, offers: OffersByScope) -> Result<(), StoreError> {
         if batch.is_empty() && offers == self.offers && self.revision.is_some() && !self.incomplete {
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl<B: Bucket> ShardStore<B> {
     }
 
     /// Returns the scopes that a batch and a change of offers affect.
-    fn touched(&self, batch: &Batch, offers: &Offers) -> BTreeSet<Scope> {
+    fn touched(&self, batch: &Batch, offers: &OffersByScope) -> BTreeSet<Scope> {
         let scopes = || self.known.leaves.keys();
         let mut touched = BTreeSet::new();
         for change in batch.changes() {
@@ -211,7 +211,7 @@ impl<B: Bucket> ShardStore<B> {
     ///
     /// # Errors
     /// Fails like [`share`](Self::share).
-    pub fn replace(&mut self, everything: Batch, offers: Offers) -> Result<(), StoreError> {
+    pub fn replace(&mut self, everything: Batch, offers: OffersByScope) -> Result<(), StoreError> {
         everything.check()?;
         let mut memory = MemoryStore::default();
         memory.commit(everything)?;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::bucket::{Bucket, Expected, Put};
 use super::form::{self, LeafForm, ManifestForm, PRODUCT, RecordForm, SharedScopeForm};
 use super::{
-    BLOB_BYTES_MAX, KnownManifest, LEAVES_MAX, MANIFEST, OFFERS_MAX, Offers, SHARED_BYTES_MAX, ScopeOffers, ShardStore,
-    blobs, bound, frame, tree, written_by,
+    BLOB_BYTES_MAX, KnownManifest, LEAVES_MAX, MANIFEST, OFFERS_MAX, OffersByScope, SHARED_BYTES_MAX, ScopeOffers,
+    ShardStore, blobs, bound, frame, tree, written_by,
 };
 use crate::batch::count;
 use crate::error::StoreError;
@@ -19,7 +19,7 @@ use crate::{LastValidStore, MemoryStore};
 pub(super) fn write<B: Bucket>(
     store: &mut ShardStore<B>,
     memory: MemoryStore,
-    mut offers: Offers,
+    mut offers: OffersByScope,
     touched: Option<&BTreeSet<Scope>>,
 ) -> Result<(), StoreError> {
     offers.values_mut().for_each(|offers| offers.all.truncate(OFFERS_MAX));
@@ -56,7 +56,7 @@ pub(super) fn write<B: Bucket>(
 fn next<B: Bucket>(
     store: &ShardStore<B>,
     memory: &MemoryStore,
-    offers: &Offers,
+    offers: &OffersByScope,
     touched: Option<&BTreeSet<Scope>>,
 ) -> Result<(KnownManifest, Vec<(LeafForm, Bytes)>), StoreError> {
     let generation = store.known.generation + 1;

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use holdfast_store::shards::{
-    Answered, BLOB_BYTES_MAX, Bucket, Expected, Observation, ObservedScope, Offer, Offers, OnTrial, Refreshed, Refused,
-    ScopeOffers,
+    Answered, BLOB_BYTES_MAX, Bucket, Expected, Observation, ObservedScope, Offer, OffersByScope, OnTrial, Refreshed,
+    Refused, ScopeOffers,
 };
 use holdfast_store::{
     Batch, Change, LastValidStore, MemoryBucket, MemoryStore, ShardStore, StoreError, StoredObject, conformance,
@@ -209,7 +209,7 @@ fn offers_and_observations_are_read_by_others() {
     let (mut one, at) = (open(&bucket), scope("infra/one"));
     let trial = OnTrial { node: "holdfast-1/e1".into(), contents: vec![[8; 16]], apart: vec![key("a")] };
     let all = vec![Offer { kind: 4, content: [9; 16] }];
-    let offers = Offers::from([(at.clone(), ScopeOffers { all, trial: Some(trial) })]);
+    let offers = OffersByScope::from([(at.clone(), ScopeOffers { all, trial: Some(trial) })]);
     one.share(promote(&at, object("a", 1, "a")), offers.clone()).unwrap();
     let two = open(&bucket);
     assert_eq!(two.offers(), &offers);
@@ -257,11 +257,11 @@ fn removed_or_damaged_blobs_are_written_again_by_the_writer() {
         // As the writer does repeatedly: it reads the observations of the others, and then has no change to commit.
         one.observations().unwrap();
         assert!(!one.notices().is_empty(), "{gone:?}: nobody was told");
-        one.share(Batch::default(), Offers::default()).unwrap();
+        one.share(Batch::default(), OffersByScope::default()).unwrap();
         assert_eq!(Contents::of(open(&bucket).contents()), whole, "{gone:?}");
         let writes = bucket.writes();
         one.observations().unwrap();
-        one.share(Batch::default(), Offers::default()).unwrap();
+        one.share(Batch::default(), OffersByScope::default()).unwrap();
         assert_eq!(bucket.writes(), writes, "once is enough");
         assert!(bucket.list().unwrap().len() <= 2 * count, "what was left is removed");
     }
@@ -270,7 +270,7 @@ fn removed_or_damaged_blobs_are_written_again_by_the_writer() {
     bucket.put(&leaf, Bytes::from_static(b"no leaf"), &Expected::Anything).unwrap();
     let mut other = open(&bucket);
     assert!(!other.notices().is_empty());
-    other.share(Batch::default(), Offers::default()).unwrap();
+    other.share(Batch::default(), OffersByScope::default()).unwrap();
     let mut third = open(&bucket);
     assert!(third.notices().is_empty() && third.generation() > 0, "what is there now is whole");
 }

@@ -17,7 +17,7 @@ use tonic::codegen::http::{Request, StatusCode};
 use tonic::service::Interceptor;
 
 use crate::client::{DeltaClient, Server, SotwClient, soon};
-use crate::secure::{Authority, Guarded, Pair, configuration, connect};
+use crate::secure::{Authority, CertificateWithKey, Guarded, configuration, connect};
 use crate::vocabulary::{node, request};
 
 /// Returns every RPC of every service that is served, and of the whole Envoy API.
@@ -35,7 +35,12 @@ fn every_rpc() -> BTreeSet<String> {
 }
 
 /// Returns the code with which an RPC ends after one empty message, or `None` where it continues.
-async fn code(guarded: &Guarded, pair: Option<&Pair>, headers: &[(&str, &str)], path: &str) -> Option<i32> {
+async fn code(
+    guarded: &Guarded,
+    pair: Option<&CertificateWithKey>,
+    headers: &[(&str, &str)],
+    path: &str,
+) -> Option<i32> {
     let io = TokioIo::new(guarded.connect(pair).await.unwrap());
     let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
     let connection = tokio::spawn(connection);
@@ -220,7 +225,8 @@ async fn an_envoy_sees_only_what_is_of_its_own_gateway() {
     // A token takes precedence over a certificate that other clients also present; `authorization` must not be present
     // twice.
     let channel = guarded.channel(Some(&guarded.b)).await.unwrap();
-    let mut status = ClientStatusDiscoveryServiceClient::with_interceptor(channel.clone(), Token("Bearer of a/a"));
+    let mut status =
+        ClientStatusDiscoveryServiceClient::with_interceptor(channel.clone(), PresentedToken("Bearer of a/a"));
     let held = DeltaClient::open(channel, "of-b", "b/b").await;
     crate::client::until(|| guarded.server.fleets.connected().contains_key("b/b")).await;
     let seen = status.fetch_client_status(ClientStatusRequest::default()).await.unwrap().into_inner();
@@ -230,9 +236,9 @@ async fn an_envoy_sees_only_what_is_of_its_own_gateway() {
 
 /// Presents a token.
 #[derive(Clone)]
-struct Token(&'static str);
+struct PresentedToken(&'static str);
 
-impl Interceptor for Token {
+impl Interceptor for PresentedToken {
     fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
         request.metadata_mut().insert("authorization", self.0.parse().unwrap());
         Ok(request)

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 use holdfast_graph::Origins;
-use holdfast_xds::connection::{Connection, Protocol, Verdict};
+use holdfast_xds::connection::{ClientVerdict, Connection, Protocol};
 use holdfast_xds::limits::UNANSWERED_MAX;
 use holdfast_xds::response::{Form, Response};
 use holdfast_xds::{Offers, Outcome, Resource, ResourceType, Snapshot, Version};
@@ -57,7 +57,7 @@ pub(crate) fn play(protocol: Protocol, mut next: impl FnMut() -> Option<u8>) {
     play.finish();
 }
 
-type Content = BTreeMap<String, Arc<Resource>>;
+type ContentByName = BTreeMap<String, Arc<Resource>>;
 
 /// State of the Envoy for one type.
 #[derive(Default)]
@@ -65,7 +65,7 @@ struct Subscription {
     subscribed: bool,
     wildcard: bool,
     names: BTreeSet<String>,
-    has: Content,
+    has: ContentByName,
     /// State of the world: the version of the last accepted response, the nonce of the last answered one.
     version: String,
     nonce: String,
@@ -358,7 +358,7 @@ impl Play {
         }
     }
 
-    fn send_delta(&mut self, request: DeltaDiscoveryRequest) -> Vec<Verdict> {
+    fn send_delta(&mut self, request: DeltaDiscoveryRequest) -> Vec<ClientVerdict> {
         self.story.push(format!(
             "> {} add={:?} del={:?} init={:?} n={} err={:?}",
             request.type_url.rsplit('.').next().unwrap(),
@@ -371,7 +371,7 @@ impl Play {
         self.connection.on_delta_request(&request).unwrap()
     }
 
-    fn send_sotw(&mut self, kind: ResourceType, answer: Option<&Pending>) -> Vec<Verdict> {
+    fn send_sotw(&mut self, kind: ResourceType, answer: Option<&Pending>) -> Vec<ClientVerdict> {
         let subscription = self.subscription(kind);
         let mut request = DiscoveryRequest {
             type_url: kind.url().to_owned(),

@@ -16,7 +16,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use holdfast_xds::connection::{Connection, Protocol, Verdict};
+use holdfast_xds::connection::{ClientVerdict, Connection, Protocol};
 use holdfast_xds::response::{Form, Response};
 use holdfast_xds::{Offers, Outcome, ResourceType, Snapshot, Version};
 
@@ -149,7 +149,7 @@ impl Dialogue {
         words.join(" ")
     }
 
-    fn verdict(&self, verdict: &Verdict) -> String {
+    fn verdict(&self, verdict: &ClientVerdict) -> String {
         let (word, reason) = match &verdict.outcome {
             Outcome::Acknowledged => ("ACK", String::new()),
             Outcome::Refused { message } => ("NACK", format!(" : {message}")),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use holdfast_xds::{Admitted, Authenticator, Listen, NotAdmitted, Shown, bind, tls};
+use holdfast_xds::{Admitted, Authenticator, Listen, NotAdmitted, PresentedCredentials, bind, tls};
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -21,9 +21,9 @@ use crate::client::Server;
 pub(crate) const LATER: u64 = 4_000_000_000;
 
 /// A certificate with its key.
-pub(crate) struct Pair(pub(crate) CertificateDer<'static>, PrivateKeyDer<'static>);
+pub(crate) struct CertificateWithKey(pub(crate) CertificateDer<'static>, PrivateKeyDer<'static>);
 
-impl Clone for Pair {
+impl Clone for CertificateWithKey {
     fn clone(&self) -> Self {
         Self(self.0.clone(), self.1.clone_key())
     }
@@ -45,11 +45,11 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), der }
     }
 
-    pub(crate) fn sign(&self, name: &str) -> Pair {
+    pub(crate) fn sign(&self, name: &str) -> CertificateWithKey {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let der = params.signed_by(&key, &self.issuer).unwrap().der().clone();
-        Pair(der, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+        CertificateWithKey(der, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct TestAuthenticator {
 }
 
 impl Authenticator for TestAuthenticator {
-    fn admit(&self, shown: &Shown<'_>) -> Result<Admitted, NotAdmitted> {
+    fn admit(&self, shown: &PresentedCredentials<'_>) -> Result<Admitted, NotAdmitted> {
         let by_token = shown.token.and_then(|token| token.strip_prefix("of "));
         let by_certificate = || shown.chain.first().and_then(|own| self.by_certificate.get(own).copied());
         let fleet = by_token.or_else(by_certificate).ok_or_else(|| NotAdmitted("shows nothing".into()))?;
@@ -72,8 +72,8 @@ impl Authenticator for TestAuthenticator {
 pub(crate) struct Guarded {
     pub(crate) server: Server,
     pub(crate) authority: Authority,
-    pub(crate) a: Pair,
-    pub(crate) b: Pair,
+    pub(crate) a: CertificateWithKey,
+    pub(crate) b: CertificateWithKey,
     pub(crate) tls: watch::Sender<Arc<rustls::ServerConfig>>,
 }
 
@@ -98,11 +98,11 @@ impl Guarded {
     }
 
     /// Returns a connection after its TLS handshake, as far as the client knows.
-    pub(crate) async fn connect(&self, pair: Option<&Pair>) -> std::io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn connect(&self, pair: Option<&CertificateWithKey>) -> std::io::Result<TlsStream<TcpStream>> {
         connect(&self.server, &self.authority, pair, &[&rustls::version::TLS13]).await
     }
 
-    pub(crate) async fn channel(&self, pair: Option<&Pair>) -> Result<Channel, tonic::transport::Error> {
+    pub(crate) async fn channel(&self, pair: Option<&CertificateWithKey>) -> Result<Channel, tonic::transport::Error> {
         let connection = self.connect(pair).await.unwrap();
         let mut connection = Some(connection);
         let connector = service_fn(move |_: Uri| {
@@ -114,7 +114,7 @@ impl Guarded {
 }
 
 /// Returns the configuration for new connections; client certificates are accepted, and not required.
-pub(crate) fn configuration(authority: &Authority, pair: Pair) -> Arc<rustls::ServerConfig> {
+pub(crate) fn configuration(authority: &Authority, pair: CertificateWithKey) -> Arc<rustls::ServerConfig> {
     let verifier = tls::verifier(vec![authority.der.clone()], true).unwrap();
     Arc::new(tls::configuration(vec![pair.0], pair.1, Some(verifier)).unwrap())
 }
@@ -122,7 +122,7 @@ pub(crate) fn configuration(authority: &Authority, pair: Pair) -> Arc<rustls::Se
 pub(crate) async fn connect(
     server: &Server,
     trusted: &Authority,
-    pair: Option<&Pair>,
+    pair: Option<&CertificateWithKey>,
     versions: &[&'static rustls::SupportedProtocolVersion],
 ) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = rustls::RootCertStore::empty();

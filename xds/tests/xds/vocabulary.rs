@@ -22,7 +22,7 @@ use envoy_types::pb::envoy::service::discovery::v3::{
 use envoy_types::pb::google::protobuf::Any;
 use envoy_types::pb::google::rpc::Status;
 use holdfast_graph::Origins;
-use holdfast_xds::connection::{Connection, Protocol, Verdict, Violation};
+use holdfast_xds::connection::{ClientVerdict, Connection, Protocol, Violation};
 use holdfast_xds::{Outcome, Resource, ResourceType, Snapshot, Version};
 use prost::Message;
 
@@ -170,7 +170,7 @@ impl EnvoyRequest {
     }
 
     /// Sends the request to a state machine, in its variant of the protocol.
-    pub(crate) fn send_to(self, connection: &mut Connection) -> Result<Vec<Verdict>, Violation> {
+    pub(crate) fn send_to(self, connection: &mut Connection) -> Result<Vec<ClientVerdict>, Violation> {
         match connection.protocol() {
             Protocol::Delta => connection.on_delta_request(&self.delta()),
             Protocol::Sotw => connection.on_sotw_request(&self.sotw()),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::gateway::unserved;
 use super::meta::RawMetadata;
 use super::misspelt;
-use super::scheme::{self, Scope};
+use super::scheme::{self, ResourceScope};
 use super::typed::{self, TypedValue};
 use crate::fault::{Class, Fault};
 use crate::object::{Object, Source};
@@ -182,9 +182,9 @@ fn identity(kind: &scheme::Kind, metadata: &Value) -> Result<ObjectKey, String> 
         }
     }
     let namespace = match kind.scope {
-        Scope::Cluster => "",
-        Scope::Namespaced if namespace.is_empty() => "default",
-        Scope::Namespaced => namespace,
+        ResourceScope::Cluster => "",
+        ResourceScope::Namespaced if namespace.is_empty() => "default",
+        ResourceScope::Namespaced => namespace,
     };
     Ok(ObjectKey::new(kind.group, kind.kind, namespace, name))
 }

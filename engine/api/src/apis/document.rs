@@ -20,8 +20,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::contour::http_proxy::{Entry, HttpProxy, Include};
-use super::contour::route::Route as ProxyRoute;
+use super::contour::http_proxy::{HttpProxy, Include, ProxyEntry};
+use super::contour::route::ProxyRoute;
 use super::contour::virtual_host::{TcpProxy, VirtualHost};
 use super::core::secret::Secret;
 use super::core::service::{Port, Service};
@@ -29,7 +29,7 @@ use super::gateway::class::GatewayClass;
 use super::gateway::gateway::{Gateway, ListenerEntry};
 use super::gateway::listener_set::{ListenerSet, SetParent};
 use super::gateway::references::ParentRef;
-use super::gateway::route::{Route, RuleEntry};
+use super::gateway::route::{GatewayRoute, RuleEntry};
 use super::kgateway::policy::{Policy, TargetRef, TargetSelector};
 use super::{Body, Decoded, decode, scheme};
 use crate::object::{Metadata, Object};
@@ -196,8 +196,8 @@ struct RouteSpec<'a, R> {
     rules: Vec<&'a R>,
 }
 
-fn route_spec<R: Serialize>(route: &Route<R>) -> Option<Value> {
-    let Route { parents, hostnames, rules } = route;
+fn route_spec<R: Serialize>(route: &GatewayRoute<R>) -> Option<Value> {
+    let GatewayRoute { parents, hostnames, rules } = route;
     let rules = rules.iter().map(|entry| match entry {
         RuleEntry::Decoded(rule) => Some(rule),
         RuleEntry::Broken { .. } => None,
@@ -216,10 +216,10 @@ struct ProxySpec<'a> {
 }
 
 fn proxy_spec(proxy: &HttpProxy) -> Option<Value> {
-    fn whole<T>(entry: &Entry<T>) -> Option<&T> {
+    fn whole<T>(entry: &ProxyEntry<T>) -> Option<&T> {
         match entry {
-            Entry::Decoded(entry) => Some(entry),
-            Entry::Broken { .. } => None,
+            ProxyEntry::Decoded(entry) => Some(entry),
+            ProxyEntry::Broken { .. } => None,
         }
     }
     let HttpProxy { virtual_host, routes, includes, tcp_proxy, ingress_class_name } = proxy;
@@ -294,12 +294,12 @@ fn carries_credentials(document: &Value) -> bool {
 #[serde(rename_all = "camelCase")]
 struct ServiceSpec<'a> {
     r#type: Option<&'a str>,
-    ports: Vec<ServicePort<'a>>,
+    ports: Vec<WrittenServicePort<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ServicePort<'a> {
+struct WrittenServicePort<'a> {
     name: &'a str,
     port: u16,
     protocol: &'a str,
@@ -308,7 +308,7 @@ struct ServicePort<'a> {
 
 fn service_spec(service: &Service) -> Option<Value> {
     let Service { external_name, ports } = service;
-    let ports = ports.iter().map(|Port { name, port, protocol, app_protocol }| ServicePort {
+    let ports = ports.iter().map(|Port { name, port, protocol, app_protocol }| WrittenServicePort {
         name,
         port: *port,
         protocol,

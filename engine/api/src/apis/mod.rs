@@ -21,7 +21,7 @@ pub mod typed;
 use std::sync::Arc;
 
 pub use decode::{Decoded, decode, decode_defective};
-pub use scheme::{Backfill, KINDS, Kind, Scope};
+pub use scheme::{Backfill, KINDS, Kind, ResourceScope};
 
 /// The typed, trimmed content of an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +33,9 @@ pub enum Body {
     /// `gateway.networking.k8s.io` ListenerSet.
     ListenerSet(Arc<gateway::listener_set::ListenerSet>),
     /// `gateway.networking.k8s.io` HTTPRoute.
-    HttpRoute(Arc<gateway::route::Route<gateway::http_route::HttpRule>>),
+    HttpRoute(Arc<gateway::route::GatewayRoute<gateway::http_route::HttpRule>>),
     /// `gateway.networking.k8s.io` GRPCRoute.
-    GrpcRoute(Arc<gateway::route::Route<gateway::grpc_route::GrpcRule>>),
+    GrpcRoute(Arc<gateway::route::GatewayRoute<gateway::grpc_route::GrpcRule>>),
     /// `gateway.networking.k8s.io` BackendTLSPolicy.
     BackendTlsPolicy(Arc<gateway::backend_tls::BackendTlsPolicy>),
     /// `gateway.networking.k8s.io` ReferenceGrant.

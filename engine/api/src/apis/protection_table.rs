@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::contour::route::Route;
+use super::contour::route::ProxyRoute;
+use super::contour::route_protection::protection;
 use super::gateway::backend_tls::BackendTlsSpec;
 use super::gateway::grpc_route::GrpcRule;
 use super::gateway::http_route::HttpRule;
@@ -57,7 +58,7 @@ pub fn reference() -> String {
 
 /// Returns the rows of each kind with fields that are compared.
 fn sheets() -> [(&'static str, Vec<Row>); 10] {
-    let proxy = Route::default().protection(false);
+    let proxy = protection(&ProxyRoute::default(), false);
     let proxy = proxy.entering.rows.into_iter().chain(proxy.forwarding.rows).collect();
     [
         ("Rules of an HTTPRoute", Sheet::of(&HttpRule::default(), false).rows),

@@ -8,7 +8,7 @@ use super::{Body, contour, core, gateway, kgateway, kinds};
 
 /// Scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ResourceScope {
     /// Objects belong to namespaces.
     Namespaced,
     /// Objects belong to the cluster.
@@ -35,7 +35,7 @@ pub struct Kind {
     /// Plural name, as in RBAC and in paths of the API server.
     pub plural: &'static str,
     /// Whether the kind is namespaced.
-    pub scope: Scope,
+    pub scope: ResourceScope,
     /// Whether Holdfast writes the status.
     pub has_status: bool,
     /// Whether an earlier version may be served.
@@ -60,7 +60,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1"],
         kind: kinds::CONFIG_MAP,
         plural: "configmaps",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: false,
         backfill: Backfill::No(
             "it contains certificate authorities, token keys and parameters: removed entries must not be trusted again",
@@ -72,7 +72,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1"],
         kind: kinds::NAMESPACE,
         plural: "namespaces",
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
         has_status: false,
         backfill: Backfill::No(
             "its labels decide which routes a listener accepts: such grants are always those of today",
@@ -84,7 +84,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1"],
         kind: kinds::SECRET,
         plural: "secrets",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: false,
         backfill: Backfill::Yes(
             "the server certificate with its key, until it expires; everything else in it is the desired one",
@@ -96,7 +96,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1"],
         kind: kinds::SERVICE,
         plural: "services",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: false,
         backfill: Backfill::Yes("ports and protocols; endpoints are always those of today"),
         decode: core::service::decode,
@@ -106,7 +106,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1"],
         kind: kinds::ENDPOINT_SLICE,
         plural: "endpointslices",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: false,
         backfill: Backfill::No("endpoints are never held or backfilled"),
         decode: core::endpoint_slice::decode,
@@ -116,7 +116,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1alpha1"],
         kind: kinds::BACKEND,
         plural: "backends",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes(
             "where requests go; credentials, and what a request may choose, are not wider than today",
@@ -128,7 +128,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1alpha1"],
         kind: kinds::BACKEND_CONFIG_POLICY,
         plural: "backendconfigpolicies",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes(
             "how backends are reached, by TLS that is as strict as today; targets are those of today",
@@ -140,7 +140,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1alpha1"],
         kind: kinds::DIRECT_RESPONSE,
         plural: "directresponses",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes("a response; one that refuses requests today is not backfilled by one that does not"),
         decode: kgateway::direct_response::decode,
@@ -150,7 +150,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1alpha1"],
         kind: kinds::GATEWAY_EXTENSION,
         plural: "gatewayextensions",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes(
             "only its time limits, retries and names of statistics: an earlier service, or an earlier request to it, may be less strict",
@@ -162,7 +162,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1alpha1"],
         kind: kinds::LISTENER_POLICY,
         plural: "listenerpolicies",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes("settings that neither identify nor authorize clients; targets are the desired ones"),
         decode: kgateway::listener_policy::decode,
@@ -172,7 +172,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1alpha1"],
         kind: kinds::TRAFFIC_POLICY,
         plural: "trafficpolicies",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes(
             "settings that do not protect; access lists equal the desired ones, unless the owner trusts earlier lists; targets are the desired ones",
@@ -184,7 +184,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1"],
         kind: kinds::BACKEND_TLS_POLICY,
         plural: "backendtlspolicies",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes(
             "only `options`: every other field decides which backends are trusted, and is the desired one or closes the backend",
@@ -196,7 +196,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1", "v1beta1"],
         kind: kinds::GATEWAY,
         plural: "gateways",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::No(
             "the routes of all teams are attached to it; instead, its listeners use single hostnames and certificates \
@@ -209,7 +209,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1", "v1beta1"],
         kind: kinds::GATEWAY_CLASS,
         plural: "gatewayclasses",
-        scope: Scope::Cluster,
+        scope: ResourceScope::Cluster,
         has_status: true,
         backfill: Backfill::No("Gateways are attached to it"),
         decode: gateway::class::decode,
@@ -219,7 +219,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1"],
         kind: kinds::GRPC_ROUTE,
         plural: "grpcroutes",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes("its rules; parents and hostnames are those of today"),
         decode: gateway::grpc_route::decode,
@@ -229,7 +229,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1", "v1beta1"],
         kind: kinds::HTTP_ROUTE,
         plural: "httproutes",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes("its rules; parents and hostnames are those of today"),
         decode: gateway::http_route::decode,
@@ -239,7 +239,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1"],
         kind: kinds::LISTENER_SET,
         plural: "listenersets",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::No(
             "the routes of other teams are attached to it; instead, its listeners use single hostnames and \
@@ -252,7 +252,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1", "v1beta1"],
         kind: kinds::REFERENCE_GRANT,
         plural: "referencegrants",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: false,
         backfill: Backfill::No("grants are always those of today"),
         decode: gateway::grant::decode,
@@ -262,7 +262,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1alpha1"],
         kind: kinds::EXTENSION_SERVICE,
         plural: "extensionservices",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::No("it protects HTTPProxies: the desired version protects a host, or the host is closed"),
         decode: contour::extension_service::decode,
@@ -272,7 +272,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1"],
         kind: kinds::HTTP_PROXY,
         plural: "httpproxies",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: true,
         backfill: Backfill::Yes("its routes; host, TLS, guards of the host and includes are those of today"),
         decode: contour::http_proxy::decode,
@@ -282,7 +282,7 @@ pub const KINDS: &[Kind] = &[
         versions: &["v1"],
         kind: kinds::TLS_CERTIFICATE_DELEGATION,
         plural: "tlscertificatedelegations",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         has_status: false,
         backfill: Backfill::No("grants are always those of today"),
         decode: contour::delegation::decode,

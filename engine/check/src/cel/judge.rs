@@ -5,7 +5,7 @@ use super::fault::CelProblem;
 use super::known::{
     ATTRIBUTES, CONDITIONS, FUNCTIONS, LATER, METHODS, REGEX_PROGRAM_MAX, REGEXES, TRUE_OR_FALSE, TYPES,
 };
-use super::tree::{Constant, Expr, Kind};
+use super::tree::{Constant, Expr, ExprNode};
 use crate::Excerpt;
 use crate::meter::Meter;
 use crate::re2::{Limits, Regexes};
@@ -22,25 +22,25 @@ pub(super) fn judge(expr: &Expr, regexes: &Regexes, meter: &Meter) -> Flawed<()>
 fn known(expr: &Expr, regexes: &Regexes) -> Flawed<()> {
     let known = |expr: &Expr| known(expr, regexes);
     match &expr.kind {
-        Kind::Constant(_) => Ok(()),
-        Kind::Name(name) => named(expr.at, name),
-        Kind::Field { of, name, .. } => {
+        ExprNode::Constant(_) => Ok(()),
+        ExprNode::Name(name) => named(expr.at, name),
+        ExprNode::Field { of, name, .. } => {
             known(of)?;
             field(expr.at, of, name)
         }
-        Kind::List(entries) => entries.iter().try_for_each(known),
-        Kind::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).try_for_each(known),
-        Kind::Call { function, on, arguments } => {
+        ExprNode::List(entries) => entries.iter().try_for_each(known),
+        ExprNode::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).try_for_each(known),
+        ExprNode::Call { function, on, arguments } => {
             arguments.iter().try_for_each(known)?;
             // There, `re` is a part of the name of a function.
-            let of_regexes = on.as_ref().is_some_and(|on| matches!(&on.kind, Kind::Name(name) if &**name == "re"));
+            let of_regexes = on.as_ref().is_some_and(|on| matches!(&on.kind, ExprNode::Name(name) if &**name == "re"));
             match on {
                 Some(on) if !of_regexes => known(on)?,
                 _ => {}
             }
             call(expr.at, function, on.as_deref(), arguments, of_regexes)?;
             match (&**function, arguments.last()) {
-                ("matches", Some(Expr { kind: Kind::Constant(Constant::Text(pattern)), at, .. })) => {
+                ("matches", Some(Expr { kind: ExprNode::Constant(Constant::Text(pattern)), at, .. })) => {
                     regex(*at, pattern, regexes)
                 }
                 _ => Ok(()),
@@ -62,7 +62,7 @@ fn named(at: usize, name: &str) -> Flawed<()> {
 
 /// Returns the attribute that a name refers to, with its fields.
 fn attribute(expr: &Expr) -> Option<(&'static str, &'static [&'static str])> {
-    let Kind::Name(name) = &expr.kind else { return None };
+    let ExprNode::Name(name) = &expr.kind else { return None };
     ATTRIBUTES.into_iter().find(|(attribute, _)| *attribute == &**name)
 }
 
@@ -98,8 +98,8 @@ fn call(at: usize, function: &str, on: Option<&Expr>, arguments: &[Expr], of_reg
         let form = if on.is_some() && !of_regexes { format!("as a method {count}") } else { count };
         return Err((at, CelProblem::Function { name: Excerpt::new(&format!("{prefix}{function}")), form }));
     }
-    let joins = |part: &Expr| matches!(part.kind, Kind::Constant(Constant::Text(_) | Constant::Bytes(_)));
-    if function == "_+_" && arguments.iter().any(|part| joins(part) || matches!(part.kind, Kind::List(_))) {
+    let joins = |part: &Expr| matches!(part.kind, ExprNode::Constant(Constant::Text(_) | Constant::Bytes(_)));
+    if function == "_+_" && arguments.iter().any(|part| joins(part) || matches!(part.kind, ExprNode::List(_))) {
         return Err((at, CelProblem::Unserved("Envoy does not support the concatenation of strings or lists")));
     }
     Ok(())
@@ -126,14 +126,14 @@ fn condition(expr: &Expr) -> Flawed<()> {
 
 fn may_be_condition(expr: &Expr) -> bool {
     match &expr.kind {
-        Kind::Constant(constant) => matches!(constant, Constant::Bool(_)),
-        Kind::Name(_) | Kind::List(_) | Kind::Map(_) => false,
-        Kind::Field { only_test: true, .. } => true,
-        Kind::Field { of, name, .. } => match attribute(of) {
+        ExprNode::Constant(constant) => matches!(constant, Constant::Bool(_)),
+        ExprNode::Name(_) | ExprNode::List(_) | ExprNode::Map(_) => false,
+        ExprNode::Field { only_test: true, .. } => true,
+        ExprNode::Field { of, name, .. } => match attribute(of) {
             Some((attribute, fields)) if !fields.is_empty() => (attribute, &**name) == TRUE_OR_FALSE,
             _ => true,
         },
-        Kind::Call { function, .. } => match &**function {
+        ExprNode::Call { function, .. } => match &**function {
             "_+_" | "_-_" | "_*_" | "_/_" | "_%_" | "-_" => false,
             name => !name.starts_with(|c: char| c.is_ascii_alphabetic()) || CONDITIONS.contains(&name),
         },

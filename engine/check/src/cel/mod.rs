@@ -23,7 +23,7 @@ mod tree;
 
 pub use build::{any_of, not};
 pub use fault::{CelFault, CelProblem};
-pub use tree::{Constant, Expr, Kind};
+pub use tree::{Constant, Expr, ExprNode};
 
 use super::meter::Meter;
 use super::re2::Regexes;

@@ -6,7 +6,7 @@ use super::NESTING_MAX;
 use super::build::{AND, Flawed, NOT, OR, joined, operator, step};
 use super::fault::CelProblem;
 use super::scan::{Token, TokenKind, tokenize};
-use super::tree::{Constant, Expr, Kind};
+use super::tree::{Constant, Expr, ExprNode};
 use crate::Excerpt;
 use crate::meter::Meter;
 
@@ -39,7 +39,7 @@ const PRODUCTS: [(&str, &str); 3] = [("*", "_*_"), ("/", "_/_"), ("%", "_%_")];
 
 /// Parses a text into a tree.
 pub(super) fn parse(text: &str, meter: &Meter) -> Flawed<Expr> {
-    let mut parser = Parser { tokens: tokenize(text, meter)?, next: 0, nesting: 0, meter };
+    let mut parser = CelParser { tokens: tokenize(text, meter)?, next: 0, nesting: 0, meter };
     if parser.peek() == &TokenKind::End {
         return Err((0, CelProblem::Empty));
     }
@@ -63,14 +63,14 @@ fn with_found(text: &str, at: usize, problem: CelProblem) -> CelProblem {
     }
 }
 
-struct Parser<'m> {
+struct CelParser<'m> {
     tokens: Vec<Token>,
     next: usize,
     nesting: usize,
     meter: &'m Meter,
 }
 
-impl Parser<'_> {
+impl CelParser<'_> {
     fn peek(&self) -> &TokenKind {
         self.tokens.get(self.next).map_or(&TokenKind::End, |token| &token.kind)
     }
@@ -197,7 +197,7 @@ impl Parser<'_> {
             };
             if let Some(negative) = negative {
                 self.next += 1;
-                let constant = step(at, Kind::Constant(negative))?;
+                let constant = step(at, ExprNode::Constant(negative))?;
                 return self.members(constant);
             }
             let inner = self.nested(Self::unary)?;
@@ -215,20 +215,20 @@ impl Parser<'_> {
             if self.take_sign(".") {
                 let (place, name) = (self.at(), self.selector("the name of a field or function")?);
                 if !self.take_sign("(") {
-                    expr = step(at, Kind::Field { of: Box::new(expr), name, only_test: false })?;
+                    expr = step(at, ExprNode::Field { of: Box::new(expr), name, only_test: false })?;
                     continue;
                 }
                 let arguments = self.list(")")?;
                 if let Some(name) = WALKING.into_iter().find(|known| **known == *name) {
                     return Err((place, CelProblem::Macro { name }));
                 }
-                expr = step(at, Kind::Call { function: name, on: Some(Box::new(expr)), arguments })?;
+                expr = step(at, ExprNode::Call { function: name, on: Some(Box::new(expr)), arguments })?;
             } else if self.take_sign("[") {
                 let index = self.expression()?;
                 self.need_sign("]", "]")?;
                 expr = operator(at, "_[_]", vec![expr, index])?;
             } else if matches!(self.peek(), TokenKind::Sign("{"))
-                && matches!(expr.kind, Kind::Name(_) | Kind::Field { .. })
+                && matches!(expr.kind, ExprNode::Name(_) | ExprNode::Field { .. })
             {
                 return Err((at, CelProblem::Unserved("messages cannot be made in a condition")));
             } else {
@@ -263,7 +263,7 @@ impl Parser<'_> {
         match self.peek().clone() {
             TokenKind::Literal(constant) => {
                 self.next += 1;
-                step(at, Kind::Constant(constant))
+                step(at, ExprNode::Constant(constant))
             }
             TokenKind::LeastInt => Err((at, CelProblem::Literal("this is no number, or too large"))),
             TokenKind::Name(name) => {
@@ -276,7 +276,7 @@ impl Parser<'_> {
                 match constant {
                     Some(constant) => {
                         self.next += 1;
-                        step(at, Kind::Constant(constant))
+                        step(at, ExprNode::Constant(constant))
                     }
                     None => self.named(at),
                 }
@@ -290,7 +290,7 @@ impl Parser<'_> {
             TokenKind::Sign("[") => {
                 self.next += 1;
                 let entries = self.list("]")?;
-                step(at, Kind::List(entries))
+                step(at, ExprNode::List(entries))
             }
             TokenKind::Sign("{") => {
                 self.next += 1;
@@ -308,15 +308,15 @@ impl Parser<'_> {
     fn named(&mut self, at: usize) -> Flawed<Expr> {
         let name = self.name("a name")?;
         if !self.take_sign("(") {
-            return step(at, Kind::Name(name));
+            return step(at, ExprNode::Name(name));
         }
         let mut arguments = self.list(")")?;
         if &*name != "has" {
-            return step(at, Kind::Call { function: name, on: None, arguments });
+            return step(at, ExprNode::Call { function: name, on: None, arguments });
         }
         match (arguments.pop().map(|only| only.kind), arguments.is_empty()) {
-            (Some(Kind::Field { of, name, only_test: false }), true) => {
-                step(at, Kind::Field { of, name, only_test: true })
+            (Some(ExprNode::Field { of, name, only_test: false }), true) => {
+                step(at, ExprNode::Field { of, name, only_test: true })
             }
             _ => Err((at, CelProblem::Unserved("has() takes one field, as in has(request.headers.role)"))),
         }
@@ -350,6 +350,6 @@ impl Parser<'_> {
                 break;
             }
         }
-        step(at, Kind::Map(entries))
+        step(at, ExprNode::Map(entries))
     }
 }

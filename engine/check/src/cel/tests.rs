@@ -16,19 +16,21 @@ fn check(text: &str) -> Result<Expr, CelFault> {
 fn shown(expr: &Expr) -> String {
     let all = |entries: &[Expr]| entries.iter().map(shown).collect::<Vec<_>>().join(" ");
     match &expr.kind {
-        Kind::Name(name) => name.to_string(),
-        Kind::Constant(Constant::Text(text)) => format!("{text:?}"),
-        Kind::Constant(Constant::Bytes(bytes)) => format!("b{bytes:?}"),
-        Kind::Constant(Constant::Null) => "null".into(),
-        Kind::Constant(Constant::Bool(value)) => value.to_string(),
-        Kind::Constant(Constant::Int(value)) => value.to_string(),
-        Kind::Constant(Constant::Uint(value)) => format!("{value}u"),
-        Kind::Constant(Constant::Double(value)) => format!("{value:?}"),
-        Kind::Field { of, name, only_test } => format!("{}.{name}{}", shown(of), if *only_test { "?" } else { "" }),
-        Kind::Call { function, on: Some(on), arguments } => format!("({}).{function}({})", shown(on), all(arguments)),
-        Kind::Call { function, on: None, arguments } => format!("({function} {})", all(arguments)),
-        Kind::List(entries) => format!("[{}]", all(entries)),
-        Kind::Map(entries) => {
+        ExprNode::Name(name) => name.to_string(),
+        ExprNode::Constant(Constant::Text(text)) => format!("{text:?}"),
+        ExprNode::Constant(Constant::Bytes(bytes)) => format!("b{bytes:?}"),
+        ExprNode::Constant(Constant::Null) => "null".into(),
+        ExprNode::Constant(Constant::Bool(value)) => value.to_string(),
+        ExprNode::Constant(Constant::Int(value)) => value.to_string(),
+        ExprNode::Constant(Constant::Uint(value)) => format!("{value}u"),
+        ExprNode::Constant(Constant::Double(value)) => format!("{value:?}"),
+        ExprNode::Field { of, name, only_test } => format!("{}.{name}{}", shown(of), if *only_test { "?" } else { "" }),
+        ExprNode::Call { function, on: Some(on), arguments } => {
+            format!("({}).{function}({})", shown(on), all(arguments))
+        }
+        ExprNode::Call { function, on: None, arguments } => format!("({function} {})", all(arguments)),
+        ExprNode::List(entries) => format!("[{}]", all(entries)),
+        ExprNode::Map(entries) => {
             let entry = |(key, value): &(Expr, Expr)| format!("{}: {}", shown(key), shown(value));
             format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
         }

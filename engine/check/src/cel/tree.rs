@@ -6,7 +6,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
     /// Kind of the node.
-    pub kind: Kind,
+    pub kind: ExprNode,
     /// Position of the node in the text, in bytes.
     pub(super) at: usize,
     /// Number of nodes on the longest path from this node down.
@@ -17,7 +17,7 @@ pub struct Expr {
 
 /// Kind of a node [`Expr`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum ExprNode {
     /// A name.
     Name(Arc<str>),
     /// A constant.
@@ -74,7 +74,7 @@ impl Expr {
     /// Returns name and arguments of a call of a function or operator that is not a method.
     pub(super) fn operator(&self) -> Option<(&str, &[Expr])> {
         match &self.kind {
-            Kind::Call { function, on: None, arguments } => Some((function, arguments)),
+            ExprNode::Call { function, on: None, arguments } => Some((function, arguments)),
             _ => None,
         }
     }

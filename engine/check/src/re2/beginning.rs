@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::memo::{self, Memo};
 use super::prefix::{Mark, Marks};
-use super::tree::{Node, Unary};
+use super::tree::{RegexNode, Unary};
 use super::{Limits, PATTERN_BYTES_MAX, STEPS_MAX, parse, scan};
 use crate::meter::Meter;
 
@@ -27,11 +27,11 @@ pub struct Beginning {
 #[derive(Clone, Copy)]
 struct Piece {
     end: usize,
-    kind: Kind,
+    kind: PieceKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PieceKind {
     Open,
     Close,
     Operator,
@@ -109,10 +109,10 @@ impl<'a> Outline<'a> {
                 Some(Ok(operator)) => {
                     let text = scan::between(before, parser.rest());
                     let kind = match text.chars().next() {
-                        _ if operator => Kind::Operator,
-                        Some('(') if !text.ends_with(')') => Kind::Open,
-                        Some(')') => Kind::Close,
-                        _ => Kind::Other,
+                        _ if operator => PieceKind::Operator,
+                        Some('(') if !text.ends_with(')') => PieceKind::Open,
+                        Some(')') => PieceKind::Close,
+                        _ => PieceKind::Other,
                     };
                     // Converts characters to bytes of the written pattern: each character of the Latin-1 text is one
                     // byte.
@@ -128,12 +128,12 @@ impl<'a> Outline<'a> {
         let (mut inner, mut mates, mut stack) = (vec![None], BTreeMap::new(), Vec::new());
         for (place, piece) in pieces.iter().enumerate() {
             match piece.kind {
-                Kind::Open => stack.push(place),
-                Kind::Close => {
+                PieceKind::Open => stack.push(place),
+                PieceKind::Close => {
                     let mate = stack.pop();
                     mates.extend(mate.map(|mate| (place, mate)));
                 }
-                Kind::Operator | Kind::Other => {}
+                PieceKind::Operator | PieceKind::Other => {}
             }
             inner.push(stack.last().copied());
         }
@@ -162,7 +162,7 @@ impl<'a> Outline<'a> {
     /// Returns the number of pieces before the piece at an index, or before the whole group that ends there.
     fn before_operand(&self, place: usize) -> usize {
         match self.pieces.get(place).map(|piece| piece.kind) {
-            Some(Kind::Close) => self.mates.get(&place).copied().unwrap_or_default(),
+            Some(PieceKind::Close) => self.mates.get(&place).copied().unwrap_or_default(),
             _ => place,
         }
     }
@@ -176,7 +176,7 @@ impl<'a> Outline<'a> {
                 count = count.checked_sub(1).filter(|count| *count > 0)?;
                 continue;
             }
-            if self.pieces.get(count).is_some_and(|next| next.kind == Kind::Operator) {
+            if self.pieces.get(count).is_some_and(|next| next.kind == PieceKind::Operator) {
                 count = self.before_operand(count - 1);
                 continue;
             }
@@ -223,15 +223,18 @@ fn unsettled(pattern: &str) -> (Option<usize>, BTreeMap<usize, Option<usize>>) {
 }
 
 /// Returns the minimum number of characters of a match.
-fn least(node: &Node) -> usize {
+fn least(node: &RegexNode) -> usize {
     match node {
-        Node::NoMatch | Node::Empty | Node::Look(_) | Node::Unary { operator: Unary::Star | Unary::Quest, .. } => 0,
-        Node::Literal { .. } | Node::Class(_) | Node::AnyChar | Node::AnyByte => 1,
-        Node::String { bytes, .. } => bytes.len(),
-        Node::Unary { operator: Unary::Plus, sub, .. } | Node::Capture(sub) => least(sub),
-        Node::Repeat { sub, minimum, .. } => least(sub).saturating_mul(*minimum as usize),
-        Node::Concat(subs) => subs.iter().map(least).fold(0, usize::saturating_add),
-        Node::Alternate(subs) => subs.iter().map(least).min().unwrap_or_default(),
+        RegexNode::NoMatch
+        | RegexNode::Empty
+        | RegexNode::Look(_)
+        | RegexNode::Unary { operator: Unary::Star | Unary::Quest, .. } => 0,
+        RegexNode::Literal { .. } | RegexNode::Class(_) | RegexNode::AnyChar | RegexNode::AnyByte => 1,
+        RegexNode::String { bytes, .. } => bytes.len(),
+        RegexNode::Unary { operator: Unary::Plus, sub, .. } | RegexNode::Capture(sub) => least(sub),
+        RegexNode::Repeat { sub, minimum, .. } => least(sub).saturating_mul(*minimum as usize),
+        RegexNode::Concat(subs) => subs.iter().map(least).fold(0, usize::saturating_add),
+        RegexNode::Alternate(subs) => subs.iter().map(least).min().unwrap_or_default(),
     }
 }
 

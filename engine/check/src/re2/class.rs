@@ -2,9 +2,9 @@
 
 /// A set of bytes. RE2 in Envoy reads patterns and texts as Latin-1: a byte is a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Class([u128; 2]);
+pub(super) struct ByteClass([u128; 2]);
 
-impl Class {
+impl ByteClass {
     /// Returns the set of the bytes of all these ranges.
     pub(super) fn new(ranges: &[(u8, u8)]) -> Self {
         let mut class = Self::default();
@@ -83,11 +83,11 @@ mod tests {
     proptest! {
         #[test]
         fn a_set_has_what_its_ranges_have(ranges in prop::collection::vec(any::<(u8, u8)>(), 0..8), byte: u8) {
-            let class = Class::new(&ranges);
+            let class = ByteClass::new(&ranges);
             let inside = ranges.iter().any(|(low, high)| (*low..=*high).contains(&byte));
             prop_assert_eq!(class.contains(byte), inside);
             prop_assert_eq!(class.negated().contains(byte), !inside);
-            prop_assert_eq!(Class::new(&class.ranges()), class);
+            prop_assert_eq!(ByteClass::new(&class.ranges()), class);
             prop_assert!(class.ranges().windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));
         }
     }
@@ -95,11 +95,11 @@ mod tests {
     #[test]
     fn folding_is_for_ascii_letters_only() {
         assert_eq!(
-            Class::new(&[(b'k', b'k'), (0xe9, 0xe9), (b'0', b'0')]).folded().ranges(),
+            ByteClass::new(&[(b'k', b'k'), (0xe9, 0xe9), (b'0', b'0')]).folded().ranges(),
             [(b'0', b'0'), (b'K', b'K'), (b'k', b'k'), (0xe9, 0xe9)]
         );
-        assert!(Class::new(&[(b'0', b'9')]).folds_ascii());
-        assert!(!Class::new(&[(b'a', b'z')]).folds_ascii());
-        assert!(Class::new(&[(b'a', b'z')]).folded().folds_ascii());
+        assert!(ByteClass::new(&[(b'0', b'9')]).folds_ascii());
+        assert!(!ByteClass::new(&[(b'a', b'z')]).folds_ascii());
+        assert!(ByteClass::new(&[(b'a', b'z')]).folded().folds_ascii());
     }
 }

@@ -1,10 +1,10 @@
 //! Compiler from tree to program.
 
-use super::class::Class;
+use super::class::ByteClass;
 use super::least;
 use super::program::{Builder, Fragment, GivenUp, Id};
 use super::simplify;
-use super::tree::{Flags, Look, Node, Unary};
+use super::tree::{Flags, Look, RegexNode, Unary};
 use crate::meter::Meter;
 
 /// A program before it is flattened.
@@ -18,12 +18,12 @@ pub(super) struct Compiled<'m> {
 
 /// A regex in the form that is compiled, after the rewrites of RE2.
 pub(super) struct Rewritten {
-    node: Node,
+    node: RegexNode,
     anchored: bool,
 }
 
 impl Rewritten {
-    pub(super) fn new(node: Node) -> Self {
+    pub(super) fn new(node: RegexNode) -> Self {
         let mut node = simplify::simplify(without_required_prefix(node));
         let anchored = simplify::take_start_anchor(&mut node, 0);
         simplify::take_end_anchor(&mut node, 0);
@@ -52,37 +52,39 @@ pub(super) fn compile<'m>(regex: &Rewritten, limit: usize, meter: &'m mut Meter)
 }
 
 /// Removes a literal at the start of an anchored regex, which RE2 compares separately.
-fn without_required_prefix(node: Node) -> Node {
-    let Node::Concat(mut subs) = node else { return node };
-    let anchors = subs.iter().take_while(|sub| matches!(sub, Node::Look(Look::TextStart))).count();
+fn without_required_prefix(node: RegexNode) -> RegexNode {
+    let RegexNode::Concat(mut subs) = node else { return node };
+    let anchors = subs.iter().take_while(|sub| matches!(sub, RegexNode::Look(Look::TextStart))).count();
     match subs.get(anchors) {
-        Some(Node::Literal { .. } | Node::String { .. }) if anchors > 0 => Node::concat(subs.split_off(anchors + 1)),
-        _ => Node::Concat(subs),
+        Some(RegexNode::Literal { .. } | RegexNode::String { .. }) if anchors > 0 => {
+            RegexNode::concat(subs.split_off(anchors + 1))
+        }
+        _ => RegexNode::Concat(subs),
     }
 }
 
 impl Builder<'_> {
-    fn node(&mut self, node: &Node) -> Result<Fragment, GivenUp> {
+    fn node(&mut self, node: &RegexNode) -> Result<Fragment, GivenUp> {
         self.meter.spend(1)?;
         match node {
-            Node::NoMatch => Ok(Fragment::default()),
-            Node::Empty => self.nop(),
-            Node::Literal { byte, .. } => self.bytes(*byte, *byte),
-            Node::String { bytes, .. } => self.sequence(bytes, |builder, byte| builder.bytes(*byte, *byte)),
-            Node::Class(class) => self.class(class),
-            Node::AnyChar | Node::AnyByte => self.bytes(0x00, 0xff),
-            Node::Look(_) => self.condition(),
-            Node::Unary { operator, sub, flags } => {
+            RegexNode::NoMatch => Ok(Fragment::default()),
+            RegexNode::Empty => self.nop(),
+            RegexNode::Literal { byte, .. } => self.bytes(*byte, *byte),
+            RegexNode::String { bytes, .. } => self.sequence(bytes, |builder, byte| builder.bytes(*byte, *byte)),
+            RegexNode::Class(class) => self.class(class),
+            RegexNode::AnyChar | RegexNode::AnyByte => self.bytes(0x00, 0xff),
+            RegexNode::Look(_) => self.condition(),
+            RegexNode::Unary { operator, sub, flags } => {
                 let sub = self.node(sub)?;
                 self.unary(*operator, sub, *flags)
             }
-            Node::Repeat { sub, minimum, maximum, flags } => self.repeat(sub, *minimum, *maximum, *flags),
-            Node::Capture(sub) => {
+            RegexNode::Repeat { sub, minimum, maximum, flags } => self.repeat(sub, *minimum, *maximum, *flags),
+            RegexNode::Capture(sub) => {
                 let sub = self.node(sub)?;
                 self.capture(sub)
             }
-            Node::Concat(subs) => self.sequence(subs, |builder, sub| builder.node(sub)),
-            Node::Alternate(subs) => {
+            RegexNode::Concat(subs) => self.sequence(subs, |builder, sub| builder.node(sub)),
+            RegexNode::Alternate(subs) => {
                 let mut all: Option<Fragment> = None;
                 for fragment in subs.iter().map(|sub| self.node(sub)).collect::<Result<Vec<_>, _>>()? {
                     all = Some(match all {
@@ -111,7 +113,7 @@ impl Builder<'_> {
         all.map_or_else(|| self.nop(), Ok)
     }
 
-    fn class(&mut self, class: &Class) -> Result<Fragment, GivenUp> {
+    fn class(&mut self, class: &ByteClass) -> Result<Fragment, GivenUp> {
         // A class that contains both cases of each ASCII letter needs one instruction for a range in both cases.
         let folds = class.folds_ascii();
         let mut all = Fragment::default();
@@ -135,7 +137,13 @@ impl Builder<'_> {
     }
 
     /// Repeats by copies: `x{3,}` is `xxx+`, `x{2,4}` is `xx(x(x)?)?`.
-    fn repeat(&mut self, sub: &Node, minimum: u32, maximum: Option<u32>, flags: Flags) -> Result<Fragment, GivenUp> {
+    fn repeat(
+        &mut self,
+        sub: &RegexNode,
+        minimum: u32,
+        maximum: Option<u32>,
+        flags: Flags,
+    ) -> Result<Fragment, GivenUp> {
         let (required, optional) = match maximum {
             Some(maximum) => (minimum, maximum.saturating_sub(minimum)),
             None => (minimum.saturating_sub(1), 0),
@@ -159,7 +167,7 @@ impl Builder<'_> {
     }
 
     /// Builds `(x(x(x)?)?)?` from the innermost copy outwards, since the nesting may be deep.
-    fn optional(&mut self, sub: &Node, copies: u32, flags: Flags) -> Result<Fragment, GivenUp> {
+    fn optional(&mut self, sub: &RegexNode, copies: u32, flags: Flags) -> Result<Fragment, GivenUp> {
         let mut outer = Vec::new();
         for _ in 1..copies {
             outer.push(self.node(sub)?);

@@ -3,8 +3,8 @@
 //! There are three rounds, as in RE2: literal prefixes, then equal first pieces, then neighbours that are single
 //! characters. The rests after a common prefix are factored in the same way.
 
-use super::class::Class;
-use super::tree::Node;
+use super::class::ByteClass;
+use super::tree::RegexNode;
 use super::{DEPTH_MAX, RegexFault};
 use crate::meter::Meter;
 
@@ -13,13 +13,13 @@ const BYTES_PER_STEP: usize = 16;
 
 /// Alternatives after factoring.
 pub(super) struct Factored {
-    pub(super) subs: Vec<Node>,
+    pub(super) subs: Vec<RegexNode>,
     /// Number of levels of nodes between an alternative and its rest.
     pub(super) levels: usize,
 }
 
 /// Factors the alternatives of one alternation.
-pub(super) fn factor(subs: Vec<Node>, meter: &mut Meter) -> Result<Factored, RegexFault> {
+pub(super) fn factor(subs: Vec<RegexNode>, meter: &mut Meter) -> Result<Factored, RegexFault> {
     let mut factoring = Factoring { meter, depth: 0, deepest: 0 };
     let subs = factoring.factor(subs)?;
     // A common prefix and its rests are a concatenation, the rests are an alternation.
@@ -33,13 +33,13 @@ struct Factoring<'m> {
 }
 
 impl Factoring<'_> {
-    fn factor(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+    fn factor(&mut self, subs: Vec<RegexNode>) -> Result<Vec<RegexNode>, RegexFault> {
         let subs = self.literal_prefixes(subs)?;
         Ok(characters(self.first_pieces(subs)?))
     }
 
     /// Factors the rests after a common prefix.
-    fn below(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+    fn below(&mut self, subs: Vec<RegexNode>) -> Result<Vec<RegexNode>, RegexFault> {
         self.depth += 1;
         self.deepest = self.deepest.max(self.depth);
         if self.depth * 2 > DEPTH_MAX {
@@ -51,12 +51,12 @@ impl Factoring<'_> {
     }
 
     /// Counts the nodes and bytes that move when the first pieces are removed.
-    fn count_moved(&mut self, run: &[Node]) -> Result<(), RegexFault> {
+    fn count_moved(&mut self, run: &[RegexNode]) -> Result<(), RegexFault> {
         let moved: usize = run
             .iter()
             .map(|node| match node {
-                Node::Concat(subs) => subs.len(),
-                Node::String { bytes, .. } => bytes.len() / BYTES_PER_STEP,
+                RegexNode::Concat(subs) => subs.len(),
+                RegexNode::String { bytes, .. } => bytes.len() / BYTES_PER_STEP,
                 _ => 0,
             })
             .sum();
@@ -64,9 +64,9 @@ impl Factoring<'_> {
     }
 
     /// Round 1: runs of neighbours that begin with equal literals.
-    fn literal_prefixes(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+    fn literal_prefixes(&mut self, subs: Vec<RegexNode>) -> Result<Vec<RegexNode>, RegexFault> {
         let mut out = Vec::with_capacity(subs.len());
-        let mut run: Vec<Node> = Vec::new();
+        let mut run: Vec<RegexNode> = Vec::new();
         let mut prefix: (Vec<u8>, bool) = (Vec::new(), false);
         for sub in subs {
             self.meter.spend(1 + leading_bytes(&sub).0.len() / BYTES_PER_STEP)?;
@@ -88,8 +88,8 @@ impl Factoring<'_> {
 
     fn flush_prefix(
         &mut self,
-        out: &mut Vec<Node>,
-        run: &mut Vec<Node>,
+        out: &mut Vec<RegexNode>,
+        run: &mut Vec<RegexNode>,
         prefix: &(Vec<u8>, bool),
     ) -> Result<(), RegexFault> {
         if run.len() < 2 {
@@ -99,15 +99,15 @@ impl Factoring<'_> {
         let (bytes, fold) = prefix;
         self.count_moved(run)?;
         let rest = run.drain(..).map(|sub| without_leading_bytes(sub, bytes.len())).collect();
-        let rest = Node::alternate(self.below(rest)?);
-        out.push(Node::concat(vec![Node::literal(bytes, *fold), rest]));
+        let rest = RegexNode::alternate(self.below(rest)?);
+        out.push(RegexNode::concat(vec![RegexNode::literal(bytes, *fold), rest]));
         Ok(())
     }
 
     /// Round 2: runs of neighbours with an equal, simple first piece.
-    fn first_pieces(&mut self, subs: Vec<Node>) -> Result<Vec<Node>, RegexFault> {
+    fn first_pieces(&mut self, subs: Vec<RegexNode>) -> Result<Vec<RegexNode>, RegexFault> {
         let mut out = Vec::with_capacity(subs.len());
-        let mut run: Vec<Node> = Vec::new();
+        let mut run: Vec<RegexNode> = Vec::new();
         for sub in subs {
             self.meter.spend(1)?;
             let continues = match (run.first().and_then(leading_piece), leading_piece(&sub)) {
@@ -123,7 +123,7 @@ impl Factoring<'_> {
         Ok(out)
     }
 
-    fn flush_piece(&mut self, out: &mut Vec<Node>, run: &mut Vec<Node>) -> Result<(), RegexFault> {
+    fn flush_piece(&mut self, out: &mut Vec<RegexNode>, run: &mut Vec<RegexNode>) -> Result<(), RegexFault> {
         let piece = run.first().and_then(leading_piece).filter(|_| run.len() >= 2).cloned();
         let Some(piece) = piece else {
             out.append(run);
@@ -131,74 +131,74 @@ impl Factoring<'_> {
         };
         self.count_moved(run)?;
         let rest = run.drain(..).map(without_leading_piece).collect();
-        let rest = Node::alternate(self.below(rest)?);
-        out.push(Node::concat(vec![piece, rest]));
+        let rest = RegexNode::alternate(self.below(rest)?);
+        out.push(RegexNode::concat(vec![piece, rest]));
         Ok(())
     }
 }
 
 /// Returns the literals at the beginning of a node, and whether they ignore case.
-fn leading_bytes(node: &Node) -> (&[u8], bool) {
+fn leading_bytes(node: &RegexNode) -> (&[u8], bool) {
     match node {
-        Node::Concat(subs) => subs.first().map_or((&[], false), leading_bytes),
-        Node::Literal { byte, fold } => (std::slice::from_ref(byte), *fold),
-        Node::String { bytes, fold } => (bytes, *fold),
+        RegexNode::Concat(subs) => subs.first().map_or((&[], false), leading_bytes),
+        RegexNode::Literal { byte, fold } => (std::slice::from_ref(byte), *fold),
+        RegexNode::String { bytes, fold } => (bytes, *fold),
         _ => (&[], false),
     }
 }
 
-fn without_leading_bytes(node: Node, count: usize) -> Node {
+fn without_leading_bytes(node: RegexNode, count: usize) -> RegexNode {
     match node {
-        Node::Concat(mut subs) => {
-            let Some(first) = subs.first_mut() else { return Node::Concat(subs) };
-            let rest = without_leading_bytes(std::mem::replace(first, Node::Empty), count);
-            if matches!(rest, Node::Empty) {
+        RegexNode::Concat(mut subs) => {
+            let Some(first) = subs.first_mut() else { return RegexNode::Concat(subs) };
+            let rest = without_leading_bytes(std::mem::replace(first, RegexNode::Empty), count);
+            if matches!(rest, RegexNode::Empty) {
                 subs.remove(0);
-                Node::concat(subs)
+                RegexNode::concat(subs)
             } else {
                 *first = rest;
-                Node::Concat(subs)
+                RegexNode::Concat(subs)
             }
         }
-        Node::Literal { .. } => Node::Empty,
-        Node::String { bytes, fold } => Node::literal(bytes.get(count..).unwrap_or_default(), fold),
+        RegexNode::Literal { .. } => RegexNode::Empty,
+        RegexNode::String { bytes, fold } => RegexNode::literal(bytes.get(count..).unwrap_or_default(), fold),
         other => other,
     }
 }
 
-fn leading_piece(node: &Node) -> Option<&Node> {
+fn leading_piece(node: &RegexNode) -> Option<&RegexNode> {
     match node {
-        Node::Concat(subs) if subs.len() >= 2 => subs.first().filter(|first| !matches!(first, Node::Empty)),
-        Node::Empty => None,
+        RegexNode::Concat(subs) if subs.len() >= 2 => subs.first().filter(|first| !matches!(first, RegexNode::Empty)),
+        RegexNode::Empty => None,
         node => Some(node),
     }
 }
 
-fn without_leading_piece(node: Node) -> Node {
+fn without_leading_piece(node: RegexNode) -> RegexNode {
     match node {
-        Node::Concat(mut subs) if subs.len() >= 2 => {
+        RegexNode::Concat(mut subs) if subs.len() >= 2 => {
             subs.remove(0);
-            Node::concat(subs)
+            RegexNode::concat(subs)
         }
-        _ => Node::Empty,
+        _ => RegexNode::Empty,
     }
 }
 
 /// Returns whether a piece may be factored out: only pieces with a single path, since others would lose paths.
-fn may_be_factored(node: &Node) -> bool {
+fn may_be_factored(node: &RegexNode) -> bool {
     match node {
-        Node::Look(_) | Node::Class(_) | Node::AnyChar | Node::AnyByte => true,
-        Node::Repeat { sub, minimum, maximum, .. } => *maximum == Some(*minimum) && sub.is_single(),
+        RegexNode::Look(_) | RegexNode::Class(_) | RegexNode::AnyChar | RegexNode::AnyByte => true,
+        RegexNode::Repeat { sub, minimum, maximum, .. } => *maximum == Some(*minimum) && sub.is_single(),
         _ => false,
     }
 }
 
 /// Round 3: joins runs of neighbours that are single characters or classes into one class.
-fn characters(subs: Vec<Node>) -> Vec<Node> {
+fn characters(subs: Vec<RegexNode>) -> Vec<RegexNode> {
     let mut out = Vec::with_capacity(subs.len());
-    let mut run: Vec<Node> = Vec::new();
+    let mut run: Vec<RegexNode> = Vec::new();
     for sub in subs {
-        if matches!(sub, Node::Literal { .. } | Node::Class(_)) {
+        if matches!(sub, RegexNode::Literal { .. } | RegexNode::Class(_)) {
             run.push(sub);
         } else {
             flush_characters(&mut out, &mut run);
@@ -209,19 +209,19 @@ fn characters(subs: Vec<Node>) -> Vec<Node> {
     out
 }
 
-fn flush_characters(out: &mut Vec<Node>, run: &mut Vec<Node>) {
+fn flush_characters(out: &mut Vec<RegexNode>, run: &mut Vec<RegexNode>) {
     if run.len() < 2 {
         out.append(run);
         return;
     }
-    let mut all = Class::default();
+    let mut all = ByteClass::default();
     for sub in run.drain(..) {
         all = all.union(match sub {
-            Node::Literal { byte, fold: true } => Class::new(&[(byte, byte)]).folded(),
-            Node::Literal { byte, fold: false } => Class::new(&[(byte, byte)]),
-            Node::Class(class) => class,
-            _ => Class::default(),
+            RegexNode::Literal { byte, fold: true } => ByteClass::new(&[(byte, byte)]).folded(),
+            RegexNode::Literal { byte, fold: false } => ByteClass::new(&[(byte, byte)]),
+            RegexNode::Class(class) => class,
+            _ => ByteClass::default(),
         });
     }
-    out.push(Node::Class(all));
+    out.push(RegexNode::Class(all));
 }

@@ -3,7 +3,7 @@
 //! RE2 knows the names of the general categories and scripts of Unicode. A name of a set beyond Latin-1 is valid, but
 //! the set is empty, since RE2 in Envoy compares bytes.
 
-use super::class::Class;
+use super::class::ByteClass;
 
 /// The scripts of RE2 (Unicode 15.1), case-sensitive and sorted.
 #[rustfmt::skip]
@@ -71,19 +71,19 @@ const LATIN: &[(u8, u8)] =
     &[(0x41, 0x5a), (0x61, 0x7a), (0xaa, 0xaa), (0xba, 0xba), (0xc0, 0xd6), (0xd8, 0xf6), (0xf8, 0xff)];
 
 /// Returns the set of `\p{name}`, or `None` if RE2 has no such set.
-pub(super) fn unicode(name: &str) -> Option<Class> {
+pub(super) fn unicode(name: &str) -> Option<ByteClass> {
     match name {
-        "Any" => return Some(Class::default().negated()),
-        "Latin" => return Some(Class::new(LATIN)),
-        "Common" => return Some(Class::new(LATIN).negated()),
-        script if SCRIPTS.binary_search(&script).is_ok() => return Some(Class::default()),
+        "Any" => return Some(ByteClass::default().negated()),
+        "Latin" => return Some(ByteClass::new(LATIN)),
+        "Common" => return Some(ByteClass::new(LATIN).negated()),
+        script if SCRIPTS.binary_search(&script).is_ok() => return Some(ByteClass::default()),
         _ => {}
     }
     // A single letter is the union of its categories.
     let mut found = None;
     for (category, ranges) in CATEGORIES {
         if *category == name || name.len() == 1 && category.starts_with(name) {
-            found = Some(found.unwrap_or_else(Class::default).union(Class::new(ranges)));
+            found = Some(found.unwrap_or_else(ByteClass::default).union(ByteClass::new(ranges)));
         }
     }
     found
@@ -100,17 +100,17 @@ pub(super) fn is_in_capture_name(character: char) -> bool {
 const WORD: &[(u8, u8)] = &[(0x30, 0x39), (0x41, 0x5a), (0x5f, 0x5f), (0x61, 0x7a)];
 
 /// Returns the set of `\d`, `\s` or `\w`, by its letter in any case.
-pub(super) fn perl(letter: char) -> Option<Class> {
+pub(super) fn perl(letter: char) -> Option<ByteClass> {
     match letter.to_ascii_lowercase() {
-        'd' => Some(Class::new(&[(0x30, 0x39)])),
-        's' => Some(Class::new(&[(0x09, 0x0a), (0x0c, 0x0d), (0x20, 0x20)])),
-        'w' => Some(Class::new(WORD)),
+        'd' => Some(ByteClass::new(&[(0x30, 0x39)])),
+        's' => Some(ByteClass::new(&[(0x09, 0x0a), (0x0c, 0x0d), (0x20, 0x20)])),
+        'w' => Some(ByteClass::new(WORD)),
         _ => None,
     }
 }
 
 /// Returns the set `[[:name:]]`.
-pub(super) fn posix(name: &str) -> Option<Class> {
+pub(super) fn posix(name: &str) -> Option<ByteClass> {
     let ranges: &[(u8, u8)] = match name {
         "alnum" => &[(0x30, 0x39), (0x41, 0x5a), (0x61, 0x7a)],
         "alpha" => &[(0x41, 0x5a), (0x61, 0x7a)],
@@ -128,7 +128,7 @@ pub(super) fn posix(name: &str) -> Option<Class> {
         "xdigit" => &[(0x30, 0x39), (0x41, 0x46), (0x61, 0x66)],
         _ => return None,
     };
-    Some(Class::new(ranges))
+    Some(ByteClass::new(ranges))
 }
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn every_byte_has_one_category() {
         for byte in 0..=255 {
-            let count = CATEGORIES.iter().filter(|(_, ranges)| Class::new(ranges).contains(byte)).count();
+            let count = CATEGORIES.iter().filter(|(_, ranges)| ByteClass::new(ranges).contains(byte)).count();
             assert_eq!(count, 1, "{byte:x}");
         }
     }

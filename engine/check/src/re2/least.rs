@@ -1,28 +1,28 @@
 //! Lower bound of the number of instructions of a program, computed before the program is built.
 
-use super::class::Class;
-use super::tree::{Node, Unary};
+use super::class::ByteClass;
+use super::tree::{RegexNode, Unary};
 
 /// Instructions beside those of the regex, at least: the match, and the loop at the start of a regex without an anchor.
 const AROUND: u64 = 1;
 
 /// Returns the number of instructions that every form of the program has: those that read a byte, check a position or
 /// mark a group. Branches are not counted, since flattening removes them. Copies are counted without being made.
-pub(super) fn instructions(node: &Node) -> u64 {
+pub(super) fn instructions(node: &RegexNode) -> u64 {
     of(node).map_or(0, |count| count.saturating_add(AROUND))
 }
 
 /// Returns `None` for a node that never matches, which leaves no instructions.
-fn of(node: &Node) -> Option<u64> {
+fn of(node: &RegexNode) -> Option<u64> {
     match node {
-        Node::NoMatch => None,
-        Node::Empty => Some(0),
-        Node::Literal { .. } | Node::AnyChar | Node::AnyByte | Node::Look(_) => Some(1),
-        Node::String { bytes, .. } => Some(bytes.len() as u64),
-        Node::Class(class) => Some(class_ranges(class) as u64).filter(|count| *count > 0),
-        Node::Unary { operator: Unary::Plus, sub, .. } => of(sub),
-        Node::Unary { sub, .. } => Some(of(sub).unwrap_or(0)),
-        Node::Repeat { sub, minimum, maximum, .. } => {
+        RegexNode::NoMatch => None,
+        RegexNode::Empty => Some(0),
+        RegexNode::Literal { .. } | RegexNode::AnyChar | RegexNode::AnyByte | RegexNode::Look(_) => Some(1),
+        RegexNode::String { bytes, .. } => Some(bytes.len() as u64),
+        RegexNode::Class(class) => Some(class_ranges(class) as u64).filter(|count| *count > 0),
+        RegexNode::Unary { operator: Unary::Plus, sub, .. } => of(sub),
+        RegexNode::Unary { sub, .. } => Some(of(sub).unwrap_or(0)),
+        RegexNode::Repeat { sub, minimum, maximum, .. } => {
             let copies = maximum.unwrap_or(*minimum).max(1);
             match of(sub) {
                 Some(count) => Some(count.saturating_mul(copies.into())),
@@ -30,9 +30,11 @@ fn of(node: &Node) -> Option<u64> {
                 None => None,
             }
         }
-        Node::Capture(sub) => of(sub).map(|count| count.saturating_add(2)),
-        Node::Concat(subs) => subs.iter().try_fold(0, |sum: u64, sub| of(sub).map(|count| sum.saturating_add(count))),
-        Node::Alternate(subs) => {
+        RegexNode::Capture(sub) => of(sub).map(|count| count.saturating_add(2)),
+        RegexNode::Concat(subs) => {
+            subs.iter().try_fold(0, |sum: u64, sub| of(sub).map(|count| sum.saturating_add(count)))
+        }
+        RegexNode::Alternate(subs) => {
             subs.iter().filter_map(of).fold(None, |sum, count| Some(sum.unwrap_or(0_u64).saturating_add(count)))
         }
     }
@@ -40,7 +42,7 @@ fn of(node: &Node) -> Option<u64> {
 
 /// Returns the number of ranges that need an instruction: of a class that contains both cases of each letter, only the
 /// ranges of one case.
-fn class_ranges(class: &Class) -> usize {
+fn class_ranges(class: &ByteClass) -> usize {
     let folds = class.folds_ascii();
     class.ranges().iter().filter(|(low, high)| !(folds && b'A' <= *low && *high <= b'Z')).count()
 }

@@ -5,11 +5,11 @@
 //!
 //! The grammar: <https://github.com/google/re2/wiki/Syntax>
 
-use super::class::Class;
+use super::class::ByteClass;
 use super::factor;
 use super::fault::{RegexFault, SyntaxProblem};
 use super::scan::{self, between, take, take_byte};
-use super::tree::{Flags, Look, Node, Unary};
+use super::tree::{Flags, Look, RegexNode, Unary};
 use super::{DEPTH_MAX, group};
 use crate::meter::Meter;
 
@@ -19,7 +19,7 @@ const REPETITION_MAX: u32 = 1000;
 /// A regex that RE2 can parse.
 #[derive(Debug)]
 pub(super) struct Parsed {
-    pub(super) node: Node,
+    pub(super) node: RegexNode,
     pub(super) captures: u32,
 }
 
@@ -67,7 +67,7 @@ impl<'a, 'm> Steps<'a, 'm> {
 }
 
 enum Item {
-    Node(Entry),
+    Node(ParsedEntry),
     /// An open group: whether it captures, and the flags to restore.
     Group {
         captures: bool,
@@ -76,8 +76,8 @@ enum Item {
     Bar,
 }
 
-struct Entry {
-    node: Node,
+struct ParsedEntry {
+    node: RegexNode,
     /// Number of levels of nodes, including this one.
     depth: usize,
 }
@@ -169,11 +169,11 @@ impl<'a> Parser<'a, '_> {
 
     fn backslash(&mut self, rest: &mut &'a str) -> Result<(), RegexFault> {
         let special = match rest.as_bytes().get(1) {
-            Some(b'b') => Some(Node::Look(Look::WordBoundary)),
-            Some(b'B') => Some(Node::Look(Look::NotWordBoundary)),
-            Some(b'A') => Some(Node::Look(Look::TextStart)),
-            Some(b'z') => Some(Node::Look(Look::TextEnd { dollar: false })),
-            Some(b'C') => Some(Node::AnyByte),
+            Some(b'b') => Some(RegexNode::Look(Look::WordBoundary)),
+            Some(b'B') => Some(RegexNode::Look(Look::NotWordBoundary)),
+            Some(b'A') => Some(RegexNode::Look(Look::TextStart)),
+            Some(b'z') => Some(RegexNode::Look(Look::TextEnd { dollar: false })),
+            Some(b'C') => Some(RegexNode::AnyByte),
             _ => None,
         };
         if let Some(node) = special {
@@ -256,7 +256,7 @@ impl<'a> Parser<'a, '_> {
     fn bar(&mut self) -> Result<(), RegexFault> {
         self.merge_literals();
         if !matches!(self.stack.last(), Some(Item::Node(_))) {
-            self.push(Node::Empty, 1);
+            self.push(RegexNode::Empty, 1);
         }
         self.collapse(false)?;
         let Some(Item::Node(entry)) = self.stack.pop() else { return Ok(()) };
@@ -268,8 +268,8 @@ impl<'a> Parser<'a, '_> {
         self.stack.pop();
         // A dot that matches everything absorbs a single character beside it.
         match self.stack.last_mut() {
-            Some(Item::Node(before)) if matches!(before.node, Node::AnyChar) && is_character(&entry.node) => {}
-            Some(Item::Node(before)) if matches!(entry.node, Node::AnyChar) && is_character(&before.node) => {
+            Some(Item::Node(before)) if matches!(before.node, RegexNode::AnyChar) && is_character(&entry.node) => {}
+            Some(Item::Node(before)) if matches!(entry.node, RegexNode::AnyChar) && is_character(&before.node) => {
                 *before = entry;
             }
             _ => self.stack.push(Item::Node(entry)),
@@ -294,7 +294,7 @@ impl<'a> Parser<'a, '_> {
         self.flags = flags;
         if captures {
             let depth = deeper(inner.depth)?;
-            self.push(Node::Capture(Box::new(inner.node)), depth);
+            self.push(RegexNode::Capture(Box::new(inner.node)), depth);
         } else {
             self.push(inner.node, inner.depth);
         }
@@ -325,7 +325,7 @@ impl<'a> Parser<'a, '_> {
             let Item::Node(entry) = item else { continue };
             depth = depth.max(entry.depth);
             match (entry.node, alternate) {
-                (Node::Concat(inner), false) | (Node::Alternate(inner), true) => {
+                (RegexNode::Concat(inner), false) | (RegexNode::Alternate(inner), true) => {
                     self.meter.spend(inner.len())?;
                     subs.extend(inner);
                 }
@@ -335,41 +335,41 @@ impl<'a> Parser<'a, '_> {
         let node = if alternate {
             let factored = factor::factor(subs, self.meter)?;
             depth += factored.levels;
-            Node::alternate(factored.subs)
+            RegexNode::alternate(factored.subs)
         } else {
-            Node::concat(subs)
+            RegexNode::concat(subs)
         };
         let depth = deeper(depth)?;
-        self.stack.push(Item::Node(Entry { node, depth }));
+        self.stack.push(Item::Node(ParsedEntry { node, depth }));
         Ok(())
     }
 
-    fn push(&mut self, node: Node, depth: usize) {
+    fn push(&mut self, node: RegexNode, depth: usize) {
         self.merge_literals();
-        self.stack.push(Item::Node(Entry { node, depth }));
+        self.stack.push(Item::Node(ParsedEntry { node, depth }));
     }
 
     fn push_look(&mut self, look: Look) {
-        self.push(Node::Look(look), 1);
+        self.push(RegexNode::Look(look), 1);
     }
 
     fn push_dot(&mut self) {
         if self.flags.has(Flags::DOT_NEWLINE) {
-            self.push(Node::AnyChar, 1);
+            self.push(RegexNode::AnyChar, 1);
         } else {
-            self.push_class(Class::new(&[(b'\n', b'\n')]).negated());
+            self.push_class(ByteClass::new(&[(b'\n', b'\n')]).negated());
         }
     }
 
     /// Pushes a class; a class of one byte is a literal, and so is a class of one letter in both cases.
-    fn push_class(&mut self, class: Class) {
+    fn push_class(&mut self, class: ByteClass) {
         let first = class.ranges().first().map_or(0, |(low, _)| *low);
         let node = match class.len() {
-            1 => Node::Literal { byte: first, fold: self.flags.has(Flags::FOLD) },
+            1 => RegexNode::Literal { byte: first, fold: self.flags.has(Flags::FOLD) },
             2 if first.is_ascii_uppercase() && class.contains(first ^ 0x20) => {
-                Node::Literal { byte: first ^ 0x20, fold: true }
+                RegexNode::Literal { byte: first ^ 0x20, fold: true }
             }
-            _ => Node::Class(class),
+            _ => RegexNode::Class(class),
         };
         self.push(node, 1);
     }
@@ -378,7 +378,7 @@ impl<'a> Parser<'a, '_> {
         let fold = self.flags.has(Flags::FOLD);
         for byte in bytes {
             let byte = if fold { byte.to_ascii_lowercase() } else { byte };
-            self.push(Node::Literal { byte, fold }, 1);
+            self.push(RegexNode::Literal { byte, fold }, 1);
         }
     }
 
@@ -386,7 +386,7 @@ impl<'a> Parser<'a, '_> {
         let Some(Item::Node(entry)) = self.stack.last_mut() else {
             return Err(SyntaxProblem::RepetitionArgument.at(text));
         };
-        if let Node::Unary { operator: inner, flags: inner_flags, .. } = &mut entry.node
+        if let RegexNode::Unary { operator: inner, flags: inner_flags, .. } = &mut entry.node
             && *inner_flags == flags
         {
             // a** is a*, and so is every mixture.
@@ -395,7 +395,7 @@ impl<'a> Parser<'a, '_> {
             }
             return Ok(());
         }
-        entry.wrap(|sub| Node::Unary { operator, sub, flags })
+        entry.wrap(|sub| RegexNode::Unary { operator, sub, flags })
     }
 
     fn push_repeat(&mut self, minimum: u32, maximum: Option<u32>, flags: Flags, text: &str) -> Result<(), RegexFault> {
@@ -407,7 +407,7 @@ impl<'a> Parser<'a, '_> {
         let Some(Item::Node(entry)) = self.stack.last_mut() else {
             return Err(SyntaxProblem::RepetitionArgument.at(text));
         };
-        entry.wrap(|sub| Node::Repeat { sub, minimum, maximum, flags })?;
+        entry.wrap(|sub| RegexNode::Repeat { sub, minimum, maximum, flags })?;
         if most >= 2 && repetitions_left(&entry.node, REPETITION_MAX, self.meter)? == 0 {
             return Err(size());
         }
@@ -423,21 +423,21 @@ impl<'a> Parser<'a, '_> {
             return;
         }
         let added = added.to_vec();
-        if let Node::Literal { byte, fold } = below.node {
-            below.node = Node::String { bytes: vec![byte], fold };
+        if let RegexNode::Literal { byte, fold } = below.node {
+            below.node = RegexNode::String { bytes: vec![byte], fold };
         }
-        if let Node::String { bytes, .. } = &mut below.node {
+        if let RegexNode::String { bytes, .. } = &mut below.node {
             bytes.extend(added);
         }
         self.stack.pop();
     }
 }
 
-impl Entry {
+impl ParsedEntry {
     /// Wraps this node in another node.
-    fn wrap(&mut self, above: impl FnOnce(Box<Node>) -> Node) -> Result<(), RegexFault> {
+    fn wrap(&mut self, above: impl FnOnce(Box<RegexNode>) -> RegexNode) -> Result<(), RegexFault> {
         self.depth = deeper(self.depth)?;
-        let sub = std::mem::replace(&mut self.node, Node::Empty);
+        let sub = std::mem::replace(&mut self.node, RegexNode::Empty);
         self.node = above(Box::new(sub));
         Ok(())
     }
@@ -447,24 +447,24 @@ fn deeper(depth: usize) -> Result<usize, RegexFault> {
     if depth >= DEPTH_MAX { Err(RegexFault::Deep) } else { Ok(depth + 1) }
 }
 
-fn literal(node: &Node) -> Option<(bool, &[u8])> {
+fn literal(node: &RegexNode) -> Option<(bool, &[u8])> {
     match node {
-        Node::Literal { byte, fold } => Some((*fold, std::slice::from_ref(byte))),
-        Node::String { bytes, fold } => Some((*fold, bytes)),
+        RegexNode::Literal { byte, fold } => Some((*fold, std::slice::from_ref(byte))),
+        RegexNode::String { bytes, fold } => Some((*fold, bytes)),
         _ => None,
     }
 }
 
 /// Returns whether a dot can absorb the node in an alternation.
-fn is_character(node: &Node) -> bool {
-    matches!(node, Node::Literal { .. } | Node::Class(_) | Node::AnyChar)
+fn is_character(node: &RegexNode) -> bool {
+    matches!(node, RegexNode::Literal { .. } | RegexNode::Class(_) | RegexNode::AnyChar)
 }
 
 /// Returns the number of times that the innermost part may still be repeated; 0 if there are too many repetitions.
-fn repetitions_left(node: &Node, allowed: u32, meter: &mut Meter) -> Result<u32, RegexFault> {
+fn repetitions_left(node: &RegexNode, allowed: u32, meter: &mut Meter) -> Result<u32, RegexFault> {
     meter.spend(1)?;
     let allowed = match node {
-        Node::Repeat { minimum, maximum, .. } => allowed / maximum.unwrap_or(*minimum).max(1),
+        RegexNode::Repeat { minimum, maximum, .. } => allowed / maximum.unwrap_or(*minimum).max(1),
         _ => allowed,
     };
     let mut left = allowed;

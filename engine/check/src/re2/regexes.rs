@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::{Beginning, Limits, OBJECT_STEPS_MAX, Program, RegexFault, beginning};
 
 /// The result of the check of a regex.
-type Verdict = Result<Program, RegexFault>;
+type CheckedRegex = Result<Program, RegexFault>;
 
 /// The limits of the regexes of one object, and the remaining number of steps for the checks of all of them. Regexes
 /// beyond the limit are refused, in the order in which the object is read, so that equal objects always get equal
@@ -16,7 +16,7 @@ pub struct Regexes {
     limits: Limits,
     left: Cell<usize>,
     /// The result for each regex and its limits, so that a repeated regex counts once.
-    known: RefCell<HashMap<(Box<str>, Limits), Verdict>>,
+    known: RefCell<HashMap<(Box<str>, Limits), CheckedRegex>>,
 }
 
 impl Regexes {

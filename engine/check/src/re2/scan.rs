@@ -3,7 +3,7 @@
 //! The pattern is Latin-1 text: every character is one byte of the written pattern. Each function takes the rest of the
 //! pattern, moves it past the text that it has read, and leaves the tree to the parser.
 
-use super::class::Class;
+use super::class::ByteClass;
 use super::fault::{RegexFault, SyntaxProblem};
 use super::group;
 use super::tree::Flags;
@@ -112,23 +112,23 @@ fn hexadecimal(rest: &mut &str) -> Option<u8> {
 /// The members of a class while it is parsed.
 struct Builder {
     fold: bool,
-    class: Class,
+    class: ByteClass,
 }
 
 impl Builder {
     fn new(flags: Flags) -> Self {
-        Self { fold: flags.has(Flags::FOLD), class: Class::default() }
+        Self { fold: flags.has(Flags::FOLD), class: ByteClass::default() }
     }
 
     /// Adds a set, or its complement; the complement is computed after case folding.
-    fn add(&mut self, members: Class, negated: bool) {
+    fn add(&mut self, members: ByteClass, negated: bool) {
         let members = if self.fold { members.folded() } else { members };
         self.class = self.class.union(if negated { members.negated() } else { members });
     }
 }
 
 /// Parses `\d`, `\pN`, `\p{Greek}` and the like at the start of `rest`; `None` if there is none.
-pub(super) fn escaped_class(rest: &mut &str, flags: Flags) -> Result<Option<Class>, RegexFault> {
+pub(super) fn escaped_class(rest: &mut &str, flags: Flags) -> Result<Option<ByteClass>, RegexFault> {
     let mut builder = Builder::new(flags);
     Ok(if group_escape(rest, &mut builder, 2)? { Some(builder.class) } else { None })
 }
@@ -174,7 +174,7 @@ fn unicode_group(rest: &mut &str, builder: &mut Builder) -> Result<(), RegexFaul
 }
 
 /// Parses `[…]` at the start of `rest`.
-pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<Class, RegexFault> {
+pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<ByteClass, RegexFault> {
     let start = *rest;
     let missing = || SyntaxProblem::MissingBracket.at(start);
     take(rest);
@@ -208,7 +208,7 @@ pub(super) fn bracket_class(rest: &mut &str, flags: Flags) -> Result<Class, Rege
         if high < low {
             return Err(SyntaxProblem::ClassRange.at(between(member, rest)));
         }
-        builder.add(Class::new(&[(low, high)]), false);
+        builder.add(ByteClass::new(&[(low, high)]), false);
     }
     take(rest);
     Ok(if negated { builder.class.negated() } else { builder.class })

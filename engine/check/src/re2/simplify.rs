@@ -3,29 +3,31 @@
 //! Counted repetitions stay counted here (RE2 expands them): the compiler makes the copies, so that the tree does not
 //! grow or become deeper.
 
-use super::tree::{Flags, Look, Node, Unary};
+use super::tree::{Flags, Look, RegexNode, Unary};
 
 /// Joins neighbours such as `a+a*`, then rewrites repetitions into `*`, `+` and `?` where they are equivalent.
-pub(super) fn simplify(node: Node) -> Node {
+pub(super) fn simplify(node: RegexNode) -> RegexNode {
     reduce(coalesce(node))
 }
 
 /// Joins runs of repetitions of one character, and the character itself.
-fn coalesce(node: Node) -> Node {
+fn coalesce(node: RegexNode) -> RegexNode {
     match node {
-        Node::Unary { operator, sub, flags } => Node::Unary { operator, sub: Box::new(coalesce(*sub)), flags },
-        Node::Repeat { sub, minimum, maximum, flags } => {
-            Node::Repeat { sub: Box::new(coalesce(*sub)), minimum, maximum, flags }
+        RegexNode::Unary { operator, sub, flags } => {
+            RegexNode::Unary { operator, sub: Box::new(coalesce(*sub)), flags }
         }
-        Node::Capture(sub) => Node::Capture(Box::new(coalesce(*sub))),
-        Node::Alternate(subs) => Node::Alternate(subs.into_iter().map(coalesce).collect()),
-        Node::Concat(subs) => Node::Concat(join_neighbours(subs.into_iter().map(coalesce).collect())),
+        RegexNode::Repeat { sub, minimum, maximum, flags } => {
+            RegexNode::Repeat { sub: Box::new(coalesce(*sub)), minimum, maximum, flags }
+        }
+        RegexNode::Capture(sub) => RegexNode::Capture(Box::new(coalesce(*sub))),
+        RegexNode::Alternate(subs) => RegexNode::Alternate(subs.into_iter().map(coalesce).collect()),
+        RegexNode::Concat(subs) => RegexNode::Concat(join_neighbours(subs.into_iter().map(coalesce).collect())),
         leaf => leaf,
     }
 }
 
-fn join_neighbours(subs: Vec<Node>) -> Vec<Node> {
-    let mut out: Vec<Node> = Vec::with_capacity(subs.len());
+fn join_neighbours(subs: Vec<RegexNode>) -> Vec<RegexNode> {
+    let mut out: Vec<RegexNode> = Vec::with_capacity(subs.len());
     let mut joined = false;
     for sub in subs {
         match out.pop() {
@@ -41,13 +43,13 @@ fn join_neighbours(subs: Vec<Node>) -> Vec<Node> {
     }
     if joined {
         // RE2 removes the empty pieces that its rewrite leaves, and those that were there before.
-        out.retain(|sub| !matches!(sub, Node::Empty));
+        out.retain(|sub| !matches!(sub, RegexNode::Empty));
     }
     out
 }
 
 /// Returns one node (or a repetition and the rest of a string) for two, or the two unchanged.
-fn join(before: Node, after: Node) -> Result<Vec<Node>, (Node, Node)> {
+fn join(before: RegexNode, after: RegexNode) -> Result<Vec<RegexNode>, (RegexNode, RegexNode)> {
     let Some((minimum, maximum, flags, single)) = repetition(&before).filter(|(.., sub)| sub.is_single()) else {
         return Err((before, after));
     };
@@ -58,9 +60,9 @@ fn join(before: Node, after: Node) -> Result<Vec<Node>, (Node, Node)> {
             (more, most, None)
         }
         (node, _) if single.same(node) => (1, Some(1), None),
-        (Node::String { bytes, fold }, _) => {
+        (RegexNode::String { bytes, fold }, _) => {
             let same = match single {
-                Node::Literal { byte, fold: own } if own == fold => {
+                RegexNode::Literal { byte, fold: own } if own == fold => {
                     bytes.iter().take_while(|other| *other == byte).count()
                 }
                 _ => 0,
@@ -68,44 +70,46 @@ fn join(before: Node, after: Node) -> Result<Vec<Node>, (Node, Node)> {
             let Some(count) = u32::try_from(same).ok().filter(|count| *count > 0) else {
                 return Err((before, after));
             };
-            let rest = Node::literal(bytes.get(same..).unwrap_or_default(), *fold);
-            (count, Some(count), Some(rest).filter(|rest| !matches!(rest, Node::Empty)))
+            let rest = RegexNode::literal(bytes.get(same..).unwrap_or_default(), *fold);
+            (count, Some(count), Some(rest).filter(|rest| !matches!(rest, RegexNode::Empty)))
         }
         _ => return Err((before, after)),
     };
     let maximum = maximum.zip(most).map(|(one, two)| one + two);
-    let repeat = Node::Repeat { sub: Box::new(single.clone()), minimum: minimum + more, maximum, flags };
+    let repeat = RegexNode::Repeat { sub: Box::new(single.clone()), minimum: minimum + more, maximum, flags };
     Ok(std::iter::once(repeat).chain(rest).collect())
 }
 
 /// Returns the bounds, flags and operand of a repetition of any kind.
-fn repetition(node: &Node) -> Option<(u32, Option<u32>, Flags, &Node)> {
+fn repetition(node: &RegexNode) -> Option<(u32, Option<u32>, Flags, &RegexNode)> {
     match node {
-        Node::Unary { operator: Unary::Star, sub, flags } => Some((0, None, *flags, sub)),
-        Node::Unary { operator: Unary::Plus, sub, flags } => Some((1, None, *flags, sub)),
-        Node::Unary { operator: Unary::Quest, sub, flags } => Some((0, Some(1), *flags, sub)),
-        Node::Repeat { sub, minimum, maximum, flags } => Some((*minimum, *maximum, *flags, sub)),
+        RegexNode::Unary { operator: Unary::Star, sub, flags } => Some((0, None, *flags, sub)),
+        RegexNode::Unary { operator: Unary::Plus, sub, flags } => Some((1, None, *flags, sub)),
+        RegexNode::Unary { operator: Unary::Quest, sub, flags } => Some((0, Some(1), *flags, sub)),
+        RegexNode::Repeat { sub, minimum, maximum, flags } => Some((*minimum, *maximum, *flags, sub)),
         _ => None,
     }
 }
 
 /// Rewrites nodes that are not simple.
-fn reduce(node: Node) -> Node {
+fn reduce(node: RegexNode) -> RegexNode {
     match node {
-        Node::Class(class) if class.is_empty() => Node::NoMatch,
-        Node::Concat(subs) => Node::Concat(subs.into_iter().map(reduce).collect()),
-        Node::Alternate(subs) => Node::Alternate(subs.into_iter().map(reduce).collect()),
-        Node::Capture(sub) => Node::Capture(Box::new(reduce(*sub))),
-        Node::Unary { operator, sub, flags } => match reduce(*sub) {
-            Node::Empty => Node::Empty,
-            Node::Unary { operator: inner, sub, flags: inner_flags } if inner == operator && inner_flags == flags => {
-                Node::Unary { operator, sub, flags }
+        RegexNode::Class(class) if class.is_empty() => RegexNode::NoMatch,
+        RegexNode::Concat(subs) => RegexNode::Concat(subs.into_iter().map(reduce).collect()),
+        RegexNode::Alternate(subs) => RegexNode::Alternate(subs.into_iter().map(reduce).collect()),
+        RegexNode::Capture(sub) => RegexNode::Capture(Box::new(reduce(*sub))),
+        RegexNode::Unary { operator, sub, flags } => match reduce(*sub) {
+            RegexNode::Empty => RegexNode::Empty,
+            RegexNode::Unary { operator: inner, sub, flags: inner_flags }
+                if inner == operator && inner_flags == flags =>
+            {
+                RegexNode::Unary { operator, sub, flags }
             }
             sub if operator == Unary::Quest && is_optional_copies(&sub, flags) => sub,
-            sub => Node::Unary { operator, sub: Box::new(sub), flags },
+            sub => RegexNode::Unary { operator, sub: Box::new(sub), flags },
         },
-        Node::Repeat { sub, minimum, maximum, flags } => match reduce(*sub) {
-            Node::Empty => Node::Empty,
+        RegexNode::Repeat { sub, minimum, maximum, flags } => match reduce(*sub) {
+            RegexNode::Empty => RegexNode::Empty,
             sub => reduce_repeat(sub, minimum, maximum, flags),
         },
         leaf => leaf,
@@ -114,34 +118,36 @@ fn reduce(node: Node) -> Node {
 
 /// Applies an operator to a node that may have an operator already: the same operator twice changes nothing, and any
 /// two operators are `*`.
-pub(super) fn squashed(operator: Unary, sub: Node, flags: Flags) -> Node {
+pub(super) fn squashed(operator: Unary, sub: RegexNode, flags: Flags) -> RegexNode {
     match sub {
-        Node::Unary { operator: inner, sub, flags: inner_flags } if inner_flags == flags => {
+        RegexNode::Unary { operator: inner, sub, flags: inner_flags } if inner_flags == flags => {
             let operator = if inner == operator { operator } else { Unary::Star };
-            Node::Unary { operator, sub, flags }
+            RegexNode::Unary { operator, sub, flags }
         }
         sub if is_optional_copies(&sub, flags) => match (operator, sub) {
-            (Unary::Star | Unary::Plus, Node::Repeat { sub, maximum: Some(most), flags, .. }) => {
+            (Unary::Star | Unary::Plus, RegexNode::Repeat { sub, maximum: Some(most), flags, .. }) => {
                 let rest = reduce_repeat(sub.as_ref().clone(), 0, Some(most - 1), flags);
-                let sub = Box::new(Node::Concat(vec![*sub, rest]));
-                Node::Unary { operator: Unary::Star, sub, flags }
+                let sub = Box::new(RegexNode::Concat(vec![*sub, rest]));
+                RegexNode::Unary { operator: Unary::Star, sub, flags }
             }
             (_, sub) => sub,
         },
-        sub => Node::Unary { operator, sub: Box::new(sub), flags },
+        sub => RegexNode::Unary { operator, sub: Box::new(sub), flags },
     }
 }
 
 /// Returns whether a node, when expanded, is `(x(x)?)?`, with `?` at its top.
-fn is_optional_copies(node: &Node, flags: Flags) -> bool {
-    matches!(node, Node::Repeat { minimum: 0, maximum: Some(2..), flags: own, .. } if *own == flags)
+fn is_optional_copies(node: &RegexNode, flags: Flags) -> bool {
+    matches!(node, RegexNode::Repeat { minimum: 0, maximum: Some(2..), flags: own, .. } if *own == flags)
 }
 
-fn reduce_repeat(sub: Node, mut minimum: u32, mut maximum: Option<u32>, flags: Flags) -> Node {
+fn reduce_repeat(sub: RegexNode, mut minimum: u32, mut maximum: Option<u32>, flags: Flags) -> RegexNode {
     // A condition that holds once holds any number of times.
     let is_condition = match &sub {
-        Node::Look(_) => true,
-        Node::Concat(subs) | Node::Alternate(subs) => subs.iter().all(|sub| matches!(sub, Node::Look(_))),
+        RegexNode::Look(_) => true,
+        RegexNode::Concat(subs) | RegexNode::Alternate(subs) => {
+            subs.iter().all(|sub| matches!(sub, RegexNode::Look(_)))
+        }
         _ => false,
     };
     if is_condition {
@@ -151,10 +157,10 @@ fn reduce_repeat(sub: Node, mut minimum: u32, mut maximum: Option<u32>, flags: F
     match (minimum, maximum) {
         (0, None) => squashed(Unary::Star, sub, flags),
         (1, None) => squashed(Unary::Plus, sub, flags),
-        (0, Some(0)) => Node::Empty,
+        (0, Some(0)) => RegexNode::Empty,
         (0, Some(1)) => squashed(Unary::Quest, sub, flags),
         (1, Some(1)) => sub,
-        _ => Node::Repeat { sub: Box::new(sub), minimum, maximum, flags },
+        _ => RegexNode::Repeat { sub: Box::new(sub), minimum, maximum, flags },
     }
 }
 
@@ -162,28 +168,28 @@ fn reduce_repeat(sub: Node, mut minimum: u32, mut maximum: Option<u32>, flags: F
 const ANCHOR_DEPTH_MAX: usize = 4;
 
 /// Removes a `^` that every match needs from the start of a regex; returns whether there was one.
-pub(super) fn take_start_anchor(node: &mut Node, depth: usize) -> bool {
+pub(super) fn take_start_anchor(node: &mut RegexNode, depth: usize) -> bool {
     take_anchor(node, depth, true)
 }
 
 /// Removes a `$` that every match needs from the end of a regex; returns whether there was one.
-pub(super) fn take_end_anchor(node: &mut Node, depth: usize) -> bool {
+pub(super) fn take_end_anchor(node: &mut RegexNode, depth: usize) -> bool {
     take_anchor(node, depth, false)
 }
 
-fn take_anchor(node: &mut Node, depth: usize, start: bool) -> bool {
+fn take_anchor(node: &mut RegexNode, depth: usize, start: bool) -> bool {
     if depth >= ANCHOR_DEPTH_MAX {
         return false;
     }
     match node {
-        Node::Look(Look::TextStart) if start => *node = Node::Empty,
-        Node::Look(Look::TextEnd { .. }) if !start => *node = Node::Empty,
-        Node::Concat(subs) => {
+        RegexNode::Look(Look::TextStart) if start => *node = RegexNode::Empty,
+        RegexNode::Look(Look::TextEnd { .. }) if !start => *node = RegexNode::Empty,
+        RegexNode::Concat(subs) => {
             let edge = if start { subs.first_mut() } else { subs.last_mut() };
             return edge.is_some_and(|edge| take_anchor(edge, depth + 1, start));
         }
-        Node::Capture(sub) => return take_anchor(sub, depth + 1, start),
-        Node::Repeat { sub, minimum, maximum, flags } => {
+        RegexNode::Capture(sub) => return take_anchor(sub, depth + 1, start),
+        RegexNode::Repeat { sub, minimum, maximum, flags } => {
             // When expanded, a repetition is a concatenation of its copies, with optional copies after them.
             let optional = *maximum != Some(*minimum);
             if *minimum == 0 || *minimum == 1 && maximum.is_none() || optional && !start {
@@ -195,7 +201,7 @@ fn take_anchor(node: &mut Node, depth: usize, start: bool) -> bool {
                 return false;
             }
             let rest = reduce_repeat(sub.as_ref().clone(), *minimum - 1, maximum.map(|most| most - 1), *flags);
-            *node = Node::Concat(if start { vec![edge, rest] } else { vec![rest, edge] });
+            *node = RegexNode::Concat(if start { vec![edge, rest] } else { vec![rest, edge] });
         }
         _ => return false,
     }

@@ -1,6 +1,6 @@
 //! Syntax tree of a regex, as RE2 builds it.
 
-use super::class::Class;
+use super::class::ByteClass;
 
 /// The flags that `(?…)` changes, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) enum Unary {
 
 /// A node of a regex.
 #[derive(Debug, Clone)]
-pub(super) enum Node {
+pub(super) enum RegexNode {
     /// Matches no text, not even the empty text.
     NoMatch,
     /// Matches the empty text.
@@ -72,28 +72,28 @@ pub(super) enum Node {
         bytes: Vec<u8>,
         fold: bool,
     },
-    Class(Class),
+    Class(ByteClass),
     AnyChar,
     AnyByte,
     Look(Look),
     Unary {
         operator: Unary,
-        sub: Box<Node>,
+        sub: Box<RegexNode>,
         flags: Flags,
     },
     /// `{minimum,maximum}`; unbounded without a maximum.
     Repeat {
-        sub: Box<Node>,
+        sub: Box<RegexNode>,
         minimum: u32,
         maximum: Option<u32>,
         flags: Flags,
     },
-    Capture(Box<Node>),
-    Concat(Vec<Node>),
-    Alternate(Vec<Node>),
+    Capture(Box<RegexNode>),
+    Concat(Vec<RegexNode>),
+    Alternate(Vec<RegexNode>),
 }
 
-impl Node {
+impl RegexNode {
     /// Returns the literal for some bytes: empty, one byte, or a string.
     pub(super) fn literal(bytes: &[u8], fold: bool) -> Self {
         match bytes {
@@ -104,16 +104,16 @@ impl Node {
     }
 
     /// Returns a concatenation; a single node stays unchanged.
-    pub(super) fn concat(subs: Vec<Node>) -> Self {
+    pub(super) fn concat(subs: Vec<RegexNode>) -> Self {
         Self::unwrapped(subs, Self::Empty, Self::Concat)
     }
 
     /// Returns an alternation; a single node stays unchanged.
-    pub(super) fn alternate(subs: Vec<Node>) -> Self {
+    pub(super) fn alternate(subs: Vec<RegexNode>) -> Self {
         Self::unwrapped(subs, Self::NoMatch, Self::Alternate)
     }
 
-    fn unwrapped(mut subs: Vec<Node>, none: Node, many: fn(Vec<Node>) -> Node) -> Self {
+    fn unwrapped(mut subs: Vec<RegexNode>, none: RegexNode, many: fn(Vec<RegexNode>) -> RegexNode) -> Self {
         match subs.len() {
             0 => none,
             1 => subs.pop().unwrap_or(none),
@@ -147,7 +147,7 @@ impl Node {
     }
 
     /// Returns the child nodes.
-    pub(super) fn children(&self) -> &[Node] {
+    pub(super) fn children(&self) -> &[RegexNode] {
         match self {
             Self::Unary { sub, .. } | Self::Repeat { sub, .. } | Self::Capture(sub) => std::slice::from_ref(sub),
             Self::Concat(subs) | Self::Alternate(subs) => subs,

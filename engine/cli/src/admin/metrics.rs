@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use holdfast_api::fault::Class as Cause;
 use holdfast_check::re2;
 use holdfast_engine::report::ReplacementView;
-use holdfast_envoy::refusal::{self, Class};
+use holdfast_envoy::refusal::{self, RefusalClass};
 use holdfast_xds::{Answer, Fleets, Outcome, PushCount, ResourceType, Snapshot};
 use prometheus::{
     Encoder, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
@@ -159,7 +159,7 @@ impl Metrics {
         for kind in ResourceType::ALL {
             self.resources.with_label_values(&[gateway, kind.short_name()]).set(signed(snapshot.of(kind).len()));
         }
-        for class in Class::ALL {
+        for class in RefusalClass::ALL {
             // The series starts at zero, so that the first refusal is an increase.
             self.refusals.with_label_values(&[&**gateway, class.name()]);
         }

@@ -24,7 +24,7 @@ mod watch;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_api::apis::{KINDS, Scope};
+use holdfast_api::apis::{KINDS, ResourceScope};
 use holdfast_engine::watching::{Guard, Watching};
 use holdfast_graph::ObjectKey;
 use kube::Client;
@@ -78,7 +78,7 @@ pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readin
 fn watches(namespaces: &[String]) -> Vec<Watch> {
     let mut watches = Vec::new();
     for kind in KINDS {
-        if kind.scope == Scope::Cluster || namespaces.is_empty() {
+        if kind.scope == ResourceScope::Cluster || namespaces.is_empty() {
             watches.push(Watch { kind, namespace: None });
         } else {
             let of = |namespace: &String| Watch { kind, namespace: Some(Arc::from(namespace.as_str())) };

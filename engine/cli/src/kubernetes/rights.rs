@@ -4,7 +4,7 @@
 //! Each permission is granted only where it is used: permissions for cluster-scoped objects are cluster-wide, those for
 //! namespaced objects apply in the watched namespaces, and those for Holdfast's own objects in its own namespace.
 
-use holdfast_api::apis::{KINDS, Scope};
+use holdfast_api::apis::{KINDS, ResourceScope};
 
 use super::{planes, served, token_keys};
 
@@ -79,7 +79,7 @@ const LEAD: &[&str] = &["create", "get", "update"];
 pub fn rights() -> Vec<Right> {
     let mut rights = Vec::new();
     for kind in KINDS {
-        let place = if kind.scope == Scope::Cluster { Place::Cluster } else { Place::Watched };
+        let place = if kind.scope == ResourceScope::Cluster { Place::Cluster } else { Place::Watched };
         rights.push(Right { place, group: kind.group, resource: kind.plural.to_owned(), verbs: READ });
         if kind.has_status {
             let resource = format!("{}/status", kind.plural);

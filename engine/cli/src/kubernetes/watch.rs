@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use holdfast_api::apis::kinds;
-use holdfast_api::apis::{Decoded, Kind, Scope, decode};
+use holdfast_api::apis::{Decoded, Kind, ResourceScope, decode};
 use holdfast_engine::engine::Event;
 use holdfast_engine::watching::{Item, Present, WatchEvent};
 use holdfast_graph::ObjectKey;
@@ -173,7 +173,9 @@ impl Running {
 
     fn api(&self, resource: &ApiResource) -> Api<DynamicObject> {
         match (&self.watch.namespace, self.watch.kind.scope) {
-            (Some(namespace), Scope::Namespaced) => Api::namespaced_with(self.client.clone(), namespace, resource),
+            (Some(namespace), ResourceScope::Namespaced) => {
+                Api::namespaced_with(self.client.clone(), namespace, resource)
+            }
             _ => Api::all_with(self.client.clone(), resource),
         }
     }

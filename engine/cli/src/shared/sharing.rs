@@ -7,7 +7,7 @@ use std::sync::Arc;
 use holdfast_engine::engine::{Event, Role};
 use holdfast_fallback::restore;
 use holdfast_fallback::restored::Restored;
-use holdfast_store::shards::{Bucket, Observation, ObservedScope, Offers, Refreshed};
+use holdfast_store::shards::{Bucket, Observation, ObservedScope, OffersByScope, Refreshed};
 use holdfast_store::{Batch, LastValidStore, MemoryStore, Options, ShardStore, StoreError};
 
 /// How long a replica counts as alive after its last observation, in milliseconds.
@@ -41,7 +41,7 @@ pub struct TurnInputs {
     /// What it has proven and refused since the last turn.
     pub batch: Batch,
     /// What it offers to all its Envoys.
-    pub offers: Offers,
+    pub offers: OffersByScope,
     /// What its Envoys have answered.
     pub seen: Vec<ObservedScope>,
     /// The time, in milliseconds.
@@ -194,7 +194,7 @@ impl<B: Bucket> Sharing<B> {
         }
     }
 
-    fn lead(&mut self, offers: Offers, now_ms: u64) -> Result<Turn, StoreError> {
+    fn lead(&mut self, offers: OffersByScope, now_ms: u64) -> Result<Turn, StoreError> {
         let (batch, known) = (std::mem::take(&mut self.waiting), self.generation());
         let outcome = match &self.instead {
             Some(everything) => {

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_engine::identity::token::{self, Rules};
 use holdfast_engine::identity::{Proof, certificate};
-use holdfast_xds::{Admitted, Authenticator, NotAdmitted, Shown};
+use holdfast_xds::{Admitted, Authenticator, NotAdmitted, PresentedCredentials};
 use rustls_pki_types::{CertificateDer, UnixTime};
 use tokio::sync::watch;
 
@@ -52,7 +52,7 @@ impl ClientAuthenticator {
         token::proof(token, keys, rules, now).map(Some).map_err(|error| refused(&error))
     }
 
-    fn decide(&self, shown: &Shown<'_>, now: u64) -> Result<Admitted, NotAdmitted> {
+    fn decide(&self, shown: &PresentedCredentials<'_>, now: u64) -> Result<Admitted, NotAdmitted> {
         let proofs = (self.by_certificate(shown.chain, now)?, self.by_token(shown.token, now)?);
         let proof = match proofs {
             (Some(one), Some(other)) if one.gateway != other.gateway => {
@@ -67,7 +67,7 @@ impl ClientAuthenticator {
 }
 
 impl Authenticator for ClientAuthenticator {
-    fn admit(&self, shown: &Shown<'_>) -> Result<Admitted, NotAdmitted> {
+    fn admit(&self, shown: &PresentedCredentials<'_>) -> Result<Admitted, NotAdmitted> {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_err(|_| refused("the clock of this host is wrong: it is before 1970"))?;
@@ -125,7 +125,7 @@ mod tests {
         let authenticator = ClientAuthenticator::new("holdfast.dev".into(), watched.clone(), Some((rules, keys)));
         let decide = |chain: &[CertificateDer<'static>], token: Option<&str>| {
             authenticator
-                .decide(&Shown { chain, token }, NOW)
+                .decide(&PresentedCredentials { chain, token }, NOW)
                 .map(|admitted| (admitted.fleet.to_string(), admitted.until))
         };
         let token = TOKEN.trim();
@@ -147,8 +147,8 @@ mod tests {
         known.send_replace(KnownKeys::default());
         decide(&[], Some(token)).unwrap_err();
         let none = ClientAuthenticator::new("holdfast.dev".into(), watched, None);
-        none.decide(&Shown { chain: &[], token: Some(token) }, NOW).unwrap_err();
-        none.decide(&Shown { chain: &public, token: Some(token) }, NOW).unwrap_err();
+        none.decide(&PresentedCredentials { chain: &[], token: Some(token) }, NOW).unwrap_err();
+        none.decide(&PresentedCredentials { chain: &public, token: Some(token) }, NOW).unwrap_err();
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         let (clients, watched) = watch::channel(verifier(&[&der]));
         let authenticator = ClientAuthenticator::new("holdfast.dev".into(), watched, None);
         let chain = client(&issuer, "infra/public");
-        let decide = |now: u64| authenticator.decide(&Shown { chain: &chain, token: None }, now);
+        let decide = |now: u64| authenticator.decide(&PresentedCredentials { chain: &chain, token: None }, now);
         decide(NOW).unwrap();
         decide(NOW + 3 * 365 * 86_400).unwrap_err();
         clients.send_replace(verifier(&[&newer, &der]));

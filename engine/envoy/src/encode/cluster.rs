@@ -21,11 +21,11 @@ use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use prost::Message;
 
 use super::{endpoints, names, seconds};
-use crate::features::remote::{DnsHost, Family, Group, Limits, Remote};
+use crate::features::remote::{CircuitBreakerLimits, DnsHost, Family, Group, Remote};
 use crate::features::upstream::Upstream;
 use crate::features::upstream_filters::Special;
 use crate::features::wall;
-use crate::model::{Backend, Place, Protocol};
+use crate::model::{BackendCluster, BackendProtocol, EndpointSource};
 
 /// Connect timeout of backends, in seconds.
 const CONNECT_TIMEOUT_S: i64 = 5;
@@ -42,14 +42,14 @@ pub fn ads() -> ConfigSource {
 }
 
 /// Returns the cluster of a backend.
-pub fn encode(backend: &Backend) -> Bytes {
+pub fn encode(backend: &BackendCluster) -> Bytes {
     let usual = Upstream::default();
     let upstream = backend.tuned.as_ref().map_or(&usual, |tuned| &tuned.upstream);
     let special = match &backend.place {
-        Place::Anywhere(anywhere) => anywhere.special(),
-        Place::Function(function) => function.special(),
-        Place::Hosts(hosts) => hosts.special(),
-        Place::Service(_) => Special::default(),
+        EndpointSource::Anywhere(anywhere) => anywhere.special(),
+        EndpointSource::Function(function) => function.special(),
+        EndpointSource::Hosts(hosts) => hosts.special(),
+        EndpointSource::Service(_) => Special::default(),
     };
     let options = options(upstream, backend.protocol, &special);
     let mut cluster = envoy::Cluster {
@@ -61,14 +61,14 @@ pub fn encode(backend: &Backend) -> Bytes {
     };
     upstream.apply(&mut cluster);
     match &backend.place {
-        Place::Service(service) => {
+        EndpointSource::Service(service) => {
             cluster.cluster_discovery_type = Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into()));
             let service_name = names::endpoints(service);
             cluster.eds_cluster_config = Some(EdsClusterConfig { eds_config: Some(ads()), service_name });
         }
-        Place::Hosts(hosts) => hosts.apply(&mut cluster),
-        Place::Anywhere(anywhere) => anywhere.apply(&mut cluster),
-        Place::Function(function) => function.hosts.apply(&mut cluster),
+        EndpointSource::Hosts(hosts) => hosts.apply(&mut cluster),
+        EndpointSource::Anywhere(anywhere) => anywhere.apply(&mut cluster),
+        EndpointSource::Function(function) => function.hosts.apply(&mut cluster),
     }
     upstream.look_up(&mut cluster);
     #[cfg(any(test, feature = "testing"))]
@@ -108,8 +108,8 @@ fn group(group: &Group) -> Bytes {
     cluster.encode_to_vec().into()
 }
 
-fn circuit_breakers(limits: &Limits) -> Option<CircuitBreakers> {
-    if *limits == Limits::default() {
+fn circuit_breakers(limits: &CircuitBreakerLimits) -> Option<CircuitBreakers> {
+    if *limits == CircuitBreakerLimits::default() {
         return None;
     }
     let count = |value: Option<u32>| value.map(|value| UInt32Value { value });
@@ -140,7 +140,7 @@ fn dns(host: &DnsHost, name: String) -> Bytes {
         ..Default::default()
     };
     let upstream = Upstream { tls: host.tls.clone(), ..Upstream::default() };
-    let options = options(&upstream, Protocol::Http1, &wall::special(host.loopback));
+    let options = options(&upstream, BackendProtocol::Http1, &wall::special(host.loopback));
     let mut cluster = envoy::Cluster {
         name,
         connect_timeout: Some(seconds(CONNECT_TIMEOUT_S)),
@@ -154,7 +154,7 @@ fn dns(host: &DnsHost, name: String) -> Bytes {
     cluster.encode_to_vec().into()
 }
 
-fn options(upstream: &Upstream, protocol: Protocol, special: &Special) -> Option<(String, Any)> {
+fn options(upstream: &Upstream, protocol: BackendProtocol, special: &Special) -> Option<(String, Any)> {
     let options = upstream.protocol_options_with(protocol, special)?;
     Some(("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned(), options))
 }

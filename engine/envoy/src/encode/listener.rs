@@ -37,7 +37,7 @@ use crate::features::chain::{self, ChainFilter};
 use crate::features::client_certificate::{ClientCertificates, ForwardedDetails};
 use crate::features::connection::{ListenerSettings, guard, health_check};
 use crate::features::cookies;
-use crate::features::ext_proc::Place;
+use crate::features::ext_proc::FilterPlace;
 use crate::features::filters::{ACCESS, BEFORE, CONTENT, Filter as Known};
 use crate::features::ip_filter;
 use crate::features::stream::Stream;
@@ -56,7 +56,7 @@ pub struct TlsVersions {
 }
 
 /// A port of a Gateway.
-pub struct Port {
+pub struct GatewayPort {
     /// Address that the listener binds.
     pub address: SocketAddr,
     /// Filter chains of the listener.
@@ -131,7 +131,7 @@ pub struct ChainTls {
 }
 
 /// Returns the listener of a port.
-pub fn encode(port: &Port) -> Bytes {
+pub fn encode(port: &GatewayPort) -> Bytes {
     let tls = port.chains.iter().any(|chain| !matches!(chain, Chain::Http { .. } | Chain::RefuseAll { .. }));
     let inspector = ListenerFilter {
         name: "envoy.filters.listener.tls_inspector".into(),
@@ -316,7 +316,7 @@ pub(super) fn connection_manager(
 fn http_filters(proxies: bool, own: &[ChainFilter], settings: &ListenerSettings) -> Vec<HttpFilter> {
     let together = own.iter().filter(|filter| filter.place().is_none());
     let (counted, others): (Vec<_>, Vec<_>) = together.partition(|filter| matches!(filter, ChainFilter::RateLimit(_)));
-    let at = |place: Place| own.iter().filter(move |filter| filter.place() == Some(place)).map(own_filter);
+    let at = |place: FilterPlace| own.iter().filter(move |filter| filter.place() == Some(place)).map(own_filter);
     let access = |phase: Phase| ACCESS.iter().filter(move |filter| phase_of(**filter) == phase).map(of_policies);
     settings
         .label()
@@ -324,25 +324,25 @@ fn http_filters(proxies: bool, own: &[ChainFilter], settings: &ListenerSettings)
         .into_iter()
         // No external service receives requests of connections without the required guards.
         .chain([of_policies(&Known::Connection)])
-        .chain(at(Place::First))
+        .chain(at(FilterPlace::First))
         .chain(BEFORE.iter().map(of_policies))
-        .chain(at(Place::Unknown))
+        .chain(at(FilterPlace::Unknown))
         .chain((!own.is_empty()).then(|| http_filter(chain::NAMES, &chain::naming(own))))
         .chain([http_filter(chain::GUARD, &Rbac::default())])
         .chain(others.iter().map(|filter| own_filter(filter)))
         .chain(access(Phase::Authentication))
-        .chain(at(Place::Known))
+        .chain(at(FilterPlace::Known))
         .chain(access(Phase::Authorization))
-        .chain(at(Place::Allowed))
+        .chain(at(FilterPlace::Allowed))
         // Health checks are not rate limited.
         .chain(settings.health_check().map(|(_, check)| http_filter(health_check::FILTER, &check.encode())))
         .chain(access(Phase::RateLimiting))
         .chain(proxies.then(|| http_filter(ip_filter::FILTER, &Rbac::default())))
         .chain(counted.iter().map(|filter| own_filter(filter)))
-        .chain(at(Place::Counted))
+        .chain(at(FilterPlace::Counted))
         .chain(proxies.then(|| http_filter(cookies::FILTER, &cookies::filter())))
         .chain(CONTENT.iter().map(of_policies))
-        .chain(at(Place::Last))
+        .chain(at(FilterPlace::Last))
         .chain([http_filter("envoy.filters.http.router", &Router::default())])
         .collect()
 }

@@ -6,7 +6,7 @@ use holdfast_graph::ObjectKey;
 
 use crate::features::remote::Remote;
 use crate::model::table::{Host, TableName};
-use crate::model::{Backend, Place, Protocol, ServicePort};
+use crate::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 
 /// The cluster name that is referenced and never defined: it receives the share of missing backends.
 pub(crate) const MISSING_BACKEND: &str = "holdfast-missing-backend";
@@ -16,15 +16,17 @@ const OBJECTS_WITH_ROUTES: [(&str, &str); 3] =
     [(gateway::GROUP, kinds::HTTP_ROUTE), (gateway::GROUP, kinds::GRPC_ROUTE), (contour::GROUP, kinds::HTTP_PROXY)];
 
 /// Returns the name of a cluster. A Service with two protocols, or with two sets of settings, has two clusters.
-pub fn cluster(backend: &Backend) -> String {
+pub fn cluster(backend: &BackendCluster) -> String {
     let protocol = match backend.protocol {
-        Protocol::Http1 => "",
-        Protocol::H2c => "/h2c",
+        BackendProtocol::Http1 => "",
+        BackendProtocol::H2c => "/h2c",
     };
     let tuned = backend.tuned.as_ref().map(|tuned| format!("/{}", tuned.label())).unwrap_or_default();
     let place = match &backend.place {
-        Place::Service(service) => endpoints(service),
-        Place::Hosts(_) | Place::Anywhere(_) | Place::Function(_) => of_backend(backend.place.key()),
+        EndpointSource::Service(service) => endpoints(service),
+        EndpointSource::Hosts(_) | EndpointSource::Anywhere(_) | EndpointSource::Function(_) => {
+            of_backend(backend.place.key())
+        }
     };
     format!("{place}{protocol}{tuned}")
 }
@@ -263,9 +265,9 @@ mod tests {
     #[test]
     fn the_backend_of_a_cluster_is_in_its_name() {
         let service = |health| ServicePort { key: scheme::service_key("shop", "cart"), port: 80, health };
-        for (health, protocol) in [(None, Protocol::Http1), (Some(81), Protocol::H2c)] {
-            let place = Place::Service(service(health));
-            let name = cluster(&Backend { place, protocol, tuned: None });
+        for (health, protocol) in [(None, BackendProtocol::Http1), (Some(81), BackendProtocol::H2c)] {
+            let place = EndpointSource::Service(service(health));
+            let name = cluster(&BackendCluster { place, protocol, tuned: None });
             assert_eq!(backend(&name), Some((scheme::service_key("shop", "cart"), Some(80))), "{name}");
             assert_eq!(service_port(&endpoints(&service(health))), Some(service(health)));
         }

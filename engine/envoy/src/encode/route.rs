@@ -22,10 +22,10 @@ use prost::Message;
 use super::{any, duration, names, per_filter};
 use crate::features::redirect::{ListenerContext, Redirect, Scheme};
 use crate::features::rewrite::EnvoyPathRewrite;
-use crate::features::tracing::Tracing;
+use crate::features::tracing::TracingSettings;
 use crate::features::{cookies, filters, ip_filter, local_rate_limit};
 use crate::model::{
-    Action, Forward, Like, Match, NamedMatch, Part, PathMatch, Response, Route, ValueMatch, WeightedBackend,
+    Action, FixedResponse, Forward, Like, Match, MatchedPart, NamedMatch, PathMatch, Route, ValueMatch, WeightedBackend,
 };
 
 /// Name of the CORS filter, in the filter chain and as the key of settings for each route.
@@ -49,7 +49,7 @@ pub fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
         response_headers_to_add: route.response_headers.to_add(),
         response_headers_to_remove: route.response_headers.to_remove(),
         stat_prefix: route.stat_prefix.as_deref().unwrap_or_default().to_owned(),
-        tracing: route.tracing.as_ref().map(Tracing::encode),
+        tracing: route.tracing.as_ref().map(TracingSettings::encode),
         ..Default::default()
     };
     #[cfg(any(test, feature = "testing"))]
@@ -141,10 +141,10 @@ fn string(value: &ValueMatch) -> Option<StringMatcher> {
 pub fn like(Like { part, text, ignore_case }: &Like) -> StringMatcher {
     let text = text.to_string();
     let pattern = match part {
-        Part::Whole => MatchPattern::Exact(text),
-        Part::Prefix => MatchPattern::Prefix(text),
-        Part::Suffix => MatchPattern::Suffix(text),
-        Part::Contains => MatchPattern::Contains(text),
+        MatchedPart::Whole => MatchPattern::Exact(text),
+        MatchedPart::Prefix => MatchPattern::Prefix(text),
+        MatchedPart::Suffix => MatchPattern::Suffix(text),
+        MatchedPart::Contains => MatchPattern::Contains(text),
     };
     StringMatcher { match_pattern: Some(pattern), ignore_case: *ignore_case }
 }
@@ -175,7 +175,7 @@ fn action(route: &Route, listener: ListenerContext) -> EnvoyAction {
 }
 
 /// Appends the body format of a direct response: occurrences of one message field are merged.
-fn put_format(response: &Response, bytes: &mut Vec<u8>) {
+fn put_format(response: &FixedResponse, bytes: &mut Vec<u8>) {
     let Some(format) = &response.format else { return };
     let mut action = Vec::new();
     prost::encoding::bytes::encode(BODY_FORMAT, &format.encode(), &mut action);
@@ -183,12 +183,12 @@ fn put_format(response: &Response, bytes: &mut Vec<u8>) {
 }
 
 /// Returns a route that gives every request the same response.
-pub fn everything(response: &Response) -> Bytes {
+pub fn everything(response: &FixedResponse) -> Bytes {
     for_everything(response).encode_to_vec().into()
 }
 
 /// See [`everything`].
-pub(crate) fn for_everything(response: &Response) -> envoy::Route {
+pub(crate) fn for_everything(response: &FixedResponse) -> envoy::Route {
     envoy::Route {
         r#match: Some(envoy::RouteMatch {
             path_specifier: Some(PathSpecifier::Prefix("/".into())),
@@ -200,7 +200,7 @@ pub(crate) fn for_everything(response: &Response) -> envoy::Route {
 }
 
 /// Returns a direct response without body format.
-pub(crate) fn direct_response(response: &Response) -> envoy::DirectResponseAction {
+pub(crate) fn direct_response(response: &FixedResponse) -> envoy::DirectResponseAction {
     envoy::DirectResponseAction {
         status: response.status.into(),
         body: (!response.body.is_empty()).then(|| DataSource {
@@ -242,7 +242,7 @@ fn route_action(forward: &Forward, matched: &Match) -> envoy::RouteAction {
         internal_redirect_policy: forward
             .internal_redirect
             .as_ref()
-            .map(crate::features::internal_redirect::InternalRedirect::encode),
+            .map(crate::features::internal_redirect::FollowedRedirects::encode),
         upgrade_configs: forward.no_websockets.then(no_websockets).into_iter().collect(),
         ..Default::default()
     };

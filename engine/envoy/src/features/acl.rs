@@ -26,18 +26,18 @@ const POLICY: &str = "acl";
 
 /// An access list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Acl {
+pub struct AccessList {
     /// Whether addresses outside all ranges are allowed; allowed where unset.
     pub default_allow: Option<bool>,
     /// The ranges, without duplicates.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<AccessListEntry>,
     /// The response to denied requests.
     pub response: Option<DenyResponse>,
 }
 
 /// A range of addresses, and whether it is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct AccessListEntry {
     /// Name of the rule that contains the range.
     pub name: Arc<str>,
     /// The first address.
@@ -48,10 +48,10 @@ pub struct Entry {
     pub allow: bool,
 }
 
-impl Acl {
+impl AccessList {
     /// Merges a list of lower precedence: of equal ranges the first counts. Returns `None` where the default actions or
     /// the responses to denied requests contradict each other, or where the result exceeds [`RANGES_MAX`].
-    pub fn join(&self, lower: &Acl) -> Option<Acl> {
+    pub fn join(&self, lower: &AccessList) -> Option<AccessList> {
         if let (Some(own), Some(other)) = (self.default_allow, lower.default_allow)
             && own != other
         {
@@ -76,7 +76,8 @@ impl Acl {
     /// Returns the Envoy configuration: an address is allowed if an allowed range contains it and no narrower denied
     /// range does.
     pub fn encode(&self) -> Packed {
-        let (allowed, denied): (Vec<&Entry>, Vec<&Entry>) = self.entries.iter().partition(|entry| entry.allow);
+        let (allowed, denied): (Vec<&AccessListEntry>, Vec<&AccessListEntry>) =
+            self.entries.iter().partition(|entry| entry.allow);
         let mut principals: Vec<Principal> = allowed
             .iter()
             .map(|entry| {
@@ -86,7 +87,7 @@ impl Acl {
             .collect();
         if self.default_allow.unwrap_or(true) {
             // Addresses in allowed ranges already have principals of their own.
-            principals.push(and_not(None, self.entries.iter().map(Entry::principal).collect()));
+            principals.push(and_not(None, self.entries.iter().map(AccessListEntry::principal).collect()));
         }
         // An RBAC filter of action ALLOW without policies denies every request.
         let policies = (!principals.is_empty()).then(|| (POLICY.to_owned(), policy(principals))).into_iter().collect();
@@ -116,7 +117,7 @@ impl Acl {
         let mut by_name: BTreeMap<&str, Vec<Principal>> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| is_named && !entry.allow) {
             let others = self.entries.iter().filter(|other| other.allow || other.name != entry.name);
-            let narrower = others.filter(|other| entry.covers(other)).map(Entry::principal).collect();
+            let narrower = others.filter(|other| entry.covers(other)).map(AccessListEntry::principal).collect();
             by_name.entry(&entry.name).or_default().push(and_not(Some(entry.principal()), narrower));
         }
         by_name.into_iter().map(|(name, principals)| Rules {
@@ -131,9 +132,9 @@ fn policy(principals: Vec<Principal>) -> Policy {
     Policy { permissions: vec![Permission { rule: Some(Rule::Any(true)) }], principals, ..Default::default() }
 }
 
-impl Entry {
+impl AccessListEntry {
     /// Returns whether the other range is a narrower one within this range.
-    fn covers(&self, other: &Entry) -> bool {
+    fn covers(&self, other: &AccessListEntry) -> bool {
         let inside = match (self.address, other.address) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
                 (u32::from(own) ^ u32::from(other)).checked_shr(32u32.saturating_sub(self.length.into())).unwrap_or(0)
@@ -175,16 +176,16 @@ fn and_not(this: Option<Principal>, others: Vec<Principal>) -> Principal {
 mod tests {
     use super::*;
 
-    fn entry(address: &str, length: u8, allow: bool) -> Entry {
+    fn entry(address: &str, length: u8, allow: bool) -> AccessListEntry {
         let address = address.parse().unwrap_or(IpAddr::from([0, 0, 0, 0]));
-        Entry { name: "r".into(), address, length, allow }
+        AccessListEntry { name: "r".into(), address, length, allow }
     }
 
-    fn named(name: &str, address: &str, length: u8) -> Entry {
-        Entry { name: name.into(), ..entry(address, length, false) }
+    fn named(name: &str, address: &str, length: u8) -> AccessListEntry {
+        AccessListEntry { name: name.into(), ..entry(address, length, false) }
     }
 
-    fn rbac(acl: &Acl) -> Rbac {
+    fn rbac(acl: &AccessList) -> Rbac {
         let read = RbacPerRoute::decode(acl.encode().value.as_slice()).unwrap_or_default();
         read.rbac.unwrap_or_default()
     }
@@ -203,24 +204,24 @@ mod tests {
 
     #[test]
     fn a_list_that_allows_no_client_has_no_policy() {
-        let rules = |acl: &Acl| rbac(acl).rules.map(|rules| rules.policies.len());
-        let deny_all = |entries| Acl { default_allow: Some(false), entries, ..Acl::default() };
+        let rules = |acl: &AccessList| rbac(acl).rules.map(|rules| rules.policies.len());
+        let deny_all = |entries| AccessList { default_allow: Some(false), entries, ..AccessList::default() };
         assert_eq!(rules(&deny_all(vec![])), Some(0));
         assert_eq!(rules(&deny_all(vec![entry("10.0.0.0", 8, false)])), Some(0));
-        assert_eq!(rules(&Acl::default()), Some(1));
+        assert_eq!(rules(&AccessList::default()), Some(1));
     }
 
     #[test]
     fn an_answer_changes_nothing_of_what_is_enforced() {
         let entries = vec![entry("10.0.0.0", 8, false), entry("10.1.0.0", 16, true), named("late", "10.1.2.0", 24)];
-        let plain = Acl { default_allow: Some(true), entries, response: None };
+        let plain = AccessList { default_allow: Some(true), entries, response: None };
         let response =
             |named_by: Option<&str>| DenyResponse { status: 429, headers: vec![], named_by: named_by.map(Arc::from) };
-        let with = |named_by| Acl { response: Some(response(named_by)), ..plain.clone() };
+        let with = |named_by| AccessList { response: Some(response(named_by)), ..plain.clone() };
         for acl in [with(None), with(Some("x-rule"))] {
             assert_eq!(rbac(&acl).rules, rbac(&plain).rules);
         }
-        let names = |acl: &Acl| {
+        let names = |acl: &AccessList| {
             rbac(acl).shadow_rules.map(|rules| {
                 let mut names: Vec<String> = rules.policies.into_keys().collect();
                 names.sort();
@@ -235,7 +236,7 @@ mod tests {
     #[test]
     fn lists_that_answer_otherwise_are_not_joined() {
         let of = |status| DenyResponse { status, headers: vec![], named_by: None };
-        let with = |status: Option<u16>| Acl { response: status.map(of), ..Acl::default() };
+        let with = |status: Option<u16>| AccessList { response: status.map(of), ..AccessList::default() };
         let joined = |first: Option<u16>, next: Option<u16>| with(first).join(&with(next)).map(|acl| acl.response);
         assert_eq!(joined(Some(404), Some(429)), None);
         assert_eq!(joined(Some(404), Some(404)), Some(Some(of(404))));

@@ -14,11 +14,11 @@ pub const SOURCES_MAX: usize = 16;
 
 /// API keys and their sources in requests.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ApiKeyAuth {
+pub struct ApiKeys {
     /// The client of each key; at least one entry.
     pub clients: BTreeMap<Arc<str>, Arc<str>>,
     /// Where keys are looked up in requests, in order.
-    pub sources: Vec<Source>,
+    pub sources: Vec<ApiKeySource>,
     /// The request header that carries the client's name to backends.
     pub client_header: Option<Arc<str>>,
     /// Whether keys are removed before requests are forwarded to backends.
@@ -26,7 +26,7 @@ pub struct ApiKeyAuth {
 }
 
 /// Omits the keys.
-impl std::fmt::Debug for ApiKeyAuth {
+impl std::fmt::Debug for ApiKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ApiKeyAuth({} keys, {:?})", self.clients.len(), self.sources)
     }
@@ -34,7 +34,7 @@ impl std::fmt::Debug for ApiKeyAuth {
 
 /// A source of keys in requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source {
+pub struct ApiKeySource {
     /// A header; looked up first.
     pub header: Arc<str>,
     /// A query parameter; looked up second.
@@ -43,12 +43,12 @@ pub struct Source {
     pub cookie: Arc<str>,
 }
 
-impl ApiKeyAuth {
+impl ApiKeys {
     /// Returns the per-route configuration, with the keys.
     pub fn encode(&self) -> ApiKeyAuthPerRoute {
         let credential =
             |(key, client): (&Arc<str>, &Arc<str>)| Credential { key: key.to_string(), client: client.to_string() };
-        let source = |source: &Source| KeySource {
+        let source = |source: &ApiKeySource| KeySource {
             header: source.header.to_string(),
             query: source.query.to_string(),
             cookie: source.cookie.to_string(),

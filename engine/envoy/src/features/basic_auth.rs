@@ -20,19 +20,19 @@ const HASH_PREFIX: &str = "{SHA}";
 
 /// Users with the hashes of their passwords.
 #[derive(Clone, PartialEq, Eq)]
-pub struct BasicAuth {
+pub struct BasicAuthUsers {
     /// Lines of a htpasswd file; at least one.
     users: Arc<str>,
 }
 
 /// Omits the hashes.
-impl std::fmt::Debug for BasicAuth {
+impl std::fmt::Debug for BasicAuthUsers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "BasicAuth({} users)", self.users.lines().count())
     }
 }
 
-impl BasicAuth {
+impl BasicAuthUsers {
     /// Reads lines of a htpasswd file. Messages of flaws do not repeat their content.
     pub fn read<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, Flaw> {
         let mut names = BTreeSet::new();
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn users_are_read_and_hashes_are_never_shown() {
         let good = "alice:{SHA}d95o2uzYI7q7tY7bHI4U1xBug7s=";
-        assert!(BasicAuth::read([good, "", "# others"]).is_ok());
+        assert!(BasicAuthUsers::read([good, "", "# others"]).is_ok());
         let wrong = [
             "alice",
             "alice:",
@@ -97,12 +97,12 @@ mod tests {
             "alice:{SHA}?",
         ];
         for line in wrong {
-            let flaw = BasicAuth::read([line]).err().map(|flaw| flaw.message).unwrap_or_default();
+            let flaw = BasicAuthUsers::read([line]).err().map(|flaw| flaw.message).unwrap_or_default();
             assert!(!flaw.is_empty() && !flaw.contains("d95o"), "{line}: {flaw}");
         }
-        assert!(BasicAuth::read([good, good]).is_err());
-        assert!(BasicAuth::read([]).is_err());
-        let shown = format!("{:?}", BasicAuth::read([good]));
+        assert!(BasicAuthUsers::read([good, good]).is_err());
+        assert!(BasicAuthUsers::read([]).is_err());
+        let shown = format!("{:?}", BasicAuthUsers::read([good]));
         assert!(!shown.contains("d95o"), "{shown}");
     }
 }

@@ -28,7 +28,7 @@ const VALUES: u32 = 1;
 
 /// A format string, and the content type of its result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BodyFormat {
+pub struct ResponseBodyFormat {
     format: Written,
     /// The content type; Envoy's default for text or JSON where unset.
     content_type: Option<Arc<str>>,
@@ -40,7 +40,7 @@ enum Written {
     Json(Value),
 }
 
-impl BodyFormat {
+impl ResponseBodyFormat {
     /// Creates a format from checked input: the text, or else the JSON.
     pub fn new(text: Option<&Arc<str>>, json: Option<&Value>, content_type: Option<&Arc<str>>) -> Self {
         let json = || Written::Json(json.cloned().unwrap_or_default());
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn json_is_encoded_as_prost_decodes_it() {
         let value = json!({"a": "%REQ(a)%", "b": [1, true, null, {"c": -0.5, "d": {}}], "e": [], "f": "", "g": false});
-        let bytes = BodyFormat::new(None, Some(&value), None).encode();
+        let bytes = ResponseBodyFormat::new(None, Some(&value), None).encode();
         let decoded = SubstitutionFormatString::decode(&*bytes).unwrap();
         let Some(Format::JsonFormat(fields)) = decoded.format else { unreachable!("{decoded:?}") };
         fn back(value: &envoy_types::pb::google::protobuf::Value) -> Value {
@@ -129,6 +129,6 @@ mod tests {
         let mut expected = value;
         expected["b"][0] = json!(1.0);
         assert_eq!(of(fields), expected);
-        assert_eq!(bytes, BodyFormat::new(None, Some(&expected), None).encode());
+        assert_eq!(bytes, ResponseBodyFormat::new(None, Some(&expected), None).encode());
     }
 }

@@ -6,12 +6,12 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 
 /// The maximum size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buffer {
+pub struct BufferLimit {
     /// Size in bytes; at least one.
     pub bytes: u32,
 }
 
-impl Buffer {
+impl BufferLimit {
     /// Parses a Kubernetes quantity: a number with an optional unit, as in `64Ki`.
     pub fn read(text: &str) -> Option<Self> {
         let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn sizes_are_read() {
-        let bytes = |text: &str| Buffer::read(text).map(|buffer| buffer.bytes);
+        let bytes = |text: &str| BufferLimit::read(text).map(|buffer| buffer.bytes);
         assert_eq!(bytes("1024"), Some(1024));
         assert_eq!(bytes("64Ki"), Some(65_536));
         assert_eq!(bytes("1M"), Some(1_000_000));

@@ -23,12 +23,12 @@ pub struct CallOptions {
     /// The `:authority` of requests to the service; the service's own name where unset.
     pub authority: Option<Arc<str>>,
     /// The retry policy; no retries where unset.
-    pub again: Option<Again>,
+    pub again: Option<CallRetryPolicy>,
 }
 
 /// The retry policy of calls to an external service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Again {
+pub struct CallRetryPolicy {
     /// Maximum number of retries.
     pub count: u32,
     /// The base and the maximum interval between retries; where unset, Envoy's own: 1 s, and ten times the base.
@@ -49,7 +49,7 @@ impl CallOptions {
     }
 }
 
-impl Again {
+impl CallRetryPolicy {
     /// Returns Envoy's retry policy with the given `retry_on` conditions.
     pub fn encode(self, on: &str) -> RetryPolicy {
         RetryPolicy {

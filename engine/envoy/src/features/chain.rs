@@ -22,7 +22,7 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::Resource;
 
 use super::ext_auth::AuthServer;
-use super::ext_proc::{Place, ProcessingService};
+use super::ext_proc::{FilterPlace, ProcessingService};
 use super::filter_state;
 use super::jwt::JwtFilter;
 use super::oauth2::Login;
@@ -63,7 +63,7 @@ impl ChainFilter {
     }
 
     /// Returns the filter's place, where its kind has no fixed place in the chain.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<FilterPlace> {
         if let ChainFilter::ExtProc(service) = self { Some(service.place) } else { None }
     }
 
@@ -161,7 +161,7 @@ pub fn naming(filters: &[ChainFilter]) -> SetFilterState {
 mod tests {
     use super::*;
     use crate::features::call_options::CallOptions;
-    use crate::features::ext_auth::Spoken;
+    use crate::features::ext_auth::AuthProtocol;
     use crate::features::remote::{DnsHost, Family};
 
     fn server(name: &str, fail_open: bool) -> Arc<AuthServer> {
@@ -172,7 +172,7 @@ mod tests {
             owners: vec![],
             remote: Remote::Host(Arc::new(remote)),
             call_options: CallOptions::default(),
-            spoken: Spoken::Grpc,
+            spoken: AuthProtocol::Grpc,
             timeout: std::time::Duration::from_secs(1),
             fail_open,
             body: None,

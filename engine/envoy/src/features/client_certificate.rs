@@ -26,14 +26,14 @@ pub struct ClientCertificates {
     /// Whether clients without a certificate are rejected.
     pub required: bool,
     /// The validation context.
-    pub trust: Trust,
+    pub trust: ClientValidationContext,
     /// The certificate details that backends receive; none where unset.
     pub forwarded_details: Option<ForwardedDetails>,
 }
 
 /// The validation context of client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trust {
+pub struct ClientValidationContext {
     /// The object that configures the validation.
     pub owner: ObjectKey,
     /// The certification authorities, and the object that contains them.
@@ -63,7 +63,7 @@ pub struct ForwardedDetails {
     pub uri: bool,
 }
 
-impl Trust {
+impl ClientValidationContext {
     /// Returns the name of the validation context's resource.
     pub fn name(&self) -> String {
         let label: String = Version::of(&self.encode("")).to_string().chars().take(16).collect();
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn whatever_differs_gives_another_name() {
         let key = |name: &str| ObjectKey::new("", "Secret", "shop", name);
-        let plain = Trust {
+        let plain = ClientValidationContext {
             owner: key("one"),
             authorities: Some((key("ca"), Bytes::from_static(b"a"))),
             besides: Vec::new(),
@@ -137,14 +137,14 @@ mod tests {
         };
         let all = [
             plain.clone(),
-            Trust { owner: key("two"), ..plain.clone() },
-            Trust { authorities: None, ..plain.clone() },
-            Trust { authorities: Some((key("ca"), Bytes::from_static(b"b"))), ..plain.clone() },
-            Trust { revoked: Some((key("ca"), Bytes::from_static(b"a"))), ..plain.clone() },
-            Trust { leaf_only: true, ..plain.clone() },
-            Trust { unverified: true, ..plain.clone() },
+            ClientValidationContext { owner: key("two"), ..plain.clone() },
+            ClientValidationContext { authorities: None, ..plain.clone() },
+            ClientValidationContext { authorities: Some((key("ca"), Bytes::from_static(b"b"))), ..plain.clone() },
+            ClientValidationContext { revoked: Some((key("ca"), Bytes::from_static(b"a"))), ..plain.clone() },
+            ClientValidationContext { leaf_only: true, ..plain.clone() },
+            ClientValidationContext { unverified: true, ..plain.clone() },
         ];
-        let names: BTreeSet<String> = all.iter().map(Trust::name).collect();
+        let names: BTreeSet<String> = all.iter().map(ClientValidationContext::name).collect();
         assert_eq!(names.len(), all.len());
     }
 }

@@ -18,7 +18,7 @@ pub const MAX_AGE_MIN: i64 = 1;
 
 /// A CORS policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cors {
+pub struct CorsSettings {
     /// Origins, as `*`, `https://example.com` or `https://*.example.com`.
     pub origins: Vec<String>,
     /// Origins as regular expressions (RE2, matching the whole origin).
@@ -37,7 +37,7 @@ pub struct Cors {
     pub private_network: bool,
 }
 
-impl Cors {
+impl CorsSettings {
     /// Validates the policy; every unusable entry is a flaw.
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();

@@ -14,7 +14,7 @@ pub const ORIGINS_MAX: usize = 16;
 
 /// A CSRF policy: the checked share of requests, and the trusted origins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Csrf {
+pub struct CsrfSettings {
     /// The share of requests that are checked.
     pub enabled: Percent,
     /// The share of requests that are checked without being rejected.
@@ -23,7 +23,7 @@ pub struct Csrf {
     pub origins: Vec<ValueMatch>,
 }
 
-impl Csrf {
+impl CsrfSettings {
     /// Returns the Envoy configuration.
     pub fn encode(&self) -> CsrfPolicy {
         let set = |percent: Percent| -> Option<RuntimeFractionalPercent> { Some(runtime(percent)) };

@@ -52,13 +52,13 @@ pub struct AuthServer {
     /// Authority and retries.
     pub call_options: CallOptions,
     /// The protocol.
-    pub spoken: Spoken,
+    pub spoken: AuthProtocol,
     /// Timeout of a check; zero disables it.
     pub timeout: Duration,
     /// Whether requests pass when the server does not answer.
     pub fail_open: bool,
     /// The part of the request body that the server receives.
-    pub body: Option<Body>,
+    pub body: Option<BufferedBody>,
     /// Request headers that the server receives. Over gRPC, all where the list is empty; over HTTP, the listed ones and
     /// a few more.
     pub headers: Vec<Like>,
@@ -70,7 +70,7 @@ pub struct AuthServer {
 
 /// The protocol of an authorization server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Spoken {
+pub enum AuthProtocol {
     /// gRPC.
     Grpc,
     /// HTTP.
@@ -94,7 +94,7 @@ pub struct OverHttp {
 
 /// The part of a request body that a server receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Body {
+pub struct BufferedBody {
     /// Maximum number of bytes; at least one.
     pub max: u32,
     /// Whether a larger body is sent in part; otherwise the request is rejected.
@@ -105,13 +105,13 @@ pub struct Body {
 
 /// Per-route settings: requests of the route are authorized by a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExtAuth {
+pub struct RouteExtAuth {
     /// The authorization server.
     pub server: Arc<AuthServer>,
     /// Context of the route that the server receives; over gRPC only.
     pub context: BTreeMap<String, String>,
     /// The part of the request body that the server receives; the setting of the server's filter where unset.
-    pub body: Option<Body>,
+    pub body: Option<BufferedBody>,
 }
 
 impl AuthServer {
@@ -129,7 +129,8 @@ impl AuthServer {
             }
         };
         list("headers", &self.headers);
-        if let Spoken::Http(OverHttp { path_prefix, to_backend, to_client, to_client_on_success, added }) = &self.spoken
+        if let AuthProtocol::Http(OverHttp { path_prefix, to_backend, to_client, to_client_on_success, added }) =
+            &self.spoken
         {
             list("toBackend", to_backend);
             list("toClient", to_client);
@@ -154,8 +155,8 @@ impl AuthServer {
             (!likes.is_empty()).then_some(ListStringMatcher { patterns })
         };
         let services = match &self.spoken {
-            Spoken::Grpc => Services::GrpcService(self.call_options.grpc(&self.remote, Some(self.timeout))),
-            Spoken::Http(http) => Services::HttpService(HttpService {
+            AuthProtocol::Grpc => Services::GrpcService(self.call_options.grpc(&self.remote, Some(self.timeout))),
+            AuthProtocol::Http(http) => Services::HttpService(HttpService {
                 server_uri: Some(self.remote.http(format!("http://{}", self.remote.authority()), self.timeout)),
                 path_prefix: http.path_prefix.to_string(),
                 authorization_request: (!http.added.is_empty()).then(|| AuthorizationRequest {
@@ -183,7 +184,7 @@ impl AuthServer {
         ExtAuthz {
             transport_api_version: ApiVersion::V3.into(),
             failure_mode_allow: self.fail_open,
-            with_request_body: self.body.map(Body::encode),
+            with_request_body: self.body.map(BufferedBody::encode),
             stat_prefix: self.stat_prefix.as_deref().unwrap_or_default().to_owned(),
             // The first route of a request decides which filters apply: a response of the server must not select
             // another route.
@@ -206,7 +207,7 @@ pub fn stat_prefix_fault(prefix: &str) -> Option<String> {
     })
 }
 
-impl Body {
+impl BufferedBody {
     fn check(&self, field: &str) -> Option<Flaw> {
         let fits = (1..=BODY_BYTES_MAX).contains(&self.max);
         (!fits).then(|| Flaw::new(field, format!("{} is not between 1 and {BODY_BYTES_MAX} bytes", self.max)))
@@ -221,7 +222,7 @@ impl Body {
     }
 }
 
-impl ExtAuth {
+impl RouteExtAuth {
     /// Validates the per-route settings.
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws: Vec<Flaw> =
@@ -229,7 +230,7 @@ impl ExtAuth {
         if self.context.len() > ENTRIES_MAX {
             flaws.push(Flaw::new("context", format!("must have at most {ENTRIES_MAX} entries")));
         }
-        if !self.context.is_empty() && matches!(self.server.spoken, Spoken::Http(_)) {
+        if !self.context.is_empty() && matches!(self.server.spoken, AuthProtocol::Http(_)) {
             flaws.push(Flaw::new("context", "an HTTP authorization server does not receive a context"));
         }
         flaws
@@ -241,7 +242,7 @@ impl ExtAuth {
         for (key, value) in &self.context {
             encode::entry(CONTEXT_FIELD, key, |bytes| prost::encoding::string::encode(2, value, bytes), &mut settings);
         }
-        let body = self.body.map(Body::encode);
+        let body = self.body.map(BufferedBody::encode);
         settings.extend(CheckSettings { with_request_body: body, ..Default::default() }.encode_to_vec());
         let mut value = Vec::new();
         prost::encoding::bytes::encode(CHECK_SETTINGS_FIELD, &settings, &mut value);

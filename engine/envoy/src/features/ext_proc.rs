@@ -32,7 +32,7 @@ pub const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessingService {
     /// The place among the other filters.
-    pub place: Place,
+    pub place: FilterPlace,
     /// The weight: at one place, services with a higher weight come first.
     pub weight: Reverse<i32>,
     /// The filter's name.
@@ -65,7 +65,7 @@ pub struct ProcessingService {
 
 /// Place of a processing filter in a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum FilterPlace {
     /// Before all other filters.
     First,
     /// Before authentication.
@@ -85,14 +85,14 @@ pub enum Place {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Modes {
     /// Parts of requests.
-    pub request: Shown,
+    pub request: ProcessedParts,
     /// Parts of responses.
-    pub response: Shown,
+    pub response: ProcessedParts,
 }
 
 /// The parts of one direction that the service receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Shown {
+pub struct ProcessedParts {
     /// Whether the headers are sent; yes where unset.
     pub headers: Option<bool>,
     /// How the body is sent.
@@ -119,7 +119,7 @@ pub enum ShownBody {
 
 /// Per-route settings: requests of the route are sent to a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExtProc {
+pub struct RouteExtProc {
     /// The processing service.
     pub service: Arc<ProcessingService>,
     /// The processing mode that overrides the mode of the service.
@@ -237,7 +237,7 @@ impl ShownBody {
     }
 }
 
-impl ExtProc {
+impl RouteExtProc {
     /// Returns the per-route configuration.
     pub fn encode(&self) -> envoy::ExtProcPerRoute {
         let processing_mode = self.modes.as_ref().map(Modes::encode);
@@ -252,7 +252,8 @@ mod tests {
 
     #[test]
     fn pieces_of_a_body_that_are_answered_at_any_time_need_trailers() {
-        let shown = |trailers| Shown { body: ShownBody::FullDuplexStreamed, trailers, ..Shown::default() };
+        let shown =
+            |trailers| ProcessedParts { body: ShownBody::FullDuplexStreamed, trailers, ..ProcessedParts::default() };
         for (trailers, flaws) in [(Some(true), 0), (Some(false), 1), (None, 1)] {
             let modes = Modes { response: shown(trailers), ..Modes::default() };
             assert_eq!(modes.check("processingMode").len(), flaws, "{trailers:?}");

@@ -14,7 +14,7 @@ use crate::encode::duration;
 
 /// A fault injection policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FaultInjection {
+pub struct FaultInjectionPolicy {
     /// The delay of requests, and the share of requests that are delayed.
     pub delay: Option<(Duration, Percent)>,
     /// The failure of requests, and the share of requests that fail.
@@ -34,7 +34,7 @@ pub enum Abort {
     Grpc(u32),
 }
 
-impl FaultInjection {
+impl FaultInjectionPolicy {
     /// Returns the Envoy configuration.
     pub fn encode(&self) -> HttpFault {
         HttpFault {

@@ -14,22 +14,22 @@ use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::Rbac;
 use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
 
-use super::acl::Acl;
-use super::api_key_auth::ApiKeyAuth;
-use super::basic_auth::BasicAuth;
-use super::buffer::Buffer;
+use super::acl::AccessList;
+use super::api_key_auth::ApiKeys;
+use super::basic_auth::BasicAuthUsers;
+use super::buffer::BufferLimit;
 use super::compression::{self, Library};
 use super::connection::guard;
-use super::cors::Cors;
-use super::csrf::Csrf;
+use super::cors::CorsSettings;
+use super::csrf::CsrfSettings;
 use super::deny_response::DenyResponse;
-use super::fault_injection::FaultInjection;
+use super::fault_injection::FaultInjectionPolicy;
 use super::header_mutation::HeaderMutations;
-use super::local_rate_limit::LocalRateLimit;
-use super::metadata::Metadata;
+use super::local_rate_limit::LocalLimit;
+use super::metadata::MetadataSettings;
 use super::rbac::Conditions;
 use super::secret_headers::SecretHeaders;
-use super::token_bucket::TokenBucket;
+use super::token_bucket::TokenBucketSettings;
 use crate::encode::any;
 
 /// A filter.
@@ -103,31 +103,31 @@ pub enum Setting {
     /// See [`Filter::Connection`]: the label that the filter chain must have.
     Connection(String),
     /// See [`Filter::Fault`].
-    Fault(FaultInjection),
+    Fault(FaultInjectionPolicy),
     /// See [`Filter::Acl`].
-    Acl(Acl),
+    Acl(AccessList),
     /// See [`Filter::DenyResponse`].
     DenyResponse(DenyResponse),
     /// See [`Filter::Cors`].
-    Cors(Cors),
+    Cors(CorsSettings),
     /// See [`Filter::BasicAuth`].
-    BasicAuth(BasicAuth),
+    BasicAuth(BasicAuthUsers),
     /// See [`Filter::ApiKeyAuth`].
-    ApiKeyAuth(ApiKeyAuth),
+    ApiKeyAuth(ApiKeys),
     /// See [`Filter::Rbac`].
     Rbac(Conditions),
     /// See [`Filter::LocalRateLimit`].
-    LocalRateLimit(TokenBucket),
+    LocalRateLimit(TokenBucketSettings),
     /// See [`Filter::HeaderMutation`] and [`Filter::Transformation`].
     Headers(HeaderMutations),
     /// See [`Filter::SecretHeaders`].
     SecretHeaders(SecretHeaders),
     /// See [`Filter::Metadata`].
-    Metadata(Metadata),
+    Metadata(MetadataSettings),
     /// See [`Filter::Buffer`].
-    Buffer(Buffer),
+    Buffer(BufferLimit),
     /// See [`Filter::Csrf`].
-    Csrf(Csrf),
+    Csrf(CsrfSettings),
 }
 
 /// The settings of the filters at one level.
@@ -208,17 +208,17 @@ impl Filter {
     /// Returns the configuration in the chain, which has no effect without per-route settings.
     pub(crate) fn in_chain(self) -> Any {
         match self {
-            Filter::Fault => any(&FaultInjection::in_chain()),
+            Filter::Fault => any(&FaultInjectionPolicy::in_chain()),
             Filter::Connection | Filter::Acl | Filter::Rbac => any(&Rbac::default()),
             Filter::DenyResponse => any(&DenyResponse::in_chain()),
             Filter::Cors => any(&envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors::default()),
-            Filter::BasicAuth => any(&BasicAuth::in_chain()),
-            Filter::ApiKeyAuth => any(&ApiKeyAuth::in_chain()),
-            Filter::LocalRateLimit => any(&LocalRateLimit::filter()),
+            Filter::BasicAuth => any(&BasicAuthUsers::in_chain()),
+            Filter::ApiKeyAuth => any(&ApiKeys::in_chain()),
+            Filter::LocalRateLimit => any(&LocalLimit::filter()),
             Filter::Transformation | Filter::HeaderMutation | Filter::SecretHeaders => any(&HeaderMutation::default()),
-            Filter::Metadata => any(&Metadata::default().encode()),
-            Filter::Buffer => any(&Buffer::in_chain()),
-            Filter::Csrf => any(&Csrf::in_chain()),
+            Filter::Metadata => any(&MetadataSettings::default().encode()),
+            Filter::Buffer => any(&BufferLimit::in_chain()),
+            Filter::Csrf => any(&CsrfSettings::in_chain()),
             Filter::Decompressor(library) => any(&compression::decompressor(library)),
             Filter::Compressor(library) => any(&compression::compressor(library)),
         }

@@ -14,17 +14,17 @@ use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
 
 use super::chain::{ChainFilter, GUARD, demand};
-use super::ext_auth::ExtAuth;
-use super::ext_proc::ExtProc;
+use super::ext_auth::RouteExtAuth;
+use super::ext_proc::RouteExtProc;
 use super::filters::Guarding;
-use super::jwt::Jwt;
-use super::oauth2::OAuth2;
+use super::jwt::RouteJwt;
+use super::oauth2::RouteOAuth2;
 use super::rate_limit::GlobalLimit;
 use crate::encode::any;
 
 /// Kinds of guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum GuardKind {
     /// External authorization.
     ExtAuth,
     /// JWT authentication.
@@ -41,17 +41,17 @@ pub enum Kind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guards {
     /// External authorization of requests.
-    pub ext_auth: Option<ExtAuth>,
+    pub ext_auth: Option<RouteExtAuth>,
     /// The token that requests must carry.
-    pub jwt: Option<Jwt>,
+    pub jwt: Option<RouteJwt>,
     /// The global rate limit of requests.
     pub rate_limit: Option<GlobalLimit>,
     /// External processing of requests and responses.
-    pub ext_proc: Option<ExtProc>,
+    pub ext_proc: Option<RouteExtProc>,
     /// The login that requests must have.
-    pub oauth2: Option<Arc<OAuth2>>,
+    pub oauth2: Option<Arc<RouteOAuth2>>,
     /// Kinds that are disabled here, whatever the outer levels set.
-    pub off: BTreeSet<Kind>,
+    pub off: BTreeSet<GuardKind>,
     /// The filters of the outer levels.
     pub above: Above,
 }
@@ -133,27 +133,27 @@ impl Guards {
     }
 
     /// Returns the guards that are set here, each with its filter.
-    fn set(&self) -> Vec<(Kind, ChainFilter)> {
-        let ext_auth = self.ext_auth.iter().map(|auth| (Kind::ExtAuth, ChainFilter::ExtAuth(auth.server.clone())));
-        let jwt = self.jwt.iter().map(|jwt| (Kind::Jwt, ChainFilter::Jwt(jwt.filter.clone())));
+    fn set(&self) -> Vec<(GuardKind, ChainFilter)> {
+        let ext_auth = self.ext_auth.iter().map(|auth| (GuardKind::ExtAuth, ChainFilter::ExtAuth(auth.server.clone())));
+        let jwt = self.jwt.iter().map(|jwt| (GuardKind::Jwt, ChainFilter::Jwt(jwt.filter.clone())));
         let limit = self.rate_limit.iter();
-        let limit = limit.map(|limit| (Kind::RateLimit, ChainFilter::RateLimit(limit.service.clone())));
+        let limit = limit.map(|limit| (GuardKind::RateLimit, ChainFilter::RateLimit(limit.service.clone())));
         let shown = self.ext_proc.iter();
-        let shown = shown.map(|shown| (Kind::ExtProc, ChainFilter::ExtProc(shown.service.clone())));
+        let shown = shown.map(|shown| (GuardKind::ExtProc, ChainFilter::ExtProc(shown.service.clone())));
         let login = self.oauth2.iter();
-        let login = login.map(|oauth2| (Kind::OAuth2, ChainFilter::OAuth2(oauth2.login.clone())));
+        let login = login.map(|oauth2| (GuardKind::OAuth2, ChainFilter::OAuth2(oauth2.login.clone())));
         // A level with another login also has the tokens of that login.
-        let tokens = self.tokens().map(|token| (Kind::OAuth2, ChainFilter::Jwt(token.filter.clone())));
+        let tokens = self.tokens().map(|token| (GuardKind::OAuth2, ChainFilter::Jwt(token.filter.clone())));
         ext_auth.chain(login).chain(tokens).chain(jwt).chain(limit).chain(shown).collect()
     }
 
     /// Returns the tokens that users must have after login.
-    fn tokens(&self) -> impl Iterator<Item = &Jwt> {
+    fn tokens(&self) -> impl Iterator<Item = &RouteJwt> {
         self.oauth2.iter().flat_map(|oauth2| &oauth2.tokens)
     }
 
     /// Returns the kinds that are set or disabled here.
-    fn kinds(&self) -> BTreeSet<Kind> {
+    fn kinds(&self) -> BTreeSet<GuardKind> {
         self.set().into_iter().map(|(kind, _)| kind).chain(self.off.iter().copied()).collect()
     }
 }

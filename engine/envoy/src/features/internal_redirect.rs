@@ -12,7 +12,7 @@ use crate::encode::any;
 
 /// The redirects that Envoy follows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InternalRedirect {
+pub struct FollowedRedirects {
     /// Maximum number of consecutive redirects; one where unset.
     pub max: Option<u32>,
     /// Response statuses that count as redirects; 302 where empty.
@@ -37,7 +37,7 @@ pub enum CrossScheme {
     Safe,
 }
 
-impl InternalRedirect {
+impl FollowedRedirects {
     /// Returns the Envoy configuration.
     pub fn encode(&self) -> InternalRedirectPolicy {
         let safe = (self.cross_scheme == CrossScheme::Safe).then(|| TypedExtensionConfig {

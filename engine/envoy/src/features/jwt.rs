@@ -22,7 +22,7 @@ use holdfast_graph::ObjectKey;
 use holdfast_xds::Version;
 use prost::{Message, Name};
 
-use super::call_options::Again;
+use super::call_options::CallRetryPolicy;
 use super::remote::Remote;
 use crate::encode;
 
@@ -102,7 +102,7 @@ pub struct Fetching {
     /// the pause after a failed fetch.
     pub ahead: Option<(bool, Option<Duration>)>,
     /// Retries of a fetch.
-    pub again: Option<Again>,
+    pub again: Option<CallRetryPolicy>,
 }
 
 /// A requirement for a token of one of the given providers.
@@ -116,7 +116,7 @@ pub struct Requirement {
 
 /// Per-route settings: the token that requests of a route must carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Jwt {
+pub struct RouteJwt {
     /// The filter that has the requirement.
     pub filter: Arc<JwtFilter>,
     /// The requirement, one of the filter's.
@@ -239,7 +239,7 @@ impl Requirement {
     }
 }
 
-impl Jwt {
+impl RouteJwt {
     /// Returns the per-route configuration.
     pub fn encode(&self) -> envoy::PerRouteConfig {
         let name = self.filter.name_of(&self.requirement);

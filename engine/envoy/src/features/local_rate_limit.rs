@@ -18,7 +18,7 @@ const STAT_PREFIX: &str = "http";
 
 /// A local rate limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LocalRateLimit {
+pub struct LocalLimit {
     /// Number of requests for each unit of time; at least one.
     pub requests: u32,
     /// The unit of time.
@@ -31,7 +31,7 @@ pub struct LocalRateLimit {
     pub headers: HeaderEdits,
 }
 
-impl LocalRateLimit {
+impl LocalLimit {
     /// Returns the per-route configuration.
     pub fn encode(&self) -> Envoy {
         let always = || {

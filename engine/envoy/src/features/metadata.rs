@@ -10,34 +10,34 @@ pub const ENTRIES_MAX: usize = 16;
 
 /// Metadata of both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata {
+pub struct MetadataSettings {
     /// Entries that are set when a request arrives.
-    pub request: Vec<Entry>,
+    pub request: Vec<MetadataEntry>,
     /// Entries that are set when a response arrives.
-    pub response: Vec<Entry>,
+    pub response: Vec<MetadataEntry>,
 }
 
 /// A metadata entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct MetadataEntry {
     /// The namespace.
     pub namespace: Arc<str>,
     /// The key.
     pub key: Arc<str>,
     /// The value.
-    pub value: Source,
+    pub value: MetadataSource,
 }
 
 /// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum MetadataSource {
     /// A fixed text.
     Text(Arc<str>),
     /// A header; without the header, the entry is not set.
     Header(Arc<str>),
 }
 
-impl Metadata {
+impl MetadataSettings {
     /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -45,7 +45,8 @@ impl Metadata {
 
     /// Returns the Envoy configuration. A fixed text is bound to a header that is always present.
     pub fn encode(&self) -> Config {
-        let rules = |entries: &[Entry], always: &str| entries.iter().map(|entry| entry.encode(always)).collect();
+        let rules =
+            |entries: &[MetadataEntry], always: &str| entries.iter().map(|entry| entry.encode(always)).collect();
         Config {
             request_rules: rules(&self.request, ":method"),
             response_rules: rules(&self.response, ":status"),
@@ -54,11 +55,11 @@ impl Metadata {
     }
 }
 
-impl Entry {
+impl MetadataEntry {
     fn encode(&self, always: &str) -> Rule {
         let (header, value) = match &self.value {
-            Source::Text(text) => (always.to_owned(), text.to_string()),
-            Source::Header(name) => (name.to_string(), String::new()),
+            MetadataSource::Text(text) => (always.to_owned(), text.to_string()),
+            MetadataSource::Header(name) => (name.to_string(), String::new()),
         };
         let pair = KeyValuePair {
             metadata_namespace: self.namespace.to_string(),

@@ -9,15 +9,15 @@ use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
 
 use super::Flaw;
 use crate::encode::names;
-use crate::model::Backend;
+use crate::model::BackendCluster;
 
 /// A mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
     /// The backend that receives the copies.
-    pub backend: Backend,
+    pub backend: BackendCluster,
     /// The share of requests that are copied.
-    pub share: Share,
+    pub share: RequestShare,
     /// Options of the copies, where set.
     pub sent: Option<Mirroring>,
 }
@@ -33,14 +33,14 @@ pub struct Mirroring {
 
 /// A share of requests in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share(u32);
+pub struct RequestShare(u32);
 
 /// The number of millionths in a whole.
 const WHOLE: u32 = 1_000_000;
 
-impl Share {
+impl RequestShare {
     /// Every request.
-    pub const ALL: Share = Share(WHOLE);
+    pub const ALL: RequestShare = RequestShare(WHOLE);
 
     /// Parses a share of Gateway API: a percentage or a fraction, not both.
     pub fn read(percent: Option<i32>, fraction: Option<(i32, Option<i32>)>) -> Result<Self, Flaw> {
@@ -73,7 +73,7 @@ impl Mirror {
             cluster: names::cluster(&self.backend),
             disable_shadow_host_suffix_append: self.sent.as_ref().is_some_and(|sent| sent.plain_host),
             host_rewrite_literal: self.sent.as_ref().and_then(|sent| sent.host.as_deref()).unwrap_or_default().into(),
-            runtime_fraction: (self.share != Share::ALL).then(|| RuntimeFractionalPercent {
+            runtime_fraction: (self.share != RequestShare::ALL).then(|| RuntimeFractionalPercent {
                 default_value: Some(FractionalPercent {
                     numerator: self.share.0,
                     denominator: DenominatorType::Million.into(),

@@ -27,7 +27,7 @@ use holdfast_xds::Resource;
 use prost::Message;
 
 use super::Flaw;
-use super::jwt::Jwt;
+use super::jwt::RouteJwt;
 use super::remote::Remote;
 use crate::encode;
 use crate::encode::{cluster::ads, names};
@@ -138,11 +138,11 @@ pub enum SameSite {
 
 /// Per-route settings: only logged-in users may pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OAuth2 {
+pub struct RouteOAuth2 {
     /// The login.
     pub login: Arc<Login>,
     /// The tokens that users must have after login; each is checked separately.
-    pub tokens: Vec<Jwt>,
+    pub tokens: Vec<RouteJwt>,
 }
 
 impl Login {
@@ -272,7 +272,7 @@ impl Cookies {
     }
 }
 
-impl OAuth2 {
+impl RouteOAuth2 {
     /// Returns the per-route configuration, which enables the filter without further settings.
     pub fn encode(&self) -> FilterConfig {
         FilterConfig { config: Some(Any::default()), ..Default::default() }

@@ -56,16 +56,16 @@ pub struct GlobalLimit {
     /// The rate limit service.
     pub service: Arc<RateLimitService>,
     /// The descriptors; never empty.
-    pub descriptors: Vec<Descriptor>,
+    pub descriptors: Vec<CounterDescriptor>,
 }
 
 /// A descriptor: its entries together identify one counter.
-pub type Descriptor = Vec<Entry>;
+pub type CounterDescriptor = Vec<CounterEntry>;
 
 /// An entry of a descriptor. Where Envoy cannot determine an entry for a request, the descriptor does not count the
 /// request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum CounterEntry {
     /// A fixed text.
     Generic {
         /// The key; `generic_key` where unset.
@@ -141,60 +141,62 @@ impl GlobalLimit {
 
     /// Returns the per-route configuration.
     pub fn encode(&self) -> RateLimitPerRoute {
-        let limit = |descriptor: &Descriptor| {
-            let action = |entry: &Entry| envoy::rate_limit::Action { action_specifier: Some(entry.encode()) };
+        let limit = |descriptor: &CounterDescriptor| {
+            let action = |entry: &CounterEntry| envoy::rate_limit::Action { action_specifier: Some(entry.encode()) };
             envoy::RateLimit { actions: descriptor.iter().map(action).collect(), ..Default::default() }
         };
         RateLimitPerRoute { rate_limits: self.descriptors.iter().map(limit).collect(), ..Default::default() }
     }
 }
 
-impl Entry {
+impl CounterEntry {
     fn check(&self) -> Result<(), String> {
         let text = |text: &str| match text.len() {
             1..=TEXT_BYTES_MAX => Ok(()),
             _ => Err(format!("keys and values have 1 to {TEXT_BYTES_MAX} bytes")),
         };
         match self {
-            Entry::Generic { key, value } => key.iter().chain([value]).try_for_each(|one| text(one)),
-            Entry::Header { name, key } => {
+            CounterEntry::Generic { key, value } => key.iter().chain([value]).try_for_each(|one| text(one)),
+            CounterEntry::Header { name, key } => {
                 holdfast_check::header::name(name).map_err(|fault| fault.to_string())?;
                 text(key)
             }
-            Entry::HeaderMatch { headers, value, .. } => {
+            CounterEntry::HeaderMatch { headers, value, .. } => {
                 if headers.is_empty() || headers.len() > ENTRIES_MAX {
                     return Err(format!("there must be at least 1 and at most {ENTRIES_MAX} headers"));
                 }
                 text(value)
             }
-            Entry::RemoteAddress | Entry::Path => Ok(()),
+            CounterEntry::RemoteAddress | CounterEntry::Path => Ok(()),
         }
     }
 
     fn encode(&self) -> ActionSpecifier {
         match self {
-            Entry::Generic { key, value } => ActionSpecifier::GenericKey(GenericKey {
+            CounterEntry::Generic { key, value } => ActionSpecifier::GenericKey(GenericKey {
                 descriptor_key: key.iter().map(ToString::to_string).collect(),
                 descriptor_value: value.to_string(),
                 ..Default::default()
             }),
-            Entry::Path => ActionSpecifier::RequestHeaders(RequestHeaders {
+            CounterEntry::Path => ActionSpecifier::RequestHeaders(RequestHeaders {
                 header_name: ":path".to_owned(),
                 descriptor_key: "path".to_owned(),
                 ..Default::default()
             }),
-            Entry::Header { name, key } => ActionSpecifier::RequestHeaders(RequestHeaders {
+            CounterEntry::Header { name, key } => ActionSpecifier::RequestHeaders(RequestHeaders {
                 header_name: name.to_string(),
                 descriptor_key: key.to_string(),
                 ..Default::default()
             }),
-            Entry::HeaderMatch { headers, expect, value } => ActionSpecifier::HeaderValueMatch(HeaderValueMatch {
-                descriptor_value: value.to_string(),
-                expect_match: Some(BoolValue { value: *expect }),
-                headers: headers.iter().map(encode::route::header).collect(),
-                ..Default::default()
-            }),
-            Entry::RemoteAddress => ActionSpecifier::RemoteAddress(RemoteAddress {}),
+            CounterEntry::HeaderMatch { headers, expect, value } => {
+                ActionSpecifier::HeaderValueMatch(HeaderValueMatch {
+                    descriptor_value: value.to_string(),
+                    expect_match: Some(BoolValue { value: *expect }),
+                    headers: headers.iter().map(encode::route::header).collect(),
+                    ..Default::default()
+                })
+            }
+            CounterEntry::RemoteAddress => ActionSpecifier::RemoteAddress(RemoteAddress {}),
         }
     }
 }

@@ -16,7 +16,7 @@ use envoy_types::pb::google::api::expr::v1alpha1::constant::ConstantKind;
 use envoy_types::pb::google::api::expr::v1alpha1::expr::create_struct::Entry;
 use envoy_types::pb::google::api::expr::v1alpha1::expr::create_struct::entry::KeyKind;
 use envoy_types::pb::google::api::expr::v1alpha1::expr::{Call, CreateList, CreateStruct, ExprKind, Ident, Select};
-use holdfast_check::cel::{self, Constant, Expr, Kind};
+use holdfast_check::cel::{self, Constant, Expr, ExprNode};
 use holdfast_check::re2::Regexes;
 
 use super::Flaw;
@@ -96,19 +96,19 @@ fn expr(step: &Expr, last: &mut i64) -> envoy::Expr {
     let id = *last;
     let mut all = |steps: &[Expr]| steps.iter().map(|step| expr(step, last)).collect::<Vec<_>>();
     let kind = match &step.kind {
-        Kind::Name(name) => ExprKind::IdentExpr(Ident { name: name.to_string() }),
-        Kind::Constant(value) => ExprKind::ConstExpr(envoy::Constant { constant_kind: Some(constant(value)) }),
-        Kind::Field { of, name, only_test } => {
+        ExprNode::Name(name) => ExprKind::IdentExpr(Ident { name: name.to_string() }),
+        ExprNode::Constant(value) => ExprKind::ConstExpr(envoy::Constant { constant_kind: Some(constant(value)) }),
+        ExprNode::Field { of, name, only_test } => {
             let operand = Some(Box::new(expr(of, last)));
             ExprKind::SelectExpr(Box::new(Select { operand, field: name.to_string(), test_only: *only_test }))
         }
-        Kind::Call { function, on, arguments } => {
+        ExprNode::Call { function, on, arguments } => {
             let args = all(arguments);
             let target = on.as_ref().map(|on| Box::new(expr(on, last)));
             ExprKind::CallExpr(Box::new(Call { target, function: function.to_string(), args }))
         }
-        Kind::List(entries) => ExprKind::ListExpr(CreateList { elements: all(entries), ..Default::default() }),
-        Kind::Map(entries) => {
+        ExprNode::List(entries) => ExprKind::ListExpr(CreateList { elements: all(entries), ..Default::default() }),
+        ExprNode::Map(entries) => {
             let entry = |(key, value): &(Expr, Expr)| {
                 *last += 1;
                 let id = *last;

@@ -13,13 +13,13 @@ use holdfast_graph::ObjectKey;
 
 use super::upstream::{Upstream, UpstreamTls};
 use crate::encode::{duration, names};
-use crate::model::{Backend, Protocol, ServicePort};
+use crate::model::{BackendCluster, BackendProtocol, ServicePort};
 
 /// An external service that Envoy calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Remote {
     /// A port of a Service, as in a route.
-    Backend(Backend),
+    Backend(BackendCluster),
     /// Several Service ports under one name.
     Group(Arc<Group>),
     /// An external host, by its name.
@@ -34,16 +34,16 @@ pub struct Group {
     /// The ports with their weights, at least one.
     pub services: Vec<(ServicePort, u32)>,
     /// The protocol.
-    pub protocol: Protocol,
+    pub protocol: BackendProtocol,
     /// Further settings of the cluster.
     pub upstream: Upstream,
     /// Circuit breaker limits.
-    pub limits: Limits,
+    pub limits: CircuitBreakerLimits,
 }
 
 /// Circuit breaker limits of a group; Envoy's defaults where unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Limits {
+pub struct CircuitBreakerLimits {
     /// Maximum number of connections.
     pub connections: Option<u32>,
     /// Maximum number of requests that wait for a connection.

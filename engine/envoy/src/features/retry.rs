@@ -11,7 +11,7 @@ use crate::encode::duration;
 
 /// A retry policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retry {
+pub struct RouteRetryPolicy {
     /// Maximum number of retries.
     pub count: u32,
     /// The retry conditions, in Envoy's syntax.
@@ -24,7 +24,7 @@ pub struct Retry {
     pub pause: Option<Duration>,
 }
 
-impl Retry {
+impl RouteRetryPolicy {
     /// Returns the Envoy configuration.
     pub fn encode(&self) -> RetryPolicy {
         RetryPolicy {

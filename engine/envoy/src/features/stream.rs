@@ -13,7 +13,7 @@ use holdfast_graph::ObjectKey;
 
 use super::ip_filter::IpFilter;
 use crate::encode::{duration, listener, names};
-use crate::model::Backend;
+use crate::model::BackendCluster;
 
 /// Idle timeout of a connection. It is Contour's default, on which users with long-lived connections rely.
 const IDLE: Duration = Duration::from_secs(9001);
@@ -25,7 +25,7 @@ pub const ADDRESSES: &str = "envoy.filters.network.rbac";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// The backends with their weights; never empty, no weight is 0.
-    pub backends: Vec<(Backend, u32)>,
+    pub backends: Vec<(BackendCluster, u32)>,
     /// Allow or deny list of client addresses.
     pub ip_filter: Option<IpFilter>,
     /// The objects that configure the proxy.
@@ -43,7 +43,7 @@ impl Stream {
         let to = match self.backends.as_slice() {
             [(only, _)] => ClusterSpecifier::Cluster(names::cluster(only)),
             several => {
-                let share = |(backend, weight): &(Backend, u32)| ClusterWeight {
+                let share = |(backend, weight): &(BackendCluster, u32)| ClusterWeight {
                     name: names::cluster(backend),
                     weight: *weight,
                     ..Default::default()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Timeouts of a route; `None` and zero mean no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct RouteTimeouts {
     /// Timeout of the whole request, retries included.
     pub request: Option<Duration>,
     /// Timeout of one try at a backend.
@@ -13,7 +13,7 @@ pub struct Timeouts {
     pub idle: Option<Duration>,
 }
 
-impl Timeouts {
+impl RouteTimeouts {
     /// Returns whether the timeout of one try exceeds that of the whole request, which Gateway API forbids.
     pub fn contradict(&self) -> bool {
         let set = |limit: Option<Duration>| limit.filter(|limit| !limit.is_zero());

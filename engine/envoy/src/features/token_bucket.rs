@@ -16,7 +16,7 @@ pub const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// A token bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenBucket {
+pub struct TokenBucketSettings {
     /// Maximum number of tokens; at least one.
     pub most: u32,
     /// Number of tokens that each fill adds; at least one.
@@ -29,7 +29,7 @@ pub struct TokenBucket {
     pub enforced: Percent,
 }
 
-impl TokenBucket {
+impl TokenBucketSettings {
     /// Returns the per-route configuration.
     pub fn encode(&self) -> Envoy {
         Envoy {

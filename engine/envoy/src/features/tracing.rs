@@ -18,7 +18,7 @@ pub const PATH_STEPS_MAX: usize = 16;
 
 /// Tracing settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tracing {
+pub struct TracingSettings {
     /// The sampled share of requests for which clients request tracing.
     pub client: Option<Percent>,
     /// The sampled share of all other requests.
@@ -26,12 +26,12 @@ pub struct Tracing {
     /// The upper limit of both shares.
     pub overall: Option<Percent>,
     /// Additional attributes: the name and the source.
-    pub attributes: Vec<(Arc<str>, Attribute)>,
+    pub attributes: Vec<(Arc<str>, AttributeSource)>,
 }
 
 /// The source of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Attribute {
+pub enum AttributeSource {
     /// A fixed text.
     Literal(Arc<str>),
     /// A request header, and the default value.
@@ -39,12 +39,12 @@ pub enum Attribute {
     /// An environment variable of Envoy, and the default value.
     Environment(Arc<str>, Arc<str>),
     /// A metadata value.
-    Metadata(MetadataValue),
+    Metadata(AttributeMetadata),
 }
 
 /// A metadata value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetadataValue {
+pub struct AttributeMetadata {
     /// The source of the metadata.
     pub of: MetadataOf,
     /// The namespace. The path from it to the value has at least one step.
@@ -81,7 +81,7 @@ impl MetadataOf {
     }
 }
 
-impl MetadataValue {
+impl AttributeMetadata {
     fn encode(&self) -> custom_tag::Metadata {
         let kind = match self.of {
             MetadataOf::Request => Kind::Request(metadata_kind::Request {}),
@@ -101,7 +101,7 @@ impl MetadataValue {
     }
 }
 
-impl Tracing {
+impl TracingSettings {
     /// Returns settings that disable tracing.
     pub fn off() -> Self {
         let none = Some(Percent::default());
@@ -111,16 +111,16 @@ impl Tracing {
     /// Returns the Envoy configuration.
     pub fn encode(&self) -> Envoy {
         let share = |share: Option<Percent>| share.map(Percent::encode);
-        let tag = |(name, attribute): &(Arc<str>, Attribute)| CustomTag {
+        let tag = |(name, attribute): &(Arc<str>, AttributeSource)| CustomTag {
             tag: name.to_string(),
             r#type: Some(match attribute {
-                Attribute::Literal(value) => Type::Literal(custom_tag::Literal { value: value.to_string() }),
-                Attribute::Header(name, default_value) => Type::RequestHeader(custom_tag::Header {
+                AttributeSource::Literal(value) => Type::Literal(custom_tag::Literal { value: value.to_string() }),
+                AttributeSource::Header(name, default_value) => Type::RequestHeader(custom_tag::Header {
                     name: name.to_string(),
                     default_value: default_value.to_string(),
                 }),
-                Attribute::Metadata(value) => Type::Metadata(value.encode()),
-                Attribute::Environment(name, default_value) => Type::Environment(custom_tag::Environment {
+                AttributeSource::Metadata(value) => Type::Metadata(value.encode()),
+                AttributeSource::Environment(name, default_value) => Type::Environment(custom_tag::Environment {
                     name: name.to_string(),
                     default_value: default_value.to_string(),
                 }),

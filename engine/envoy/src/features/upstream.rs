@@ -12,8 +12,8 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use balance::{Choice, Cookie, HashedBy, HashedPart, LoadBalancer};
-pub use configured::{Configured, Keepalive, Lookups, ProxyProtocol};
+pub use balance::{Choice, Cookie, HashSource, HashedBy, LoadBalancing};
+pub use configured::{Configured, Lookups, ProxyProtocolVersion, UpstreamKeepalive};
 use envoy_types::pb::envoy::config::cluster::v3 as envoy;
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     LbConfig, LbPolicy, LeastRequestLbConfig, RoundRobinLbConfig, SlowStartConfig,
@@ -26,12 +26,12 @@ use envoy_types::pb::google::protobuf::UInt32Value;
 pub use health::{Breakers, Checked, Outliers, Question};
 use holdfast_graph::ObjectKey;
 use holdfast_xds::Version;
-pub use http::{CommonHttp, Http1, Http2, Pings};
+pub use http::{Pings, UpstreamHttp, UpstreamHttp1, UpstreamHttp2};
 use prost::Message;
-pub use tls::{AltName, Parameters, Trust, UpstreamTls, Validation};
+pub use tls::{CertificateValidation, SubjectAltName, Trust, UpstreamTls, UpstreamTlsParameters};
 
 use crate::encode::duration;
-use crate::model::Protocol;
+use crate::model::BackendProtocol;
 
 /// All settings of a backend that its Service and protocol do not determine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,9 +39,9 @@ pub struct Upstream {
     /// The load balancing policy.
     pub balance: Balance,
     /// Slow start of new endpoints.
-    pub slow_start: Option<SlowStart>,
+    pub slow_start: Option<SlowStartSettings>,
     /// Active health checks of endpoints.
-    pub health: Option<HealthCheck>,
+    pub health: Option<ActiveHealthCheck>,
     /// TLS towards the backend.
     pub tls: Option<UpstreamTls>,
     /// Idle timeout of connections.
@@ -74,7 +74,7 @@ pub enum Balance {
 
 /// Slow start of new endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SlowStart {
+pub struct SlowStartSettings {
     /// Duration of the slow start.
     pub window: Duration,
     /// Growth rate of the endpoint's weight, in thousandths.
@@ -85,7 +85,7 @@ pub struct SlowStart {
 
 /// Active health checks of endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HealthCheck {
+pub struct ActiveHealthCheck {
     /// The HTTP request of a check; where unset, a TCP connection is enough.
     pub request: Option<HttpHealthRequest>,
     /// Interval between two checks.
@@ -120,7 +120,9 @@ impl Upstream {
         let mut bytes = cluster.encode_to_vec();
         bytes.extend(self.idle.unwrap_or_default().as_nanos().to_be_bytes());
         if let Some(configured) = &self.configured {
-            for options in [Protocol::Http1, Protocol::H2c].map(|protocol| self.protocol_options(protocol)) {
+            for options in
+                [BackendProtocol::Http1, BackendProtocol::H2c].map(|protocol| self.protocol_options(protocol))
+            {
                 bytes.extend(options.map(|options| options.value).unwrap_or_default());
             }
             // Other policies make another cluster, even where their settings are equal.
@@ -158,7 +160,7 @@ impl Upstream {
 
     /// Writes the settings into a cluster, except the idle timeout, which is a protocol option.
     pub fn apply(&self, cluster: &mut envoy::Cluster) {
-        let slow_start = self.slow_start.as_ref().map(SlowStart::encode);
+        let slow_start = self.slow_start.as_ref().map(SlowStartSettings::encode);
         let (policy, config) = match self.balance {
             Balance::RoundRobin => {
                 let config = slow_start.map(|config| RoundRobinLbConfig { slow_start_config: Some(config) });
@@ -174,7 +176,7 @@ impl Upstream {
         };
         cluster.lb_policy = policy.into();
         cluster.lb_config = config;
-        cluster.health_checks = self.health.iter().map(HealthCheck::encode).collect();
+        cluster.health_checks = self.health.iter().map(ActiveHealthCheck::encode).collect();
         cluster.transport_socket = self.tls.as_ref().map(UpstreamTls::encode);
         if let Some(configured) = &self.configured {
             configured.apply(cluster);
@@ -189,7 +191,7 @@ impl Tuned {
     }
 }
 
-impl SlowStart {
+impl SlowStartSettings {
     fn encode(&self) -> SlowStartConfig {
         SlowStartConfig {
             slow_start_window: Some(duration(self.window)),
@@ -202,7 +204,7 @@ impl SlowStart {
     }
 }
 
-impl HealthCheck {
+impl ActiveHealthCheck {
     fn encode(&self) -> EnvoyHealthCheck {
         let count = |value: u32| Some(UInt32Value { value });
         let checker = match &self.request {
@@ -241,16 +243,16 @@ mod tests {
     #[test]
     fn whatever_differs_gives_another_label() {
         let tls = |names: &[&str], namespace: &str| {
-            let validation = Validation {
+            let validation = CertificateValidation {
                 trust: Trust::Bundle {
                     from: vec![ObjectKey::new("", "Secret", namespace, "ca")],
                     authorities: namespace.as_bytes().into(),
                 },
-                names: names.iter().map(|name| AltName::Dns(Arc::from(*name))).collect(),
+                names: names.iter().map(|name| SubjectAltName::Dns(Arc::from(*name))).collect(),
             };
             UpstreamTls { validation: Some(validation), ..UpstreamTls::default() }
         };
-        let connects = HealthCheck {
+        let connects = ActiveHealthCheck {
             request: None,
             interval: Duration::from_secs(10),
             timeout: Duration::from_secs(2),
@@ -259,7 +261,7 @@ mod tests {
         };
         let health = |host: &str, expected| {
             let request = HttpHealthRequest { path: "/".into(), host: host.into(), expected };
-            HealthCheck { request: Some(request), ..connects.clone() }
+            ActiveHealthCheck { request: Some(request), ..connects.clone() }
         };
         let all = [
             Upstream { balance: Balance::Random, ..Upstream::default() },

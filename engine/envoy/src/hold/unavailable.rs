@@ -10,7 +10,7 @@ use std::sync::Arc;
 use holdfast_xds::{Again, ResourceType, Snapshot, Version};
 
 use super::{Refusal, Slot};
-use crate::refusal::Class;
+use crate::refusal::RefusalClass;
 
 /// Wait before the first retry, in milliseconds; each further wait is twice as long.
 pub const RETRY_FIRST_MS: u64 = 1_000;
@@ -90,7 +90,7 @@ impl Unavailable {
     /// Returns whether an Envoy read a content as valid, and only a resource of its host was missing.
     pub fn excuses(&self, kind: ResourceType, name: &str, version: Version) -> bool {
         self.kept.iter().any(|((_, slot), kept)| {
-            slot.0 == kind && *slot.1 == *name && kept.version == version && kept.refusal.class == Class::Host
+            slot.0 == kind && *slot.1 == *name && kept.version == version && kept.refusal.class == RefusalClass::Host
         })
     }
 
@@ -101,7 +101,7 @@ impl Unavailable {
                 && slot.0 == kind
                 && *slot.1 == *name
                 && kept.version == version
-                && kept.refusal.class == Class::Host
+                && kept.refusal.class == RefusalClass::Host
         })
     }
 
@@ -153,7 +153,7 @@ mod tests {
             node: node.into(),
             build: "".into(),
             message: "cannot bind".into(),
-            class: Class::Host,
+            class: RefusalClass::Host,
             is_confirmed: false,
         }
     }

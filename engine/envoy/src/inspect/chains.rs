@@ -80,21 +80,21 @@ mod tests {
     use holdfast_graph::ObjectKey;
 
     use super::*;
-    use crate::encode::listener::{Chain, ChainTls, Port, encode};
-    use crate::features::client_certificate::{ClientCertificates, Trust};
+    use crate::encode::listener::{Chain, ChainTls, GatewayPort, encode};
+    use crate::features::client_certificate::{ClientCertificates, ClientValidationContext};
     use crate::features::ip_filter::{IpFilter, IpRange};
     use crate::features::stream::Stream;
     use crate::model::table::TableName;
-    use crate::model::{Backend, Place, Protocol, ServicePort};
+    use crate::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 
     fn listener(chains: Vec<Chain>) -> Bytes {
-        encode(&Port { address: ([127, 0, 0, 1], 8443).into(), chains, socket: Arc::default() })
+        encode(&GatewayPort { address: ([127, 0, 0, 1], 8443).into(), chains, socket: Arc::default() })
     }
 
     fn tls(clients: Option<(bool, &'static [u8])>) -> ChainTls {
         let clients = clients.map(|(required, authorities)| {
             let key = |name: &str| ObjectKey::new("", "Secret", "shop", name);
-            let trust = Trust {
+            let trust = ClientValidationContext {
                 owner: key("owner"),
                 authorities: Some((key("ca"), Bytes::from_static(authorities))),
                 besides: Vec::new(),
@@ -117,7 +117,14 @@ mod tests {
         let service = ServicePort { key: ObjectKey::new("", "Service", "shop", "a"), port: 80, health: None };
         let range = |text| IpRange::read(false, text).map(|range| IpFilter { allow: true, ranges: vec![range] });
         let to = Stream {
-            backends: vec![(Backend { place: Place::Service(service), protocol: Protocol::Http1, tuned: None }, 1)],
+            backends: vec![(
+                BackendCluster {
+                    place: EndpointSource::Service(service),
+                    protocol: BackendProtocol::Http1,
+                    tuned: None,
+                },
+                1,
+            )],
             ip_filter: from.and_then(range),
             origins: Vec::new(),
         };

@@ -50,23 +50,23 @@ mod tests {
 
     use super::*;
     use crate::encode::cluster::encode;
-    use crate::model::{Backend, Place, Protocol, ServicePort};
+    use crate::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 
     #[test]
     fn names_do_not_count_and_everything_else_does() {
         let backend = |name: &str, protocol, tuned| {
             let service = ServicePort { key: ObjectKey::new("", "Service", "shop", name), port: 80, health: None };
-            shape(&encode(&Backend { place: Place::Service(service), protocol, tuned }))
+            shape(&encode(&BackendCluster { place: EndpointSource::Service(service), protocol, tuned }))
         };
         let idle = |seconds| {
             let idle = Some(std::time::Duration::from_secs(seconds));
             Upstream { idle, ..Default::default() }.tuned()
         };
         let tuned: Vec<Option<Arc<_>>> = vec![None, idle(1), idle(2)];
-        assert_eq!(backend("a", Protocol::Http1, None), backend("b", Protocol::Http1, None));
-        let all = tuned
-            .into_iter()
-            .flat_map(|tuned| [Protocol::Http1, Protocol::H2c].map(|protocol| backend("a", protocol, tuned.clone())));
+        assert_eq!(backend("a", BackendProtocol::Http1, None), backend("b", BackendProtocol::Http1, None));
+        let all = tuned.into_iter().flat_map(|tuned| {
+            [BackendProtocol::Http1, BackendProtocol::H2c].map(|protocol| backend("a", protocol, tuned.clone()))
+        });
         assert_eq!(all.collect::<std::collections::BTreeSet<_>>().len(), 6);
     }
 }

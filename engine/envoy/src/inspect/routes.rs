@@ -16,7 +16,7 @@ use crate::encode::route::{direct_response, encode, for_everything};
 use crate::features::filters::Guarding;
 use crate::features::redirect::ListenerContext;
 use crate::model::table::Host;
-use crate::model::{Response, Route};
+use crate::model::{FixedResponse, Route};
 
 /// A route of a published route configuration.
 pub struct PublishedRoute<'a> {
@@ -94,7 +94,7 @@ impl PublishedRoute<'_> {
 
 /// Returns the route configuration with routes replaced by direct responses; `None` if no route is to be closed. Routes
 /// with a direct response stay as they are.
-pub fn close(body: &[u8], closed: &dyn Fn(&PublishedRoute<'_>) -> Option<Response>) -> Option<Bytes> {
+pub fn close(body: &[u8], closed: &dyn Fn(&PublishedRoute<'_>) -> Option<FixedResponse>) -> Option<Bytes> {
     let mut configuration = envoy::RouteConfiguration::decode(body).ok()?;
     let mut any = false;
     let envoy::RouteConfiguration { name, typed_per_filter_config: of_configuration, virtual_hosts, .. } =
@@ -120,7 +120,7 @@ pub fn close(body: &[u8], closed: &dyn Fn(&PublishedRoute<'_>) -> Option<Respons
 }
 
 /// Returns a route configuration that gives every request this response.
-pub fn close_all(name: &str, response: &Response) -> Bytes {
+pub fn close_all(name: &str, response: &FixedResponse) -> Bytes {
     let everything = Host::any();
     let host = envoy::VirtualHost {
         name: names::virtual_host(&everything),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use holdfast_envoy::hold::unavailable::UNKNOWN_TRIES_MAX;
 use holdfast_envoy::hold::{Refusal, Slot};
-use holdfast_envoy::refusal::{self, Class};
+use holdfast_envoy::refusal::{self, RefusalClass};
 use holdfast_xds::{Answer, Version};
 
 use crate::context::step_inputs::StepInputs;
@@ -29,9 +29,9 @@ impl FallbackScope {
         let class = refusal::class(answer.kind, message);
         let slot: Slot = (answer.kind, name.clone());
         let is_content = match class {
-            Class::Content => true,
-            Class::Unknown => self.hold.unavailable.tries(&answer.node, &slot, version) >= UNKNOWN_TRIES_MAX,
-            Class::Host | Class::Transient => false,
+            RefusalClass::Content => true,
+            RefusalClass::Unknown => self.hold.unavailable.tries(&answer.node, &slot, version) >= UNKNOWN_TRIES_MAX,
+            RefusalClass::Host | RefusalClass::Transient => false,
         };
         if is_content {
             self.hold.unavailable.forget(&answer.node, &slot);
@@ -52,7 +52,7 @@ impl FallbackScope {
         }
         let (gateway, now) = (self.id.gateway.clone(), inputs.now());
         self.verdicts.since.entry(gateway).or_insert(now);
-        if class == Class::Host && !inputs.follows {
+        if class == RefusalClass::Host && !inputs.follows {
             self.answered_but_for_its_host(answer, name, version, inputs);
         }
         true

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use holdfast_envoy::refusal::{self, Class};
+use holdfast_envoy::refusal::{self, RefusalClass};
 use holdfast_graph::Detected;
 use holdfast_xds::{ResourceType, Version};
 
@@ -159,7 +159,7 @@ impl FallbackScope {
         let refused = match &tried.outcome {
             Outcome::Accepted => None,
             // A refusal for a reason of the probe's host proves nothing either.
-            Outcome::Refused { message } if refusal::class(kind, message) != Class::Content => None,
+            Outcome::Refused { message } if refusal::class(kind, message) != RefusalClass::Content => None,
             Outcome::Refused { message } => Some(message.clone()),
             Outcome::Silent => Some(SILENCE.to_owned()),
             // An unavailable probe proves nothing; the Envoys of the fleet will answer.

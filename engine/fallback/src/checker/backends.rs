@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::section::ObjectSection;
-use holdfast_envoy::model::{Action, Place, Route};
+use holdfast_envoy::model::{Action, EndpointSource, Route};
 use holdfast_graph::{Node, ObjectKey};
 use holdfast_translate::overlay::Overlay;
 use holdfast_translate::route::RoutePlan;
@@ -30,7 +30,7 @@ pub(super) fn check(key: &ObjectKey, plan: &RoutePlan, overlay: &Overlay, today:
 }
 
 /// Returns the backends that a route forwards requests or mirrored requests to.
-pub(super) fn of(route: &Route) -> Vec<&Place> {
+pub(super) fn of(route: &Route) -> Vec<&EndpointSource> {
     let Action::Forward(forward) = &route.action else { return Vec::new() };
     let backends = forward.backends.iter().filter_map(|weighted| weighted.backend.as_ref());
     let copies = forward.mirrors.iter().map(|mirror| &mirror.backend);
@@ -38,10 +38,17 @@ pub(super) fn of(route: &Route) -> Vec<&Place> {
 }
 
 /// Returns why a route must not forward requests to a backend now; `None` if it may.
-pub(super) fn wrong(route: &ObjectKey, target: &Place, overlay: &Overlay, today: &Today<'_>) -> Option<String> {
+pub(super) fn wrong(
+    route: &ObjectKey,
+    target: &EndpointSource,
+    overlay: &Overlay,
+    today: &Today<'_>,
+) -> Option<String> {
     let target = match target {
-        Place::Service(target) => target,
-        Place::Hosts(_) | Place::Anywhere(_) | Place::Function(_) => return wrong_object(route, target, today),
+        EndpointSource::Service(target) => target,
+        EndpointSource::Hosts(_) | EndpointSource::Anywhere(_) | EndpointSource::Function(_) => {
+            return wrong_object(route, target, today);
+        }
     };
     let stand_in = || match &overlay.objects.get(&target.key).filter(|_| today.is_unusable(&target.key))?.body {
         Body::Service(service) => Some(service),
@@ -61,7 +68,7 @@ pub(super) fn wrong(route: &ObjectKey, target: &Place, overlay: &Overlay, today:
 }
 
 /// Returns why a route must not forward requests to the backend that an object defines; `None` if it may.
-fn wrong_object(route: &ObjectKey, target: &Place, today: &Today<'_>) -> Option<String> {
+fn wrong_object(route: &ObjectKey, target: &EndpointSource, today: &Today<'_>) -> Option<String> {
     let owner = target.key();
     if let Some(gone) = target.others().iter().chain([owner]).find(|key| today.object(key).is_none()) {
         return Some(format!("{} {} is not there", gone.kind, gone.namespaced_name()));

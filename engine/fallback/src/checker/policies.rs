@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::gateway::route::{Rule as _, RuleEntry};
+use holdfast_api::apis::gateway::route::{RouteRule as _, RuleEntry};
 use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;

@@ -12,7 +12,7 @@ use gateway_api::httproutes::{
     HttpRouteRulesFiltersType as Kind,
 };
 use holdfast_api::apis::Body;
-use holdfast_api::apis::gateway::route::{Rule as Filtered, RuleEntry};
+use holdfast_api::apis::gateway::route::{RouteRule as Filtered, RuleEntry};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::Settings;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::backend_tls::BackendTlsSpec;
 use holdfast_api::apis::kgateway::backend::Backend;
-use holdfast_api::apis::kgateway::backend_config::{BackendConfigSpec, Parameters, Tls};
+use holdfast_api::apis::kgateway::backend_config::{BackendConfigSpec, BackendConfigTls, Parameters};
 use holdfast_api::apis::kgateway::direct_response::DirectResponse;
 use holdfast_api::apis::kgateway::extension::{ExtAuthProvider, ExtProcProvider, GatewayExtension, RateLimitProvider};
 use holdfast_api::apis::kgateway::policy::Policy;
@@ -94,8 +94,8 @@ fn config(now: &BackendConfigSpec, then: &BackendConfigSpec) -> Option<&'static 
     })
 }
 
-fn encrypted(now: &Tls, then: &Tls) -> Option<&'static str> {
-    let Tls {
+fn encrypted(now: &BackendConfigTls, then: &BackendConfigTls) -> Option<&'static str> {
+    let BackendConfigTls {
         secret_ref,
         files,
         well_known,

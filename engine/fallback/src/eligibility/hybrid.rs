@@ -12,7 +12,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::http_proxy::HttpProxy;
 use holdfast_api::apis::core::secret::Secret;
-use holdfast_api::apis::gateway::route::Route;
+use holdfast_api::apis::gateway::route::GatewayRoute;
 use holdfast_api::apis::kgateway::policy::Policy;
 use holdfast_api::object::Object;
 
@@ -68,8 +68,8 @@ fn certificate(desired: Option<&Secret>, last: &Secret) -> Body {
     Body::Secret(Secret { kind, data: Arc::new(data) })
 }
 
-fn under_claims<R: Clone>(desired: &Route<R>, last: &Route<R>) -> Route<R> {
-    Route {
+fn under_claims<R: Clone>(desired: &GatewayRoute<R>, last: &GatewayRoute<R>) -> GatewayRoute<R> {
+    GatewayRoute {
         parents: desired.parents.clone(),
         hostnames: hostnames(&desired.hostnames, &last.hostnames),
         rules: last.rules.clone(),

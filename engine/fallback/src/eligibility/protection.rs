@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::gateway::route::{Route, Rule, RuleEntry};
+use holdfast_api::apis::gateway::route::{GatewayRoute, RouteRule, RuleEntry};
 use holdfast_api::apis::kgateway::listener_policy::ListenerPolicy;
 use holdfast_api::apis::kgateway::policy::{Policy, Unread};
 use holdfast_api::apis::protection::{Declare, Sheet};
@@ -117,7 +117,11 @@ fn spec<T: Declare>(now: &T, unread: &[Unread], last: &T, trusted: bool) -> Opti
     Sheet::of(now, trusted).lost_in(&Sheet::of(last, trusted))
 }
 
-fn rules<R: Rule + Declare>(now: &Route<R>, last: &Route<R>, context: &Context) -> Option<&'static str> {
+fn rules<R: RouteRule + Declare>(
+    now: &GatewayRoute<R>,
+    last: &GatewayRoute<R>,
+    context: &Context,
+) -> Option<&'static str> {
     now.rules.iter().enumerate().find_map(|(index, entry)| {
         let counterpart = match entry.name() {
             Some(name) => last.rules.iter().find(|other| other.name() == Some(name)),
@@ -135,7 +139,7 @@ fn rules<R: Rule + Declare>(now: &Route<R>, last: &Route<R>, context: &Context) 
 }
 
 /// Returns the declared protection of a rule; `None` if its protecting fields cannot be read.
-fn sheet<R: Rule + Declare>(entry: &RuleEntry<R>) -> Option<Sheet> {
+fn sheet<R: RouteRule + Declare>(entry: &RuleEntry<R>) -> Option<Sheet> {
     Some(Sheet::of(entry.guards()?, false))
 }
 

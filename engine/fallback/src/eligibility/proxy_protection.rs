@@ -10,9 +10,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use holdfast_api::apis::contour::condition::MatchCondition;
-use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
-use holdfast_api::apis::contour::route::{Route, Service};
-use holdfast_api::apis::contour::route_protection::{Protection, speaks_as_now};
+use holdfast_api::apis::contour::http_proxy::{HttpProxy, ProxyEntry};
+use holdfast_api::apis::contour::route::{ProxyRoute, ProxyService};
+use holdfast_api::apis::contour::route_protection::{Protection, protection, speaks_as_now};
 use holdfast_check::re2::{self, Limits, Regexes};
 
 /// Checks whether an earlier version of an HTTPProxy protects as much as the desired one. `host_is_filtered`: whether a
@@ -40,7 +40,7 @@ pub(crate) fn is_kept(desired: &HttpProxy, last: &HttpProxy, host_is_filtered: b
 struct Form<'a> {
     conditions: Vec<&'a MatchCondition>,
     /// The route with its declared protection; `None` if not even its guards can be read.
-    route: Option<(&'a Route, Protection)>,
+    route: Option<(&'a ProxyRoute, Protection)>,
     /// Whether its conditions can be used.
     usable: bool,
     path: Path<'a>,
@@ -61,14 +61,14 @@ impl<'a> Form<'a> {
         proxy.routes.iter().map(|entry| Self::new(entry, host_is_filtered, &regexes)).collect()
     }
 
-    fn new(entry: &'a Entry<Route>, host_is_filtered: bool, regexes: &Regexes) -> Self {
+    fn new(entry: &'a ProxyEntry<ProxyRoute>, host_is_filtered: bool, regexes: &Regexes) -> Self {
         let conditions = match entry {
-            Entry::Decoded(route) => route.conditions.as_deref().unwrap_or_default(),
-            Entry::Broken { conditions, .. } => conditions.as_slice(),
+            ProxyEntry::Decoded(route) => route.conditions.as_deref().unwrap_or_default(),
+            ProxyEntry::Broken { conditions, .. } => conditions.as_slice(),
         };
         let text = |text: &'a Option<Arc<str>>| text.as_deref().filter(|text| !text.is_empty());
         let mut path = Path::Prefix("/");
-        let mut usable = matches!(entry, Entry::Decoded(_));
+        let mut usable = matches!(entry, ProxyEntry::Decoded(_));
         for condition in conditions {
             if let Some(exact) = text(&condition.exact) {
                 path = Path::Exact(exact);
@@ -84,7 +84,7 @@ impl<'a> Form<'a> {
             *condition == anything
         };
         let conditions = conditions.iter().filter(|condition| !means_all(condition)).collect();
-        let route = entry.guards().map(|route| (route, route.protection(host_is_filtered)));
+        let route = entry.guards().map(|route| (route, protection(route, host_is_filtered)));
         Self { conditions, route, usable, path }
     }
 
@@ -127,7 +127,7 @@ impl<'a> Form<'a> {
 
     /// Checks whether the route has no guard that can be read.
     fn is_open(&self) -> bool {
-        let nothing = Route::default().protection(false);
+        let nothing = protection(&ProxyRoute::default(), false);
         self.route.as_ref().is_some_and(|(_, now)| now.entering.lost_in(&nothing.entering).is_none())
     }
 
@@ -140,7 +140,7 @@ impl<'a> Form<'a> {
     }
 }
 
-fn services(route: &Route) -> &[Service] {
+fn services(route: &ProxyRoute) -> &[ProxyService] {
     route.services.as_deref().unwrap_or_default()
 }
 

@@ -8,7 +8,7 @@ use holdfast_api::fault::Fault;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::hold::{Hold, ResourceState};
-use holdfast_envoy::model::Backend;
+use holdfast_envoy::model::BackendCluster;
 use holdfast_graph::{ObjectKey, Plan};
 use holdfast_translate::Translator;
 use holdfast_translate::gateway::class_key;
@@ -87,7 +87,7 @@ impl PromotionInputs<'_, '_> {
         let plan = self.inputs.translator.route(key);
         let remotes = plan.iter().flat_map(|plan| plan.remotes()).collect::<Vec<_>>();
         let of_remotes = remotes.iter().flat_map(Remote::origins);
-        let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(Backend::origins));
+        let own = plan.iter().flat_map(|plan| plan.backends.iter().flat_map(BackendCluster::origins));
         let routes = plan.iter().flat_map(|plan| &plan.routes);
         let made_from = routes.flat_map(|rendered| rendered.route.origins.iter());
         let answers = made_from.filter(|key| &*key.kind == kinds::DIRECT_RESPONSE);

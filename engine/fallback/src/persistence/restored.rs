@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
-use holdfast_envoy::refusal::{self, Class};
+use holdfast_envoy::refusal::{self, RefusalClass};
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Origins, Verdict};
 use holdfast_store::shards::ScopeOffers;
 use holdfast_store::{StoredResource, StoredVerdict};
@@ -172,7 +172,7 @@ impl RestoredScope {
         // A suspicion ends with its run: the suspect is tried again.
         let firm = self.verdicts.into_iter().filter(|(_, verdict)| verdict.detected != Detected::Suspected);
         for (content, verdict) in firm {
-            if refusal::class(refused_type(&verdict.node), &verdict.message) != Class::Content {
+            if refusal::class(refused_type(&verdict.node), &verdict.message) != RefusalClass::Content {
                 // Convicted by an older version of Holdfast: the refusal proves nothing about the content.
                 scope.records.record(holdfast_store::Change::Acquit(scope.id.stored(), content.0));
                 continue;
@@ -211,15 +211,19 @@ mod tests {
         };
         // A refusal of a route is about the content of the route, with any message or without one.
         for message in ["", "cannot bind 'a': Address already in use", "Only unique names for routes are supported"] {
-            assert_eq!(class("HTTPRoute", "rules[0]", message), Class::Content, "{message}");
-            assert_eq!(class("GRPCRoute", "", message), Class::Content, "{message}");
-            assert_eq!(class("HTTPProxy", "routes[1]", message), Class::Content, "{message}");
-            assert_eq!(class("Secret", "", message), Class::Content, "{message}");
+            assert_eq!(class("HTTPRoute", "rules[0]", message), RefusalClass::Content, "{message}");
+            assert_eq!(class("GRPCRoute", "", message), RefusalClass::Content, "{message}");
+            assert_eq!(class("HTTPProxy", "routes[1]", message), RefusalClass::Content, "{message}");
+            assert_eq!(class("Secret", "", message), RefusalClass::Content, "{message}");
         }
         for (kind, section) in [("Gateway", "listeners[0]"), ("Service", ""), ("ListenerPolicy", "")] {
-            assert_eq!(class(kind, section, ""), Class::Unknown, "{kind}");
-            assert_eq!(class(kind, section, "cannot bind '0.0.0.0:80': Address already in use"), Class::Host, "{kind}");
-            assert_eq!(class(kind, section, "no such field"), Class::Content, "{kind}");
+            assert_eq!(class(kind, section, ""), RefusalClass::Unknown, "{kind}");
+            assert_eq!(
+                class(kind, section, "cannot bind '0.0.0.0:80': Address already in use"),
+                RefusalClass::Host,
+                "{kind}"
+            );
+            assert_eq!(class(kind, section, "no such field"), RefusalClass::Content, "{kind}");
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::section::{self, HOST, ObjectSection};
-use holdfast_envoy::model::Backend;
+use holdfast_envoy::model::BackendCluster;
 use holdfast_graph::{Content, Detected, Gates, Graph, Node, ObjectKey, Plan, Step, Verdict, World as _};
 use holdfast_translate::httpproxy::is_proxy;
 use holdfast_translate::overlay::{Closing, Manner, Overlay};
@@ -243,7 +243,7 @@ fn changed(held: &BTreeSet<ObjectKey>, left_out: &mut LeftOut, world: &World<'_>
             continue;
         }
         // An unchanged route is new because of an object that it uses.
-        let origins = plan.backends.iter().flat_map(Backend::origins);
+        let origins = plan.backends.iter().flat_map(BackendCluster::origins);
         let others: BTreeSet<Node> =
             origins.filter(|key| world.differs_from_last_valid(key)).cloned().map(Node::whole).collect();
         let itself = others.is_empty() || world.has_no_or_another_last_valid(key);

@@ -21,7 +21,7 @@ use holdfast_envoy::features::filters;
 use holdfast_envoy::hold::Hold;
 use holdfast_envoy::inspect::chains;
 use holdfast_envoy::inspect::routes::{self, PublishedRoute};
-use holdfast_envoy::model::{Action, Response};
+use holdfast_envoy::model::{Action, FixedResponse};
 use holdfast_graph::ObjectKey;
 use holdfast_translate::httpproxy::is_proxy as is_proxy_key;
 use holdfast_translate::route::{Rendered, RoutePlan};
@@ -129,12 +129,12 @@ impl Revocation<'_, '_> {
     }
 
     /// Returns the response of a route that must no longer be served; `None` if the route continues to be served.
-    fn closed(&self, held: &Held<'_>) -> Option<Response> {
+    fn closed(&self, held: &Held<'_>) -> Option<FixedResponse> {
         self.must_close(held).then(|| self.answered_today(held).unwrap_or_else(|| answer(self.inputs)))
     }
 
     /// Returns the current response of a route that is closed in the current translation as well.
-    fn answered_today(&self, held: &Held<'_>) -> Option<Response> {
+    fn answered_today(&self, held: &Held<'_>) -> Option<FixedResponse> {
         let plan = self.inputs.translator.route(&names::object_of_route(held.route.name())?)?;
         let rendered = plan.routes.iter().find(|rendered| *rendered.route.name == *held.route.name())?;
         let replaced = plan.replaced.iter().any(|replaced| *replaced.section == *rendered.route.section);
@@ -240,8 +240,8 @@ fn is_proxy(object: &Object) -> bool {
 }
 
 /// Returns the response of closed routes.
-fn answer(inputs: &StepInputs<'_>) -> Response {
-    Response::new(inputs.settings.closed_status, inputs.settings.missing_backend_body.clone())
+fn answer(inputs: &StepInputs<'_>) -> FixedResponse {
+    FixedResponse::new(inputs.settings.closed_status, inputs.settings.missing_backend_body.clone())
 }
 
 /// A held route with its context.
@@ -252,6 +252,10 @@ struct Held<'a> {
 }
 
 /// Returns the route configuration with these routes closed; `None` if no route is to be closed.
-fn close(body: &[u8], meanwhile: Option<&Trying>, closed: impl Fn(&Held<'_>) -> Option<Response>) -> Option<Bytes> {
+fn close(
+    body: &[u8],
+    meanwhile: Option<&Trying>,
+    closed: impl Fn(&Held<'_>) -> Option<FixedResponse>,
+) -> Option<Bytes> {
     routes::close(body, &|route| closed(&Held { route, meanwhile }))
 }

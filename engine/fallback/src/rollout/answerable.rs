@@ -65,7 +65,7 @@ mod tests {
     use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::Rds;
     use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::SdsSecretConfig;
     use holdfast_envoy::hold::Refusal;
-    use holdfast_envoy::refusal::Class;
+    use holdfast_envoy::refusal::RefusalClass;
     use holdfast_graph::Origins;
     use holdfast_xds::{Resource, Version};
     use prost::Message;
@@ -114,7 +114,7 @@ mod tests {
             node: "e".into(),
             build: "1".into(),
             message: "cannot bind".into(),
-            class: Class::Host,
+            class: RefusalClass::Host,
             is_confirmed: false,
         };
         hold.unavailable.note((kind, listener.name.clone()), listener.version, refusal, 0);

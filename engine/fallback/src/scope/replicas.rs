@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdfast_store::shards::{Observation, ObservedScope, Offers, ScopeOffers};
+use holdfast_store::shards::{Observation, ObservedScope, OffersByScope, ScopeOffers};
 use holdfast_translate::fleet::FleetId;
 use holdfast_xds::EnvoyId;
 
@@ -148,7 +148,7 @@ impl FallbackScopes {
     }
 
     /// Returns the offers to all Envoys, for followers.
-    pub fn offered_to_all(&self) -> Offers {
+    pub fn offered_to_all(&self) -> OffersByScope {
         let scopes = self.iter().filter(|scope| !scope.id.build.is_empty());
         let offers = |scope: &FallbackScope| ScopeOffers { all: scope.offered_to_all(), trial: scope.remote_trial() };
         scopes.map(|scope| (scope.id.stored(), offers(scope))).collect()

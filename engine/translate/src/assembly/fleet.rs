@@ -17,7 +17,7 @@ use holdfast_envoy::features::guards::Guards;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::model::table::{Host, TableName};
-use holdfast_envoy::model::{Backend, HostSettings, Precedence, Response, ServicePort};
+use holdfast_envoy::model::{BackendCluster, FixedResponse, HostSettings, Precedence, ServicePort};
 use holdfast_graph::{Content, Node, ObjectKey, Origins};
 use holdfast_xds::{Resource, ResourceType, Snapshot, Version};
 use imbl::OrdMap;
@@ -143,9 +143,9 @@ pub(crate) struct Fleet {
     /// External services that the filters of Gateway and listener policies call.
     level_remotes: BTreeSet<Remote>,
     /// The response for everything that must not be served.
-    closed: Response,
+    closed: FixedResponse,
     tables: BTreeMap<TableName, Table>,
-    backends: BTreeMap<Backend, usize>,
+    backends: BTreeMap<BackendCluster, usize>,
     /// External services that filters call, other than backends of routes, with the route objects that require each.
     remotes: BTreeMap<Remote, BTreeSet<ObjectKey>>,
     services: BTreeMap<ServicePort, usize>,
@@ -178,7 +178,7 @@ impl Fleet {
         &self.plan
     }
 
-    pub(crate) fn new(key: ObjectKey, plan: Arc<GatewayPlan>, closed: Response) -> Self {
+    pub(crate) fn new(key: ObjectKey, plan: Arc<GatewayPlan>, closed: FixedResponse) -> Self {
         let mut fleet = Self {
             key,
             plan: plan.clone(),
@@ -442,7 +442,7 @@ impl Fleet {
         }
     }
 
-    fn use_backend(&mut self, backend: &Backend) {
+    fn use_backend(&mut self, backend: &BackendCluster) {
         let users = self.backends.entry(backend.clone()).or_insert(0);
         *users += 1;
         if *users == 1 {
@@ -456,19 +456,20 @@ impl Fleet {
         }
     }
 
-    fn put_backend(&mut self, backend: &Backend) {
+    fn put_backend(&mut self, backend: &BackendCluster) {
         let origins: Origins = backend.origins().cloned().collect();
         let resource = Resource::new(names::cluster(backend), encode::cluster::encode(backend), origins);
         self.put(ResourceType::Cluster, Arc::new(resource));
     }
 
-    fn release_backend(&mut self, backend: &Backend) {
+    fn release_backend(&mut self, backend: &BackendCluster) {
         if !released(&mut self.backends, backend) {
             return;
         }
         let name = names::cluster(backend);
         // The cluster of a changed object keeps its name.
-        let is_same = |other: &&Backend| other.place.key() == backend.place.key() && names::cluster(other) == name;
+        let is_same =
+            |other: &&BackendCluster| other.place.key() == backend.place.key() && names::cluster(other) == name;
         let other = self.backends.keys().filter(|_| backend.service().is_none()).find(is_same).cloned();
         match other {
             Some(other) => self.put_backend(&other),
@@ -664,5 +665,5 @@ fn released<K: Ord>(users: &mut BTreeMap<K, usize>, key: &K) -> bool {
 }
 
 fn misdirected() -> Bytes {
-    everything(&Response::new(MISDIRECTED, "".into()))
+    everything(&FixedResponse::new(MISDIRECTED, "".into()))
 }

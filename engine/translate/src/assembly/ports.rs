@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdfast_envoy::encode::listener::{Chain, Port};
+use holdfast_envoy::encode::listener::{Chain, GatewayPort};
 use holdfast_envoy::features::chain::ChainFilter;
 use holdfast_envoy::model::table::TableName;
 use holdfast_graph::{ObjectKey, Origins};
@@ -18,7 +18,7 @@ pub(crate) fn ports(
     plan: &GatewayPlan,
     connections: &Connections,
     filters: impl Fn(&TableName) -> Vec<ChainFilter>,
-) -> Vec<(Port, Origins)> {
+) -> Vec<(GatewayPort, Origins)> {
     let numbers: BTreeSet<u16> = plan.all().filter(|l| l.state != ListenerState::Out).map(|l| l.port).collect();
     numbers.into_iter().map(|number| port(key, number, plan, connections, &filters)).collect()
 }
@@ -29,7 +29,7 @@ fn port(
     plan: &GatewayPlan,
     connections: &Connections,
     filters: impl Fn(&TableName) -> Vec<ChainFilter>,
-) -> (Port, Origins) {
+) -> (GatewayPort, Origins) {
     let mut chains: Vec<Chain> = Vec::new();
     let mut origins = Origins::one(key.clone());
     let settings_of = |connection: Option<&Arc<Connection>>, origins: &mut Origins| {
@@ -77,5 +77,5 @@ fn port(
             (true, _) => chains.push(Chain::Refuse { host, name: listener.name.clone() }),
         }
     }
-    (Port { address: plan.socket(number), chains, socket }, origins)
+    (GatewayPort { address: plan.socket(number), chains, socket }, origins)
 }

@@ -9,7 +9,7 @@ use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
-use holdfast_envoy::model::{Backend, Place, Protocol, ServicePort};
+use holdfast_envoy::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort};
 use holdfast_graph::{ObjectKey, Role};
 
 use crate::backend_policy::{self, Target};
@@ -63,7 +63,7 @@ pub(crate) fn resolve(
     referrer: &Referrer<'_>,
     reference: &Reference<'_>,
     reader: &mut Reader<'_>,
-) -> Result<Backend, Box<Refused>> {
+) -> Result<BackendCluster, Box<Refused>> {
     let namespace = reference.namespace.unwrap_or(&referrer.route.namespace);
     let key = match (reference.group.unwrap_or(""), reference.kind.unwrap_or(kinds::SERVICE)) {
         ("", kinds::SERVICE) => scheme::service_key(namespace, reference.name),
@@ -108,7 +108,7 @@ fn port_of_service(
     reference: &Reference<'_>,
     object: &Object,
     reader: &mut Reader<'_>,
-) -> Result<Backend, Box<Refused>> {
+) -> Result<BackendCluster, Box<Refused>> {
     let key = &object.key;
     let fault = |below: &str, reason: &'static str, message: String| Err(refused(referrer, below, reason, message));
     let Body::Service(service) = &object.body else {
@@ -134,7 +134,7 @@ fn port_of_service(
         return fault(".port", "UnsupportedProtocol", message);
     }
     let h2c = &*referrer.route.kind == kinds::GRPC_ROUTE || matches!(&*port.app_protocol, "kubernetes.io/h2c" | "grpc");
-    let protocol = if h2c { Protocol::H2c } else { Protocol::Http1 };
+    let protocol = if h2c { BackendProtocol::H2c } else { BackendProtocol::Http1 };
     let target = Target { key, labels: &object.metadata.labels, port: Some(&*port.name) };
     let upstream = match backend_policy::of(&target, protocol, referrer, reader) {
         Ok(upstream) => upstream,
@@ -148,8 +148,8 @@ fn port_of_service(
         );
         return fault(".port", "UnsupportedProtocol", message);
     }
-    let place = Place::Service(ServicePort { key: key.clone(), port: number, health: None });
-    Ok(Backend { place, protocol, tuned: upstream.tuned() })
+    let place = EndpointSource::Service(ServicePort { key: key.clone(), port: number, health: None });
+    Ok(BackendCluster { place, protocol, tuned: upstream.tuned() })
 }
 
 /// Resolves a reference to a Backend.
@@ -159,7 +159,7 @@ fn named_otherwise(
     object: &Object,
     backend: &WrittenBackend,
     reader: &mut Reader<'_>,
-) -> Result<Backend, Box<Refused>> {
+) -> Result<BackendCluster, Box<Refused>> {
     let key = &object.key;
     let fault = |below: &str, reason: &'static str, message: String| Err(refused(referrer, below, reason, message));
     if reference.port.is_some() {
@@ -176,7 +176,7 @@ fn named_otherwise(
     };
     let is_grpc = &*referrer.route.kind == kinds::GRPC_ROUTE;
     let target = Target { key, labels: &object.metadata.labels, port: None };
-    let protocol = if is_grpc { Protocol::H2c } else { served.protocol() };
+    let protocol = if is_grpc { BackendProtocol::H2c } else { served.protocol() };
     let upstream = match backend_policy::of(&target, protocol, referrer, reader) {
         Ok(upstream) => upstream,
         Err((policy, message)) => return Err(closed(referrer, policy, message)),
@@ -189,7 +189,7 @@ fn named_otherwise(
         (Err(why), None) => return fault(".name", "UnsupportedValue", unserved(why)),
     }
     let tuned = served.with(upstream, protocol).tuned();
-    Ok(Backend { place: served.place(), protocol, tuned })
+    Ok(BackendCluster { place: served.place(), protocol, tuned })
 }
 
 fn refused(referrer: &Referrer<'_>, below: &str, reason: &'static str, message: String) -> Box<Refused> {

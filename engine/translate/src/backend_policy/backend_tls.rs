@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_api::apis::gateway::backend_tls::{self as written, AUTHORITIES_MAX, BackendTlsSpec, NAMES_MAX};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::at;
-use holdfast_envoy::features::upstream::{AltName, Trust, UpstreamTls, Validation};
+use holdfast_envoy::features::upstream::{CertificateValidation, SubjectAltName, Trust, UpstreamTls};
 use holdfast_graph::ObjectKey;
 
 use super::notes::Notes;
@@ -54,15 +54,15 @@ pub(super) fn read(
         Some(_) => Trust::System,
         None => bundle(key, references, behalf, reader, notes)?,
     };
-    let validation = Some(Validation { trust, names });
+    let validation = Some(CertificateValidation { trust, names });
     is_sound.then(|| UpstreamTls { sni: written.hostname.clone(), validation, ..UpstreamTls::default() })
 }
 
-fn names(written: &written::Validation, notes: &mut Notes) -> Vec<AltName> {
+fn names(written: &written::Validation, notes: &mut Notes) -> Vec<SubjectAltName> {
     let field = "spec.validation.subjectAltNames";
     let named = written.subject_alt_names.as_deref().unwrap_or_default();
     if named.is_empty() {
-        return vec![AltName::Dns(written.hostname.clone())];
+        return vec![SubjectAltName::Dns(written.hostname.clone())];
     }
     if named.len() > NAMES_MAX {
         notes.invalid(field, format!("must have at most {NAMES_MAX} entries"));
@@ -72,11 +72,11 @@ fn names(written: &written::Validation, notes: &mut Notes) -> Vec<AltName> {
         let field = at(field, index);
         match (&*name.kind, &name.hostname, &name.uri) {
             ("Hostname", Some(host), None) => match holdfast_check::host::hostname(host) {
-                Ok(()) => names.push(AltName::Dns(host.clone())),
+                Ok(()) => names.push(SubjectAltName::Dns(host.clone())),
                 Err(fault) => notes.invalid(format!("{field}.hostname"), fault),
             },
             ("URI", None, Some(uri)) if uri.contains("://") && uri.bytes().all(|byte| byte.is_ascii_graphic()) => {
-                names.push(AltName::Uri(uri.clone()));
+                names.push(SubjectAltName::Uri(uri.clone()));
             }
             _ => notes.invalid(field, "must be of type Hostname with a hostname, or of type URI with a uri"),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kgateway::backend_balance as written;
 use holdfast_api::fault::at;
-use holdfast_envoy::features::upstream::{Choice, Cookie, HashedBy, HashedPart, LoadBalancer, SlowStart};
+use holdfast_envoy::features::upstream::{Choice, Cookie, HashSource, HashedBy, LoadBalancing, SlowStartSettings};
 
 use super::notes::Notes;
 
@@ -23,7 +23,7 @@ const WEIGHT_DEFAULT: u32 = 10;
 /// The field path.
 const FIELD: &str = "spec.loadBalancer";
 
-pub(super) fn read(written: &written::LoadBalancer, notes: &mut Notes) -> Option<LoadBalancer> {
+pub(super) fn read(written: &written::LoadBalancer, notes: &mut Notes) -> Option<LoadBalancing> {
     if written.zone_aware.is_some() {
         let why = "Holdfast sends no zones to Envoys, so that it has no effect on load balancing; leave it out";
         notes.unsupported(format!("{FIELD}.zoneAware"), why);
@@ -50,7 +50,7 @@ pub(super) fn read(written: &written::LoadBalancer, notes: &mut Notes) -> Option
         return None;
     };
     let panic = written.healthy_panic_threshold;
-    Some(LoadBalancer {
+    Some(LoadBalancing {
         choice,
         panic: notes.number(&format!("{FIELD}.healthyPanicThreshold"), panic, 0, 100),
         gathered: notes.duration(&format!("{FIELD}.updateMergeWindow"), written.update_merge_window.as_deref()),
@@ -87,7 +87,7 @@ fn ring_hash(written: &written::RingHash, notes: &mut Notes) -> Choice {
     }
 }
 
-fn slow_start(field: &str, written: Option<&written::SlowStart>, notes: &mut Notes) -> Option<SlowStart> {
+fn slow_start(field: &str, written: Option<&written::SlowStart>, notes: &mut Notes) -> Option<SlowStartSettings> {
     let written = written?;
     let text = written.aggression.as_deref().unwrap_or("1.0");
     let aggression = text.parse::<f64>().ok().filter(|value| AGGRESSION.contains(value));
@@ -101,7 +101,7 @@ fn slow_start(field: &str, written: Option<&written::SlowStart>, notes: &mut Not
     // Thousandths of a number up to 1000 fit.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let aggression = (aggression? * 1000.0).round() as u32;
-    Some(SlowStart { window, aggression, min_weight: weight.unwrap_or(WEIGHT_DEFAULT) })
+    Some(SlowStartSettings { window, aggression, min_weight: weight.unwrap_or(WEIGHT_DEFAULT) })
 }
 
 fn hashed(field: &str, written: Option<&[written::HashPolicy]>, notes: &mut Notes) -> Vec<HashedBy> {
@@ -114,10 +114,10 @@ fn hashed(field: &str, written: Option<&[written::HashPolicy]>, notes: &mut Note
         let field = at(field, index);
         let part = match (&policy.header, &policy.cookie, &policy.source_ip) {
             (Some(header), None, None) => {
-                HashedPart::Header(name(&format!("{field}.header.name"), &header.name, notes))
+                HashSource::Header(name(&format!("{field}.header.name"), &header.name, notes))
             }
-            (None, Some(written), None) => HashedPart::Cookie(cookie(&format!("{field}.cookie"), written, notes)),
-            (None, None, Some(_)) => HashedPart::Address,
+            (None, Some(written), None) => HashSource::Cookie(cookie(&format!("{field}.cookie"), written, notes)),
+            (None, None, Some(_)) => HashSource::Address,
             _ => {
                 notes.invalid(field, "exactly one of header, cookie and sourceIP must be set");
                 return None;

@@ -4,7 +4,7 @@ use holdfast_api::apis::kgateway::backend_config::{BackendConfigSpec, Dns, Upstr
 use holdfast_api::apis::kgateway::keepalive::TcpKeepalive;
 use holdfast_api::apis::kgateway::policy::Targets;
 use holdfast_api::fault::at;
-use holdfast_envoy::features::upstream::{Configured, Keepalive, Lookups, ProxyProtocol};
+use holdfast_envoy::features::upstream::{Configured, Lookups, ProxyProtocolVersion, UpstreamKeepalive};
 
 use super::notes::Notes;
 use super::{BackendSettings, balance, health, http};
@@ -43,9 +43,9 @@ pub(super) fn read(spec: &BackendConfigSpec, notes: &mut Notes) -> BackendSettin
     BackendSettings { configured, tls: None }
 }
 
-fn keepalive(written: &TcpKeepalive, notes: &mut Notes) -> Keepalive {
+fn keepalive(written: &TcpKeepalive, notes: &mut Notes) -> UpstreamKeepalive {
     let field = "spec.tcpKeepalive";
-    Keepalive {
+    UpstreamKeepalive {
         probes: notes.number(&format!("{field}.keepAliveProbes"), written.keep_alive_probes, 0, u32::MAX),
         time: notes.seconds(&format!("{field}.keepAliveTime"), written.keep_alive_time.as_deref()),
         interval: notes.seconds(&format!("{field}.keepAliveInterval"), written.keep_alive_interval.as_deref()),
@@ -61,10 +61,10 @@ fn lookups(written: &Dns, notes: &mut Notes) -> Lookups {
     Lookups { interval, jitter, respect_ttl: written.respect_ttl.unwrap_or(false) }
 }
 
-fn proxy_protocol(written: &UpstreamProxyProtocol, notes: &mut Notes) -> Option<ProxyProtocol> {
+fn proxy_protocol(written: &UpstreamProxyProtocol, notes: &mut Notes) -> Option<ProxyProtocolVersion> {
     match written.version.as_deref().unwrap_or("V1") {
-        "V1" => Some(ProxyProtocol::V1),
-        "V2" => Some(ProxyProtocol::V2),
+        "V1" => Some(ProxyProtocolVersion::V1),
+        "V2" => Some(ProxyProtocolVersion::V2),
         other => {
             notes.invalid("spec.upstreamProxyProtocol.version", format!("{other:?} is neither V1 nor V2"));
             None

@@ -1,7 +1,7 @@
 //! AWS Lambda functions of Backends, and the keys that sign their calls.
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::kgateway::backend::{Aws, AwsAuth, Host, Lambda};
+use holdfast_api::apis::kgateway::backend::{Aws, AwsAuth, Lambda, StaticHost};
 use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
 use holdfast_envoy::features::function::{CallKey, Function};
@@ -127,7 +127,7 @@ fn endpoint(
     let field = "spec.aws.lambda.endpointURL";
     let Some(url) = &lambda.endpoint_url else {
         let host = format!("lambda.{region}.{}", partition(region).1);
-        let written = Host { host: host.as_str().into(), port: 443 };
+        let written = StaticHost { host: host.as_str().into(), port: 443 };
         return Some((hosts::host("spec.aws.region", &written, loopback, notes)?, host, true));
     };
     let parts = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
@@ -148,7 +148,7 @@ fn endpoint(
         notes.invalid(field, "must be a URL with a host and an optional port, without a path");
         return None;
     };
-    let host = hosts::host(field, &Host { host: host.into(), port }, loopback, notes)?;
+    let host = hosts::host(field, &StaticHost { host: host.into(), port }, loopback, notes)?;
     Some((host, authority.to_owned(), tls))
 }
 

@@ -9,7 +9,7 @@ use holdfast_api::apis::kgateway::backend::PriorityGroup;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::at;
 use holdfast_envoy::features::hosts::{HOSTS_MAX, Hosts};
-use holdfast_envoy::model::Protocol;
+use holdfast_envoy::model::BackendProtocol;
 use holdfast_graph::ObjectKey;
 
 use super::notes::Notes;
@@ -28,7 +28,7 @@ pub(super) fn read(
     behalf: Behalf<'_>,
     reader: &mut Reader<'_>,
     notes: &mut Notes,
-) -> Option<(Arc<Hosts>, Protocol)> {
+) -> Option<(Arc<Hosts>, BackendProtocol)> {
     if written.is_empty() || written.len() > GROUPS_MAX {
         notes.invalid(FIELD, format!("must have 1 to {GROUPS_MAX} entries"));
     }
@@ -73,7 +73,7 @@ fn member(
     behalf: Behalf<'_>,
     reader: &mut Reader<'_>,
     notes: &mut Notes,
-) -> Option<(Arc<Hosts>, Protocol)> {
+) -> Option<(Arc<Hosts>, BackendProtocol)> {
     let name = member.namespaced_name();
     reader.edge(behalf.key, behalf.section, member, behalf.role);
     let Some(object) = reader.object(member) else {

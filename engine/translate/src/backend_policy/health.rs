@@ -77,7 +77,7 @@ pub(super) fn outliers(written: &written::OutlierDetection, notes: &mut Notes) -
     }
 }
 
-pub(super) fn breakers(written: &written::CircuitBreakers, notes: &mut Notes) -> Breakers {
+pub(super) fn breakers(written: &written::BackendCircuitBreakers, notes: &mut Notes) -> Breakers {
     let field = "spec.circuitBreakers";
     let mut number = |below: &str, value, from| notes.number(&format!("{field}.{below}"), value, from, u32::MAX);
     let breakers = Breakers {

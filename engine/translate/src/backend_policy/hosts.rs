@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use holdfast_api::apis::kgateway::backend::{Host, Static};
+use holdfast_api::apis::kgateway::backend::{Static, StaticHost};
 use holdfast_api::fault::at;
 use holdfast_envoy::features::hosts::{HOSTS_MAX, Hosts, NamedHost};
-use holdfast_envoy::model::Protocol;
+use holdfast_envoy::model::BackendProtocol;
 use holdfast_graph::ObjectKey;
 
 use super::notes::Notes;
@@ -16,7 +16,7 @@ pub(super) fn read(
     fixed: &Static,
     allow_loopback: bool,
     notes: &mut Notes,
-) -> Option<(Arc<Hosts>, Protocol)> {
+) -> Option<(Arc<Hosts>, BackendProtocol)> {
     let field = "spec.static.hosts";
     if fixed.hosts.is_empty() || fixed.hosts.len() > HOSTS_MAX {
         notes.invalid(field, format!("must have 1 to {HOSTS_MAX} entries"));
@@ -30,8 +30,8 @@ pub(super) fn read(
         }
     }
     let protocol = match fixed.app_protocol.as_deref() {
-        None | Some("grpc-web" | "kubernetes.io/ws") => Protocol::Http1,
-        Some("http2" | "grpc" | "kubernetes.io/h2c") => Protocol::H2c,
+        None | Some("grpc-web" | "kubernetes.io/ws") => BackendProtocol::Http1,
+        Some("http2" | "grpc" | "kubernetes.io/h2c") => BackendProtocol::H2c,
         Some(other) => {
             notes.invalid("spec.static.appProtocol", format!("{other:?} is not known"));
             return None;
@@ -44,7 +44,12 @@ pub(super) fn read(
 }
 
 /// Reads a host.
-pub(super) fn host(field: &str, written: &Host, allow_loopback: bool, notes: &mut Notes) -> Option<(NamedHost, u16)> {
+pub(super) fn host(
+    field: &str,
+    written: &StaticHost,
+    allow_loopback: bool,
+    notes: &mut Notes,
+) -> Option<(NamedHost, u16)> {
     let port = match holdfast_check::number::port(written.port) {
         Ok(port) => Some(port),
         Err(fault) => {

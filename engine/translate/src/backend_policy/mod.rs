@@ -28,7 +28,7 @@ use holdfast_api::apis::kgateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::object::{Age, Object};
 use holdfast_envoy::features::upstream::{Configured, Upstream, UpstreamTls};
-use holdfast_envoy::model::Protocol;
+use holdfast_envoy::model::BackendProtocol;
 use holdfast_graph::{ObjectKey, Role};
 use notes::Notes;
 pub(super) use served::served;
@@ -82,7 +82,7 @@ pub(super) type Unenforced = (ObjectKey, String);
 /// Returns the policy settings of a backend; an error where one of the policies cannot be enforced.
 pub(crate) fn of(
     target: &Target<'_>,
-    protocol: Protocol,
+    protocol: BackendProtocol,
     referrer: &Referrer<'_>,
     reader: &mut Reader<'_>,
 ) -> Result<Upstream, Unenforced> {
@@ -101,7 +101,7 @@ pub(crate) fn of(
         return Ok(Upstream::default());
     }
     let upstream = Upstream { tls, configured: Some(Box::new(configured)), ..Upstream::default() };
-    Ok(if protocol == Protocol::H2c { upstream.over_h2() } else { upstream })
+    Ok(if protocol == BackendProtocol::H2c { upstream.over_h2() } else { upstream })
 }
 
 fn refused(policy: &ObjectKey, target: &ObjectKey, why: &str) -> Unenforced {

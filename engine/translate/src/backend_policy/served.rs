@@ -6,8 +6,8 @@ use holdfast_api::apis::kgateway::backend::Backend;
 use holdfast_envoy::features::forward_proxy::Anywhere;
 use holdfast_envoy::features::function::Function;
 use holdfast_envoy::features::hosts::Hosts;
-use holdfast_envoy::features::upstream::{AltName, Trust, Upstream, UpstreamTls, Validation};
-use holdfast_envoy::model::{Place, Protocol};
+use holdfast_envoy::features::upstream::{CertificateValidation, SubjectAltName, Trust, Upstream, UpstreamTls};
+use holdfast_envoy::model::{BackendProtocol, EndpointSource};
 use holdfast_graph::ObjectKey;
 
 use super::notes::Notes;
@@ -18,7 +18,7 @@ use crate::reader::Reader;
 /// A Backend, resolved.
 pub(crate) enum Served {
     /// Static hosts, and their protocol.
-    Hosts(Arc<Hosts>, Protocol),
+    Hosts(Arc<Hosts>, BackendProtocol),
     /// The host that each request names (dynamic forward proxy).
     Anywhere(Arc<Anywhere>),
     /// A function, and whether it is called over TLS where no policy specifies TLS.
@@ -84,10 +84,10 @@ pub(super) fn read(
 
 impl Served {
     /// Returns the protocol of the backend where no other protocol is required.
-    pub(crate) fn protocol(&self) -> Protocol {
+    pub(crate) fn protocol(&self) -> BackendProtocol {
         match self {
             Served::Hosts(_, protocol) => *protocol,
-            Served::Anywhere(_) | Served::Function(..) => Protocol::Http1,
+            Served::Anywhere(_) | Served::Function(..) => BackendProtocol::Http1,
         }
     }
 
@@ -96,7 +96,7 @@ impl Served {
     pub(crate) fn fits(
         &self,
         upstream: &Upstream,
-        protocol: Protocol,
+        protocol: BackendProtocol,
         are_requests: bool,
         checks_by_name: bool,
     ) -> Result<(), String> {
@@ -108,7 +108,7 @@ impl Served {
                     .into())
             }
             Served::Anywhere(_) => Anywhere::fits(upstream),
-            Served::Function(..) if !are_requests || protocol != Protocol::Http1 => {
+            Served::Function(..) if !are_requests || protocol != BackendProtocol::Http1 => {
                 Err("spec.aws.lambda: a function can be called only for HTTP requests of clients through a route, not \
                      for gRPC calls"
                     .into())
@@ -118,17 +118,19 @@ impl Served {
     }
 
     /// Returns the upstream settings: the policy settings, and TLS where the Backend itself requires it.
-    pub(crate) fn with(&self, mut upstream: Upstream, protocol: Protocol) -> Upstream {
-        let system = |names| Some(Validation { trust: Trust::System, names });
+    pub(crate) fn with(&self, mut upstream: Upstream, protocol: BackendProtocol) -> Upstream {
+        let system = |names| Some(CertificateValidation { trust: Trust::System, names });
         match self {
             Served::Anywhere(anywhere) if anywhere.tls => {
-                let h2 = protocol == Protocol::H2c;
+                let h2 = protocol == BackendProtocol::H2c;
                 upstream.tls = Some(UpstreamTls { validation: system(Vec::new()), h2, ..UpstreamTls::default() });
             }
             Served::Function(function, true) if upstream.tls.is_none() => {
                 let name = function.server_name();
-                let names = name
-                    .map_or_else(|| AltName::Address(function.authority.clone()), |name| AltName::Dns(name.clone()));
+                let names = name.map_or_else(
+                    || SubjectAltName::Address(function.authority.clone()),
+                    |name| SubjectAltName::Dns(name.clone()),
+                );
                 let sni = name.cloned().unwrap_or_else(|| "".into());
                 upstream.tls = Some(UpstreamTls { sni, validation: system(vec![names]), ..UpstreamTls::default() });
             }
@@ -138,11 +140,11 @@ impl Served {
     }
 
     /// Returns the place of the backend.
-    pub(crate) fn place(self) -> Place {
+    pub(crate) fn place(self) -> EndpointSource {
         match self {
-            Served::Hosts(hosts, _) => Place::Hosts(hosts),
-            Served::Anywhere(anywhere) => Place::Anywhere(anywhere),
-            Served::Function(function, _) => Place::Function(function),
+            Served::Hosts(hosts, _) => EndpointSource::Hosts(hosts),
+            Served::Anywhere(anywhere) => EndpointSource::Anywhere(anywhere),
+            Served::Function(function, _) => EndpointSource::Function(function),
         }
     }
 }

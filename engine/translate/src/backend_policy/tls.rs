@@ -6,7 +6,9 @@ use std::sync::Arc;
 use holdfast_api::apis::kgateway::backend_config as written;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::at;
-use holdfast_envoy::features::upstream::{AltName, Parameters, Trust, UpstreamTls, Validation};
+use holdfast_envoy::features::upstream::{
+    CertificateValidation, SubjectAltName, Trust, UpstreamTls, UpstreamTlsParameters,
+};
 use holdfast_graph::ObjectKey;
 
 use super::notes::Notes;
@@ -25,7 +27,7 @@ const FILES: &str =
 
 pub(super) fn read(
     key: &ObjectKey,
-    written: &written::Tls,
+    written: &written::BackendConfigTls,
     behalf: Behalf<'_>,
     reader: &mut Reader<'_>,
     notes: &mut Notes,
@@ -67,7 +69,7 @@ pub(super) fn read(
     Some(UpstreamTls {
         sni: written.sni.clone().unwrap_or_else(|| "".into()),
         h2: false,
-        validation: trust.map(|trust| Validation { trust, names }),
+        validation: trust.map(|trust| CertificateValidation { trust, names }),
         alpn: alpn(written.alpn_protocols.as_deref(), notes),
         client,
         parameters: written.parameters.as_ref().map(|written| parameters(written, notes)),
@@ -123,15 +125,15 @@ fn of_secret(
     (trust, client)
 }
 
-fn names(written: &written::Tls, notes: &mut Notes) -> Vec<AltName> {
+fn names(written: &written::BackendConfigTls, notes: &mut Notes) -> Vec<SubjectAltName> {
     let field = format!("{FIELD}.verifySubjectAltNames");
     let names = list(&field, written.verify_subject_alt_names.as_deref(), notes);
     names
         .into_iter()
         .map(|name| match name.parse::<std::net::IpAddr>() {
-            Ok(address) => AltName::Address(address.to_string().into()),
-            Err(_) if name.contains("://") => AltName::Uri(name),
-            Err(_) => AltName::Dns(name),
+            Ok(address) => SubjectAltName::Address(address.to_string().into()),
+            Err(_) if name.contains("://") => SubjectAltName::Uri(name),
+            Err(_) => SubjectAltName::Dns(name),
         })
         .collect()
 }
@@ -158,7 +160,7 @@ fn alpn(written: Option<&[Arc<str>]>, notes: &mut Notes) -> Vec<Arc<str>> {
     names
 }
 
-fn parameters(written: &written::Parameters, notes: &mut Notes) -> Parameters {
+fn parameters(written: &written::Parameters, notes: &mut Notes) -> UpstreamTlsParameters {
     let field = format!("{FIELD}.parameters");
     let mut version = |below: &str, text: Option<&str>| match text? {
         "AUTO" => None,
@@ -177,7 +179,7 @@ fn parameters(written: &written::Parameters, notes: &mut Notes) -> Parameters {
     if most.is_some_and(|most| most < least.unwrap_or(12)) {
         notes.invalid(format!("{field}.maxVersion"), "must not be below minVersion, which is 1.2 where it is unset");
     }
-    Parameters {
+    UpstreamTlsParameters {
         versions: (least, most),
         ciphers: list(&format!("{field}.cipherSuites"), written.cipher_suites.as_deref(), notes),
         curves: list(&format!("{field}.ecdhCurves"), written.ecdh_curves.as_deref(), notes),

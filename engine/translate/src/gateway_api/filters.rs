@@ -15,9 +15,9 @@ use holdfast_api::apis::kgateway;
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Fault, at};
 use holdfast_envoy::features::Flaw;
-use holdfast_envoy::features::cors::{Cors, MAX_AGE_DEFAULT, MAX_AGE_MIN};
+use holdfast_envoy::features::cors::{CorsSettings, MAX_AGE_DEFAULT, MAX_AGE_MIN};
 use holdfast_envoy::features::headers::HeaderEdits;
-use holdfast_envoy::features::mirror::{Mirror, Share};
+use holdfast_envoy::features::mirror::{Mirror, RequestShare};
 use holdfast_envoy::features::redirect::{Redirect, Scheme};
 use holdfast_envoy::features::rewrite::{PathRewrite, Rewrite};
 use holdfast_envoy::model::PathMatch;
@@ -38,8 +38,8 @@ pub(crate) struct Filters {
     pub(crate) response_headers: HeaderEdits,
     pub(crate) redirect: Option<Redirect>,
     pub(crate) rewrite: Rewrite,
-    pub(crate) cors: Option<Cors>,
-    mirrors: Vec<(usize, HttpRouteRulesFiltersRequestMirror, Share)>,
+    pub(crate) cors: Option<CorsSettings>,
+    mirrors: Vec<(usize, HttpRouteRulesFiltersRequestMirror, RequestShare)>,
     /// Policies and direct responses that the rule names: index, group, kind and name.
     pub(crate) extensions: Vec<(usize, String, String, String)>,
 }
@@ -160,7 +160,7 @@ fn read(index: usize, filter: &Filter, paths: &[&PathMatch], filters: &mut Filte
         Type::RequestMirror => match &filter.request_mirror {
             Some(mirror) => {
                 let fraction = mirror.fraction.as_ref().map(|fraction| (fraction.numerator, fraction.denominator));
-                match Share::read(mirror.percent, fraction) {
+                match RequestShare::read(mirror.percent, fraction) {
                     Ok(share) => filters.mirrors.push((index, mirror.clone(), share)),
                     Err(flaw) => flaws.push(below("requestMirror", flaw)),
                 }
@@ -285,21 +285,21 @@ fn rewrite(written: &HttpRouteRulesFiltersUrlRewrite, paths: &[&PathMatch], flaw
     Rewrite { host: written.hostname.as_deref().map(Arc::from), path, auto_host: false }
 }
 
-fn cors(written: &HttpRouteRulesFiltersCors, flaws: &mut Vec<Flaw>) -> Cors {
+fn cors(written: &HttpRouteRulesFiltersCors, flaws: &mut Vec<Flaw>) -> CorsSettings {
     let max_age = written.max_age.map_or(MAX_AGE_DEFAULT, |age| {
         u32::try_from(age).ok().filter(|_| i64::from(age) >= MAX_AGE_MIN).unwrap_or_else(|| {
             flaws.push(Flaw::new("cors.maxAge", format!("maxAge is {age}; it must be at least {MAX_AGE_MIN}")));
             MAX_AGE_DEFAULT
         })
     });
-    Cors {
+    CorsSettings {
         origins: written.allow_origins.clone().unwrap_or_default(),
         methods: written.allow_methods.clone().unwrap_or_default(),
         headers: written.allow_headers.clone().unwrap_or_default(),
         expose: written.expose_headers.clone().unwrap_or_default(),
         max_age: Some(max_age),
         credentials: written.allow_credentials.unwrap_or(false),
-        ..Cors::default()
+        ..CorsSettings::default()
     }
 }
 

@@ -13,7 +13,7 @@ use holdfast_api::apis::typed;
 use holdfast_api::fault::at;
 use holdfast_check::re2::Regexes;
 use holdfast_envoy::features::Flaw;
-use holdfast_envoy::features::timeout::Timeouts;
+use holdfast_envoy::features::timeout::RouteTimeouts;
 use holdfast_envoy::model::{Match, PathMatch, PathRank};
 use serde_json::Value;
 
@@ -41,7 +41,15 @@ pub(crate) fn read<'a>(index: usize, rule: &'a GrpcRule, regexes: &Regexes) -> R
     let backends = rule.backend_refs.as_deref().unwrap_or_default();
     let filters = rule.filters.as_deref().unwrap_or_default();
     let filters = filters::of_rule(filters, Allowed::Grpc, &[], !backends.is_empty(), &mut flaws);
-    ReadRule { index, name: rule.name.as_deref(), matches, filters, backends, timeouts: Timeouts::default(), flaws }
+    ReadRule {
+        index,
+        name: rule.name.as_deref(),
+        matches,
+        filters,
+        backends,
+        timeouts: RouteTimeouts::default(),
+        flaws,
+    }
 }
 
 fn any_call() -> Ranked {

@@ -13,7 +13,7 @@ use holdfast_api::apis::typed;
 use holdfast_api::fault::at;
 use holdfast_check::re2::Regexes;
 use holdfast_envoy::features::Flaw;
-use holdfast_envoy::features::timeout::Timeouts;
+use holdfast_envoy::features::timeout::RouteTimeouts;
 use holdfast_envoy::model::{Match, PathMatch, PathRank};
 use serde_json::Value;
 
@@ -43,13 +43,13 @@ pub(crate) fn read<'a>(index: usize, rule: &'a HttpRule, regexes: &Regexes) -> R
     ReadRule { index, name: rule.name.as_deref(), matches, filters, backends, timeouts, flaws }
 }
 
-fn timeouts(rule: &HttpRule, flaws: &mut Vec<Flaw>) -> Timeouts {
-    let Some(written) = &rule.timeouts else { return Timeouts::default() };
+fn timeouts(rule: &HttpRule, flaws: &mut Vec<Flaw>) -> RouteTimeouts {
+    let Some(written) = &rule.timeouts else { return RouteTimeouts::default() };
     let mut read = |field: &str, text: Option<&str>| {
         let checked = text.map(holdfast_check::duration::duration).transpose();
         checked.map_err(|fault| flaws.push(Flaw::new(format!("timeouts.{field}"), fault))).unwrap_or_default()
     };
-    let timeouts = Timeouts {
+    let timeouts = RouteTimeouts {
         request: read("request", written.request.as_deref()),
         backend_request: read("backendRequest", written.backend_request.as_deref()),
         idle: None,

@@ -11,9 +11,9 @@ use holdfast_api::section::ObjectSection;
 use holdfast_api::settings::{Settings, body_for};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::Flaw;
-use holdfast_envoy::features::timeout::Timeouts;
+use holdfast_envoy::features::timeout::RouteTimeouts;
 use holdfast_envoy::model::{
-    Action, Backend, Forward, PathMatch, PathRank, Precedence, Response, Route, WeightedBackend,
+    Action, BackendCluster, FixedResponse, Forward, PathMatch, PathRank, Precedence, Route, WeightedBackend,
 };
 use holdfast_graph::{ObjectKey, Origins};
 
@@ -43,7 +43,7 @@ pub(crate) struct ReadRule<'a> {
     /// The backends as written.
     pub(crate) backends: &'a [BackendRef],
     /// The timeouts.
-    pub(crate) timeouts: Timeouts,
+    pub(crate) timeouts: RouteTimeouts,
     /// The flaws that keep the rule from being served.
     pub(crate) flaws: Vec<Flaw>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Outcome {
     pub(crate) policy_settings: BTreeSet<PolicySetting>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) replaced: Option<Replaced>,
-    pub(crate) backends: BTreeSet<Backend>,
+    pub(crate) backends: BTreeSet<BackendCluster>,
     /// The origin of each merged field, where policies are attached to the rule.
     pub(crate) of_policies: Option<PolicyOrigins>,
     /// The policies that are attached to the rule.
@@ -197,7 +197,7 @@ fn forward_or_answer(
         full_message
     });
     outcome.replaced = Some(missing_backend(object, section, status, message, resolved.policy));
-    Action::Respond(Response::new(status, body_for(&settings.missing_backend_body, &object.key.kind)))
+    Action::Respond(FixedResponse::new(status, body_for(&settings.missing_backend_body, &object.key.kind)))
 }
 
 fn missing_backend(
@@ -226,7 +226,7 @@ pub(crate) fn unreadable(
 
 /// Returns a rule with nothing readable but its index and name.
 pub(crate) fn nothing_known<'a>(index: usize, name: Option<&'a str>) -> ReadRule<'a> {
-    let (filters, timeouts) = (Filters::default(), Timeouts::default());
+    let (filters, timeouts) = (Filters::default(), RouteTimeouts::default());
     ReadRule { index, name, matches: vec![Ranked::last()], filters, backends: &[], timeouts, flaws: Vec::new() }
 }
 
@@ -268,7 +268,7 @@ fn broken(
     let response = settings
         .replacement
         .as_ref()
-        .map(|replacement| Response::new(replacement.code, body_for(&replacement.body, &place.object.key.kind)));
+        .map(|replacement| FixedResponse::new(replacement.code, body_for(&replacement.body, &place.object.key.kind)));
     let code = response.as_ref().map(|response| response.status);
     let object = place.object.key.clone();
     let (class, policy) = (Class::Invalid, None);

@@ -7,7 +7,7 @@
 //! matches.
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::gateway::route::{Route, RuleEntry};
+use holdfast_api::apis::gateway::route::{GatewayRoute, RuleEntry};
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::Regexes;
@@ -57,7 +57,7 @@ fn may_be_unusable(ranked: &Ranked) -> bool {
 
 /// Returns the desired matches of each rule.
 fn rules<R>(
-    route: &Route<R>,
+    route: &GatewayRoute<R>,
     read: impl Fn(usize, &R) -> Vec<Ranked>,
     salvage: impl Fn(&[Value]) -> Vec<Ranked>,
 ) -> Vec<Vec<Ranked>> {

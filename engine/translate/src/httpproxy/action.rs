@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::contour::route::{DirectResponsePolicy, RequestRedirectPolicy, Route};
+use holdfast_api::apis::contour::route::{DirectResponsePolicy, ProxyRoute, RequestRedirectPolicy};
 use holdfast_api::fault::Class;
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::Regexes;
 use holdfast_envoy::features::cookies::CookieRewrite;
-use holdfast_envoy::features::cors::Cors;
+use holdfast_envoy::features::cors::CorsSettings;
 use holdfast_envoy::features::guards::Guards;
 use holdfast_envoy::features::headers::HeaderEdits;
 use holdfast_envoy::features::ip_filter::IpFilter;
-use holdfast_envoy::features::local_rate_limit::LocalRateLimit;
+use holdfast_envoy::features::local_rate_limit::LocalLimit;
 use holdfast_envoy::features::rate_limit::GlobalLimit;
 use holdfast_envoy::features::redirect::{Redirect, Scheme};
 use holdfast_envoy::features::rewrite::{PathRewrite, Rewrite};
-use holdfast_envoy::features::timeout::Timeouts;
+use holdfast_envoy::features::timeout::RouteTimeouts;
 use holdfast_envoy::features::upstream::Upstream;
-use holdfast_envoy::model::{Action, Backend, Forward, Response};
+use holdfast_envoy::model::{Action, BackendCluster, FixedResponse, Forward};
 
 use super::auth::HostAuth;
 use super::jwt::{self, HostJwt};
@@ -40,7 +40,7 @@ const RESPONSE_DEFAULT: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Guard {
     /// CORS.
-    pub(super) cors: Option<Cors>,
+    pub(super) cors: Option<CorsSettings>,
     /// Access list of client addresses.
     pub(super) ip_filter: Option<IpFilter>,
     /// External authorization.
@@ -48,7 +48,7 @@ pub(super) struct Guard {
     /// JWT providers.
     pub(super) jwt: Option<HostJwt>,
     /// Local rate limit: requests to all routes together, at one Envoy.
-    pub(super) local: Option<LocalRateLimit>,
+    pub(super) local: Option<LocalLimit>,
     /// Global rate limit, shared by all Envoys.
     pub(super) global: Option<GlobalLimit>,
 }
@@ -68,12 +68,12 @@ pub(super) struct Made {
     pub(super) replacement: Option<Arc<str>>,
     pub(super) request_headers: HeaderEdits,
     pub(super) response_headers: HeaderEdits,
-    pub(super) cors: Option<Cors>,
+    pub(super) cors: Option<CorsSettings>,
     pub(super) ip_filter: Option<IpFilter>,
-    pub(super) rate_limit: Option<LocalRateLimit>,
+    pub(super) rate_limit: Option<LocalLimit>,
     pub(super) guards: Guards,
     pub(super) cookies: Vec<CookieRewrite>,
-    pub(super) backends: BTreeSet<Backend>,
+    pub(super) backends: BTreeSet<BackendCluster>,
     /// The route is also served without TLS.
     pub(super) permit_insecure: bool,
 }
@@ -120,7 +120,7 @@ pub(super) struct Context<'a, 'r> {
 
 impl Context<'_, '_> {
     /// Checks whether the root defines the JWT provider that a route requires, valid or not.
-    fn defines_provider_of(&mut self, route: &Route) -> bool {
+    fn defines_provider_of(&mut self, route: &ProxyRoute) -> bool {
         let root = self.leaf.ancestors.first().unwrap_or(&self.leaf.owner);
         let Some(Body::HttpProxy(proxy)) = self.reader.object(root).map(|object| &object.body) else { return false };
         let required = route.jwt_verification_policy.as_ref().and_then(|policy| policy.require.as_ref());
@@ -179,7 +179,7 @@ impl Context<'_, '_> {
 /// Translates a route.
 pub(super) fn make(
     unit: &Unit<'_>,
-    route: &Route,
+    route: &ProxyRoute,
     guard: Option<&Guard>,
     settings: &Settings,
     reader: &mut Reader<'_>,
@@ -242,7 +242,7 @@ pub(super) fn make(
 /// Returns the destination of the requests of a route: Services, a redirect or a direct response.
 fn action(
     context: &mut Context<'_, '_>,
-    route: &Route,
+    route: &ProxyRoute,
     host: Option<&Arc<str>>,
     cookies: &[CookieRewrite],
 ) -> Result<Action, RouteFailure> {
@@ -262,7 +262,7 @@ fn action(
 /// Returns the external authorization, JWT authentication and global rate limit of a route.
 fn guards(
     context: &mut Context<'_, '_>,
-    route: &Route,
+    route: &ProxyRoute,
     guard: Option<&Guard>,
     settings: &Settings,
 ) -> Result<Guards, RouteFailure> {
@@ -314,7 +314,7 @@ fn guards(
     Ok(Guards { ext_auth, jwt, rate_limit, ..Guards::default() })
 }
 
-fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Arc<str>>, RouteFailure> {
+fn replacement(context: &mut Context<'_, '_>, route: &ProxyRoute) -> Result<Option<Arc<str>>, RouteFailure> {
     let policy = route.path_rewrite_policy.as_ref();
     let entries = policy.and_then(|policy| policy.replace_prefix.as_deref()).unwrap_or_default();
     let field = "pathRewritePolicy.replacePrefix";
@@ -337,7 +337,7 @@ fn replacement(context: &mut Context<'_, '_>, route: &Route) -> Result<Option<Ar
 
 fn forward(
     context: &mut Context<'_, '_>,
-    route: &Route,
+    route: &ProxyRoute,
     host: Option<&Arc<str>>,
     cookies: &[CookieRewrite],
 ) -> Result<Forward, RouteFailure> {
@@ -378,7 +378,7 @@ fn forward(
         backends: found.backends,
         mirrors: found.mirrors,
         rewrite: Rewrite { host: host.cloned(), ..Rewrite::default() },
-        timeouts: Timeouts { request: Some(request), backend_request: None, idle },
+        timeouts: RouteTimeouts { request: Some(request), backend_request: None, idle },
         retry,
         hashed,
         internal_redirect,
@@ -430,13 +430,13 @@ fn redirected(context: &mut Context<'_, '_>, written: &RequestRedirectPolicy) ->
     }
 }
 
-fn direct(context: &mut Context<'_, '_>, written: &DirectResponsePolicy) -> Result<Response, RouteFailure> {
+fn direct(context: &mut Context<'_, '_>, written: &DirectResponsePolicy) -> Result<FixedResponse, RouteFailure> {
     let body = written.body.clone().unwrap_or_else(|| "".into());
     let checked = holdfast_check::number::response_status(written.status_code).and_then(|status| {
         holdfast_check::number::body(body.as_bytes())?;
         Ok(status)
     });
-    checked.map(|status| Response::new(status, body)).map_err(|fault| {
+    checked.map(|status| FixedResponse::new(status, body)).map_err(|fault| {
         context.invalid("directResponsePolicy", "RouteError", "DirectResponsePolicyNotValid", fault.to_string())
     })
 }

@@ -11,9 +11,11 @@ use holdfast_api::apis::scheme;
 use holdfast_api::fault::Class;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::call_options::CallOptions;
-use holdfast_envoy::features::ext_auth::{AuthServer, Body, ExtAuth, OverHttp, Spoken, TIMEOUT_DEFAULT};
+use holdfast_envoy::features::ext_auth::{
+    AuthProtocol, AuthServer, BufferedBody, OverHttp, RouteExtAuth, TIMEOUT_DEFAULT,
+};
 use holdfast_envoy::features::remote::Remote;
-use holdfast_envoy::model::{Like, Part};
+use holdfast_envoy::model::{Like, MatchedPart};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::timeouts::{self, Limit};
@@ -57,11 +59,11 @@ impl HostAuth {
     }
 
     /// Returns the authorization settings of a route.
-    pub(super) fn of_route(&self, policy: Option<&AuthorizationPolicy>) -> Result<ExtAuth, Wrong> {
+    pub(super) fn of_route(&self, policy: Option<&AuthorizationPolicy>) -> Result<RouteExtAuth, Wrong> {
         let server = self.server.clone()?;
         let mut context = self.context.clone();
         context.extend(policy.and_then(|policy| policy.context.clone()).unwrap_or_default());
-        let auth = ExtAuth { server, context, body: None };
+        let auth = RouteExtAuth { server, context, body: None };
         match auth.check().into_iter().next() {
             Some(flaw) => Err(Wrong::new(
                 "context",
@@ -86,7 +88,7 @@ pub(super) fn of_host(key: &ObjectKey, host: &VirtualHost, reader: &mut Reader<'
                        that terminate TLS";
         Err(Wrong::new("authorization", "AuthNotPermitted", message))
     };
-    if !context.is_empty() && server.as_ref().is_ok_and(|server| matches!(server.spoken, Spoken::Http(_))) {
+    if !context.is_empty() && server.as_ref().is_ok_and(|server| matches!(server.spoken, AuthProtocol::Http(_))) {
         let message =
             "Spec.VirtualHost.Authorization.AuthPolicy.Context is not supported for a server of service type http";
         server = Err(Wrong::new("authorization.authPolicy.context", "AuthContextForHTTP", message));
@@ -127,7 +129,7 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
     let fail_open = written.fail_open == Some(true);
     let body = written.with_request_body.as_ref().map(|body| {
         let max = body.max_request_bytes.filter(|max| *max != 0).unwrap_or(BODY_DEFAULT);
-        Body {
+        BufferedBody {
             max: u32::try_from(max).unwrap_or(0),
             partial: body.allow_partial_message == Some(true),
             as_bytes: body.pack_as_bytes == Some(true),
@@ -161,14 +163,14 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
 }
 
 /// Returns the protocol of the server, and the request headers that are sent to it.
-fn spoken(written: &AuthorizationServer) -> Result<(Spoken, Vec<Like>), Wrong> {
+fn spoken(written: &AuthorizationServer) -> Result<(AuthProtocol, Vec<Like>), Wrong> {
     let settings = written.http_settings.clone();
     match written.service_type.as_deref().unwrap_or_default() {
         "" | "grpc" if settings.is_some() => {
             let message = "Spec.Virtualhost.Authorization: httpSettings can only be set where serviceType is http";
             Err(Wrong::new("authorization.httpSettings", "AuthServiceTypeInvalid", message))
         }
-        "" | "grpc" => Ok((Spoken::Grpc, Vec::new())),
+        "" | "grpc" => Ok((AuthProtocol::Grpc, Vec::new())),
         "http" => {
             let settings = settings.unwrap_or_default();
             let list = |field: &str, list: Option<Vec<AllowedHeader>>| {
@@ -187,7 +189,7 @@ fn spoken(written: &AuthorizationServer) -> Result<(Spoken, Vec<Like>), Wrong> {
             let to_server = list("allowedAuthorizationHeaders", settings.allowed_authorization_headers)?;
             let to_backend = list("allowedUpstreamHeaders", settings.allowed_upstream_headers)?;
             let path_prefix = settings.path_prefix.unwrap_or_else(|| "".into());
-            Ok((Spoken::Http(OverHttp { path_prefix, to_backend, ..OverHttp::default() }), to_server))
+            Ok((AuthProtocol::Http(OverHttp { path_prefix, to_backend, ..OverHttp::default() }), to_server))
         }
         other => {
             let message = format!("Spec.Virtualhost.Authorization: serviceType {other:?} is neither grpc nor http");
@@ -198,10 +200,10 @@ fn spoken(written: &AuthorizationServer) -> Result<(Spoken, Vec<Like>), Wrong> {
 
 fn like(header: &AllowedHeader) -> Option<Like> {
     let parts = [
-        (Part::Whole, &header.exact),
-        (Part::Prefix, &header.prefix),
-        (Part::Suffix, &header.suffix),
-        (Part::Contains, &header.contains),
+        (MatchedPart::Whole, &header.exact),
+        (MatchedPart::Prefix, &header.prefix),
+        (MatchedPart::Suffix, &header.suffix),
+        (MatchedPart::Contains, &header.contains),
     ];
     let mut set = parts.into_iter().filter_map(|(part, text)| Some((part, text.clone()?)));
     let (part, text) = set.next()?;

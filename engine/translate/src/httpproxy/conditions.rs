@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::contour::condition::{HeaderCondition, MatchCondition, QueryCondition};
 use holdfast_check::re2::Regexes;
-use holdfast_envoy::model::{Like, NamedMatch, Part, ValueMatch};
+use holdfast_envoy::model::{Like, MatchedPart, NamedMatch, ValueMatch};
 
 use super::order::RouteOrigin;
 use super::path::{self, Path};
@@ -224,9 +224,9 @@ fn some(text: Option<&Arc<str>>) -> Option<&Arc<str>> {
     text.filter(|text| !text.is_empty())
 }
 
-fn like(part: Part, text: &Arc<str>, ignore_case: bool) -> ValueMatch {
+fn like(part: MatchedPart, text: &Arc<str>, ignore_case: bool) -> ValueMatch {
     match part {
-        Part::Whole if !ignore_case => ValueMatch::Exact(text.clone()),
+        MatchedPart::Whole if !ignore_case => ValueMatch::Exact(text.clone()),
         part => ValueMatch::Like(Like { part, text: text.clone(), ignore_case }),
     }
 }
@@ -254,13 +254,13 @@ fn headers(written: &[HeaderCondition], regexes: &Regexes) -> Result<BTreeSet<Na
         } else if condition.notpresent == Some(true) {
             ("present", ValueMatch::Present, true)
         } else if let Some(text) = some(condition.contains.as_ref()) {
-            ("contains", like(Part::Contains, text, ignore_case), false)
+            ("contains", like(MatchedPart::Contains, text, ignore_case), false)
         } else if let Some(text) = some(condition.notcontains.as_ref()) {
-            ("contains", like(Part::Contains, text, ignore_case), true)
+            ("contains", like(MatchedPart::Contains, text, ignore_case), true)
         } else if let Some(text) = some(condition.exact.as_ref()) {
-            ("exact", like(Part::Whole, text, ignore_case), false)
+            ("exact", like(MatchedPart::Whole, text, ignore_case), false)
         } else if let Some(text) = some(condition.notexact.as_ref()) {
-            ("exact", like(Part::Whole, text, ignore_case), true)
+            ("exact", like(MatchedPart::Whole, text, ignore_case), true)
         } else if let Some(pattern) = some(condition.regex.as_ref()) {
             regexes
                 .check(pattern)
@@ -281,7 +281,7 @@ fn headers(written: &[HeaderCondition], regexes: &Regexes) -> Result<BTreeSet<Na
         };
         let same_header = || read.iter().filter(|other| other.name == found.name);
         let is_exact = |value: &ValueMatch| {
-            matches!(value, ValueMatch::Exact(_) | ValueMatch::Like(Like { part: Part::Whole, .. }))
+            matches!(value, ValueMatch::Exact(_) | ValueMatch::Like(Like { part: MatchedPart::Whole, .. }))
         };
         if same_header().any(|other| other.value == found.value && other.inverted != found.inverted) {
             return Err(unusable(&format!(
@@ -307,10 +307,10 @@ fn query(written: &[QueryCondition], regexes: &Regexes) -> Result<BTreeSet<Named
         holdfast_check::header::query_name(&condition.name).map_err(|fault| unusable(&fault.to_string()))?;
         let ignore_case = condition.ignore_case.unwrap_or(false);
         let texts = [
-            (Part::Whole, some(condition.exact.as_ref())),
-            (Part::Prefix, some(condition.prefix.as_ref())),
-            (Part::Suffix, some(condition.suffix.as_ref())),
-            (Part::Contains, some(condition.contains.as_ref())),
+            (MatchedPart::Whole, some(condition.exact.as_ref())),
+            (MatchedPart::Prefix, some(condition.prefix.as_ref())),
+            (MatchedPart::Suffix, some(condition.suffix.as_ref())),
+            (MatchedPart::Contains, some(condition.contains.as_ref())),
         ];
         let parts = texts.into_iter().filter_map(|(part, text)| Some(like(part, text?, ignore_case)));
         let regex = some(condition.regex.as_ref()).map(|pattern| ValueMatch::Regex(pattern.clone()));
@@ -336,7 +336,7 @@ fn query(written: &[QueryCondition], regexes: &Regexes) -> Result<BTreeSet<Named
         }
         let found = NamedMatch::new(condition.name.clone(), value);
         let is_exact = |value: &ValueMatch| {
-            matches!(value, ValueMatch::Exact(_) | ValueMatch::Like(Like { part: Part::Whole, .. }))
+            matches!(value, ValueMatch::Exact(_) | ValueMatch::Like(Like { part: MatchedPart::Whole, .. }))
         };
         let another =
             |other: &NamedMatch| other.name == found.name && is_exact(&other.value) && other.value != found.value;
@@ -387,10 +387,10 @@ impl fmt::Display for MatchDisplay<'_> {
             }
             ValueMatch::Like(Like { part, text, ignore_case }) => {
                 let part = match part {
-                    Part::Whole => "exact",
-                    Part::Prefix => "prefix",
-                    Part::Suffix => "suffix",
-                    Part::Contains => "contains",
+                    MatchedPart::Whole => "exact",
+                    MatchedPart::Prefix => "prefix",
+                    MatchedPart::Suffix => "suffix",
+                    MatchedPart::Contains => "contains",
                 };
                 write!(f, "{not}{part} {text:?}")?;
                 *ignore_case

@@ -8,9 +8,9 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::extension_service::{CircuitBreakers, ExtensionService};
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, at};
-use holdfast_envoy::features::remote::{Group, Limits};
-use holdfast_envoy::features::upstream::{AltName, Balance, Upstream, UpstreamTls, Validation};
-use holdfast_envoy::model::{Protocol, ServicePort};
+use holdfast_envoy::features::remote::{CircuitBreakerLimits, Group};
+use holdfast_envoy::features::upstream::{Balance, CertificateValidation, SubjectAltName, Upstream, UpstreamTls};
+use holdfast_envoy::model::{BackendProtocol, ServicePort};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::timeouts::{self, Limit};
@@ -57,18 +57,18 @@ pub(crate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Extension
     };
     let protocol = written.protocol.as_deref().filter(|protocol| !protocol.is_empty()).unwrap_or("h2");
     let (spoken, tls) = match protocol {
-        "h2" => (Protocol::H2c, true),
-        "h2c" => (Protocol::H2c, false),
-        "http/1.1" => (Protocol::Http1, false),
+        "h2" => (BackendProtocol::H2c, true),
+        "h2c" => (BackendProtocol::H2c, false),
+        "http/1.1" => (BackendProtocol::Http1, false),
         other => {
             let message = format!("protocol {other:?} is none of h2, h2c and http/1.1");
             error("protocol", "SpecError", "UnsupportedProtocol", Class::Invalid, message);
-            (Protocol::H2c, true)
+            (BackendProtocol::H2c, true)
         }
     };
     let limits = limits(written.circuit_breaker_policy.as_ref()).unwrap_or_else(|message| {
         error("circuitBreakerPolicy", "SpecError", "CircuitBreakerPolicyNotValid", Class::Invalid, message);
-        Limits::default()
+        CircuitBreakerLimits::default()
     });
     let validation = match upstream::validation(key, "", written.validation.as_ref(), reader) {
         Ok(validation) => validation,
@@ -105,20 +105,20 @@ pub(crate) fn read(key: &ObjectKey, reader: &mut Reader<'_>) -> Option<Extension
 }
 
 /// Returns the SNI: the name that the certificate must have.
-fn sni(validation: Option<&Validation>) -> Arc<str> {
+fn sni(validation: Option<&CertificateValidation>) -> Arc<str> {
     match validation.and_then(|validation| validation.names.first()) {
-        Some(AltName::Dns(name)) => name.clone(),
+        Some(SubjectAltName::Dns(name)) => name.clone(),
         _ => "".into(),
     }
 }
 
-fn limits(written: Option<&CircuitBreakers>) -> Result<Limits, String> {
-    let Some(written) = written else { return Ok(Limits::default()) };
+fn limits(written: Option<&CircuitBreakers>) -> Result<CircuitBreakerLimits, String> {
+    let Some(written) = written else { return Ok(CircuitBreakerLimits::default()) };
     let count = |field: &str, value: Option<i64>| match value.unwrap_or(0) {
         0 => Ok(None),
         value => u32::try_from(value).map(Some).map_err(|_| format!("{field} {value} is no count")),
     };
-    Ok(Limits {
+    Ok(CircuitBreakerLimits {
         connections: count("maxConnections", written.max_connections)?,
         pending: count("maxPendingRequests", written.max_pending_requests)?,
         requests: count("maxRequests", written.max_requests)?,

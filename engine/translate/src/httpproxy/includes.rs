@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::contour::GROUP;
 use holdfast_api::apis::contour::condition::MatchCondition;
-use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
+use holdfast_api::apis::contour::http_proxy::{HttpProxy, ProxyEntry};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::section::ObjectSection;
@@ -136,13 +136,13 @@ impl Walk<'_> {
         &mut self,
         key: &ObjectKey,
         index: usize,
-        entry: &Entry<holdfast_api::apis::contour::route::Route>,
+        entry: &ProxyEntry<holdfast_api::apis::contour::route::ProxyRoute>,
         inherited: &Inherited,
         regexes: &Regexes,
     ) -> (Conditions, RouteOrigin, Option<Arc<str>>) {
         let (written, why) = match entry {
-            Entry::Decoded(route) => (route.conditions.as_deref().unwrap_or_default(), None),
-            Entry::Broken { conditions, why, .. } => (conditions.as_slice(), Some(why.clone())),
+            ProxyEntry::Decoded(route) => (route.conditions.as_deref().unwrap_or_default(), None),
+            ProxyEntry::Broken { conditions, why, .. } => (conditions.as_slice(), Some(why.clone())),
         };
         let read = inherited.route(written, regexes);
         let (unusable, why) = match (read, why) {
@@ -183,8 +183,8 @@ impl Walk<'_> {
     ) {
         let field = format!("spec.{}", ObjectSection::Include(index));
         let include = match proxy.includes.get(index) {
-            Some(Entry::Decoded(include)) => include,
-            Some(Entry::Broken { conditions, why, .. }) => {
+            Some(ProxyEntry::Decoded(include)) => include,
+            Some(ProxyEntry::Broken { conditions, why, .. }) => {
                 let (conditions, why) = (conditions.clone(), why.clone());
                 self.tree.findings.push(Finding::error(key, field, "IncludeError", NOT_READABLE, &*why));
                 return self.nowhere(

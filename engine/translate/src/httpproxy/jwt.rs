@@ -12,7 +12,7 @@ use holdfast_api::fault::{Class, at};
 use holdfast_api::settings::Settings;
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::jwt::{
-    Fetching, Jwt, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, URI_BYTES_MAX, check_keys,
+    Fetching, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, RouteJwt, URI_BYTES_MAX, check_keys,
 };
 use holdfast_envoy::features::remote::{DnsHost, Family, Remote};
 use holdfast_envoy::features::upstream::UpstreamTls;
@@ -44,7 +44,10 @@ pub(super) struct HostJwt {
 pub(super) type Refused = (&'static str, &'static str, String);
 
 /// Returns the token that a route requires.
-pub(super) fn of_route(host: Option<&HostJwt>, policy: Option<&JwtVerificationPolicy>) -> Result<Option<Jwt>, Refused> {
+pub(super) fn of_route(
+    host: Option<&HostJwt>,
+    policy: Option<&JwtVerificationPolicy>,
+) -> Result<Option<RouteJwt>, Refused> {
     let policy = policy.cloned().unwrap_or_default();
     let required = policy.require.filter(|provider| !provider.is_empty());
     let provider = match (required, policy.disabled == Some(true)) {
@@ -60,7 +63,7 @@ pub(super) fn of_route(host: Option<&HostJwt>, policy: Option<&JwtVerificationPo
         },
     };
     match host.filter(|host| host.filter.providers.contains_key(&provider)) {
-        Some(host) => Ok(Some(Jwt { filter: host.filter.clone(), requirement: Requirement::of(&provider) })),
+        Some(host) => Ok(Some(RouteJwt { filter: host.filter.clone(), requirement: Requirement::of(&provider) })),
         None => {
             let message = format!("Route references an undefined JWT provider {provider:?}");
             Err(("jwtVerificationPolicy.require", NOT_DEFINED, message))

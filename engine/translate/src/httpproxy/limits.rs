@@ -7,7 +7,7 @@ use holdfast_api::fault::Class;
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::Regexes;
 use holdfast_envoy::features::call_options::CallOptions;
-use holdfast_envoy::features::rate_limit::{Descriptor, Entry, GlobalLimit, RateLimitService};
+use holdfast_envoy::features::rate_limit::{CounterDescriptor, CounterEntry, GlobalLimit, RateLimitService};
 use holdfast_envoy::features::remote::Remote;
 use holdfast_graph::{ObjectKey, Role};
 
@@ -34,7 +34,7 @@ pub(super) fn read(
         return Ok(None);
     }
     let descriptor =
-        |descriptor: &holdfast_api::apis::contour::guard::RateLimitDescriptor| -> Result<Descriptor, String> {
+        |descriptor: &holdfast_api::apis::contour::guard::RateLimitDescriptor| -> Result<CounterDescriptor, String> {
             descriptor.entries.as_deref().unwrap_or_default().iter().map(|written| entry(written, regexes)).collect()
         };
     let descriptors = descriptors.iter().map(descriptor).collect::<Result<Vec<_>, _>>().map_err(invalid)?;
@@ -49,24 +49,24 @@ pub(super) fn read(
     }
 }
 
-fn entry(written: &RateLimitEntry, regexes: &Regexes) -> Result<Entry, String> {
+fn entry(written: &RateLimitEntry, regexes: &Regexes) -> Result<CounterEntry, String> {
     let RateLimitEntry { generic_key, request_header, request_header_value_match, remote_address } = written;
     let text = |text: &Option<Arc<str>>| text.clone().unwrap_or_else(|| "".into());
     match (generic_key, request_header, request_header_value_match, remote_address) {
         (Some(generic), None, None, None) => {
             let key = generic.key.clone().filter(|key| !key.is_empty());
-            Ok(Entry::Generic { key, value: text(&generic.value) })
+            Ok(CounterEntry::Generic { key, value: text(&generic.value) })
         }
         (None, Some(header), None, None) => {
-            Ok(Entry::Header { name: text(&header.header_name), key: text(&header.descriptor_key) })
+            Ok(CounterEntry::Header { name: text(&header.header_name), key: text(&header.descriptor_key) })
         }
         (None, None, Some(matched), None) => {
             let headers = matched.headers.as_deref().unwrap_or_default();
             let headers = conditions::read_headers(headers, regexes)?;
             let expect = matched.expect_match.unwrap_or(true);
-            Ok(Entry::HeaderMatch { headers, expect, value: text(&matched.value) })
+            Ok(CounterEntry::HeaderMatch { headers, expect, value: text(&matched.value) })
         }
-        (None, None, None, Some(_)) => Ok(Entry::RemoteAddress),
+        (None, None, None, Some(_)) => Ok(CounterEntry::RemoteAddress),
         _ => Err("rate limit descriptor entry must have exactly one field set".into()),
     }
 }

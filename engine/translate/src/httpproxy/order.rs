@@ -99,15 +99,16 @@ fn key(condition: &NamedMatch) -> (&str, u8, bool, &NamedMatch) {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_envoy::model::{Like, Part};
+    use holdfast_envoy::model::{Like, MatchedPart};
 
     use super::*;
 
     /// Returns conditions that overlap in every way: paths, headers and parameters of every kind.
     fn all() -> Vec<Conditions> {
         let text = |value: &str| ValueMatch::Exact(value.into());
-        let contains =
-            |value: &str| ValueMatch::Like(Like { part: Part::Contains, text: value.into(), ignore_case: false });
+        let contains = |value: &str| {
+            ValueMatch::Like(Like { part: MatchedPart::Contains, text: value.into(), ignore_case: false })
+        };
         let values = [text("1"), text("2"), ValueMatch::Regex("1.*".into()), contains("1"), contains("2")];
         let values = values.into_iter().chain([ValueMatch::Present]);
         let named =

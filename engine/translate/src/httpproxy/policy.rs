@@ -11,12 +11,12 @@ use holdfast_api::apis::contour::route::InternalRedirectPolicy;
 use holdfast_api::fault::Class;
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::Regexes;
-use holdfast_envoy::features::cors::{Cors, ENTRIES_MAX};
+use holdfast_envoy::features::cors::{CorsSettings, ENTRIES_MAX};
 use holdfast_envoy::features::hash::{Hashed, HashedPart};
-use holdfast_envoy::features::internal_redirect::{CrossScheme, InternalRedirect};
+use holdfast_envoy::features::internal_redirect::{CrossScheme, FollowedRedirects};
 use holdfast_envoy::features::ip_filter::{IpFilter, IpRange};
-use holdfast_envoy::features::local_rate_limit::LocalRateLimit;
-use holdfast_envoy::features::retry::Retry;
+use holdfast_envoy::features::local_rate_limit::LocalLimit;
+use holdfast_envoy::features::retry::RouteRetryPolicy;
 use holdfast_envoy::features::upstream::Balance;
 use holdfast_graph::ObjectKey;
 
@@ -131,7 +131,7 @@ pub(super) fn ip_filter(
     Ok(Some(IpFilter { allow: field == "ipAllowPolicy", ranges }))
 }
 
-fn cors(written: &CorsPolicy, regexes: &Regexes) -> Result<Cors, String> {
+fn cors(written: &CorsPolicy, regexes: &Regexes) -> Result<CorsSettings, String> {
     let list = |entries: &Option<Vec<Arc<str>>>| -> Vec<String> {
         entries.iter().flatten().map(|entry| entry.to_string()).collect()
     };
@@ -162,7 +162,7 @@ fn cors(written: &CorsPolicy, regexes: &Regexes) -> Result<Cors, String> {
             Some(u32::try_from(age.as_secs()).unwrap_or(u32::MAX))
         }
     };
-    let cors = Cors {
+    let cors = CorsSettings {
         origins,
         patterns,
         methods,
@@ -179,7 +179,7 @@ fn cors(written: &CorsPolicy, regexes: &Regexes) -> Result<Cors, String> {
 }
 
 /// Reads a local rate limit.
-pub(super) fn rate_limit(written: Option<&RateLimitPolicy>) -> Result<Option<LocalRateLimit>, String> {
+pub(super) fn rate_limit(written: Option<&RateLimitPolicy>) -> Result<Option<LocalLimit>, String> {
     let Some(written) = written.and_then(|policy| policy.local.as_ref()) else { return Ok(None) };
     let unit = match &*written.unit {
         "second" => 1,
@@ -202,7 +202,7 @@ pub(super) fn rate_limit(written: Option<&RateLimitPolicy>) -> Result<Option<Loc
             .ok_or_else(|| format!("invalid response status code {status} in local rate limit policy"))?,
     };
     let headers = HeadersPolicy { set: written.response_headers_to_add.clone(), remove: None };
-    Ok(Some(LocalRateLimit {
+    Ok(Some(LocalLimit {
         requests,
         unit: Duration::from_secs(unit),
         burst: number("burst", written.burst.unwrap_or(0))?,
@@ -212,7 +212,7 @@ pub(super) fn rate_limit(written: Option<&RateLimitPolicy>) -> Result<Option<Loc
 }
 
 /// Reads a retry policy.
-pub(super) fn retry(written: Option<&RetryPolicy>) -> Result<Option<Retry>, String> {
+pub(super) fn retry(written: Option<&RetryPolicy>) -> Result<Option<RouteRetryPolicy>, String> {
     let Some(written) = written else { return Ok(None) };
     let count = match written.count.unwrap_or(0) {
         -1 => 0,
@@ -238,7 +238,13 @@ pub(super) fn retry(written: Option<&RetryPolicy>) -> Result<Option<Retry>, Stri
         let number = u32::try_from(*status).ok().filter(|status| (100..600).contains(status));
         number.ok_or_else(|| format!("retriable status {status} is no HTTP status"))
     });
-    Ok(Some(Retry { count, on: on.into(), statuses: statuses.collect::<Result<_, _>>()?, per_try, pause: None }))
+    Ok(Some(RouteRetryPolicy {
+        count,
+        on: on.into(),
+        statuses: statuses.collect::<Result<_, _>>()?,
+        per_try,
+        pause: None,
+    }))
 }
 
 /// Returns the load balancing policy, the hashed parts of requests, and a warning.
@@ -292,7 +298,7 @@ pub(super) fn balance(written: Option<&LoadBalancerPolicy>) -> (Balance, Vec<Has
 }
 
 /// Reads the internal redirects that Envoy follows.
-pub(super) fn internal_redirect(written: Option<&InternalRedirectPolicy>) -> Result<Option<InternalRedirect>, String> {
+pub(super) fn internal_redirect(written: Option<&InternalRedirectPolicy>) -> Result<Option<FollowedRedirects>, String> {
     let Some(written) = written else { return Ok(None) };
     let max = written.max_internal_redirects.map(|max| u32::try_from(max).map_err(|_| max)).transpose();
     let max = max.map_err(|max| format!("maxInternalRedirects {max} is out of range"))?;
@@ -306,7 +312,7 @@ pub(super) fn internal_redirect(written: Option<&InternalRedirectPolicy>) -> Res
         Some("SafeOnly") => CrossScheme::Safe,
         Some(other) => return Err(format!("allowCrossSchemeRedirect {other:?} is none of Always, Never and SafeOnly")),
     };
-    Ok(Some(InternalRedirect {
+    Ok(Some(FollowedRedirects {
         copied: Vec::new(),
         max: Some(max.unwrap_or(1)),
         // Envoy accepts at most these five statuses.

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::contour::route::{Route, Service};
+use holdfast_api::apis::contour::route::{ProxyRoute, ProxyService};
 use holdfast_api::apis::core::service::Port;
 use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, at};
 use holdfast_api::object::Object;
 use holdfast_envoy::features::cookies::{CookieRewrite, together};
-use holdfast_envoy::features::mirror::{Mirror, Share};
+use holdfast_envoy::features::mirror::{Mirror, RequestShare};
 use holdfast_envoy::features::upstream::{Upstream, UpstreamTls};
-use holdfast_envoy::model::{Backend, Place, Protocol, ServicePort, WeightedBackend};
+use holdfast_envoy::model::{BackendCluster, BackendProtocol, EndpointSource, ServicePort, WeightedBackend};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::action::{Context, RouteFailure};
@@ -37,7 +37,7 @@ pub(super) struct Found {
 /// Finds the Services of a route. `common` has the settings that all of them share.
 pub(super) fn find(
     context: &mut Context<'_, '_>,
-    route: &Route,
+    route: &ProxyRoute,
     common: &Upstream,
     host: &Arc<str>,
     route_cookies: &[CookieRewrite],
@@ -80,7 +80,7 @@ pub(super) fn find(
         };
         if service.mirror == Some(true) {
             let percent = if weight == 0 { 100 } else { weight.min(100) };
-            let share = Share::read(i32::try_from(percent).ok(), None).unwrap_or(Share::ALL);
+            let share = RequestShare::read(i32::try_from(percent).ok(), None).unwrap_or(RequestShare::ALL);
             found.mirrors.push(Mirror { backend, share, sent: None });
             continue;
         }
@@ -117,7 +117,7 @@ impl Found {
 }
 
 /// Reads the header policies of one Service.
-fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Result<(Edits, Edits), RouteFailure> {
+fn edits(context: &mut Context<'_, '_>, service: &ProxyService, field: &str) -> Result<(Edits, Edits), RouteFailure> {
     let known = [
         ("CONTOUR_NAMESPACE", context.leaf.owner.namespace.to_string()),
         ("CONTOUR_SERVICE_NAME", service.name.to_string()),
@@ -143,11 +143,11 @@ fn edits(context: &mut Context<'_, '_>, service: &Service, field: &str) -> Resul
 /// Returns one Service; the inner error means that it is missing.
 fn one(
     context: &mut Context<'_, '_>,
-    service: &Service,
+    service: &ProxyService,
     field: &str,
     common: &Upstream,
     host: &Arc<str>,
-) -> Result<Result<Backend, String>, RouteFailure> {
+) -> Result<Result<BackendCluster, String>, RouteFailure> {
     let owner = context.leaf.owner.clone();
     let reference = ServiceReference { owner: &owner, section: context.section, service, common, host };
     match backend(&reference, context.reader) {
@@ -186,7 +186,7 @@ pub(super) struct ServiceReference<'a> {
     /// Section of the HTTPProxy.
     pub(super) section: &'a str,
     /// The reference.
-    pub(super) service: &'a Service,
+    pub(super) service: &'a ProxyService,
     /// Settings that all Services of the section share.
     pub(super) common: &'a Upstream,
     /// The SNI.
@@ -213,7 +213,7 @@ pub(super) enum Unusable {
 }
 
 /// A backend with the reason of a warning, or the reason why there is none.
-type BackendResult = Result<(Backend, Option<&'static str>), Unusable>;
+type BackendResult = Result<(BackendCluster, Option<&'static str>), Unusable>;
 
 /// Returns the backend of a Service, and a warning.
 pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>) -> BackendResult {
@@ -274,16 +274,16 @@ pub(super) fn backend(reference: &ServiceReference<'_>, reader: &mut Reader<'_>)
     };
     let tls = tls.then(|| UpstreamTls { sni: (*host).clone(), h2, validation, ..UpstreamTls::default() });
     let upstream = Upstream { tls, slow_start, ..(*common).clone() };
-    let backend = Backend {
-        place: Place::Service(ServicePort { key, port: number, health }),
-        protocol: if h2 { Protocol::H2c } else { Protocol::Http1 },
+    let backend = BackendCluster {
+        place: EndpointSource::Service(ServicePort { key, port: number, health }),
+        protocol: if h2 { BackendProtocol::H2c } else { BackendProtocol::Http1 },
         tuned: upstream.tuned(),
     };
     Ok((backend, warning))
 }
 
 /// Returns the port for health checks, if it is not the port for requests.
-fn health_port(service: &Service, number: u16) -> Result<Option<u16>, Unusable> {
+fn health_port(service: &ProxyService, number: u16) -> Result<Option<u16>, Unusable> {
     let Some(written) = service.health_port else { return Ok(None) };
     match u16::try_from(written) {
         Ok(health) => Ok(Some(health).filter(|health| *health != number)),
@@ -298,7 +298,7 @@ fn health_port(service: &Service, number: u16) -> Result<Option<u16>, Unusable> 
 }
 
 /// Returns the protocol of a port: from the route, else from the port, else from the Service's annotations.
-fn protocol<'a>(service: &'a Service, port: &Port, object: &Object) -> &'a str {
+fn protocol<'a>(service: &'a ProxyService, port: &Port, object: &Object) -> &'a str {
     if let Some(protocol) = service.protocol.as_deref().filter(|protocol| !protocol.is_empty()) {
         return protocol;
     }

@@ -14,7 +14,7 @@ use holdfast_api::settings::Settings;
 use holdfast_envoy::features::ip_filter::IpFilter;
 use holdfast_envoy::features::stream::Stream;
 use holdfast_envoy::features::upstream::{Balance, Upstream};
-use holdfast_envoy::model::Backend;
+use holdfast_envoy::model::BackendCluster;
 use holdfast_graph::{ObjectKey, Role};
 
 use super::service::{self, SERVICES_MAX, ServiceReference, Unusable};
@@ -89,7 +89,7 @@ impl Walk<'_, '_> {
     }
 
     /// Follows the delegation up to the HTTPProxy with Services.
-    fn follow(&mut self, root: Arc<HttpProxy>) -> Option<Vec<(Backend, u32)>> {
+    fn follow(&mut self, root: Arc<HttpProxy>) -> Option<Vec<(BackendCluster, u32)>> {
         let mut proxy = root;
         loop {
             let written = match &proxy.tcp_proxy {
@@ -172,7 +172,7 @@ impl Walk<'_, '_> {
     }
 
     /// Returns the Services of the last HTTPProxy. Missing Services are left out if there are others.
-    fn services(&mut self, written: &TcpProxy) -> Option<Vec<(Backend, u32)>> {
+    fn services(&mut self, written: &TcpProxy) -> Option<Vec<(BackendCluster, u32)>> {
         let owner = self.chain.last()?.clone();
         let services = written.services.as_deref().unwrap_or_default();
         if services.len() > SERVICES_MAX {

@@ -15,7 +15,7 @@ use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_check::certificate::{CertificateFault, check_client_authorities, check_revocations};
 use holdfast_envoy::encode::listener::TlsVersions;
-use holdfast_envoy::features::client_certificate::{ClientCertificates, ForwardedDetails, Trust};
+use holdfast_envoy::features::client_certificate::{ClientCertificates, ClientValidationContext, ForwardedDetails};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::HOST;
@@ -204,7 +204,7 @@ fn client_certificates(
     if ca.is_some() != authorities.is_some() || crl.is_some() != revoked.is_some() || ca.is_none() && !unverified {
         return None;
     }
-    let trust = Trust {
+    let trust = ClientValidationContext {
         owner: key.clone(),
         authorities,
         besides: Vec::new(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
+use holdfast_api::apis::contour::http_proxy::{HttpProxy, ProxyEntry};
 use holdfast_api::apis::contour::{self, condition::MatchCondition};
 use holdfast_api::fault::Class;
 use holdfast_api::object::Object;
@@ -14,7 +14,9 @@ use holdfast_api::settings::{Replacement, Settings, body_for};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::rewrite::PathRewrite;
 use holdfast_envoy::model::table::TableName;
-use holdfast_envoy::model::{Action, Match, NamedMatch, PathMatch, PathRank, Precedence, Response, Route, ValueMatch};
+use holdfast_envoy::model::{
+    Action, FixedResponse, Match, NamedMatch, PathMatch, PathRank, Precedence, Route, ValueMatch,
+};
 use holdfast_graph::{ObjectKey, Origins, Role};
 
 use super::action::{self, Guard, Made, RouteFailure, Unit};
@@ -191,7 +193,7 @@ impl Routes<'_> {
     }
 
     /// Returns the route of a leaf, or why it cannot be translated.
-    fn readable(&self, leaf: &Leaf, section: &str) -> Result<&contour::route::Route, RouteFailure> {
+    fn readable(&self, leaf: &Leaf, section: &str) -> Result<&contour::route::ProxyRoute, RouteFailure> {
         let closing = self.closed.get(&leaf.owner).and_then(|units| units.get(section));
         match (&leaf.what, closing) {
             (_, Some(closing)) => Err(RouteFailure::Closed(closing.clone())),
@@ -199,7 +201,8 @@ impl Routes<'_> {
             (What::Route { index, broken: Some(why) }, None) => {
                 let entry = entry(&leaf.owner, *index, self.objects);
                 // A protected route must not be replaced by a broader route, even if replacement is disabled.
-                match self.guard.is_none() || entry.is_none_or(Entry::names_guard) || self.proxy.host_names_guard() {
+                match self.guard.is_none() || entry.is_none_or(ProxyEntry::names_guard) || self.proxy.host_names_guard()
+                {
                     true => Err(RouteFailure::Guarded(why.clone())),
                     false => Err(RouteFailure::Invalid(why.clone())),
                 }
@@ -245,9 +248,11 @@ fn given_up(leaf: &Leaf, reader: &Reader<'_>) -> RouteOrigin {
         regex.as_ref().or(of_header).or(of_query).is_some_and(|pattern| !pattern.is_empty())
     };
     match today.routes.get(index) {
-        Some(Entry::Broken { .. }) => RouteOrigin::Placeholder,
-        Some(Entry::Decoded(route)) if route.conditions.iter().flatten().any(has_regex) => RouteOrigin::Placeholder,
-        Some(Entry::Decoded(_)) | None => RouteOrigin::Last,
+        Some(ProxyEntry::Broken { .. }) => RouteOrigin::Placeholder,
+        Some(ProxyEntry::Decoded(route)) if route.conditions.iter().flatten().any(has_regex) => {
+            RouteOrigin::Placeholder
+        }
+        Some(ProxyEntry::Decoded(_)) | None => RouteOrigin::Last,
     }
 }
 
@@ -281,11 +286,11 @@ fn rank<'a>(served: &'a Served<'_>) -> Rank<'a> {
     Rank { conditions: &served.conditions, origin: served.origin }
 }
 
-fn written<'a>(leaf: &Leaf, objects: &'a BTreeMap<ObjectKey, Arc<Object>>) -> Option<&'a contour::route::Route> {
+fn written<'a>(leaf: &Leaf, objects: &'a BTreeMap<ObjectKey, Arc<Object>>) -> Option<&'a contour::route::ProxyRoute> {
     let What::Route { index, .. } = leaf.what else { return None };
     match entry(&leaf.owner, index, objects)? {
-        Entry::Decoded(route) => Some(route),
-        Entry::Broken { .. } => None,
+        ProxyEntry::Decoded(route) => Some(route),
+        ProxyEntry::Broken { .. } => None,
     }
 }
 
@@ -293,7 +298,7 @@ fn entry<'a>(
     owner: &ObjectKey,
     index: usize,
     objects: &'a BTreeMap<ObjectKey, Arc<Object>>,
-) -> Option<&'a Entry<contour::route::Route>> {
+) -> Option<&'a ProxyEntry<contour::route::ProxyRoute>> {
     match &objects.get(owner)?.body {
         Body::HttpProxy(proxy) => proxy.routes.get(index),
         _ => None,
@@ -336,8 +341,10 @@ impl Host<'_> {
             class: Class::Invalid,
             message,
         });
-        let response =
-            Response::new(self.settings.closed_status, body_for(&self.settings.missing_backend_body, &self.key.kind));
+        let response = FixedResponse::new(
+            self.settings.closed_status,
+            body_for(&self.settings.missing_backend_body, &self.key.kind),
+        );
         let name = names::proxy_route(self.key, HOST, 0, false);
         let route = self.bare(0, name, HOST, self.object, Match::any(), Action::Respond(response));
         plan.routes.push(Arc::new(Rendered::new(route)));
@@ -346,7 +353,7 @@ impl Host<'_> {
     /// Keeps a host without routes, so that its requests without TLS are not served by a wildcard host.
     fn keep(&self, plan: &mut RoutePlan) {
         let name = names::proxy_route(self.key, STREAM, 0, false);
-        let nothing = Action::Respond(Response::new(NOTHING_THERE, "".into()));
+        let nothing = Action::Respond(FixedResponse::new(NOTHING_THERE, "".into()));
         let route = self.bare(0, name, STREAM, self.object, Match::any(), nothing);
         plan.routes.push(Arc::new(Rendered::new(route)));
     }
@@ -411,12 +418,13 @@ impl Host<'_> {
     }
 
     /// Returns the response that replaces a route.
-    fn answer(&self, problem: &RouteFailure) -> (Class, Option<Response>, String) {
-        let fixed = |status| Some(Response::new(status, body_for(&self.settings.missing_backend_body, &self.key.kind)));
+    fn answer(&self, problem: &RouteFailure) -> (Class, Option<FixedResponse>, String) {
+        let fixed =
+            |status| Some(FixedResponse::new(status, body_for(&self.settings.missing_backend_body, &self.key.kind)));
         let replaced = |replacement: &Option<Replacement>| {
             replacement
                 .as_ref()
-                .map(|replacement| Response::new(replacement.code, body_for(&replacement.body, &self.key.kind)))
+                .map(|replacement| FixedResponse::new(replacement.code, body_for(&replacement.body, &self.key.kind)))
         };
         match problem {
             RouteFailure::Include(message, class) => (*class, fixed(INCLUDE_MISSING), message.to_string()),

@@ -7,7 +7,9 @@ use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::policy::HealthCheckPolicy;
 use holdfast_api::apis::contour::route::{SlowStartPolicy, UpstreamValidation};
 use holdfast_api::fault::Class;
-use holdfast_envoy::features::upstream::{AltName, HealthCheck, HttpHealthRequest, SlowStart, Trust, Validation};
+use holdfast_envoy::features::upstream::{
+    ActiveHealthCheck, CertificateValidation, HttpHealthRequest, SlowStartSettings, SubjectAltName, Trust,
+};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::{timeouts, tls};
@@ -23,7 +25,7 @@ const PRIVATE: &[u8] = b"PRIVATE KEY";
 const NAMES_MAX: usize = 8;
 
 /// Reads a health check over HTTP.
-pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<HealthCheck>, String> {
+pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<ActiveHealthCheck>, String> {
     let Some(written) = written else { return Ok(None) };
     if !written.path.starts_with('/') {
         return Err(format!("the path {:?} of a health check must begin with /", written.path));
@@ -51,11 +53,11 @@ pub(super) fn health(written: Option<&HealthCheckPolicy>) -> Result<Option<Healt
 }
 
 /// Reads a health check that only connects.
-pub(super) fn connects(written: Option<&HealthCheckPolicy>) -> Result<Option<HealthCheck>, String> {
+pub(super) fn connects(written: Option<&HealthCheckPolicy>) -> Result<Option<ActiveHealthCheck>, String> {
     written.map(|written| checked(written, None)).transpose()
 }
 
-fn checked(written: &HealthCheckPolicy, request: Option<HttpHealthRequest>) -> Result<HealthCheck, String> {
+fn checked(written: &HealthCheckPolicy, request: Option<HttpHealthRequest>) -> Result<ActiveHealthCheck, String> {
     let number = |field: &str, value: Option<i64>, default: u32| match value.unwrap_or(0) {
         0 => Ok(default),
         value => u32::try_from(value)
@@ -65,7 +67,7 @@ fn checked(written: &HealthCheckPolicy, request: Option<HttpHealthRequest>) -> R
     };
     let seconds =
         |field: &str, value, default| number(field, value, default).map(|seconds| Duration::from_secs(seconds.into()));
-    Ok(HealthCheck {
+    Ok(ActiveHealthCheck {
         request,
         interval: seconds("intervalSeconds", written.interval_seconds, 10)?,
         timeout: seconds("timeoutSeconds", written.timeout_seconds, 2)?,
@@ -75,7 +77,7 @@ fn checked(written: &HealthCheckPolicy, request: Option<HttpHealthRequest>) -> R
 }
 
 /// Reads the slow start of new endpoints.
-pub(super) fn slow_start(written: Option<&SlowStartPolicy>) -> Result<Option<SlowStart>, String> {
+pub(super) fn slow_start(written: Option<&SlowStartPolicy>) -> Result<Option<SlowStartSettings>, String> {
     let Some(written) = written else { return Ok(None) };
     let window = timeouts::go_duration(&written.window).map_err(|fault| format!("error parsing window: {fault}"))?;
     let text = written.aggression.as_deref().unwrap_or("1.0");
@@ -90,7 +92,7 @@ pub(super) fn slow_start(written: Option<&SlowStartPolicy>) -> Result<Option<Slo
     // A value of at most 1000 in thousandths fits.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let aggression = (aggression * 1000.0).round() as u32;
-    Ok(Some(SlowStart { window, aggression, min_weight }))
+    Ok(Some(SlowStartSettings { window, aggression, min_weight }))
 }
 
 /// Reads the verification of a backend's certificate; the error has the reason, its class and a sentence.
@@ -99,7 +101,7 @@ pub(super) fn validation(
     section: &str,
     written: Option<&UpstreamValidation>,
     reader: &mut Reader<'_>,
-) -> Result<Option<Validation>, (&'static str, Class, String)> {
+) -> Result<Option<CertificateValidation>, (&'static str, Class, String)> {
     let Some(written) = written else { return Ok(None) };
     let invalid = |message: String| ("TLSUpstreamValidation", Class::Invalid, message);
     let mut names: Vec<Arc<str>> = written.subject_names.clone().unwrap_or_default();
@@ -139,5 +141,5 @@ pub(super) fn validation(
     holdfast_check::certificate::check_ca_bundle(bundle)
         .map_err(|fault| invalid(format!("invalid CA Secret {name:?}: {fault}")))?;
     let trust = Trust::Bundle { from: vec![secret], authorities: bundle.as_ref().into() };
-    Ok(Some(Validation { trust, names: names.into_iter().map(AltName::Dns).collect() }))
+    Ok(Some(CertificateValidation { trust, names: names.into_iter().map(SubjectAltName::Dns).collect() }))
 }

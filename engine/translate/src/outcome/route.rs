@@ -12,7 +12,7 @@ use holdfast_envoy::features::guards::Guards;
 use holdfast_envoy::features::redirect::ListenerContext;
 use holdfast_envoy::features::remote::Remote;
 use holdfast_envoy::model::table::{Host, TableName};
-use holdfast_envoy::model::{Action, Backend, HostSettings, Route, ServicePort};
+use holdfast_envoy::model::{Action, BackendCluster, HostSettings, Route, ServicePort};
 use holdfast_graph::{Content, Node, ObjectKey};
 use holdfast_xds::Version;
 
@@ -103,7 +103,7 @@ pub struct RoutePlan {
     /// The places among them that only an earlier version of the object claims.
     pub lent: Places,
     /// The backends that the routes use.
-    pub backends: BTreeSet<Backend>,
+    pub backends: BTreeSet<BackendCluster>,
     /// The faults.
     pub faults: Vec<Fault>,
     /// Rules that are replaced by a direct response, or left out.
@@ -149,14 +149,14 @@ impl RoutePlan {
             Remote::Backend(backend) => Some(backend),
             Remote::Group(_) | Remote::Host(_) => None,
         });
-        self.backends.iter().chain(of_remotes).filter_map(Backend::client).cloned().collect()
+        self.backends.iter().chain(of_remotes).filter_map(BackendCluster::client).cloned().collect()
     }
 
     /// Returns the ports of Services with endpoints that the route needs.
     pub fn services(&self) -> BTreeSet<ServicePort> {
         let remotes = self.remotes();
         let of_remotes = remotes.iter().flat_map(Remote::services);
-        self.backends.iter().filter_map(Backend::service).chain(of_remotes).cloned().collect()
+        self.backends.iter().filter_map(BackendCluster::service).chain(of_remotes).cloned().collect()
     }
 }
 

@@ -9,9 +9,9 @@ use holdfast_api::apis::kgateway::access::{
 use holdfast_api::apis::kgateway::traffic_policy::TrafficSpec;
 use holdfast_api::apis::kinds;
 use holdfast_envoy::features::Flaw;
-use holdfast_envoy::features::acl::{Acl, Entry, RANGES_MAX};
-use holdfast_envoy::features::api_key_auth::{ApiKeyAuth, KEYS_MAX, SOURCES_MAX, Source};
-use holdfast_envoy::features::basic_auth::BasicAuth;
+use holdfast_envoy::features::acl::{AccessList, AccessListEntry, RANGES_MAX};
+use holdfast_envoy::features::api_key_auth::{ApiKeySource, ApiKeys, KEYS_MAX, SOURCES_MAX};
+use holdfast_envoy::features::basic_auth::BasicAuthUsers;
 use holdfast_envoy::features::deny_response::DenyResponse;
 use holdfast_envoy::features::filters::{Filter, Setting};
 use holdfast_envoy::features::ip_filter::IpRange;
@@ -50,9 +50,9 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     }
 }
 
-fn acl(written: &WrittenAcl, reading: &mut Reading<'_, '_>) -> Option<Acl> {
+fn acl(written: &WrittenAcl, reading: &mut Reading<'_, '_>) -> Option<AccessList> {
     let mut flaws = Vec::new();
-    let mut acl = Acl::default();
+    let mut acl = AccessList::default();
     let mut action = |field: String, text: &str| match text {
         "allow" => Some(true),
         "deny" => Some(false),
@@ -84,13 +84,13 @@ fn acl(written: &WrittenAcl, reading: &mut Reading<'_, '_>) -> Option<Acl> {
                 ));
                 continue;
             };
-            let same = |known: &&Entry| (known.address, known.length) == (range.address, range.length);
+            let same = |known: &&AccessListEntry| (known.address, known.length) == (range.address, range.length);
             match acl.entries.iter().find(same) {
                 Some(known) if known.allow == allow => {}
                 Some(_) => flaws.push(Flaw::new(field, format!("{text} is allowed and denied"))),
                 None => {
                     let (address, length) = (range.address, range.length);
-                    acl.entries.push(Entry { name: name.clone(), address, length, allow });
+                    acl.entries.push(AccessListEntry { name: name.clone(), address, length, allow });
                 }
             }
         }
@@ -126,7 +126,7 @@ fn basic_auth(written: &WrittenUsers, reading: &mut Reading<'_, '_>) -> Option<S
     let read = match (&written.users, &written.secret_ref, &written.disable) {
         (None, None, Some(_)) => return Some(Setting::Off),
         (Some(users), None, None) => {
-            BasicAuth::read(users.iter().map(|line| &**line)).map_err(|flaw| ("basicAuth.users", flaw))
+            BasicAuthUsers::read(users.iter().map(|line| &**line)).map_err(|flaw| ("basicAuth.users", flaw))
         }
         (None, Some(reference), None) => {
             let field = "spec.basicAuth.secretRef";
@@ -138,7 +138,7 @@ fn basic_auth(written: &WrittenUsers, reading: &mut Reading<'_, '_>) -> Option<S
                 return None;
             };
             let read = std::str::from_utf8(content).map_err(|_| Flaw::new("", "the content is not text"));
-            let read = read.and_then(|text| BasicAuth::read(text.lines()));
+            let read = read.and_then(|text| BasicAuthUsers::read(text.lines()));
             read.map_err(|flaw| {
                 let line = flaw.field.trim_matches(['[', ']']).parse::<usize>().ok();
                 let line = line.map(|index| format!("line {}: ", index + 1)).unwrap_or_default();
@@ -226,7 +226,7 @@ fn api_key_auth(written: &WrittenKeys, reading: &mut Reading<'_, '_>) -> Option<
             }
         };
     let hide = !written.forward_credential.unwrap_or(false);
-    Some(Setting::ApiKeyAuth(ApiKeyAuth { clients, sources, client_header, hide }))
+    Some(Setting::ApiKeyAuth(ApiKeys { clients, sources, client_header, hide }))
 }
 
 /// Reads the keys of a Secret. Messages contain no part of a key.
@@ -256,11 +256,11 @@ fn keys(
     usable
 }
 
-fn sources(written: &WrittenKeys, reading: &mut Reading<'_, '_>) -> Option<Vec<Source>> {
+fn sources(written: &WrittenKeys, reading: &mut Reading<'_, '_>) -> Option<Vec<ApiKeySource>> {
     let mut flaws = Vec::new();
     let written = written.key_sources.as_deref().unwrap_or_default();
     if written.is_empty() {
-        return Some(vec![Source { header: KEY_HEADER.into(), ..Source::default() }]);
+        return Some(vec![ApiKeySource { header: KEY_HEADER.into(), ..ApiKeySource::default() }]);
     }
     if written.len() > SOURCES_MAX {
         flaws.push(Flaw::new("", format!("must have at most {SOURCES_MAX} entries")));
@@ -278,7 +278,7 @@ fn sources(written: &WrittenKeys, reading: &mut Reading<'_, '_>) -> Option<Vec<S
         if source.header.is_none() && source.query.is_none() && source.cookie.is_none() {
             flaws.push(Flaw::new(field, "must name a header, a query parameter or a cookie"));
         }
-        sources.push(Source {
+        sources.push(ApiKeySource {
             header: header.as_deref().unwrap_or_default().into(),
             query: source.query.clone().unwrap_or_default(),
             cookie: source.cookie.clone().unwrap_or_default(),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::fault::{Class, Fault};
-use holdfast_envoy::features::connection::{ListenerSettings, Part};
+use holdfast_envoy::features::connection::{ListenerSetting, ListenerSettings};
 use holdfast_envoy::features::filters::{Filter, Setting};
 use holdfast_envoy::model::table::TableName;
 use holdfast_graph::{ObjectKey, Origins};
@@ -53,10 +53,10 @@ pub(super) type Ordered<'p> = Vec<(&'p ObjectKey, &'p Arc<PolicyPlan>)>;
 /// Settings of one listener, with their policies.
 struct MergedSettings<'l> {
     listener: &'l ListenerPlan,
-    parts: BTreeMap<Field, Part>,
+    parts: BTreeMap<Field, ListenerSetting>,
     owners: BTreeMap<Field, PolicySetting>,
     /// Settings for the whole Gateway.
-    base: BTreeMap<Field, Part>,
+    base: BTreeMap<Field, ListenerSetting>,
     base_owners: BTreeMap<Field, PolicySetting>,
     origins: Origins,
 }
@@ -91,14 +91,14 @@ impl<'l> MergedSettings<'l> {
 /// Settings of a shared part, and the listeners that lose their own settings.
 #[derive(Default)]
 struct Agreed {
-    parts: BTreeMap<Field, Part>,
+    parts: BTreeMap<Field, ListenerSetting>,
     owners: BTreeMap<Field, PolicySetting>,
     origins: Origins,
     overruled: Vec<(usize, Field)>,
 }
 
 impl Agreed {
-    fn new(all: &[&MergedSettings<'_>], wanted: impl Fn(&Part) -> bool) -> Self {
+    fn new(all: &[&MergedSettings<'_>], wanted: impl Fn(&ListenerSetting) -> bool) -> Self {
         let mut agreed =
             Self { origins: Origins::union(all.iter().map(|settings| &settings.origins)), ..Self::default() };
         let fields: BTreeSet<Field> =
@@ -129,7 +129,7 @@ impl Agreed {
         agreed
     }
 
-    fn put(&mut self, field: Field, part: Option<Part>, owner: Option<&PolicySetting>) {
+    fn put(&mut self, field: Field, part: Option<ListenerSetting>, owner: Option<&PolicySetting>) {
         let (Some(part), Some(owner)) = (part, owner) else { return };
         self.parts.insert(field, part);
         self.owners.insert(field, owner.clone());
@@ -162,7 +162,7 @@ impl<'l> Notes<'l> {
                 "{field} is not applied to listener {name}: the listener shares {shared} with the other listeners of \
                  port {declared_port}, which have another value"
             );
-            if settings.parts.get(field).is_some_and(Part::guards) {
+            if settings.parts.get(field).is_some_and(ListenerSetting::guards) {
                 self.closings.push((settings.listener, policy.policy().clone(), Class::Conflict, message.clone()));
             }
             self.conflicts.entry(policy.policy().clone()).or_default().insert(message);
@@ -191,7 +191,7 @@ pub(super) fn plan<'p>(
     let mut connections = Connections::default();
     for port in ports {
         let behind: Vec<&MergedSettings<'_>> = all.iter().filter(|settings| settings.listener.port == port).collect();
-        let agreed = Agreed::new(&behind, Part::is_of_port);
+        let agreed = Agreed::new(&behind, ListenerSetting::is_of_port);
         notes.overruled(&behind, &agreed, "its socket");
         let socket = agreed.connection(&service);
         let mut put = |table: TableName, mut agreed: Agreed| {
@@ -206,7 +206,7 @@ pub(super) fn plan<'p>(
         let plain: Vec<&MergedSettings<'_>> =
             behind.iter().filter(|settings| !settings.listener.https).copied().collect();
         if let Some(first) = plain.first() {
-            let agreed = Agreed::new(&plain, |part| !part.is_of_port() && !matches!(part, Part::Clients(_)));
+            let agreed = Agreed::new(&plain, |part| !part.is_of_port() && !matches!(part, ListenerSetting::Clients(_)));
             notes.overruled(&plain, &agreed, "a connection manager");
             put(first.listener.table(), agreed);
         }
@@ -216,7 +216,7 @@ pub(super) fn plan<'p>(
         connections.sockets.extend(socket.map(|socket| (port, socket)));
     }
     for settings in all.iter().filter(|settings| !settings.listener.https) {
-        if let Some(Part::Clients(clients)) = settings.parts.get(CLIENTS)
+        if let Some(ListenerSetting::Clients(clients)) = settings.parts.get(CLIENTS)
             && clients.required
             && let Some(policy) = settings.owners.get(CLIENTS)
         {

@@ -7,7 +7,7 @@ use holdfast_api::apis::kgateway::extension::{ExtProcProvider, FilterStage};
 use holdfast_api::apis::kgateway::traffic_policy::{ExtProc as Written, ExtensionRef, ProcessingMode, TrafficSpec};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::ext_proc::{
-    ExtProc, Modes, Place, ProcessingService, Shown, ShownBody, stat_prefix_fault,
+    FilterPlace, Modes, ProcessedParts, ProcessingService, RouteExtProc, ShownBody, stat_prefix_fault,
 };
 
 use super::extensions::{self, Used};
@@ -29,7 +29,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
             };
             reading.flaws("extProc", modes.iter().flat_map(|modes| modes.check("processingMode")));
             if let Some(service) = service(reference, reading) {
-                reading.piece(EXT_PROC, Piece::ExtProc(Some(ExtProc { service, modes })));
+                reading.piece(EXT_PROC, Piece::ExtProc(Some(RouteExtProc { service, modes })));
             }
         }
         _ => reading.invalid("spec.extProc", "exactly one of extensionRef and disable must be set"),
@@ -130,12 +130,12 @@ fn modes(written: &ProcessingMode) -> Result<Modes, (&'static str, String)> {
         }
     };
     Ok(Modes {
-        request: Shown {
+        request: ProcessedParts {
             headers: sent("requestHeaderMode", &written.request_header_mode)?,
             body: body("requestBodyMode", &written.request_body_mode)?,
             trailers: sent("requestTrailerMode", &written.request_trailer_mode)?,
         },
-        response: Shown {
+        response: ProcessedParts {
             headers: sent("responseHeaderMode", &written.response_header_mode)?,
             body: body("responseBodyMode", &written.response_body_mode)?,
             trailers: sent("responseTrailerMode", &written.response_trailer_mode)?,
@@ -144,8 +144,8 @@ fn modes(written: &ProcessingMode) -> Result<Modes, (&'static str, String)> {
 }
 
 /// Returns the position among the filters, and the weight at this position.
-fn place(written: Option<&FilterStage>, used: &mut Used<'_, '_, '_>) -> Option<(Place, i32)> {
-    let Some(FilterStage { stage, predicate, weight }) = written else { return Some((Place::default(), 0)) };
+fn place(written: Option<&FilterStage>, used: &mut Used<'_, '_, '_>) -> Option<(FilterPlace, i32)> {
+    let Some(FilterStage { stage, predicate, weight }) = written else { return Some((FilterPlace::default(), 0)) };
     let before = match predicate.as_deref() {
         Some("Before") => true,
         None | Some("During" | "After") => false,
@@ -155,12 +155,12 @@ fn place(written: Option<&FilterStage>, used: &mut Used<'_, '_, '_>) -> Option<(
         }
     };
     let place = match (stage.as_deref(), before) {
-        (Some("Fault"), true) => Place::First,
-        (Some("Fault"), false) | (Some("AuthN"), true) => Place::Unknown,
-        (Some("AuthN"), false) | (Some("AuthZ"), true) => Place::Known,
-        (Some("AuthZ"), false) | (Some("RateLimit"), true) => Place::Allowed,
-        (Some("RateLimit"), false) => Place::Counted,
-        (Some("Route"), _) => Place::Last,
+        (Some("Fault"), true) => FilterPlace::First,
+        (Some("Fault"), false) | (Some("AuthN"), true) => FilterPlace::Unknown,
+        (Some("AuthN"), false) | (Some("AuthZ"), true) => FilterPlace::Known,
+        (Some("AuthZ"), false) | (Some("RateLimit"), true) => FilterPlace::Allowed,
+        (Some("RateLimit"), false) => FilterPlace::Counted,
+        (Some("Route"), _) => FilterPlace::Last,
         _ => {
             used.wrong("extProc.filterStage.stage", "must be one of Fault, AuthN, AuthZ, RateLimit and Route");
             return None;

@@ -7,7 +7,7 @@ use holdfast_api::apis::kgateway::traffic_policy::TrafficSpec;
 use holdfast_envoy::features::filters::{Filter, Setting};
 use holdfast_envoy::features::header_mutation::HeaderMutations;
 use holdfast_envoy::features::headers::{ENTRIES_MAX, HeaderEdits};
-use holdfast_envoy::features::metadata::Metadata;
+use holdfast_envoy::features::metadata::MetadataSettings;
 use holdfast_envoy::features::secret_headers::SecretHeaders;
 
 use super::reading::Reading;
@@ -36,7 +36,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
             let entries = written.and_then(|written| written.dynamic_metadata.as_deref()).unwrap_or_default();
             metadata::read(&format!("transformation.{field}.dynamicMetadata"), entries, is_request, reading)
         };
-        let metadata = Metadata {
+        let metadata = MetadataSettings {
             request: metadata("request", written.request.as_ref(), true),
             response: metadata("response", written.response.as_ref(), false),
         };

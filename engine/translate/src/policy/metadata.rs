@@ -1,7 +1,7 @@
 //! Dynamic metadata of transformations: a text, or a header of the request.
 
 use holdfast_api::apis::kgateway::headers::MetadataTransform;
-use holdfast_envoy::features::metadata::{ENTRIES_MAX, Entry, Source};
+use holdfast_envoy::features::metadata::{ENTRIES_MAX, MetadataEntry, MetadataSource};
 
 use super::headers::is_template;
 use super::reading::Reading;
@@ -15,7 +15,7 @@ pub(super) fn read(
     written: &[MetadataTransform],
     is_request: bool,
     reading: &mut Reading<'_, '_>,
-) -> Vec<Entry> {
+) -> Vec<MetadataEntry> {
     let mut entries = Vec::new();
     if written.len() > ENTRIES_MAX {
         reading.invalid(format!("spec.{field}"), format!("must have at most {ENTRIES_MAX} entries"));
@@ -33,7 +33,7 @@ pub(super) fn read(
             continue;
         };
         let value = if let Some(header) = holdfast_check::format::single_header(value).filter(|_| is_request) {
-            Source::Header(header.to_ascii_lowercase().into())
+            MetadataSource::Header(header.to_ascii_lowercase().into())
         } else if value.is_empty() {
             reading.invalid(format!("spec.{field}.value.stringValue"), "must not be empty");
             continue;
@@ -42,9 +42,9 @@ pub(super) fn read(
             reading.unsupported(format!("{field}.value.stringValue"));
             continue;
         } else {
-            Source::Text(value.replace("%%", "%").into())
+            MetadataSource::Text(value.replace("%%", "%").into())
         };
-        entries.push(Entry { namespace, key: transform.key.clone(), value });
+        entries.push(MetadataEntry { namespace, key: transform.key.clone(), value });
     }
     entries
 }

@@ -10,9 +10,9 @@ use holdfast_api::apis::kgateway::extension::{DenyRedirect, OAuth2 as Written, O
 use holdfast_api::apis::kgateway::traffic_policy::{ExtensionRef, TrafficSpec};
 use holdfast_api::apis::{Body, scheme};
 use holdfast_envoy::encode::names;
-use holdfast_envoy::features::jwt::{Fetching, Jwt, JwtFilter, Keys, Provider, Requirement};
+use holdfast_envoy::features::jwt::{Fetching, JwtFilter, Keys, Provider, Requirement, RouteJwt};
 use holdfast_envoy::features::oauth2::{
-    ClientSecret, Cookies, ENTRIES_MAX, Login, OAuth2, SECRET_BYTES_MAX, SameSite, check_https,
+    ClientSecret, Cookies, ENTRIES_MAX, Login, RouteOAuth2, SECRET_BYTES_MAX, SameSite, check_https,
 };
 use holdfast_envoy::model::{NamedMatch, ValueMatch};
 use holdfast_graph::Role;
@@ -45,7 +45,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     }
 }
 
-fn login(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<OAuth2> {
+fn login(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<RouteOAuth2> {
     let (key, extension) = extensions::extension("oauth2", reference, reading)?;
     let mut used = Used { key: &key, field: "oauth2", reading };
     let Some(written) = &extension.oauth2 else {
@@ -102,7 +102,7 @@ fn login(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<OAut
     for flaw in &flaws {
         used.wrong(&format!("oauth2.{}", flaw.field), &flaw.message);
     }
-    flaws.is_empty().then(|| OAuth2 { login: Arc::new(login), tokens })
+    flaws.is_empty().then(|| RouteOAuth2 { login: Arc::new(login), tokens })
 }
 
 /// Reads the client secret. Messages contain no part of it.
@@ -201,7 +201,7 @@ fn denied(written: Option<&DenyRedirect>, used: &mut Used<'_, '_, '_>) -> Option
 }
 
 /// Reads the verification of tokens after the login, each by a separate filter.
-fn tokens(written: &Written, cookies: &Cookies, used: &mut Used<'_, '_, '_>) -> Option<Vec<Jwt>> {
+fn tokens(written: &Written, cookies: &Cookies, used: &mut Used<'_, '_, '_>) -> Option<Vec<RouteJwt>> {
     let Some(jwt) = &written.jwt else { return Some(Vec::new()) };
     let (access, id) = cookies.names();
     let wanted = [
@@ -237,7 +237,13 @@ fn tokens(written: &Written, cookies: &Cookies, used: &mut Used<'_, '_, '_>) -> 
     Some(tokens)
 }
 
-fn verified(name: &str, token: &OAuth2Token, cookie: &str, keys: Keys, used: &mut Used<'_, '_, '_>) -> Option<Jwt> {
+fn verified(
+    name: &str,
+    token: &OAuth2Token,
+    cookie: &str,
+    keys: Keys,
+    used: &mut Used<'_, '_, '_>,
+) -> Option<RouteJwt> {
     let mut claims = Vec::new();
     for (index, claim) in token.claims_to_headers.iter().flatten().enumerate() {
         match holdfast_check::header::modifiable_name(&claim.header) {
@@ -266,7 +272,7 @@ fn verified(name: &str, token: &OAuth2Token, cookie: &str, keys: Keys, used: &mu
         providers: BTreeMap::from([(name, provider)]),
         requirements: [requirement.clone()].into(),
     };
-    Some(Jwt { filter: Arc::new(filter), requirement })
+    Some(RouteJwt { filter: Arc::new(filter), requirement })
 }
 
 /// Returns the path of a redirect URI in which Envoy substitutes commands; or a message.

@@ -10,8 +10,8 @@ use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
-use holdfast_envoy::features::body_format::BodyFormat;
-use holdfast_envoy::model::{Response, Route};
+use holdfast_envoy::features::body_format::ResponseBodyFormat;
+use holdfast_envoy::model::{FixedResponse, Route};
 use holdfast_graph::{ObjectKey, Role};
 
 use crate::outcome::policy::{PolicyPlan, Unenforceable};
@@ -41,7 +41,7 @@ pub(crate) struct OfRule {
     /// Effective settings of the policies.
     pub(crate) policy_settings: BTreeSet<PolicySetting>,
     /// The direct response that the rule references.
-    pub(crate) answer: Option<(ObjectKey, Response)>,
+    pub(crate) answer: Option<(ObjectKey, FixedResponse)>,
     /// References of the rule to missing objects.
     pub(crate) faults: Vec<Fault>,
 }
@@ -157,7 +157,7 @@ impl OfRule {
 }
 
 /// Returns the response of a DirectResponse; or a message about its fault.
-fn answer(written: &DirectResponse) -> Result<Response, String> {
+fn answer(written: &DirectResponse) -> Result<FixedResponse, String> {
     if let Some(unread) = written.unread.first() {
         return Err(format!("{}: {}", unread.field, unread.message));
     }
@@ -165,7 +165,7 @@ fn answer(written: &DirectResponse) -> Result<Response, String> {
     let body = written.body.clone().unwrap_or_default();
     let format = written.body_format.as_ref().map(|written| {
         let (text, json, content_type) = (written.text.as_ref(), written.json.as_ref(), written.content_type.as_ref());
-        Arc::new(BodyFormat::new(text, json, content_type))
+        Arc::new(ResponseBodyFormat::new(text, json, content_type))
     });
-    Ok(Response { status, body, format })
+    Ok(FixedResponse { status, body, format })
 }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kgateway::policy::Quantity;
 use holdfast_api::apis::kgateway::traffic as written;
-use holdfast_envoy::features::buffer::Buffer;
+use holdfast_envoy::features::buffer::BufferLimit;
 use holdfast_envoy::features::compression::Library;
-use holdfast_envoy::features::csrf::{Csrf, ORIGINS_MAX};
-use holdfast_envoy::features::fault_injection::{Abort, FaultInjection};
+use holdfast_envoy::features::csrf::{CsrfSettings, ORIGINS_MAX};
+use holdfast_envoy::features::fault_injection::{Abort, FaultInjectionPolicy};
 use holdfast_envoy::features::filters::{Filter, Setting};
 use holdfast_envoy::features::percent::Percent;
 use holdfast_envoy::features::tracing::{
-    ATTRIBUTES_MAX, Attribute, MetadataOf, MetadataValue, PATH_STEPS_MAX, Tracing,
+    ATTRIBUTES_MAX, AttributeMetadata, AttributeSource, MetadataOf, PATH_STEPS_MAX, TracingSettings,
 };
-use holdfast_envoy::model::{Like, Part, ValueMatch};
+use holdfast_envoy::model::{Like, MatchedPart, ValueMatch};
 
 use super::reading::Reading;
 use super::traffic::{number, percent, positive};
@@ -27,7 +27,7 @@ pub(super) fn buffer(written: &written::Buffer, reading: &mut Reading<'_, '_>) {
                 Quantity::Number(number) => number.to_string(),
                 Quantity::Text(text) => text.to_string(),
             };
-            let Some(buffer) = Buffer::read(&text) else {
+            let Some(buffer) = BufferLimit::read(&text) else {
                 let message = format!(
                     "{text:?} is not a valid size: it must be a number of bytes above 0 and below 4Gi, such as 64Ki"
                 );
@@ -57,17 +57,17 @@ pub(super) fn csrf(written: &written::Csrf, reading: &mut Reading<'_, '_>) {
         }
         origins.extend(origin_match(&field, origin, reading));
     }
-    let csrf = Csrf { enabled, shadowed, origins };
+    let csrf = CsrfSettings { enabled, shadowed, origins };
     reading.piece("csrf", Piece::Filters(vec![(Filter::Csrf, Arc::new(Setting::Csrf(csrf)))]));
 }
 
 fn origin_match(field: &str, origin: &written::TextMatch, reading: &mut Reading<'_, '_>) -> Option<ValueMatch> {
     let ignore_case = origin.ignore_case.unwrap_or(false);
     let parts = [
-        (Part::Whole, &origin.exact),
-        (Part::Prefix, &origin.prefix),
-        (Part::Suffix, &origin.suffix),
-        (Part::Contains, &origin.contains),
+        (MatchedPart::Whole, &origin.exact),
+        (MatchedPart::Prefix, &origin.prefix),
+        (MatchedPart::Suffix, &origin.suffix),
+        (MatchedPart::Contains, &origin.contains),
     ];
     let mut set: Vec<ValueMatch> = parts
         .into_iter()
@@ -96,7 +96,7 @@ pub(super) fn fault_injection(written: &written::FaultInjection, reading: &mut R
     if written.disable.is_some() {
         return reading.piece("faultInjection", piece(Setting::Off));
     }
-    let mut fault = FaultInjection::default();
+    let mut fault = FaultInjectionPolicy::default();
     if let Some(delay) = &written.delay {
         let time = positive("faultInjection.delay.fixedDelay", Some(&delay.fixed_delay), reading);
         let share = percent("faultInjection.delay.percentage", delay.percentage, Percent::ALL, reading);
@@ -159,12 +159,12 @@ pub(super) fn compression(written: &written::Compression, reading: &mut Reading<
 
 pub(super) fn tracing(written: &written::RouteTracing, reading: &mut Reading<'_, '_>) -> Piece {
     if written.disable.is_some() {
-        return Piece::Tracing(Tracing::off());
+        return Piece::Tracing(TracingSettings::off());
     }
     let mut share = |field: &str, value: Option<i64>| {
         value.map(|value| percent(&format!("tracing.{field}"), Some(value), Percent::ALL, reading))
     };
-    let tracing = Tracing {
+    let tracing = TracingSettings {
         client: share("clientSampling", written.client_sampling),
         random: share("randomSampling", written.random_sampling),
         overall: share("overallSampling", written.overall_sampling),
@@ -178,7 +178,7 @@ pub(super) fn attributes(
     field: &str,
     written: Option<&[written::Attribute]>,
     reading: &mut Reading<'_, '_>,
-) -> Vec<(Arc<str>, Attribute)> {
+) -> Vec<(Arc<str>, AttributeSource)> {
     let mut attributes = Vec::new();
     for (index, attribute) in written.unwrap_or_default().iter().enumerate() {
         let (whole, field) = (field, format!("{field}.attributes[{index}]"));
@@ -186,15 +186,15 @@ pub(super) fn attributes(
             reading.invalid(format!("spec.{whole}.attributes"), format!("must have at most {ATTRIBUTES_MAX} entries"));
             break;
         }
-        let otherwise = |named: &written::Named| named.default_value.clone().unwrap_or_default();
+        let otherwise = |named: &written::NamedSource| named.default_value.clone().unwrap_or_default();
         let from = match (&attribute.literal, &attribute.environment, &attribute.request_header, &attribute.metadata) {
-            (Some(literal), None, None, None) => Attribute::Literal(literal.value.clone()),
-            (None, Some(named), None, None) => Attribute::Environment(named.name.clone(), otherwise(named)),
+            (Some(literal), None, None, None) => AttributeSource::Literal(literal.value.clone()),
+            (None, Some(named), None, None) => AttributeSource::Environment(named.name.clone(), otherwise(named)),
             (None, None, Some(named), None) if holdfast_check::header::name(&named.name).is_ok() => {
-                Attribute::Header(named.name.clone(), otherwise(named))
+                AttributeSource::Header(named.name.clone(), otherwise(named))
             }
             (None, None, None, Some(metadata)) => match attribute_of_metadata(metadata) {
-                Ok(value) => Attribute::Metadata(value),
+                Ok(value) => AttributeSource::Metadata(value),
                 Err((below, message)) => {
                     reading.invalid(format!("spec.{field}.metadata.{below}"), message);
                     continue;
@@ -205,7 +205,7 @@ pub(super) fn attributes(
                 continue;
             }
         };
-        if attribute.name.is_empty() || matches!(&from, Attribute::Literal(text) if text.is_empty()) {
+        if attribute.name.is_empty() || matches!(&from, AttributeSource::Literal(text) if text.is_empty()) {
             reading.invalid(format!("spec.{field}"), "name and value must not be empty");
         }
         attributes.push((attribute.name.clone(), from));
@@ -213,7 +213,7 @@ pub(super) fn attributes(
     attributes
 }
 
-fn attribute_of_metadata(written: &written::MetadataAttribute) -> Result<MetadataValue, (&'static str, String)> {
+fn attribute_of_metadata(written: &written::MetadataAttribute) -> Result<AttributeMetadata, (&'static str, String)> {
     let of = written.kind.as_deref().and_then(MetadataOf::read);
     let of = of.ok_or_else(|| ("kind", "must be Request, Route, Cluster or Host".to_owned()))?;
     let key = written.metadata_key.as_ref();
@@ -224,7 +224,7 @@ fn attribute_of_metadata(written: &written::MetadataAttribute) -> Result<Metadat
                 return Err(("metadataKey.path", format!("must have at most {PATH_STEPS_MAX} entries")));
             }
             let otherwise = written.default_value.clone().unwrap_or_default();
-            Ok(MetadataValue { of, namespace: key.key.clone(), path, otherwise })
+            Ok(AttributeMetadata { of, namespace: key.key.clone(), path, otherwise })
         }
         _ => Err(("metadataKey", "must have a key, and a path with a key in each entry".to_owned())),
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
-use holdfast_api::apis::gateway::route::{Route, RuleEntry};
+use holdfast_api::apis::gateway::route::{GatewayRoute, RuleEntry};
 use holdfast_api::apis::kgateway::policy::{TargetRef, Targets};
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::at;
@@ -69,7 +69,7 @@ fn missing(key: &ObjectKey, target: &TargetRef, named: &ObjectKey, reading: &mut
     (!has).then(|| format!("{} {} has no {part} {section:?}", named.kind, named.namespaced_name()))
 }
 
-fn has_rule<R>(route: &Route<R>, section: &str, name: impl Fn(&R) -> Option<&str>) -> bool {
+fn has_rule<R>(route: &GatewayRoute<R>, section: &str, name: impl Fn(&R) -> Option<&str>) -> bool {
     route.rules.iter().any(|entry| match entry {
         RuleEntry::Decoded(rule) => name(rule) == Some(section),
         RuleEntry::Broken { name, .. } => name.as_deref() == Some(section),

@@ -7,14 +7,14 @@ use holdfast_api::apis::kgateway::policy::Targets;
 use holdfast_api::apis::kgateway::traffic as written;
 use holdfast_api::apis::kgateway::traffic_policy::{LocalRateLimit, TrafficSpec};
 use holdfast_api::apis::kinds;
-use holdfast_envoy::features::cors::{Cors, MAX_AGE_DEFAULT, MAX_AGE_MIN};
+use holdfast_envoy::features::cors::{CorsSettings, MAX_AGE_DEFAULT, MAX_AGE_MIN};
 use holdfast_envoy::features::filters::{Filter, Setting};
-use holdfast_envoy::features::internal_redirect::{CrossScheme, InternalRedirect};
+use holdfast_envoy::features::internal_redirect::{CrossScheme, FollowedRedirects};
 use holdfast_envoy::features::mirror::Mirroring;
 use holdfast_envoy::features::percent::Percent;
-use holdfast_envoy::features::retry::Retry;
+use holdfast_envoy::features::retry::RouteRetryPolicy;
 use holdfast_envoy::features::rewrite::PathRewrite;
-use holdfast_envoy::features::token_bucket::{INTERVAL_MIN, TokenBucket};
+use holdfast_envoy::features::token_bucket::{INTERVAL_MIN, TokenBucketSettings};
 
 use super::reading::Reading;
 use super::shape;
@@ -189,7 +189,10 @@ fn retry(written: &written::Retry, spec: &TrafficSpec, reading: &mut Reading<'_,
     }
     let count = number("retry.attempts", written.attempts.unwrap_or(1), 0, reading);
     let statuses = statuses.iter().filter_map(|status| u32::try_from(*status).ok()).collect();
-    reading.piece("retry", Piece::Retry(Retry { count, on: conditions.join(",").into(), statuses, per_try, pause }));
+    reading.piece(
+        "retry",
+        Piece::Retry(RouteRetryPolicy { count, on: conditions.join(",").into(), statuses, per_try, pause }),
+    );
 }
 
 fn cors(written: &written::Cors, reading: &mut Reading<'_, '_>) {
@@ -202,14 +205,14 @@ fn cors(written: &written::Cors, reading: &mut Reading<'_, '_>) {
     if max_age.is_none() {
         reading.invalid("spec.cors.maxAge", format!("maxAge is {age}; it must be at least {MAX_AGE_MIN}"));
     }
-    let cors = Cors {
+    let cors = CorsSettings {
         origins: written.allow_origins.clone().unwrap_or_default(),
         methods: written.allow_methods.clone().unwrap_or_default(),
         headers: written.allow_headers.clone().unwrap_or_default(),
         expose: written.expose_headers.clone().unwrap_or_default(),
         max_age,
         credentials: written.allow_credentials.unwrap_or(false),
-        ..Cors::default()
+        ..CorsSettings::default()
     };
     reading.flaws("cors", cors.check());
     reading.piece("cors", Piece::Filters(vec![(Filter::Cors, Arc::new(Setting::Cors(cors)))]));
@@ -232,7 +235,7 @@ fn rate_limit(written: &LocalRateLimit, reading: &mut Reading<'_, '_>) {
     }
     let enabled = percent("rateLimit.local.percentEnabled", written.percent_enabled, Percent::ALL, reading);
     let enforced = percent("rateLimit.local.percentEnforced", written.percent_enforced, Percent::ALL, reading);
-    let bucket = TokenBucket { most, fill, interval, enabled, enforced };
+    let bucket = TokenBucketSettings { most, fill, interval, enabled, enforced };
     reading.piece("rateLimit.local", piece(Setting::LocalRateLimit(bucket)));
 }
 
@@ -264,7 +267,7 @@ fn internal_redirect(written: &written::InternalRedirect, reading: &mut Reading<
     let statuses = codes.iter().filter_map(|code| u32::try_from(*code).ok()).collect();
     let any = written.allow_cross_scheme_redirect.unwrap_or(false);
     let cross_scheme = if any { CrossScheme::Always } else { CrossScheme::Never };
-    let redirect = InternalRedirect { max, statuses, cross_scheme, copied, deny_repeated: false };
+    let redirect = FollowedRedirects { max, statuses, cross_scheme, copied, deny_repeated: false };
     reading.piece("internalRedirect", Piece::InternalRedirect(redirect));
 }
 

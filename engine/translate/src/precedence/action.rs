@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_envoy::features::internal_redirect::InternalRedirect;
+use holdfast_envoy::features::internal_redirect::FollowedRedirects;
 use holdfast_envoy::features::mirror::Mirroring;
-use holdfast_envoy::features::retry::Retry;
+use holdfast_envoy::features::retry::RouteRetryPolicy;
 use holdfast_envoy::features::rewrite::PathRewrite;
-use holdfast_envoy::features::tracing::Tracing;
+use holdfast_envoy::features::tracing::TracingSettings;
 use holdfast_envoy::model::{Action, Route};
 
 /// Settings; unset where no policy configures them.
@@ -18,9 +18,9 @@ pub struct ActionSettings {
     /// Idle timeout of a stream.
     pub idle_timeout: Option<Duration>,
     /// Retry policy.
-    pub retry: Option<Retry>,
+    pub retry: Option<RouteRetryPolicy>,
     /// Internal redirects: redirects of backends that Envoy follows.
-    pub internal_redirect: Option<InternalRedirect>,
+    pub internal_redirect: Option<FollowedRedirects>,
     /// Settings of mirrored requests.
     pub(crate) mirroring: Option<Mirroring>,
     /// Path rewrite.
@@ -30,7 +30,7 @@ pub struct ActionSettings {
     /// Prefix of statistics.
     pub stat_prefix: Option<Arc<str>>,
     /// Tracing.
-    pub tracing: Option<Tracing>,
+    pub tracing: Option<TracingSettings>,
 }
 
 impl ActionSettings {
@@ -56,7 +56,7 @@ impl ActionSettings {
             && let Some(retry) = &self.retry
         {
             let per_try = timeouts.backend_request.filter(|limit| !limit.is_zero()).or(retry.per_try);
-            forward.retry = Some(Retry { per_try, ..retry.clone() });
+            forward.retry = Some(RouteRetryPolicy { per_try, ..retry.clone() });
         }
         if forward.internal_redirect.is_none() {
             forward.internal_redirect.clone_from(&self.internal_redirect);

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdfast_envoy::features::connection::Part;
+use holdfast_envoy::features::connection::ListenerSetting;
 use holdfast_envoy::features::filters::{Filter, Filters, Setting};
-use holdfast_envoy::features::guards::{Guards, Kind};
+use holdfast_envoy::features::guards::{GuardKind, Guards};
 use holdfast_envoy::features::rewrite::PathRewrite;
 use holdfast_graph::ObjectKey;
 
@@ -71,12 +71,12 @@ impl Merged {
         for piece in self.pieces.values() {
             match piece {
                 Piece::ExtAuth(Some(auth)) => guards.ext_auth = Some(auth.clone()),
-                Piece::ExtAuth(None) => drop(guards.off.insert(Kind::ExtAuth)),
+                Piece::ExtAuth(None) => drop(guards.off.insert(GuardKind::ExtAuth)),
                 Piece::Jwt(Some(jwt)) => guards.jwt = Some(jwt.clone()),
-                Piece::Jwt(None) => drop(guards.off.insert(Kind::Jwt)),
+                Piece::Jwt(None) => drop(guards.off.insert(GuardKind::Jwt)),
                 Piece::GlobalLimit(limit) => guards.rate_limit = Some(limit.clone()),
                 Piece::ExtProc(Some(shown)) => guards.ext_proc = Some(shown.clone()),
-                Piece::ExtProc(None) => drop(guards.off.insert(Kind::ExtProc)),
+                Piece::ExtProc(None) => drop(guards.off.insert(GuardKind::ExtProc)),
                 Piece::OAuth2(login) => guards.oauth2 = Some(login.clone()),
                 _ => {}
             }
@@ -85,7 +85,7 @@ impl Merged {
     }
 
     /// Returns the settings of the listener.
-    pub fn connection(&self) -> BTreeMap<Field, Part> {
+    pub fn connection(&self) -> BTreeMap<Field, ListenerSetting> {
         let parts = self.pieces.iter().filter_map(|(field, piece)| match piece {
             Piece::Connection(part) => Some((*field, part.clone())),
             _ => None,
@@ -119,7 +119,7 @@ impl Merged {
 mod tests {
     use std::time::Duration;
 
-    use holdfast_envoy::features::acl::{Acl, Entry};
+    use holdfast_envoy::features::acl::{AccessList, AccessListEntry};
 
     use super::*;
 
@@ -149,8 +149,11 @@ mod tests {
     fn access_lists_are_joined_unless_they_contradict_each_other() {
         let list = |default_allow, address: &str, allow| {
             let address = address.parse().unwrap_or(std::net::IpAddr::from([0, 0, 0, 0]));
-            let entry = Entry { name: "r".into(), address, length: 32, allow };
-            Settings::from([(ACL, Piece::Acl(Acl { default_allow, entries: vec![entry], ..Acl::default() }))])
+            let entry = AccessListEntry { name: "r".into(), address, length: 32, allow };
+            Settings::from([(
+                ACL,
+                Piece::Acl(AccessList { default_allow, entries: vec![entry], ..AccessList::default() }),
+            )])
         };
         let (a, b) = (key("a"), key("b"));
         let entries = |first: &Settings, second: &Settings| {

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_envoy::features::acl::Acl;
-use holdfast_envoy::features::connection::Part;
-use holdfast_envoy::features::ext_auth::ExtAuth;
-use holdfast_envoy::features::ext_proc::ExtProc;
+use holdfast_envoy::features::acl::AccessList;
+use holdfast_envoy::features::connection::ListenerSetting;
+use holdfast_envoy::features::ext_auth::RouteExtAuth;
+use holdfast_envoy::features::ext_proc::RouteExtProc;
 use holdfast_envoy::features::filters::{Filter, Setting};
-use holdfast_envoy::features::internal_redirect::InternalRedirect;
-use holdfast_envoy::features::jwt::Jwt;
+use holdfast_envoy::features::internal_redirect::FollowedRedirects;
+use holdfast_envoy::features::jwt::RouteJwt;
 use holdfast_envoy::features::mirror::Mirroring;
-use holdfast_envoy::features::oauth2::OAuth2;
+use holdfast_envoy::features::oauth2::RouteOAuth2;
 use holdfast_envoy::features::rate_limit::GlobalLimit;
-use holdfast_envoy::features::retry::Retry;
+use holdfast_envoy::features::retry::RouteRetryPolicy;
 use holdfast_envoy::features::rewrite::PathRewrite;
-use holdfast_envoy::features::tracing::Tracing;
+use holdfast_envoy::features::tracing::TracingSettings;
 
 /// A field that is merged as a whole, by its path below `spec`.
 pub type Field = &'static str;
@@ -34,13 +34,13 @@ pub enum Piece {
     /// Settings of filters.
     Filters(Vec<(Filter, Arc<Setting>)>),
     /// An access list.
-    Acl(Acl),
+    Acl(AccessList),
     /// Timeouts: of the request, and of an idle stream.
     Timeouts(Option<Duration>, Option<Duration>),
     /// Retry policy.
-    Retry(Retry),
+    Retry(RouteRetryPolicy),
     /// Internal redirects: redirects of backends that Envoy follows.
-    InternalRedirect(InternalRedirect),
+    InternalRedirect(FollowedRedirects),
     /// Settings of mirrored requests.
     Mirroring(Mirroring),
     /// Path rewrite.
@@ -50,19 +50,19 @@ pub enum Piece {
     /// Prefix of statistics.
     StatPrefix(Arc<str>),
     /// Tracing.
-    Tracing(Tracing),
+    Tracing(TracingSettings),
     /// External authorization; disabled if unset.
-    ExtAuth(Option<ExtAuth>),
+    ExtAuth(Option<RouteExtAuth>),
     /// JWT authentication; disabled if unset.
-    Jwt(Option<Jwt>),
+    Jwt(Option<RouteJwt>),
     /// Global rate limit, shared by all Envoys.
     GlobalLimit(GlobalLimit),
     /// External processing; disabled if unset.
-    ExtProc(Option<ExtProc>),
+    ExtProc(Option<RouteExtProc>),
     /// OAuth2 login.
-    OAuth2(Arc<OAuth2>),
+    OAuth2(Arc<RouteOAuth2>),
     /// Setting of the listener.
-    Connection(Part),
+    Connection(ListenerSetting),
 }
 
 impl Piece {

@@ -3,7 +3,7 @@
 use holdfast_api::apis::Body;
 use holdfast_api::snapshot::ObjectSnapshot;
 use holdfast_envoy::inspect::clusters::ClusterTls;
-use holdfast_envoy::model::Protocol;
+use holdfast_envoy::model::BackendProtocol;
 use holdfast_graph::{ObjectKey, Role};
 
 use crate::Translator;
@@ -41,7 +41,7 @@ impl Translator {
         let target = Target { key: place, labels: &object.metadata.labels, port };
         let referrer = Referrer { route: place, section: "", field: "", role: Role::Mentions, sent: Sent::Others };
         let mut allowed = Vec::new();
-        for protocol in [Protocol::Http1, Protocol::H2c] {
+        for protocol in [BackendProtocol::Http1, BackendProtocol::H2c] {
             let Ok(upstream) = crate::backend_policy::of(&target, protocol, &referrer, &mut reader) else {
                 return Some(Vec::new());
             };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Age;
-use holdfast_envoy::model::Response;
+use holdfast_envoy::model::FixedResponse;
 use holdfast_graph::ObjectKey;
 
 use super::{Changes, Run, Translator, Unit};
@@ -101,7 +101,8 @@ impl Translator {
                 Outcome::set(&mut self.outcomes, key, Some(plan.clone()));
                 let main = FleetId::main(key);
                 if !self.assembly.fleets.contains_key(&main) {
-                    let closed = Response::new(self.settings.closed_status, self.settings.missing_backend_body.clone());
+                    let closed =
+                        FixedResponse::new(self.settings.closed_status, self.settings.missing_backend_body.clone());
                     self.assembly.fleets.insert(main.clone(), Fleet::new(key.clone(), plan.clone(), closed));
                     self.assembly.touched.insert(main);
                 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::condition::MatchCondition;
 use super::policy::IpFilterPolicy;
-use super::route::Route;
+use super::route::ProxyRoute;
 use super::virtual_host::{TcpProxy, VirtualHost};
 use crate::apis::decode::Found;
 use crate::apis::protection::readable;
@@ -29,11 +29,11 @@ pub const CONDITIONS_MAX: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpProxy {
     /// The host of a root HTTPProxy; unset for other HTTPProxies.
-    pub virtual_host: Option<Host>,
+    pub virtual_host: Option<ProxyHost>,
     /// `spec.routes`.
-    pub routes: Vec<Entry<Route>>,
+    pub routes: Vec<ProxyEntry<ProxyRoute>>,
     /// `spec.includes`.
-    pub includes: Vec<Entry<Include>>,
+    pub includes: Vec<ProxyEntry<Include>>,
     /// `spec.tcpproxy`.
     pub tcp_proxy: Option<TcpProxyEntry>,
     /// `spec.ingressClassName`.
@@ -51,7 +51,7 @@ impl HttpProxy {
 
     /// Returns whether the host or one of the routes restricts access.
     pub fn names_guard(&self) -> bool {
-        self.host_names_guard() || self.routes.iter().any(Entry::names_guard)
+        self.host_names_guard() || self.routes.iter().any(ProxyEntry::names_guard)
     }
 
     /// Returns whether the host restricts access. A host that cannot be read counts as restricted.
@@ -71,7 +71,7 @@ impl HttpProxy {
 
 /// The host of a root HTTPProxy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Host {
+pub struct ProxyHost {
     /// Name of the host, empty where no name could be read.
     pub fqdn: Arc<str>,
     /// The whole host; unset where it did not decode, which is already reported as a fault.
@@ -83,7 +83,7 @@ pub type TcpProxyEntry = Option<TcpProxy>;
 
 /// A route or an include, or the readable part of one.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Entry<T> {
+pub enum ProxyEntry<T> {
     /// A valid route or include.
     Decoded(T),
     /// A route or include that did not decode or was over a limit; the fault is already reported.
@@ -93,16 +93,16 @@ pub enum Entry<T> {
         /// The error, in a sentence.
         why: Arc<str>,
         /// Of a route: the fields that protect it, and no other field; unset where these fields cannot be read.
-        guards: Option<Box<Route>>,
+        guards: Option<Box<ProxyRoute>>,
     },
 }
 
-impl Entry<Route> {
+impl ProxyEntry<ProxyRoute> {
     /// Returns the fields that protect the route, or `None` where they cannot be read.
-    pub fn guards(&self) -> Option<&Route> {
+    pub fn guards(&self) -> Option<&ProxyRoute> {
         match self {
-            Entry::Decoded(route) => Some(route),
-            Entry::Broken { guards, .. } => guards.as_deref(),
+            ProxyEntry::Decoded(route) => Some(route),
+            ProxyEntry::Broken { guards, .. } => guards.as_deref(),
         }
     }
 
@@ -144,7 +144,7 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     }
     let virtual_host = host.map(|value| {
         let fqdn = value.get("fqdn").and_then(Value::as_str).unwrap_or_default().into();
-        Host { fqdn, written: found.typed("spec.virtualhost", &value) }
+        ProxyHost { fqdn, written: found.typed("spec.virtualhost", &value) }
     });
     Some(Body::HttpProxy(Arc::new(HttpProxy {
         virtual_host,
@@ -160,9 +160,9 @@ fn entries<T: DeserializeOwned + Clone>(
     field: &str,
     max: usize,
     found: &mut Found,
-) -> Vec<Entry<T>> {
+) -> Vec<ProxyEntry<T>> {
     // An entry that cannot be read at all might match any request, so the host is kept.
-    let nothing_known = |why: String| Entry::Broken { conditions: Vec::new(), why: why.into(), guards: None };
+    let nothing_known = |why: String| ProxyEntry::Broken { conditions: Vec::new(), why: why.into(), guards: None };
     let values = match value {
         None => return Vec::new(),
         Some(Value::Array(values)) => values,
@@ -182,20 +182,20 @@ fn entries<T: DeserializeOwned + Clone>(
     entries
 }
 
-fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Found) -> Entry<T> {
+fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Found) -> ProxyEntry<T> {
     let written = value.get("conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if written.len() > CONDITIONS_MAX {
         let why = format!("must have at most {CONDITIONS_MAX} conditions");
         found.invalid(format!("{field}.conditions"), &why);
-        return Entry::Broken { conditions: salvage(written), why: why.into(), guards: guards(value) };
+        return ProxyEntry::Broken { conditions: salvage(written), why: why.into(), guards: guards(value) };
     }
     match found.typed::<T>(field, value) {
         // Cloning drops the spare capacity that decoding leaves in every list.
-        Some(entry) => Entry::Decoded(entry.clone()),
+        Some(entry) => ProxyEntry::Decoded(entry.clone()),
         None => {
             let why = found.faults.last().map(|fault| format!("{}: {}", fault.field, fault.message));
             let why = why.unwrap_or_default().into();
-            Entry::Broken { conditions: salvage(written), why, guards: guards(value) }
+            ProxyEntry::Broken { conditions: salvage(written), why, guards: guards(value) }
         }
     }
 }
@@ -204,12 +204,12 @@ fn entry<T: DeserializeOwned + Clone>(value: &Value, field: &str, found: &mut Fo
 const OF_SERVICES: [&str; 3] = ["protocol", "requestHeadersPolicy", "validation"];
 
 /// Returns the fields of a route that protect it, or `None` where these fields cannot be read.
-fn guards(value: &Value) -> Option<Box<Route>> {
+fn guards(value: &Value) -> Option<Box<ProxyRoute>> {
     let written = value.as_object()?;
     let services = written.get("services").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let protects = |service: &Value| OF_SERVICES.iter().any(|field| service.get(field).is_some_and(|it| !it.is_null()));
     let are_free = !services.iter().any(protects);
-    let declared = Route::default().protection(false).entering;
+    let declared = super::route_protection::protection(&ProxyRoute::default(), false).entering;
     readable(written, |field| declared.is_free(field) || (are_free && field == "services")).map(Box::new)
 }
 

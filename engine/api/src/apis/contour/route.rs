@@ -13,11 +13,11 @@ use super::policy::{
 /// A route.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Route {
+pub struct ProxyRoute {
     /// Match conditions, in addition to those of the includes.
     pub conditions: Option<Vec<MatchCondition>>,
     /// Destinations of the requests.
-    pub services: Option<Vec<Service>>,
+    pub services: Option<Vec<ProxyService>>,
     /// Whether WebSocket upgrades are allowed.
     pub enable_websockets: Option<bool>,
     /// Whether the route is also served without TLS on a host with TLS.
@@ -60,7 +60,7 @@ pub struct Route {
 /// A Service that receives requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Service {
+pub struct ProxyService {
     /// Name.
     pub name: Arc<str>,
     /// Port.

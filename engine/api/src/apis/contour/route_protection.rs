@@ -3,7 +3,7 @@
 //! The guards of a host are always those of the desired version.
 
 use super::policy::{AuthorizationPolicy, HeadersPolicy, IpFilterPolicy, RateLimitPolicy};
-use super::route::{CookieRewritePolicy, JwtVerificationPolicy, RequestRedirectPolicy, Route, Service};
+use super::route::{CookieRewritePolicy, JwtVerificationPolicy, ProxyRoute, ProxyService, RequestRedirectPolicy};
 use crate::apis::protection::{Names, Rule, Sheet, Way, allowed, names};
 
 /// The two halves of the protection of a route.
@@ -14,77 +14,75 @@ pub struct Protection {
     pub forwarding: Sheet,
 }
 
-impl Route {
-    /// Returns the sheets of a route. `host_is_filtered`: the host has an address filter, which a filter of the route
-    /// replaces.
-    pub fn protection(&self, host_is_filtered: bool) -> Protection {
-        let Route {
-            conditions,
-            services,
-            enable_websockets,
-            permit_insecure,
-            auth_policy,
-            timeout_policy,
-            retry_policy,
-            health_check_policy,
-            load_balancer_policy,
-            path_rewrite_policy,
-            request_headers_policy,
-            response_headers_policy,
-            cookie_rewrite_policies,
-            rate_limit_policy,
-            request_redirect_policy,
-            direct_response_policy,
-            internal_redirect_policy,
-            jwt_verification_policy,
-            ip_allow_policy,
-            ip_deny_policy,
-        } = self;
-        let (mut entering, mut forwarding) = (Sheet::default(), Sheet::default());
-        let because = "selects the requests; routes of two versions are compared by their conditions";
-        entering.free("conditions", because, conditions);
-        entering.opening(
-            "enableWebsockets",
-            "the protocols to which connections may be upgraded",
-            allowed(*enable_websockets),
-        );
-        entering.opening("permitInsecure", "requests without TLS", allowed(*permit_insecure));
-        authorization(auth_policy.as_ref(), &mut entering);
-        entering.free("timeoutPolicy", "how long requests may take", timeout_policy);
-        entering.free("retryPolicy", "how often a backend is tried", retry_policy);
-        entering.free("healthCheckPolicy", "which endpoints get requests", health_check_policy);
-        entering.free("loadBalancerPolicy", "which endpoints get requests", load_balancer_policy);
-        entering.free("pathRewritePolicy", "the path that backends see", path_rewrite_policy);
-        limits(rate_limit_policy.as_ref(), &mut entering);
-        let to_tls = request_redirect_policy.as_ref().is_some_and(|redirect| {
-            let RequestRedirectPolicy { scheme, hostname: _, port: _, status_code: _, path: _, prefix: _ } = redirect;
-            scheme.as_deref() == Some("https")
-        });
-        let because = "a redirect to `https` excludes requests without TLS; other redirects do not protect";
-        answers("requestRedirectPolicy", because, to_tls, self, &mut entering);
-        let because = "a direct response reaches no Service, in both versions";
-        answers("directResponsePolicy", because, direct_response_policy.is_some(), self, &mut entering);
-        let because = "redirects of backends; filters see the new request again";
-        entering.free("internalRedirectPolicy", because, internal_redirect_policy);
-        let JwtVerificationPolicy { require, disabled } = jwt_verification_policy.clone().unwrap_or_default();
-        let token = Some((require.filter(|provider| !provider.is_empty()), disabled == Some(true)));
-        let token = token.filter(|(require, disabled)| require.is_some() || *disabled);
-        entering.equal("jwtVerificationPolicy", "the provider of tokens that authorize requests", &token);
-        addresses([ip_allow_policy, ip_deny_policy], host_is_filtered, &mut entering);
+/// Returns the sheets of a route. `host_is_filtered`: the host has an address filter, which a filter of the route
+/// replaces.
+pub fn protection(route: &ProxyRoute, host_is_filtered: bool) -> Protection {
+    let ProxyRoute {
+        conditions,
+        services,
+        enable_websockets,
+        permit_insecure,
+        auth_policy,
+        timeout_policy,
+        retry_policy,
+        health_check_policy,
+        load_balancer_policy,
+        path_rewrite_policy,
+        request_headers_policy,
+        response_headers_policy,
+        cookie_rewrite_policies,
+        rate_limit_policy,
+        request_redirect_policy,
+        direct_response_policy,
+        internal_redirect_policy,
+        jwt_verification_policy,
+        ip_allow_policy,
+        ip_deny_policy,
+    } = route;
+    let (mut entering, mut forwarding) = (Sheet::default(), Sheet::default());
+    let because = "selects the requests; routes of two versions are compared by their conditions";
+    entering.free("conditions", because, conditions);
+    entering.opening(
+        "enableWebsockets",
+        "the protocols to which connections may be upgraded",
+        allowed(*enable_websockets),
+    );
+    entering.opening("permitInsecure", "requests without TLS", allowed(*permit_insecure));
+    authorization(auth_policy.as_ref(), &mut entering);
+    entering.free("timeoutPolicy", "how long requests may take", timeout_policy);
+    entering.free("retryPolicy", "how often a backend is tried", retry_policy);
+    entering.free("healthCheckPolicy", "which endpoints get requests", health_check_policy);
+    entering.free("loadBalancerPolicy", "which endpoints get requests", load_balancer_policy);
+    entering.free("pathRewritePolicy", "the path that backends see", path_rewrite_policy);
+    limits(rate_limit_policy.as_ref(), &mut entering);
+    let to_tls = request_redirect_policy.as_ref().is_some_and(|redirect| {
+        let RequestRedirectPolicy { scheme, hostname: _, port: _, status_code: _, path: _, prefix: _ } = redirect;
+        scheme.as_deref() == Some("https")
+    });
+    let because = "a redirect to `https` excludes requests without TLS; other redirects do not protect";
+    answers("requestRedirectPolicy", because, to_tls, route, &mut entering);
+    let because = "a direct response reaches no Service, in both versions";
+    answers("directResponsePolicy", because, direct_response_policy.is_some(), route, &mut entering);
+    let because = "redirects of backends; filters see the new request again";
+    entering.free("internalRedirectPolicy", because, internal_redirect_policy);
+    let JwtVerificationPolicy { require, disabled } = jwt_verification_policy.clone().unwrap_or_default();
+    let token = Some((require.filter(|provider| !provider.is_empty()), disabled == Some(true)));
+    let token = token.filter(|(require, disabled)| require.is_some() || *disabled);
+    entering.equal("jwtVerificationPolicy", "the provider of tokens that authorize requests", &token);
+    addresses([ip_allow_policy, ip_deny_policy], host_is_filtered, &mut entering);
 
-        let because = "removing or overwriting (`set`, of `Host` as well) keeps the client's own value from backends";
-        let (removed, set) = changed(request_headers_policy.as_ref());
-        let gone: Names = removed.union(&set).cloned().collect();
-        forwarding.headers("requestHeadersPolicy", because, Way::Request, gone, Names::new());
-        let because = "`remove` hides the header from clients; `set` in the earlier version is sufficient, and `set` \
-                       today demands nothing";
-        let (removed, set) = changed(response_headers_policy.as_ref());
-        forwarding.headers("responseHeadersPolicy", because, Way::Response, removed, set);
-        let because = "`secure` and `sameSite` keep cookies from other sites";
-        cookies("cookieRewritePolicies", because, cookie_rewrite_policies.as_deref(), &mut forwarding);
-        services_of(services.as_deref().unwrap_or_default(), &mut forwarding);
-        Protection { entering, forwarding }
-    }
+    let because = "removing or overwriting (`set`, of `Host` as well) keeps the client's own value from backends";
+    let (removed, set) = changed(request_headers_policy.as_ref());
+    let gone: Names = removed.union(&set).cloned().collect();
+    forwarding.headers("requestHeadersPolicy", because, Way::Request, gone, Names::new());
+    let because = "`remove` hides the header from clients; `set` in the earlier version is sufficient, and `set` \
+                   today demands nothing";
+    let (removed, set) = changed(response_headers_policy.as_ref());
+    forwarding.headers("responseHeadersPolicy", because, Way::Response, removed, set);
+    let because = "`secure` and `sameSite` keep cookies from other sites";
+    cookies("cookieRewritePolicies", because, cookie_rewrite_policies.as_deref(), &mut forwarding);
+    services_of(services.as_deref().unwrap_or_default(), &mut forwarding);
+    Protection { entering, forwarding }
 }
 
 fn authorization(policy: Option<&AuthorizationPolicy>, sheet: &mut Sheet) {
@@ -123,7 +121,7 @@ fn limits(policy: Option<&RateLimitPolicy>, sheet: &mut Sheet) {
 }
 
 /// Declares a demand for an answer without a Service, which every route without a Service meets.
-fn answers(field: &'static str, because: &'static str, answers: bool, route: &Route, sheet: &mut Sheet) {
+fn answers(field: &'static str, because: &'static str, answers: bool, route: &ProxyRoute, sheet: &mut Sheet) {
     sheet.demands(field, Rule::Guard, because, Names::new());
     let serves = route.services.as_ref().is_some_and(|services| !services.is_empty());
     if !serves {
@@ -152,10 +150,10 @@ fn cookies(field: &'static str, because: &'static str, list: Option<&[CookieRewr
 }
 
 /// Declares the changes that every Service of the route makes to requests.
-fn services_of(services: &[Service], sheet: &mut Sheet) {
+fn services_of(services: &[ProxyService], sheet: &mut Sheet) {
     let mut of_all: Option<Names> = None;
     for service in services {
-        let Service {
+        let ProxyService {
             name: _,
             port: _,
             health_port: _,
@@ -189,11 +187,12 @@ fn services_of(services: &[Service], sheet: &mut Sheet) {
 }
 
 /// Returns whether each Service in `then` that is reached by TLS now is reached by the same TLS in `then`.
-pub fn speaks_as_now(then: &[Service], now: &[Service]) -> bool {
-    let is_secure = |service: &Service| service.validation.is_some() || service.protocol.as_deref() == Some("tls");
+pub fn speaks_as_now(then: &[ProxyService], now: &[ProxyService]) -> bool {
+    let is_secure = |service: &ProxyService| service.validation.is_some() || service.protocol.as_deref() == Some("tls");
     then.iter().all(|service| {
         let mut same = now.iter().filter(|other| other.name == service.name && other.port == service.port);
-        let as_written = |other: &Service| other.validation == service.validation && other.protocol == service.protocol;
+        let as_written =
+            |other: &ProxyService| other.validation == service.validation && other.protocol == service.protocol;
         !same.clone().any(is_secure) || same.any(as_written)
     })
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guard::{AuthorizationServer, JwtProvider};
 use super::policy::{CorsPolicy, HealthCheckPolicy, IpFilterPolicy, LoadBalancerPolicy, RateLimitPolicy};
-use super::route::Service;
+use super::route::ProxyService;
 
 /// `spec.virtualhost`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -90,7 +90,7 @@ pub struct TcpProxy {
     /// Load balancing policy.
     pub load_balancer_policy: Option<LoadBalancerPolicy>,
     /// Destinations of the connections.
-    pub services: Option<Vec<Service>>,
+    pub services: Option<Vec<ProxyService>>,
     /// The HTTPProxy with the `tcpproxy` that applies.
     pub include: Option<TcpProxyInclude>,
     /// The deprecated name of `include`.

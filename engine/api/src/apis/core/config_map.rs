@@ -23,13 +23,13 @@ pub struct ConfigMap {
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct RawConfigMap {
     data: Option<BTreeMap<String, Option<Arc<str>>>>,
 }
 
 pub(in crate::apis) fn decode(document: Value, found: &mut Found) -> Option<Body> {
     // The error of a typed decoder may quote a text of any length.
-    let Ok(raw) = serde_json::from_value::<Raw>(document) else {
+    let Ok(raw) = serde_json::from_value::<RawConfigMap>(document) else {
         found.invalid("data", "data must map names to text");
         return None;
     };

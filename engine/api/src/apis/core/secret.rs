@@ -31,7 +31,7 @@ impl fmt::Debug for Secret {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Raw {
+struct RawSecret {
     #[serde(rename = "type")]
     kind: Option<String>,
     data: Option<BTreeMap<String, Option<String>>>,
@@ -40,7 +40,7 @@ struct Raw {
 
 pub(in crate::apis) fn decode(document: Value, found: &mut Found) -> Option<Body> {
     // The error of a typed decoder may quote the value, which must not leave a Secret.
-    let Ok(raw) = serde_json::from_value::<Raw>(document) else {
+    let Ok(raw) = serde_json::from_value::<RawSecret>(document) else {
         found.invalid("data", "data and stringData must map names to text");
         return None;
     };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::references::BackendRef;
-use super::route::{self, Rule};
+use super::route::{self, RouteRule};
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
@@ -28,7 +28,7 @@ pub struct GrpcRule {
     pub backend_refs: Option<Vec<BackendRef>>,
 }
 
-impl Rule for GrpcRule {
+impl RouteRule for GrpcRule {
     fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::references::BackendRef;
-use super::route::{self, Rule};
+use super::route::{self, RouteRule};
 use crate::apis::Body;
 use crate::apis::decode::Found;
 
@@ -29,7 +29,7 @@ pub struct HttpRule {
     pub timeouts: Option<HttpRouteRulesTimeouts>,
 }
 
-impl Rule for HttpRule {
+impl RouteRule for HttpRule {
     fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }

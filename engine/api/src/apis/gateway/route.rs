@@ -27,7 +27,7 @@ pub const PARENTS_MAX: usize = 32;
 
 /// A route of either kind.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Route<R> {
+pub struct GatewayRoute<R> {
     /// `spec.parentRefs`.
     pub parents: Vec<ParentRef>,
     /// `spec.hostnames`.
@@ -55,7 +55,7 @@ pub enum RuleEntry<R> {
 }
 
 #[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]
-impl<R: Rule> RuleEntry<R> {
+impl<R: RouteRule> RuleEntry<R> {
     /// Returns the name of the rule.
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -74,7 +74,7 @@ impl<R: Rule> RuleEntry<R> {
 }
 
 /// A rule of an HTTPRoute or GRPCRoute.
-pub trait Rule: DeserializeOwned + Clone + Default + Declare {
+pub trait RouteRule: DeserializeOwned + Clone + Default + Declare {
     /// Returns the name.
     fn name(&self) -> Option<&str>;
 
@@ -86,7 +86,7 @@ pub trait Rule: DeserializeOwned + Clone + Default + Declare {
 }
 
 #[allow(private_bounds, reason = "the rules of both kinds of routes, and no others")]
-impl<R: Rule> Route<R> {
+impl<R: RouteRule> GatewayRoute<R> {
     /// Returns whether the rule with this index, or any rule where `None`, names an extension that may guard it, such
     /// as authentication.
     pub fn names_guard(&self, rule: Option<usize>) -> bool {
@@ -103,7 +103,7 @@ impl<R: Rule> Route<R> {
 }
 
 /// Returns the fields of a rule that protect it, or `None` where these fields cannot be read.
-fn guards<R: Rule>(rule: &Value) -> Option<Box<R>> {
+fn guards<R: RouteRule>(rule: &Value) -> Option<Box<R>> {
     let written = rule.as_object()?;
     // A backend reference protects requests only by its filters.
     let has_filters = |backend: &Value| backend.get("filters").is_some_and(|filters| !filters.is_null());
@@ -114,7 +114,7 @@ fn guards<R: Rule>(rule: &Value) -> Option<Box<R>> {
 }
 
 /// Decodes `spec` of a route.
-pub(super) fn decode_spec<R: Rule>(document: &mut Value, found: &mut Found) -> Option<Route<R>> {
+pub(super) fn decode_spec<R: RouteRule>(document: &mut Value, found: &mut Found) -> Option<GatewayRoute<R>> {
     let mut spec = document.get_mut("spec").map(Value::take).unwrap_or_default();
     let Some(fields) = spec.as_object_mut() else {
         found.invalid("spec", "spec must be set to an object");
@@ -126,7 +126,7 @@ pub(super) fn decode_spec<R: Rule>(document: &mut Value, found: &mut Found) -> O
     for unknown in fields.keys() {
         found.unknown(format!("spec.{unknown}"));
     }
-    Some(Route { parents, hostnames, rules: rules_of(rules, found)? })
+    Some(GatewayRoute { parents, hostnames, rules: rules_of(rules, found)? })
 }
 
 /// Decodes a list. Entries that do not decode, and entries over the limit, are reported as faults and left out; the
@@ -147,7 +147,7 @@ fn list<T: DeserializeOwned>(value: Option<Value>, field: &str, max: usize, foun
     Some(entries.filter_map(|(index, entry)| found.typed(&at(field, index), &entry)).collect())
 }
 
-fn rules_of<R: Rule>(value: Option<Value>, found: &mut Found) -> Option<Vec<RuleEntry<R>>> {
+fn rules_of<R: RouteRule>(value: Option<Value>, found: &mut Found) -> Option<Vec<RuleEntry<R>>> {
     let values = match value {
         None | Some(Value::Null) => vec![Value::Object(serde_json::Map::new())],
         Some(Value::Array(values)) => values,
@@ -202,7 +202,7 @@ fn first_matches(rule: &Value, left: &mut usize) -> Vec<Value> {
     matches
 }
 
-fn rule_of<R: Rule>(value: Value, field: &str, left: &mut usize, found: &mut Found) -> RuleEntry<R> {
+fn rule_of<R: RouteRule>(value: Value, field: &str, left: &mut usize, found: &mut Found) -> RuleEntry<R> {
     let name = name_of(&value);
     let written = value.get("matches").and_then(Value::as_array).map_or(1, Vec::len);
     if written > MATCHES_PER_RULE_MAX || written > *left {

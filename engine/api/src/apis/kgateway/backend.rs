@@ -38,7 +38,7 @@ pub struct Backend {
 pub struct Static {
     /// The hosts.
     #[serde(default)]
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<StaticHost>,
     /// Application protocol of the hosts.
     pub app_protocol: Option<Arc<str>>,
 }
@@ -46,7 +46,7 @@ pub struct Static {
 /// A host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Host {
+pub struct StaticHost {
     /// Name or address.
     pub host: Arc<str>,
     /// Port.
@@ -143,13 +143,13 @@ pub struct Ec2Filter {
     /// A tag with any value.
     pub key: Option<Arc<str>>,
     /// A tag with this value.
-    pub key_value: Option<KeyValue>,
+    pub key_value: Option<Ec2Tag>,
 }
 
 /// A tag with its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KeyValue {
+pub struct Ec2Tag {
     /// Tag.
     pub key: Arc<str>,
     /// Value.

@@ -31,7 +31,7 @@ pub struct BackendConfigSpec {
     /// HTTP/2.
     pub http2_protocol_options: Option<Http2>,
     /// TLS.
-    pub tls: Option<Tls>,
+    pub tls: Option<BackendConfigTls>,
     /// Load balancing.
     pub load_balancer: Option<LoadBalancer>,
     /// Active health checks of endpoints.
@@ -39,7 +39,7 @@ pub struct BackendConfigSpec {
     /// Outlier detection: ejection of endpoints because of their responses.
     pub outlier_detection: Option<OutlierDetection>,
     /// Limits on concurrent connections and requests.
-    pub circuit_breakers: Option<CircuitBreakers>,
+    pub circuit_breakers: Option<BackendCircuitBreakers>,
     /// The PROXY protocol.
     pub upstream_proxy_protocol: Option<UpstreamProxyProtocol>,
 }
@@ -63,7 +63,7 @@ pub struct Dns {
 /// TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Tls {
+pub struct BackendConfigTls {
     /// A Secret with certificate, key and certificate authorities.
     pub secret_ref: Option<Named>,
     /// Files in the file system of the Envoy.
@@ -193,7 +193,7 @@ pub struct OutlierDetection {
 /// Limits on concurrent connections and requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct CircuitBreakers {
+pub struct BackendCircuitBreakers {
     /// Connections.
     pub max_connections: Option<i64>,
     /// Requests that wait for a connection.

@@ -1,7 +1,7 @@
 //! Protection of Backends, BackendConfigPolicies, GatewayExtensions and DirectResponses, field by field.
 
 use super::backend::{Aws, Backend, DynamicForwardProxy, Gcp, Lambda, Static};
-use super::backend_config::{BackendConfigSpec, Parameters, Tls};
+use super::backend_config::{BackendConfigSpec, BackendConfigTls, Parameters};
 use super::direct_response::DirectResponse;
 use super::extension::{
     AuthorizationResponse, ExtAuthProvider, ExtProcProvider, GatewayExtension, GrpcService, HttpService,
@@ -48,9 +48,9 @@ impl Declare for BackendConfigSpec {
     }
 }
 
-impl Declare for Tls {
+impl Declare for BackendConfigTls {
     fn declare(&self, sheet: &mut Sheet) {
-        let Tls {
+        let BackendConfigTls {
             secret_ref,
             files,
             well_known,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::backend::Local;
 use super::policy::{self, Unread};
-use super::traffic_policy::{ProcessingMode, RequestBody};
+use super::traffic_policy::{ExtAuthBufferSettings, ProcessingMode};
 use crate::apis::Body;
 use crate::apis::decode::Found;
 use crate::apis::gateway::references::BackendRef;
@@ -50,7 +50,7 @@ pub struct ExtAuthProvider {
     /// Whether the route is selected again after the answer.
     pub clear_route_cache: Option<bool>,
     /// Settings for sending the request body.
-    pub with_request_body: Option<RequestBody>,
+    pub with_request_body: Option<ExtAuthBufferSettings>,
     /// Response status when the service does not answer.
     pub status_on_error: Option<i64>,
     /// Prefix of the names of statistics.
@@ -68,13 +68,13 @@ pub struct GrpcService {
     /// Time limit for an answer.
     pub request_timeout: Option<Arc<str>>,
     /// Retries.
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<ExtensionRetryPolicy>,
 }
 
 /// Retries of calls to a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RetryPolicy {
+pub struct ExtensionRetryPolicy {
     /// Number of retries.
     pub attempts: Option<i64>,
     /// Delays between retries.
@@ -106,7 +106,7 @@ pub struct HttpService {
     /// Parts of the answer that are forwarded.
     pub authorization_response: Option<AuthorizationResponse>,
     /// Retries.
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<ExtensionRetryPolicy>,
 }
 
 /// Additional data of a request to an authorization service.
@@ -213,13 +213,13 @@ pub struct Jwt {
     pub validation_mode: Option<Arc<str>>,
     /// The providers; a token of at least one of them is required.
     #[serde(default)]
-    pub providers: Vec<JwtProvider>,
+    pub providers: Vec<ExtensionJwtProvider>,
 }
 
 /// A JWT provider.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct JwtProvider {
+pub struct ExtensionJwtProvider {
     /// Name.
     pub name: Arc<str>,
     /// Expected issuer in tokens.
@@ -271,15 +271,15 @@ pub struct ClaimToHeader {
 #[serde(rename_all = "camelCase")]
 pub struct Jwks {
     /// Keys in the cluster.
-    pub local: Option<LocalJwks>,
+    pub local: Option<ExtensionLocalJwks>,
     /// Keys that Envoy fetches.
-    pub remote: Option<RemoteJwks>,
+    pub remote: Option<ExtensionRemoteJwks>,
 }
 
 /// Keys in the cluster; one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LocalJwks {
+pub struct ExtensionLocalJwks {
     /// Keys in the GatewayExtension itself.
     pub inline: Option<Arc<str>>,
     /// Keys in a ConfigMap.
@@ -289,7 +289,7 @@ pub struct LocalJwks {
 /// Keys that Envoy fetches.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RemoteJwks {
+pub struct ExtensionRemoteJwks {
     /// URL of the keys.
     pub url: Arc<str>,
     /// Backend that serves the keys.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::headers::HeaderFilter;
-use super::log_filter::Filter;
+use super::log_filter::AccessLogFilter;
 use super::policy::Quantity;
 use super::records::AccessLog;
 use super::tracer::Tracing;
@@ -27,7 +27,7 @@ pub struct HttpSettings {
     /// Whether Envoy generates a request ID for requests without one.
     pub generate_request_id: Option<bool>,
     /// Health check endpoint of the Envoy itself.
-    pub health_check: Option<HealthCheck>,
+    pub health_check: Option<EnvoyHealthEndpoint>,
     /// HTTP/2.
     pub http2_protocol_options: Option<Http2ProtocolOptions>,
     /// Idle timeout of a connection.
@@ -104,7 +104,7 @@ pub struct ClientCertDetails {
 /// Health check endpoint of the Envoy itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct HealthCheck {
+pub struct EnvoyHealthEndpoint {
     /// Path of the endpoint.
     pub path: Arc<str>,
 }
@@ -128,7 +128,7 @@ pub struct Http2ProtocolOptions {
 #[serde(rename_all = "camelCase")]
 pub struct LocalReplies {
     /// Format of all local replies.
-    pub default_body_format: Option<BodyFormat>,
+    pub default_body_format: Option<LocalReplyBodyFormat>,
     /// Changes of some local replies.
     pub mappers: Option<Vec<LocalReplyMapper>>,
 }
@@ -136,7 +136,7 @@ pub struct LocalReplies {
 /// Format of a body.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct BodyFormat {
+pub struct LocalReplyBodyFormat {
     /// Content type.
     pub content_type: Option<Arc<str>>,
     /// JSON format.
@@ -152,10 +152,10 @@ pub struct LocalReplyMapper {
     /// The body.
     pub body: Option<Arc<str>>,
     /// Format in which the body is inserted.
-    pub body_format_override: Option<BodyFormat>,
+    pub body_format_override: Option<LocalReplyBodyFormat>,
     /// Filter of the local replies to change.
     #[serde(default)]
-    pub filter: Filter,
+    pub filter: AccessLogFilter,
     /// Headers of the reply.
     pub headers: Option<HeaderFilter>,
     /// Status of the reply.

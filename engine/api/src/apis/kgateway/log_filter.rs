@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 /// A filter of requests: one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Filter {
+pub struct AccessLogFilter {
     /// All of these filters match.
-    pub and_filter: Option<Vec<Filter>>,
+    pub and_filter: Option<Vec<AccessLogFilter>>,
     /// At least one of these filters matches.
-    pub or_filter: Option<Vec<Filter>>,
+    pub or_filter: Option<Vec<AccessLogFilter>>,
     /// A condition in CEL.
     pub cel_filter: Option<CelFilter>,
     /// Comparison of the duration.
@@ -19,7 +19,7 @@ pub struct Filter {
     /// Condition on the gRPC status.
     pub grpc_status_filter: Option<GrpcStatusFilter>,
     /// Condition on a header.
-    pub header_filter: Option<HeaderFilter>,
+    pub header_filter: Option<LogHeaderFilter>,
     /// Requests that are not health checks.
     pub not_health_check_filter: Option<bool>,
     /// Condition on the response flags.
@@ -65,7 +65,7 @@ pub struct GrpcStatusFilter {
 /// A condition on a header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct HeaderFilter {
+pub struct LogHeaderFilter {
     /// The condition.
     pub header: HeaderMatch,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::log_filter::Filter;
+use super::log_filter::AccessLogFilter;
 use crate::apis::gateway::references::BackendRef;
 
 /// An access log.
@@ -15,7 +15,7 @@ pub struct AccessLog {
     /// A file.
     pub file_sink: Option<FileSink>,
     /// Filter of the logged requests.
-    pub filter: Option<Filter>,
+    pub filter: Option<AccessLogFilter>,
     /// A gRPC access log service.
     pub grpc_service: Option<LogService>,
     /// An OpenTelemetry collector.
@@ -37,17 +37,17 @@ pub struct FileSink {
 /// A gRPC service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GrpcService {
+pub struct CollectorGrpcService {
     /// `:authority` of calls.
     pub authority: Option<Arc<str>>,
     /// Backend of the service.
     pub backend_ref: Option<BackendRef>,
     /// Metadata that is sent at the start of a stream.
-    pub initial_metadata: Option<Vec<Metadata>>,
+    pub initial_metadata: Option<Vec<GrpcMetadata>>,
     /// Maximum size of a received message.
     pub max_receive_message_length: Option<i64>,
     /// Retries.
-    pub retry_policy: Option<RetryPolicy>,
+    pub retry_policy: Option<CollectorRetryPolicy>,
     /// Whether Envoy's own headers are left out.
     pub skip_envoy_headers: Option<bool>,
     /// Time limit for calls.
@@ -57,7 +57,7 @@ pub struct GrpcService {
 /// A gRPC metadata entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Metadata {
+pub struct GrpcMetadata {
     /// Name.
     pub key: Arc<str>,
     /// Value.
@@ -67,7 +67,7 @@ pub struct Metadata {
 /// Retries of calls to a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RetryPolicy {
+pub struct CollectorRetryPolicy {
     /// Number of retries.
     pub num_retries: Option<i64>,
     /// Delays between retries.
@@ -99,14 +99,14 @@ pub struct LogService {
     /// Backend of the service.
     pub backend_ref: Option<BackendRef>,
     /// Metadata that is sent at the start of a stream.
-    pub initial_metadata: Option<Vec<Metadata>>,
+    pub initial_metadata: Option<Vec<GrpcMetadata>>,
     /// Name of the log.
     #[serde(default)]
     pub log_name: Arc<str>,
     /// Maximum size of a received message.
     pub max_receive_message_length: Option<i64>,
     /// Retries.
-    pub retry_policy: Option<RetryPolicy>,
+    pub retry_policy: Option<CollectorRetryPolicy>,
     /// Whether Envoy's own headers are left out.
     pub skip_envoy_headers: Option<bool>,
     /// Time limit for calls.
@@ -115,8 +115,8 @@ pub struct LogService {
 
 impl LogService {
     /// Returns the gRPC service without the log settings.
-    pub fn service(&self) -> GrpcService {
-        GrpcService {
+    pub fn service(&self) -> CollectorGrpcService {
+        CollectorGrpcService {
             authority: self.authority.clone(),
             backend_ref: self.backend_ref.clone(),
             initial_metadata: self.initial_metadata.clone(),

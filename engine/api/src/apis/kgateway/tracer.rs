@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::records::GrpcService;
+use super::records::CollectorGrpcService;
 use super::traffic::Attribute;
 
 /// Tracing of requests.
@@ -20,7 +20,7 @@ pub struct Tracing {
     /// Maximum percentage of all requests that are traced.
     pub overall_sampling: Option<i64>,
     /// Receiver of the spans.
-    pub provider: Provider,
+    pub provider: TracingProvider,
     /// Percentage of all other requests that are traced.
     pub random_sampling: Option<i64>,
     /// Whether each request to a backend gets a span of its own.
@@ -32,7 +32,7 @@ pub struct Tracing {
 /// Receiver of spans.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Provider {
+pub struct TracingProvider {
     /// An OpenTelemetry collector.
     pub open_telemetry: Option<OpenTelemetryTracing>,
 }
@@ -42,7 +42,7 @@ pub struct Provider {
 #[serde(rename_all = "camelCase")]
 pub struct OpenTelemetryTracing {
     /// The collector.
-    pub grpc_service: GrpcService,
+    pub grpc_service: CollectorGrpcService,
     /// Sources of the attributes of the Envoy.
     pub resource_detectors: Option<Vec<ResourceDetector>>,
     /// Sampler of the requests.

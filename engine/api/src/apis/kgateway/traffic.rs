@@ -179,9 +179,9 @@ pub struct Attribute {
     /// A constant text.
     pub literal: Option<Literal>,
     /// An environment variable of the Envoy.
-    pub environment: Option<Named>,
+    pub environment: Option<NamedSource>,
     /// A header of the request.
-    pub request_header: Option<Named>,
+    pub request_header: Option<NamedSource>,
     /// Metadata.
     pub metadata: Option<MetadataAttribute>,
 }
@@ -197,7 +197,7 @@ pub struct Literal {
 /// A named source of a value, with a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Named {
+pub struct NamedSource {
     /// Name.
     pub name: Arc<str>,
     /// Value where the source is missing.

@@ -97,7 +97,7 @@ pub struct ExtAuth {
     /// The extension.
     pub extension_ref: Option<ExtensionRef>,
     /// Settings for sending the request body.
-    pub with_request_body: Option<RequestBody>,
+    pub with_request_body: Option<ExtAuthBufferSettings>,
     /// Additional context that is sent to the service.
     pub context_extensions: Option<BTreeMap<String, String>>,
     /// Disables external authorization, whatever less specific policies specify.
@@ -107,7 +107,7 @@ pub struct ExtAuth {
 /// Settings for sending a request body to a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RequestBody {
+pub struct ExtAuthBufferSettings {
     /// Maximum number of bytes that are sent.
     pub max_request_bytes: Option<i64>,
     /// Whether a part of the body is sent where the body is larger.

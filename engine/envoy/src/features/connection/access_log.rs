@@ -19,7 +19,7 @@ use prost::{Message, Name};
 use super::collector::Collector;
 use super::format::{Format, message};
 use super::log_filter::LogFilter;
-use super::open_telemetry::OpenTelemetryLog;
+use super::open_telemetry::OpenTelemetryLogger;
 use crate::encode::any;
 use crate::features::remote::Remote;
 
@@ -35,7 +35,7 @@ const LOG_FORMAT_FIELD: u32 = 5;
 
 /// An access log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AccessLog {
+pub struct AccessLogger {
     /// The destination.
     pub sink: Sink,
     /// The logged requests; all where unset.
@@ -50,7 +50,7 @@ pub enum Sink {
     /// A gRPC access log service.
     Grpc(GrpcLog),
     /// An OpenTelemetry collector.
-    OpenTelemetry(OpenTelemetryLog),
+    OpenTelemetry(OpenTelemetryLogger),
 }
 
 /// A gRPC access log service.
@@ -68,7 +68,7 @@ pub struct GrpcLog {
     pub response_trailers: Vec<Arc<str>>,
 }
 
-impl AccessLog {
+impl AccessLogger {
     /// Returns the service that receives the log.
     pub(super) fn remote(&self) -> Option<&Remote> {
         match &self.sink {
@@ -114,7 +114,7 @@ impl GrpcLog {
 }
 
 /// Encodes all logs as a fragment to append to an encoded connection manager.
-pub(super) fn encode(logs: &[AccessLog], service: &str) -> Vec<u8> {
+pub(super) fn encode(logs: &[AccessLogger], service: &str) -> Vec<u8> {
     let access_log = logs.iter().map(|log| log.encode(service)).collect();
     HttpConnectionManager { access_log, ..Default::default() }.encode_to_vec()
 }

@@ -25,7 +25,7 @@ pub struct Collector {
     /// Maximum size of a received message, in bytes.
     pub message_bytes: Option<u32>,
     /// The retry policy.
-    pub retry: Option<Retry>,
+    pub retry: Option<CollectorRetry>,
     /// Whether Envoy's own headers are omitted.
     pub without_envoy_headers: bool,
     /// Timeout of a call.
@@ -34,7 +34,7 @@ pub struct Collector {
 
 /// The retry policy of a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retry {
+pub struct CollectorRetry {
     /// Maximum number of retries.
     pub times: Option<u32>,
     /// The base and the maximum interval between retries.

@@ -47,7 +47,7 @@ pub enum Format {
 
 /// A format with the content type of the resulting body.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BodyFormat {
+pub struct LocalReplyBody {
     /// The format.
     pub format: Format,
     /// The content type; the default for the format where unset.

@@ -21,7 +21,7 @@ use holdfast_xds::Version;
 use prost::Message;
 
 use super::socket::Socket;
-use super::{ListenerSettings, Part};
+use super::{ListenerSetting, ListenerSettings};
 use crate::features::filter_state;
 
 /// Name of the filter that publishes the label of a chain's guards, and the filter state key of the label.
@@ -34,11 +34,11 @@ impl ListenerSettings {
         for (field, part) in self.parts.iter().filter(|(_, part)| part.guards()) {
             all.extend_from_slice(field.as_bytes());
             match part {
-                Part::Clients(clients) => {
+                ListenerSetting::Clients(clients) => {
                     all.push(u8::from(clients.required));
                     all.extend_from_slice(clients.trust.name().as_bytes());
                 }
-                Part::Socket(Socket::Proxy { optional }) => all.push(u8::from(*optional)),
+                ListenerSetting::Socket(Socket::Proxy { optional }) => all.push(u8::from(*optional)),
                 part => {
                     let mut manager = HttpConnectionManager::default();
                     part.apply(&mut manager);
@@ -89,14 +89,17 @@ mod tests {
     #[test]
     fn whatever_guards_is_in_the_label_and_nothing_else() {
         let address = |hops| ClientAddress { remote: true, hops, trusted: vec![], skip_append: None };
-        let with = |parts: Vec<(&'static str, Part)>| {
+        let with = |parts: Vec<(&'static str, ListenerSetting)>| {
             ListenerSettings { service: "s".into(), parts: parts.into_iter().collect() }.label()
         };
-        let one = with(vec![("a", Part::ClientAddress(address(1)))]);
+        let one = with(vec![("a", ListenerSetting::ClientAddress(address(1)))]);
         assert!(one.is_some());
-        assert_ne!(one, with(vec![("a", Part::ClientAddress(address(2)))]));
-        assert_ne!(one, with(vec![("p", Part::Socket(Socket::Proxy { optional: false }))]));
-        assert_eq!(one, with(vec![("a", Part::ClientAddress(address(1))), ("e", Part::Expect(true))]));
-        assert_eq!(with(vec![("e", Part::Expect(true))]), None);
+        assert_ne!(one, with(vec![("a", ListenerSetting::ClientAddress(address(2)))]));
+        assert_ne!(one, with(vec![("p", ListenerSetting::Socket(Socket::Proxy { optional: false }))]));
+        assert_eq!(
+            one,
+            with(vec![("a", ListenerSetting::ClientAddress(address(1))), ("e", ListenerSetting::Expect(true))])
+        );
+        assert_eq!(with(vec![("e", ListenerSetting::Expect(true))]), None);
     }
 }

@@ -16,12 +16,12 @@ pub const PATH_BYTES_MAX: usize = 2048;
 
 /// The health check endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthCheck {
+pub struct HealthCheckEndpoint {
     /// The exact path.
     pub path: Arc<str>,
 }
 
-impl HealthCheck {
+impl HealthCheckEndpoint {
     /// Returns the Envoy configuration.
     pub fn encode(&self) -> Envoy {
         let exact = MatchPattern::Exact(self.path.to_string());

@@ -12,7 +12,7 @@ use crate::encode::any;
 
 /// An HTTP/1 option.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Http1 {
+pub enum DownstreamHttp1 {
     /// Whether HTTP/1.0 is accepted.
     Version10(bool),
     /// The default host of HTTP/1.0 requests without a host.
@@ -21,20 +21,20 @@ pub enum Http1 {
     KeepCase(bool),
 }
 
-impl Http1 {
+impl DownstreamHttp1 {
     pub(super) fn apply(&self, manager: &mut HttpConnectionManager) {
         let options: &mut Http1ProtocolOptions = manager.http_protocol_options.get_or_insert_default();
         match self {
-            Http1::Version10(taken) => options.accept_http_10 = *taken,
-            Http1::DefaultHost(host) => options.default_host_for_http_10 = host.to_string(),
-            Http1::KeepCase(true) => {
+            DownstreamHttp1::Version10(taken) => options.accept_http_10 = *taken,
+            DownstreamHttp1::DefaultHost(host) => options.default_host_for_http_10 = host.to_string(),
+            DownstreamHttp1::KeepCase(true) => {
                 let format = HeaderFormat::StatefulFormatter(TypedExtensionConfig {
                     name: "envoy.http.stateful_header_formatters.preserve_case".into(),
                     typed_config: Some(any(&PreserveCaseFormatterConfig::default())),
                 });
                 options.header_key_format = Some(HeaderKeyFormat { header_format: Some(format) });
             }
-            Http1::KeepCase(false) => {}
+            DownstreamHttp1::KeepCase(false) => {}
         }
     }
 }

@@ -9,7 +9,7 @@ pub const WINDOW_BYTES: std::ops::RangeInclusive<u32> = 65_535..=2_147_483_647;
 
 /// HTTP/2 options; defaults apply where unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Http2 {
+pub struct DownstreamHttp2 {
     /// Maximum number of concurrent streams.
     pub streams: Option<u32>,
     /// Initial window size of a stream, in bytes.
@@ -20,7 +20,7 @@ pub struct Http2 {
     pub allow_connect: Option<bool>,
 }
 
-impl Http2 {
+impl DownstreamHttp2 {
     pub(super) fn apply(self, manager: &mut HttpConnectionManager) {
         let options: &mut Http2ProtocolOptions = manager.http2_protocol_options.get_or_insert_default();
         let number =

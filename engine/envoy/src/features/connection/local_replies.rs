@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::google::protobuf::UInt32Value;
 use prost::Message;
 
-use super::format::{BodyFormat, message};
+use super::format::{LocalReplyBody, message};
 use super::log_filter::LogFilter;
 use crate::features::headers::HeaderEdits;
 
@@ -27,9 +27,9 @@ const OVERRIDE_FIELD: u32 = 4;
 
 /// The format of local replies.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LocalReplies {
+pub struct LocalReplySettings {
     /// The body format of all local replies.
-    pub format: Option<BodyFormat>,
+    pub format: Option<LocalReplyBody>,
     /// Changes to some local replies; the first matching mapper applies.
     pub mappers: Vec<Mapper>,
 }
@@ -44,12 +44,12 @@ pub struct Mapper {
     /// The new body.
     pub body: Option<Arc<str>>,
     /// The format of the body.
-    pub format: Option<BodyFormat>,
+    pub format: Option<LocalReplyBody>,
     /// Headers that are added.
     pub headers: HeaderEdits,
 }
 
-impl LocalReplies {
+impl LocalReplySettings {
     /// Encodes the local replies as a fragment to append to an encoded connection manager.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut config = Vec::new();
@@ -57,7 +57,7 @@ impl LocalReplies {
             message(MAPPERS_FIELD, &mapper.encode(), &mut config);
         }
         if let Some(format) = &self.format {
-            message(BODY_FORMAT_FIELD, &format.encode(), &mut config);
+            message(BODY_FORMAT_FIELD, &encoded(format), &mut config);
         }
         let mut bytes = Vec::new();
         message(LOCAL_REPLY_FIELD, &config, &mut bytes);
@@ -80,16 +80,14 @@ impl Mapper {
         }
         .encode_to_vec();
         if let Some(format) = &self.format {
-            message(OVERRIDE_FIELD, &format.encode(), &mut bytes);
+            message(OVERRIDE_FIELD, &encoded(format), &mut bytes);
         }
         bytes
     }
 }
 
-impl BodyFormat {
-    fn encode(&self) -> Vec<u8> {
-        self.format.encode(self.content_type.as_deref(), false)
-    }
+fn encoded(body: &LocalReplyBody) -> Vec<u8> {
+    body.format.encode(body.content_type.as_deref(), false)
 }
 
 #[cfg(test)]
@@ -101,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_connection_manager_reads_it() {
-        let format = |text: &str| Some(BodyFormat { format: Format::Text(text.into()), content_type: None });
+        let format = |text: &str| Some(LocalReplyBody { format: Format::Text(text.into()), content_type: None });
         let mapper = Mapper {
             filter: LogFilter::NotHealthCheck,
             status: Some(418),
@@ -109,7 +107,7 @@ mod tests {
             format: format("override"),
             headers: HeaderEdits::default(),
         };
-        let replies = LocalReplies { format: format("default"), mappers: vec![mapper] };
+        let replies = LocalReplySettings { format: format("default"), mappers: vec![mapper] };
         let read = HttpConnectionManager::decode(&*replies.encode()).unwrap_or_default();
         let shown = format!("{:?}", read.local_reply_config);
         for part in ["418", "\"body\"", "\"override\"", "\"default\"", "NotHealthCheckFilter"] {

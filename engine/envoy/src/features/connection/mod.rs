@@ -32,16 +32,16 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 
-use self::access_log::AccessLog;
+use self::access_log::AccessLogger;
 use self::client_address::ClientAddress;
 use self::early_headers::EarlyHeaders;
 use self::forwarded_certificate::ForwardedCertificate;
-use self::health_check::HealthCheck;
+use self::health_check::HealthCheckEndpoint;
 use self::host_form::HostForm;
-use self::http1::Http1;
-use self::http2::Http2;
+use self::http1::DownstreamHttp1;
+use self::http2::DownstreamHttp2;
 use self::limit::Limit;
-use self::local_replies::LocalReplies;
+use self::local_replies::LocalReplySettings;
 use self::request_id::RequestId;
 use self::server_header::ServerHeader;
 use self::socket::Socket;
@@ -52,13 +52,13 @@ use super::remote::Remote;
 
 /// One setting of a listener.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum ListenerSetting {
     /// Access logs.
-    AccessLogs(Vec<AccessLog>),
+    AccessLogs(Vec<AccessLogger>),
     /// Tracing.
     Tracer(Tracer),
     /// Format of local replies.
-    LocalReplies(LocalReplies),
+    LocalReplies(LocalReplySettings),
     /// Header changes before route selection.
     EarlyHeaders(EarlyHeaders),
     /// Detection of the client's address.
@@ -78,11 +78,11 @@ pub enum Part {
     /// A limit.
     Limit(Limit),
     /// HTTP/1.
-    Http1(Http1),
+    Http1(DownstreamHttp1),
     /// HTTP/2.
-    Http2(Http2),
+    Http2(DownstreamHttp2),
     /// Health check endpoint of Envoy.
-    Health(HealthCheck),
+    Health(HealthCheckEndpoint),
     /// Normalization of a request's host.
     Host(HostForm),
     /// Whether `Expect: 100-continue` is forwarded to backends.
@@ -97,15 +97,18 @@ pub struct ListenerSettings {
     /// Default service name of the Envoys in traces and logs.
     pub service: Arc<str>,
     /// The settings by field.
-    pub parts: BTreeMap<&'static str, Part>,
+    pub parts: BTreeMap<&'static str, ListenerSetting>,
 }
 
-impl Part {
+impl ListenerSetting {
     /// Returns whether the setting is a guard, which protects backends.
     pub fn guards(&self) -> bool {
         match self {
-            Part::EarlyHeaders(_) | Part::ClientAddress(_) | Part::Clients(_) | Part::ForwardedCertificate(_) => true,
-            Part::Socket(socket) => socket.guards(),
+            ListenerSetting::EarlyHeaders(_)
+            | ListenerSetting::ClientAddress(_)
+            | ListenerSetting::Clients(_)
+            | ListenerSetting::ForwardedCertificate(_) => true,
+            ListenerSetting::Socket(socket) => socket.guards(),
             _ => false,
         }
     }
@@ -113,61 +116,61 @@ impl Part {
     /// Returns whether the setting only observes requests. It then protects none, and is left out where it is unusable.
     pub fn only_observes(&self) -> bool {
         match self {
-            Part::AccessLogs(_) | Part::Tracer(_) => true,
-            Part::LocalReplies(_)
-            | Part::EarlyHeaders(_)
-            | Part::ClientAddress(_)
-            | Part::Clients(_)
-            | Part::ForwardedCertificate(_)
-            | Part::Upgrades(_)
-            | Part::RequestId(_)
-            | Part::Server(_)
-            | Part::Time(_)
-            | Part::Limit(_)
-            | Part::Http1(_)
-            | Part::Http2(_)
-            | Part::Health(_)
-            | Part::Host(_)
-            | Part::Expect(_)
-            | Part::Socket(_) => false,
+            ListenerSetting::AccessLogs(_) | ListenerSetting::Tracer(_) => true,
+            ListenerSetting::LocalReplies(_)
+            | ListenerSetting::EarlyHeaders(_)
+            | ListenerSetting::ClientAddress(_)
+            | ListenerSetting::Clients(_)
+            | ListenerSetting::ForwardedCertificate(_)
+            | ListenerSetting::Upgrades(_)
+            | ListenerSetting::RequestId(_)
+            | ListenerSetting::Server(_)
+            | ListenerSetting::Time(_)
+            | ListenerSetting::Limit(_)
+            | ListenerSetting::Http1(_)
+            | ListenerSetting::Http2(_)
+            | ListenerSetting::Health(_)
+            | ListenerSetting::Host(_)
+            | ListenerSetting::Expect(_)
+            | ListenerSetting::Socket(_) => false,
         }
     }
 
     /// Returns whether the setting protects requests or backends.
     pub fn protects(&self) -> bool {
         match self {
-            Part::AccessLogs(_)
-            | Part::Tracer(_)
-            | Part::LocalReplies(_)
-            | Part::RequestId(_)
-            | Part::Server(_)
+            ListenerSetting::AccessLogs(_)
+            | ListenerSetting::Tracer(_)
+            | ListenerSetting::LocalReplies(_)
+            | ListenerSetting::RequestId(_)
+            | ListenerSetting::Server(_)
             // Without upgrades, fewer requests are accepted.
-            | Part::Upgrades(_)
-            | Part::Expect(_)
-            | Part::Health(_) => false,
-            Part::EarlyHeaders(_)
-            | Part::ClientAddress(_)
-            | Part::Clients(_)
-            | Part::ForwardedCertificate(_)
-            | Part::Time(_)
-            | Part::Limit(_)
-            | Part::Http1(_)
-            | Part::Http2(_)
-            | Part::Host(_)
-            | Part::Socket(_) => true,
+            | ListenerSetting::Upgrades(_)
+            | ListenerSetting::Expect(_)
+            | ListenerSetting::Health(_) => false,
+            ListenerSetting::EarlyHeaders(_)
+            | ListenerSetting::ClientAddress(_)
+            | ListenerSetting::Clients(_)
+            | ListenerSetting::ForwardedCertificate(_)
+            | ListenerSetting::Time(_)
+            | ListenerSetting::Limit(_)
+            | ListenerSetting::Http1(_)
+            | ListenerSetting::Http2(_)
+            | ListenerSetting::Host(_)
+            | ListenerSetting::Socket(_) => true,
         }
     }
 
     /// Returns whether the setting applies to all filter chains of a port.
     pub fn is_of_port(&self) -> bool {
-        matches!(self, Part::Socket(Socket::Proxy { .. } | Socket::Keepalive(_) | Socket::Buffer(_)))
+        matches!(self, ListenerSetting::Socket(Socket::Proxy { .. } | Socket::Keepalive(_) | Socket::Buffer(_)))
     }
 
     /// Returns the services that receive logs or traces.
     pub fn remotes(&self) -> Vec<&Remote> {
         match self {
-            Part::AccessLogs(logs) => logs.iter().filter_map(AccessLog::remote).collect(),
-            Part::Tracer(tracer) => vec![&tracer.collector.remote],
+            ListenerSetting::AccessLogs(logs) => logs.iter().filter_map(AccessLogger::remote).collect(),
+            ListenerSetting::Tracer(tracer) => vec![&tracer.collector.remote],
             _ => Vec::new(),
         }
     }
@@ -175,10 +178,10 @@ impl Part {
     /// Returns the setting as a text: a fragment to append to an encoded connection manager.
     fn text(&self, service: &str) -> Option<Vec<u8>> {
         match self {
-            Part::AccessLogs(logs) => Some(access_log::encode(logs, service)),
-            Part::Tracer(tracer) => Some(tracer.encode(service)),
-            Part::LocalReplies(replies) => Some(replies.encode()),
-            Part::EarlyHeaders(headers) => Some(headers.encode()),
+            ListenerSetting::AccessLogs(logs) => Some(access_log::encode(logs, service)),
+            ListenerSetting::Tracer(tracer) => Some(tracer.encode(service)),
+            ListenerSetting::LocalReplies(replies) => Some(replies.encode()),
+            ListenerSetting::EarlyHeaders(headers) => Some(headers.encode()),
             _ => None,
         }
     }
@@ -186,19 +189,22 @@ impl Part {
     fn apply(&self, manager: &mut HttpConnectionManager) {
         match self {
             // These settings are written elsewhere: as fragments, among the filters, into the chain or the listener.
-            Part::AccessLogs(_) | Part::Tracer(_) | Part::LocalReplies(_) | Part::EarlyHeaders(_) => {}
-            Part::Health(_) | Part::Clients(_) | Part::Socket(_) => {}
-            Part::ClientAddress(address) => address.apply(manager),
-            Part::ForwardedCertificate(forwarded) => forwarded.apply(manager),
-            Part::Upgrades(names) => upgrades::apply(names, manager),
-            Part::RequestId(identity) => identity.apply(manager),
-            Part::Server(server) => server.apply(manager),
-            Part::Time(time) => time.apply(manager),
-            Part::Limit(limit) => limit.apply(manager),
-            Part::Http1(http1) => http1.apply(manager),
-            Part::Http2(http2) => http2.apply(manager),
-            Part::Host(form) => form.apply(manager),
-            Part::Expect(passed_on) => manager.proxy_100_continue = *passed_on,
+            ListenerSetting::AccessLogs(_)
+            | ListenerSetting::Tracer(_)
+            | ListenerSetting::LocalReplies(_)
+            | ListenerSetting::EarlyHeaders(_) => {}
+            ListenerSetting::Health(_) | ListenerSetting::Clients(_) | ListenerSetting::Socket(_) => {}
+            ListenerSetting::ClientAddress(address) => address.apply(manager),
+            ListenerSetting::ForwardedCertificate(forwarded) => forwarded.apply(manager),
+            ListenerSetting::Upgrades(names) => upgrades::apply(names, manager),
+            ListenerSetting::RequestId(identity) => identity.apply(manager),
+            ListenerSetting::Server(server) => server.apply(manager),
+            ListenerSetting::Time(time) => time.apply(manager),
+            ListenerSetting::Limit(limit) => limit.apply(manager),
+            ListenerSetting::Http1(http1) => http1.apply(manager),
+            ListenerSetting::Http2(http2) => http2.apply(manager),
+            ListenerSetting::Host(form) => form.apply(manager),
+            ListenerSetting::Expect(passed_on) => manager.proxy_100_continue = *passed_on,
         }
     }
 }
@@ -216,22 +222,28 @@ impl ListenerSettings {
 
     /// Returns the services that receive logs or traces.
     pub fn remotes(&self) -> impl Iterator<Item = &Remote> {
-        self.parts.values().flat_map(Part::remotes)
+        self.parts.values().flat_map(ListenerSetting::remotes)
     }
 
     /// Returns the client certificate settings.
     pub fn clients(&self) -> Option<&Arc<ClientCertificates>> {
-        self.parts.values().find_map(|part| if let Part::Clients(clients) = part { Some(clients) } else { None })
+        self.parts
+            .values()
+            .find_map(|part| if let ListenerSetting::Clients(clients) = part { Some(clients) } else { None })
     }
 
     /// Returns the health check endpoint, with its field.
-    pub fn health_check(&self) -> Option<(&'static str, &HealthCheck)> {
+    pub fn health_check(&self) -> Option<(&'static str, &HealthCheckEndpoint)> {
         let mut parts = self.parts.iter();
-        parts.find_map(|(field, part)| if let Part::Health(check) = part { Some((*field, check)) } else { None })
+        parts.find_map(
+            |(field, part)| if let ListenerSetting::Health(check) = part { Some((*field, check)) } else { None },
+        )
     }
 
     /// Returns the settings of the port.
     pub fn sockets(&self) -> impl Iterator<Item = &Socket> {
-        self.parts.values().filter_map(|part| if let Part::Socket(socket) = part { Some(socket) } else { None })
+        self.parts
+            .values()
+            .filter_map(|part| if let ListenerSetting::Socket(socket) = part { Some(socket) } else { None })
     }
 }

@@ -18,7 +18,7 @@ const SERVICE_NAME: &str = "service.name";
 
 /// An OpenTelemetry access log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OpenTelemetryLog {
+pub struct OpenTelemetryLogger {
     /// The name of the log.
     pub name: Arc<str>,
     /// The collector.
@@ -44,7 +44,7 @@ pub enum Value {
     Map(Vec<(Arc<str>, Value)>),
 }
 
-impl OpenTelemetryLog {
+impl OpenTelemetryLogger {
     /// Returns the Envoy configuration; `service` is the default service name.
     pub(super) fn encode(&self, service: &str) -> OpenTelemetryAccessLogConfig {
         let named = self.resource.iter().any(|(key, _)| &**key == SERVICE_NAME);

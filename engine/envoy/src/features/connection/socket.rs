@@ -35,7 +35,7 @@ pub enum Socket {
         optional: bool,
     },
     /// TCP keepalive.
-    Keepalive(Keepalive),
+    Keepalive(DownstreamKeepalive),
     /// Buffer limit of a connection, in bytes.
     Buffer(u32),
     /// Timeout of the TLS handshake.
@@ -44,7 +44,7 @@ pub enum Socket {
 
 /// TCP keepalive; the operating system's defaults apply where unset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Keepalive {
+pub struct DownstreamKeepalive {
     /// Seconds before the first probe.
     pub idle: Option<u32>,
     /// Seconds between two probes.
@@ -89,7 +89,7 @@ impl Socket {
     }
 }
 
-impl Keepalive {
+impl DownstreamKeepalive {
     fn encode(self) -> Vec<SocketOption> {
         let option = |(level, name): (i64, i64), value: u32| SocketOption {
             level,

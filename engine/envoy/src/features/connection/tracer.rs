@@ -17,7 +17,7 @@ use prost::Message;
 use super::collector::Collector;
 use crate::encode::any;
 use crate::features::percent::Percent;
-use crate::features::tracing::Tracing;
+use crate::features::tracing::TracingSettings;
 
 /// A tracer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Tracer {
     /// Whether all requests are recorded, regardless of the decision of callers.
     pub always: bool,
     /// Sampling and attributes.
-    pub tracing: Tracing,
+    pub tracing: TracingSettings,
     /// Whether spans contain verbose annotations.
     pub verbose: bool,
     /// Maximum length of a recorded path.

@@ -9,7 +9,7 @@ use prost::{Message, Name};
 
 use super::*;
 use crate::features::call_options::CallOptions;
-use crate::features::ext_auth::{AuthServer, Spoken};
+use crate::features::ext_auth::{AuthProtocol, AuthServer};
 use crate::features::jwt::{JwtFilter, Requirement};
 use crate::features::remote::{DnsHost, Family, Remote};
 
@@ -21,7 +21,7 @@ fn server(name: &str) -> Arc<AuthServer> {
         owners: vec![],
         remote: Remote::Host(Arc::new(remote)),
         call_options: CallOptions::default(),
-        spoken: Spoken::Grpc,
+        spoken: AuthProtocol::Grpc,
         timeout: std::time::Duration::from_secs(1),
         fail_open: false,
         body: None,
@@ -32,7 +32,7 @@ fn server(name: &str) -> Arc<AuthServer> {
 }
 
 fn ext_auth(name: &str) -> Guards {
-    let auth = ExtAuth { server: server(name), context: BTreeMap::new(), body: None };
+    let auth = RouteExtAuth { server: server(name), context: BTreeMap::new(), body: None };
     Guards { ext_auth: Some(auth), ..Guards::default() }
 }
 
@@ -40,10 +40,10 @@ fn token(name: &str) -> Guards {
     let filter =
         JwtFilter { name: name.into(), owners: vec![], providers: BTreeMap::new(), requirements: BTreeSet::new() };
     let requirement = Requirement { providers: BTreeSet::new(), allow_missing: false };
-    Guards { jwt: Some(Jwt { filter: Arc::new(filter), requirement }), ..Guards::default() }
+    Guards { jwt: Some(RouteJwt { filter: Arc::new(filter), requirement }), ..Guards::default() }
 }
 
-fn off(kind: Kind) -> Guards {
+fn off(kind: GuardKind) -> Guards {
     Guards { off: BTreeSet::from([kind]), ..Guards::default() }
 }
 
@@ -68,13 +68,13 @@ fn encoded(guards: &Guards) -> Vec<String> {
 #[test]
 fn alone_it_demands_each_of_its_filters() {
     let context = (0..20).map(|number| (format!("key-{number}"), "value".to_owned())).collect();
-    let auth = ExtAuth { server: server("a"), context, body: None };
+    let auth = RouteExtAuth { server: server("a"), context, body: None };
     let guards = Guards { ext_auth: Some(auth), ..token("t") };
     assert_eq!(encoded(&guards), ["guard: a t", "a", "t"]);
     // Equal content gives equal bytes, also of maps.
     assert_eq!(guards.encode(), guards.encode());
     assert!(Guards::default().encode().is_empty());
-    assert!(off(Kind::ExtAuth).encode().is_empty());
+    assert!(off(GuardKind::ExtAuth).encode().is_empty());
 }
 
 #[test]
@@ -98,12 +98,12 @@ fn another_one_of_the_kind_replaces() {
 
 #[test]
 fn switched_off_nothing_is_demanded_for_it() {
-    assert_eq!(encoded(&off(Kind::ExtAuth).under([&ext_auth("a")])), ["-holdfast.guard", "-a"]);
+    assert_eq!(encoded(&off(GuardKind::ExtAuth).under([&ext_auth("a")])), ["-holdfast.guard", "-a"]);
     let both = Guards { jwt: token("t").jwt, ..ext_auth("a") };
-    assert_eq!(encoded(&off(Kind::ExtAuth).under([&both])), ["guard: t", "-a"]);
-    assert!(encoded(&off(Kind::Jwt).under([&Guards::default()])).is_empty());
+    assert_eq!(encoded(&off(GuardKind::ExtAuth).under([&both])), ["guard: t", "-a"]);
+    assert!(encoded(&off(GuardKind::Jwt).under([&Guards::default()])).is_empty());
     // Another kind stays in force.
-    assert_eq!(encoded(&off(Kind::Jwt).under([&ext_auth("a")])), ["guard: a"]);
+    assert_eq!(encoded(&off(GuardKind::Jwt).under([&ext_auth("a")])), ["guard: a"]);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn of_two_levels_the_closer_one_counts() {
     let (host, table) = (ext_auth("b"), Guards { jwt: token("t").jwt, ..ext_auth("a") });
     assert_eq!(encoded(&host.under([&table])), ["guard: b t", "-a", "b"]);
     assert_eq!(encoded(&token("u").under([&host, &table])), ["guard: u b", "-a", "-t", "u"]);
-    assert_eq!(encoded(&token("u").under([&off(Kind::ExtAuth), &table])), ["guard: u", "-a", "-t", "u"]);
+    assert_eq!(encoded(&token("u").under([&off(GuardKind::ExtAuth), &table])), ["guard: u", "-a", "-t", "u"]);
     // A filter that the host sets again stays in force, although the table sets it as well.
     assert_eq!(encoded(&token("u").under([&ext_auth("a"), &table])), ["guard: u a", "-t", "u"]);
 }

@@ -15,12 +15,12 @@ use envoy_types::pb::envoy::config::route::v3::route_action::hash_policy::{
 use envoy_types::pb::envoy::r#type::v3::Percent;
 use envoy_types::pb::google::protobuf::{UInt32Value, UInt64Value};
 
-use super::SlowStart;
+use super::SlowStartSettings;
 use crate::encode::duration;
 
 /// Load balancing settings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LoadBalancer {
+pub struct LoadBalancing {
     /// The load balancing policy.
     pub choice: Choice,
     /// The panic threshold: below this share of healthy endpoints (percent), Envoy ignores health.
@@ -35,9 +35,9 @@ pub struct LoadBalancer {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Choice {
     /// One endpoint after the other.
-    RoundRobin(Option<SlowStart>),
+    RoundRobin(Option<SlowStartSettings>),
     /// The least busy of the given number of random endpoints.
-    LeastRequest(u32, Option<SlowStart>),
+    LeastRequest(u32, Option<SlowStartSettings>),
     /// A random endpoint.
     Random,
     /// The endpoint that the hash of the request selects from a ring.
@@ -64,12 +64,12 @@ pub struct HashedBy {
     /// Whether later entries are skipped once this one has produced a hash.
     pub terminal: bool,
     /// The hashed part of the request.
-    pub part: HashedPart,
+    pub part: HashSource,
 }
 
 /// The hashed part of a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HashedPart {
+pub enum HashSource {
     /// A header.
     Header(Arc<str>),
     /// The client's address.
@@ -95,7 +95,7 @@ pub struct Cookie {
     pub same_site: Option<Arc<str>>,
 }
 
-impl LoadBalancer {
+impl LoadBalancing {
     pub(super) fn apply(&self, cluster: &mut envoy::Cluster) {
         let (policy, config) = match &self.choice {
             Choice::RoundRobin(slow_start) => {
@@ -106,7 +106,7 @@ impl LoadBalancer {
             Choice::LeastRequest(count, slow_start) => {
                 let config = LeastRequestLbConfig {
                     choice_count: Some(UInt32Value { value: *count }),
-                    slow_start_config: slow_start.as_ref().map(SlowStart::encode),
+                    slow_start_config: slow_start.as_ref().map(SlowStartSettings::encode),
                     ..Default::default()
                 };
                 (LbPolicy::LeastRequest, Some(LbConfig::LeastRequestLbConfig(config)))
@@ -154,11 +154,11 @@ impl LoadBalancer {
 impl HashedBy {
     fn encode(&self) -> HashPolicy {
         let part = match &self.part {
-            HashedPart::Header(name) => {
+            HashSource::Header(name) => {
                 PolicySpecifier::Header(Header { header_name: name.to_string(), ..Default::default() })
             }
-            HashedPart::Address => PolicySpecifier::ConnectionProperties(ConnectionProperties { source_ip: true }),
-            HashedPart::Cookie(cookie) => PolicySpecifier::Cookie(cookie.encode()),
+            HashSource::Address => PolicySpecifier::ConnectionProperties(ConnectionProperties { source_ip: true }),
+            HashSource::Cookie(cookie) => PolicySpecifier::Cookie(cookie.encode()),
         };
         HashPolicy { terminal: self.terminal, policy_specifier: Some(part) }
     }

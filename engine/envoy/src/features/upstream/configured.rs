@@ -12,7 +12,7 @@ use envoy_types::pb::envoy::extensions::transport_sockets::raw_buffer::v3::RawBu
 use envoy_types::pb::google::protobuf::UInt32Value;
 use holdfast_graph::ObjectKey;
 
-use super::{Breakers, Checked, CommonHttp, Http1, Http2, LoadBalancer, Outliers};
+use super::{Breakers, Checked, LoadBalancing, Outliers, UpstreamHttp, UpstreamHttp1, UpstreamHttp2};
 use crate::encode::{any, duration};
 use crate::features::wall;
 
@@ -26,17 +26,17 @@ pub struct Configured {
     /// Buffer limit of one connection, in bytes.
     pub buffer: Option<u32>,
     /// TCP keepalive.
-    pub keepalive: Option<Keepalive>,
+    pub keepalive: Option<UpstreamKeepalive>,
     /// DNS lookups.
     pub lookups: Option<Lookups>,
     /// Options of all HTTP versions.
-    pub common_http: Option<CommonHttp>,
+    pub common_http: Option<UpstreamHttp>,
     /// HTTP/1.1 options.
-    pub http1: Option<Http1>,
+    pub http1: Option<UpstreamHttp1>,
     /// HTTP/2 options.
-    pub http2: Option<Http2>,
+    pub http2: Option<UpstreamHttp2>,
     /// Load balancing.
-    pub balance: Option<LoadBalancer>,
+    pub balance: Option<LoadBalancing>,
     /// Active health checks.
     pub health: Option<Checked>,
     /// Outlier detection.
@@ -44,12 +44,12 @@ pub struct Configured {
     /// Circuit breakers.
     pub breakers: Option<Breakers>,
     /// The version of the PROXY protocol towards endpoints.
-    pub proxy_protocol: Option<ProxyProtocol>,
+    pub proxy_protocol: Option<ProxyProtocolVersion>,
 }
 
 /// TCP keepalive; the operating system's defaults apply where unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Keepalive {
+pub struct UpstreamKeepalive {
     /// Number of unanswered probes before the connection is closed.
     pub probes: Option<u32>,
     /// Seconds before the first probe.
@@ -80,7 +80,7 @@ impl Lookups {
 
 /// Versions of the PROXY protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ProxyProtocol {
+pub enum ProxyProtocolVersion {
     /// Version 1, as text.
     V1,
     /// Version 2, binary.
@@ -168,7 +168,7 @@ impl Lookups {
     }
 }
 
-impl ProxyProtocol {
+impl ProxyProtocolVersion {
     fn around(self, inner: Option<TransportSocket>) -> TransportSocket {
         let plain = || TransportSocket {
             name: "envoy.transport_sockets.raw_buffer".into(),

@@ -20,11 +20,11 @@ use envoy_types::pb::google::protobuf::{Any, BoolValue, UInt32Value};
 use super::{Configured, Upstream};
 use crate::encode::{any, duration};
 use crate::features::upstream_filters::Special;
-use crate::model::Protocol;
+use crate::model::BackendProtocol;
 
 /// Options of all HTTP versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CommonHttp {
+pub struct UpstreamHttp {
     /// Idle timeout of a connection.
     pub idle: Option<Duration>,
     /// Maximum number of headers of one response.
@@ -37,7 +37,7 @@ pub struct CommonHttp {
 
 /// HTTP/1.1 options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Http1 {
+pub struct UpstreamHttp1 {
     /// Whether trailers are forwarded.
     pub trailers: bool,
     /// Whether a connection stays open after an invalid message.
@@ -48,7 +48,7 @@ pub struct Http1 {
 
 /// HTTP/2 options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Http2 {
+pub struct UpstreamHttp2 {
     /// Initial window size of a connection, in bytes.
     pub connection_window: Option<u32>,
     /// Initial window size of a stream, in bytes.
@@ -73,7 +73,7 @@ pub struct Pings {
 }
 
 /// The HTTP version towards a backend.
-enum Spoken {
+enum HttpVersion {
     One,
     Two,
     Agreed,
@@ -87,7 +87,7 @@ fn count(value: Option<u32>) -> Option<UInt32Value> {
     value.map(|value| UInt32Value { value })
 }
 
-impl Http1 {
+impl UpstreamHttp1 {
     fn encode(&self) -> Http1ProtocolOptions {
         let format = || HeaderKeyFormat {
             header_format: Some(HeaderFormat::StatefulFormatter(TypedExtensionConfig {
@@ -104,7 +104,7 @@ impl Http1 {
     }
 }
 
-impl Http2 {
+impl UpstreamHttp2 {
     fn encode(&self) -> Http2ProtocolOptions {
         Http2ProtocolOptions {
             initial_connection_window_size: count(self.connection_window),
@@ -124,18 +124,18 @@ impl Http2 {
 
 impl Upstream {
     /// Returns the options that differ from the protocol's defaults; `None` where none do.
-    pub(crate) fn protocol_options(&self, protocol: Protocol) -> Option<Any> {
+    pub(crate) fn protocol_options(&self, protocol: BackendProtocol) -> Option<Any> {
         self.protocol_options_with(protocol, &Special::default())
     }
 
     /// Returns the options for a backend with upstream HTTP settings of its own.
-    pub(crate) fn protocol_options_with(&self, protocol: Protocol, special: &Special) -> Option<Any> {
+    pub(crate) fn protocol_options_with(&self, protocol: BackendProtocol, special: &Special) -> Option<Any> {
         let configured = self.configured.as_deref().cloned().unwrap_or_default();
         let common = self.common(&configured);
         let hash_policy = configured.balance.as_ref().map(|balance| balance.hashed()).unwrap_or_default();
         let spoken = self.spoken(protocol);
         let is_usual = common.is_none() && hash_policy.is_empty() && configured.http1.is_none();
-        if matches!(spoken, Spoken::One) && is_usual && special.is_empty() {
+        if matches!(spoken, HttpVersion::One) && is_usual && special.is_empty() {
             return None;
         }
         let one = configured.http1.unwrap_or_default().encode();
@@ -143,9 +143,9 @@ impl Upstream {
         let explicit =
             |config| UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig { protocol_config: Some(config) });
         let version = match spoken {
-            Spoken::One => explicit(ProtocolConfig::HttpProtocolOptions(one)),
-            Spoken::Two => explicit(ProtocolConfig::Http2ProtocolOptions(two)),
-            Spoken::Agreed => UpstreamProtocolOptions::AutoConfig(AutoHttpConfig {
+            HttpVersion::One => explicit(ProtocolConfig::HttpProtocolOptions(one)),
+            HttpVersion::Two => explicit(ProtocolConfig::Http2ProtocolOptions(two)),
+            HttpVersion::Agreed => UpstreamProtocolOptions::AutoConfig(AutoHttpConfig {
                 http_protocol_options: Some(one),
                 http2_protocol_options: Some(two),
                 ..Default::default()
@@ -177,14 +177,14 @@ impl Upstream {
     }
 
     /// Returns the HTTP version. Where a policy sets ALPN, that determines the version.
-    fn spoken(&self, protocol: Protocol) -> Spoken {
+    fn spoken(&self, protocol: BackendProtocol) -> HttpVersion {
         let alpn: &[_] = self.tls.as_ref().map_or(&[], |tls| &tls.alpn);
         let offers = |name: &str| alpn.iter().any(|offered| &**offered == name);
         match (offers("h2"), offers("http/1.1"), protocol) {
-            (true, true, _) => Spoken::Agreed,
-            (true, false, _) => Spoken::Two,
-            (false, true, _) | (false, false, Protocol::Http1) => Spoken::One,
-            (false, false, Protocol::H2c) => Spoken::Two,
+            (true, true, _) => HttpVersion::Agreed,
+            (true, false, _) => HttpVersion::Two,
+            (false, true, _) | (false, false, BackendProtocol::Http1) => HttpVersion::One,
+            (false, false, BackendProtocol::H2c) => HttpVersion::Two,
         }
     }
 }

@@ -26,24 +26,24 @@ pub struct UpstreamTls {
     /// Whether ALPN offers HTTP/2.
     pub h2: bool,
     /// Validation of the backend's certificate; any certificate is accepted where unset.
-    pub validation: Option<Validation>,
+    pub validation: Option<CertificateValidation>,
     /// ALPN protocols that override those derived from the protocol.
     pub alpn: Vec<Arc<str>>,
     /// The Secret with the client certificate.
     pub client: Option<ObjectKey>,
     /// Versions and algorithms, where they are not the defaults.
-    pub parameters: Option<Parameters>,
+    pub parameters: Option<UpstreamTlsParameters>,
     /// Whether the backend may request renegotiation.
     pub renegotiation: bool,
 }
 
 /// Validation of a backend's certificate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Validation {
+pub struct CertificateValidation {
     /// The trusted certification authorities.
     pub trust: Trust,
     /// The accepted names, of which the certificate must contain one; any name is accepted where empty.
-    pub names: Vec<AltName>,
+    pub names: Vec<SubjectAltName>,
 }
 
 /// Trusted certification authorities.
@@ -62,7 +62,7 @@ pub enum Trust {
 
 /// A subject alternative name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AltName {
+pub enum SubjectAltName {
     /// A host name.
     Dns(Arc<str>),
     /// A URI, as in SPIFFE.
@@ -73,7 +73,7 @@ pub enum AltName {
 
 /// TLS versions and algorithms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Parameters {
+pub struct UpstreamTlsParameters {
     /// The minimum and maximum version: 10 to 13, or the default where unset.
     pub versions: (Option<u8>, Option<u8>),
     /// Cipher suites of TLS 1.2 and older.
@@ -84,7 +84,7 @@ pub struct Parameters {
     pub signatures: Vec<Arc<str>>,
 }
 
-impl AltName {
+impl SubjectAltName {
     fn encode(&self) -> SubjectAltNameMatcher {
         let (kind, name) = match self {
             Self::Dns(name) => (SanType::Dns, name),
@@ -102,7 +102,7 @@ impl AltName {
     }
 }
 
-impl Validation {
+impl CertificateValidation {
     fn encode(&self) -> CertificateValidationContext {
         let authorities = match &self.trust {
             Trust::Bundle { authorities, .. } => Specifier::InlineBytes(authorities.to_vec()),
@@ -110,13 +110,13 @@ impl Validation {
         };
         CertificateValidationContext {
             trusted_ca: Some(DataSource { specifier: Some(authorities), ..Default::default() }),
-            match_typed_subject_alt_names: self.names.iter().map(AltName::encode).collect(),
+            match_typed_subject_alt_names: self.names.iter().map(SubjectAltName::encode).collect(),
             ..Default::default()
         }
     }
 }
 
-impl Parameters {
+impl UpstreamTlsParameters {
     fn encode(&self) -> TlsParameters {
         let version = |version: Option<u8>, usual: TlsProtocol| match version {
             Some(10) => TlsProtocol::TlSv10,
@@ -148,7 +148,7 @@ impl UpstreamTls {
     }
 
     pub(super) fn encode(&self) -> TransportSocket {
-        let validation = self.validation.as_ref().map(Validation::encode);
+        let validation = self.validation.as_ref().map(CertificateValidation::encode);
         let alpn = match self.alpn.is_empty() {
             true if self.h2 => vec!["h2".into()],
             _ => self.alpn.iter().map(ToString::to_string).collect(),

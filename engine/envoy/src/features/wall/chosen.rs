@@ -95,7 +95,7 @@ fn refusing() -> ExternalProcessor {
 
 /// Returns an expression that is true for a known address that is not refused.
 fn allowed(allow_loopback: bool) -> Expr {
-    let mut steps = Steps::default();
+    let mut steps = ConditionSteps::default();
     let mut conditions = vec![steps.matches(refused_text::ANY.to_owned())];
     for refused in refused_text::refused(allow_loopback) {
         let is_refused = steps.matches(refused);
@@ -106,11 +106,11 @@ fn allowed(allow_loopback: bool) -> Expr {
 
 /// Builds the steps of a condition, each with an ID of its own.
 #[derive(Default)]
-struct Steps {
+struct ConditionSteps {
     last: i64,
 }
 
-impl Steps {
+impl ConditionSteps {
     fn step(&mut self, kind: ExprKind) -> Expr {
         self.last += 1;
         Expr { id: self.last, expr_kind: Some(kind) }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::http_proxy::HttpProxy;
 use holdfast_api::apis::contour::policy::{AuthorizationPolicy, HeadersPolicy, IpFilterPolicy, RateLimitPolicy};
-use holdfast_api::apis::contour::route::{JwtVerificationPolicy, Route as Written};
+use holdfast_api::apis::contour::route::{JwtVerificationPolicy, ProxyRoute as Written};
 use holdfast_api::section::ObjectSection;
 use holdfast_envoy::features::headers::HeaderEdits;
 use holdfast_envoy::features::ip_filter::{IpFilter, IpRange};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_api::apis::Body;
 use holdfast_api::apis::contour::GROUP;
-use holdfast_api::apis::contour::http_proxy::{Entry, HttpProxy};
+use holdfast_api::apis::contour::http_proxy::{HttpProxy, ProxyEntry};
 use holdfast_api::apis::kinds;
 use holdfast_api::object::Object;
 use holdfast_graph::ObjectKey;
@@ -33,7 +33,7 @@ impl Included {
         while let Some((chain, above, proxy)) = next.pop() {
             let Some(includer) = chain.last() else { continue };
             for entry in &proxy.includes {
-                let Entry::Decoded(include) = entry else { continue };
+                let ProxyEntry::Decoded(include) = entry else { continue };
                 let namespace = include.namespace.as_ref().filter(|namespace| !namespace.is_empty());
                 let namespace = namespace.unwrap_or(&includer.namespace);
                 let target = ObjectKey::new(GROUP, kinds::HTTP_PROXY, namespace.clone(), include.name.clone());

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
-use holdfast_api::apis::contour::http_proxy::Entry;
-use holdfast_api::apis::contour::route::Route;
+use holdfast_api::apis::contour::http_proxy::ProxyEntry;
+use holdfast_api::apis::contour::route::ProxyRoute;
 use holdfast_api::apis::gateway::route::RuleEntry;
 use holdfast_api::object::Object;
 use holdfast_api::testing::mutate::Choose;
@@ -88,9 +88,9 @@ pub(super) fn matches(body: &Body) -> Vec<String> {
         Body::HttpRoute(route) => texts(&route.rules, |rule| format!("{:?} {:?}", rule.name, rule.matches)),
         Body::GrpcRoute(route) => texts(&route.rules, |rule| format!("{:?} {:?}", rule.name, rule.matches)),
         Body::HttpProxy(proxy) => {
-            let one = |entry: &Entry<Route>| match entry {
-                Entry::Decoded(route) => format!("{:?}", route.conditions),
-                Entry::Broken { why, .. } => why.to_string(),
+            let one = |entry: &ProxyEntry<ProxyRoute>| match entry {
+                ProxyEntry::Decoded(route) => format!("{:?}", route.conditions),
+                ProxyEntry::Broken { why, .. } => why.to_string(),
             };
             proxy.routes.iter().map(one).collect()
         }

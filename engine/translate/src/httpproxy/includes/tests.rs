@@ -40,8 +40,8 @@ fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
     for leaf in &leaves {
         let entries = match &leaf.what {
             What::Route { index, broken: None } => match &all[&leaf.owner].routes[*index] {
-                Entry::Decoded(route) => route.path_rewrite_policy.clone().unwrap_or_default().replace_prefix,
-                Entry::Broken { .. } => None,
+                ProxyEntry::Decoded(route) => route.path_rewrite_policy.clone().unwrap_or_default().replace_prefix,
+                ProxyEntry::Broken { .. } => None,
             },
             _ => None,
         };

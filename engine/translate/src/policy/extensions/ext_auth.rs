@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::apis::kgateway::extension::{ExtAuthProvider, HttpService};
-use holdfast_api::apis::kgateway::traffic_policy::{ExtensionRef, RequestBody, TrafficSpec};
+use holdfast_api::apis::kgateway::traffic_policy::{ExtAuthBufferSettings, ExtensionRef, TrafficSpec};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::call_options::CallOptions;
 use holdfast_envoy::features::ext_auth::{
-    AuthServer, Body, ExtAuth, OverHttp, Spoken, TIMEOUT_DEFAULT, stat_prefix_fault,
+    AuthProtocol, AuthServer, BufferedBody, OverHttp, RouteExtAuth, TIMEOUT_DEFAULT, stat_prefix_fault,
 };
 use holdfast_envoy::features::remote::Remote;
-use holdfast_envoy::model::{Like, Part};
+use holdfast_envoy::model::{Like, MatchedPart};
 
 use super::super::reading::Reading;
 use super::{Used, extension};
@@ -29,7 +29,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
             let context: BTreeMap<_, _> = written.context_extensions.clone().unwrap_or_default();
             let body = written.with_request_body.as_ref().map(body);
             if let Some(server) = server(reference, reading) {
-                let auth = ExtAuth { server, context, body };
+                let auth = RouteExtAuth { server, context, body };
                 reading.flaws("extAuth", auth.check());
                 reading.piece("extAuth", Piece::ExtAuth(Some(auth)));
             }
@@ -38,8 +38,8 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     }
 }
 
-fn body(written: &RequestBody) -> Body {
-    Body {
+fn body(written: &ExtAuthBufferSettings) -> BufferedBody {
+    BufferedBody {
         max: written.max_request_bytes.and_then(|max| u32::try_from(max).ok()).unwrap_or(0),
         partial: written.allow_partial_message == Some(true),
         as_bytes: written.pack_as_bytes == Some(true),
@@ -47,7 +47,7 @@ fn body(written: &RequestBody) -> Body {
 }
 
 fn exactly(names: Option<&[Arc<str>]>) -> Vec<Like> {
-    let like = |name: &Arc<str>| Like { part: Part::Whole, text: name.clone(), ignore_case: true };
+    let like = |name: &Arc<str>| Like { part: MatchedPart::Whole, text: name.clone(), ignore_case: true };
     names.unwrap_or_default().iter().map(like).collect()
 }
 
@@ -76,7 +76,7 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
         (Some(service), None) => {
             let timeout = used.duration("extAuth.grpcService.requestTimeout", service.request_timeout.as_deref());
             let (remote, call_options) = used.grpc("extAuth.grpcService", service)?;
-            (remote, call_options, Spoken::Grpc, timeout.unwrap_or(TIMEOUT_DEFAULT))
+            (remote, call_options, AuthProtocol::Grpc, timeout.unwrap_or(TIMEOUT_DEFAULT))
         }
         (None, Some(service)) => over_http(service, &mut used)?,
         _ => {
@@ -106,7 +106,10 @@ fn server(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Arc
     flaws.is_empty().then(|| Arc::new(server))
 }
 
-fn over_http(service: &HttpService, used: &mut Used<'_, '_, '_>) -> Option<(Remote, CallOptions, Spoken, Duration)> {
+fn over_http(
+    service: &HttpService,
+    used: &mut Used<'_, '_, '_>,
+) -> Option<(Remote, CallOptions, AuthProtocol, Duration)> {
     let answer = service.authorization_response.clone().unwrap_or_default();
     let timeout = used.duration("extAuth.httpService.requestTimeout", service.request_timeout.as_deref());
     let again = used.again("extAuth.httpService.retry", service.retry.as_ref())?;
@@ -120,7 +123,7 @@ fn over_http(service: &HttpService, used: &mut Used<'_, '_, '_>) -> Option<(Remo
         to_client_on_success: exactly(answer.headers_to_client_on_success.as_deref()),
     };
     let call_options = CallOptions { authority: None, again };
-    Some((remote, call_options, Spoken::Http(http), timeout.unwrap_or(HTTP_TIMEOUT)))
+    Some((remote, call_options, AuthProtocol::Http(http), timeout.unwrap_or(HTTP_TIMEOUT)))
 }
 
 /// Reads additional headers for the authorization service; Envoy substitutes commands in their values.

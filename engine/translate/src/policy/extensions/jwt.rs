@@ -5,12 +5,14 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::apis::kgateway::extension::{Jwt as Written, JwtProvider, LocalJwks, RemoteJwks};
+use holdfast_api::apis::kgateway::extension::{
+    ExtensionJwtProvider, ExtensionLocalJwks, ExtensionRemoteJwks, Jwt as Written,
+};
 use holdfast_api::apis::kgateway::traffic_policy::{ExtensionRef, TrafficSpec};
 use holdfast_api::apis::{Body, scheme};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::jwt::{
-    Fetching, Jwt, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, URI_BYTES_MAX, check_keys,
+    Fetching, JwtFilter, Keys, PROVIDERS_MAX, Provider, Requirement, RouteJwt, URI_BYTES_MAX, check_keys,
 };
 use holdfast_graph::Role;
 
@@ -38,7 +40,7 @@ pub(super) fn read(spec: &TrafficSpec, reading: &mut Reading<'_, '_>) {
     }
 }
 
-fn jwt(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Jwt> {
+fn jwt(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<RouteJwt> {
     let (key, extension) = extension("jwtAuth", reference, reading)?;
     let mut used = Used { key: &key, field: "jwtAuth", reading };
     let Some(Written { validation_mode, providers: written }) = &extension.jwt else {
@@ -72,10 +74,10 @@ fn jwt(reference: &ExtensionRef, reading: &mut Reading<'_, '_>) -> Option<Jwt> {
         providers,
         requirements: [requirement.clone()].into(),
     };
-    Some(Jwt { filter: Arc::new(filter), requirement })
+    Some(RouteJwt { filter: Arc::new(filter), requirement })
 }
 
-fn provider(field: &str, written: &JwtProvider, used: &mut Used<'_, '_, '_>) -> Option<Provider> {
+fn provider(field: &str, written: &ExtensionJwtProvider, used: &mut Used<'_, '_, '_>) -> Option<Provider> {
     let jwks = written.jwks.clone().unwrap_or_default();
     let keys = match (&jwks.local, &jwks.remote) {
         (Some(local), None) => Keys::Written(local_keys(&format!("{field}.jwks.local"), local, used)?),
@@ -134,7 +136,7 @@ fn provider(field: &str, written: &JwtProvider, used: &mut Used<'_, '_, '_>) -> 
 }
 
 /// Reads keys from the cluster.
-fn local_keys(field: &str, local: &LocalJwks, used: &mut Used<'_, '_, '_>) -> Option<Arc<str>> {
+fn local_keys(field: &str, local: &ExtensionLocalJwks, used: &mut Used<'_, '_, '_>) -> Option<Arc<str>> {
     let (text, below) = match (&local.inline, &local.config_map_ref) {
         (Some(text), None) => (text.clone(), "inline"),
         (None, Some(named)) => (in_config_map(field, &named.name, used)?, "configMapRef"),
@@ -179,7 +181,7 @@ fn in_config_map(field: &str, name: &str, used: &mut Used<'_, '_, '_>) -> Option
 }
 
 /// Reads the settings for fetching keys.
-fn fetching(field: &str, remote: &RemoteJwks, used: &mut Used<'_, '_, '_>) -> Option<Fetching> {
+fn fetching(field: &str, remote: &ExtensionRemoteJwks, used: &mut Used<'_, '_, '_>) -> Option<Fetching> {
     let mut fetching = Fetching::default();
     if let Some(ahead) = &remote.async_fetch {
         let below = format!("{field}.asyncFetch.failedRefetchDuration");

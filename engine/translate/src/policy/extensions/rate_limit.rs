@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdfast_api::apis::kgateway::extension::RateLimitProvider;
 use holdfast_api::apis::kgateway::traffic_policy::{DescriptorEntry, GlobalRateLimit, TrafficSpec};
 use holdfast_envoy::encode::names;
-use holdfast_envoy::features::rate_limit::{Entry, GlobalLimit, RateLimitService};
+use holdfast_envoy::features::rate_limit::{CounterEntry, GlobalLimit, RateLimitService};
 
 use super::super::reading::Reading;
 use super::{Used, extension};
@@ -87,14 +87,14 @@ fn limit(written: &GlobalRateLimit, reading: &mut Reading<'_, '_>) -> Option<Glo
     usable.then_some(limit)
 }
 
-fn entry(written: &DescriptorEntry) -> Option<Entry> {
+fn entry(written: &DescriptorEntry) -> Option<CounterEntry> {
     match (&*written.kind, &written.generic, &written.header) {
         ("Generic", Some(generic), None) => {
-            Some(Entry::Generic { key: Some(generic.key.clone()), value: generic.value.clone() })
+            Some(CounterEntry::Generic { key: Some(generic.key.clone()), value: generic.value.clone() })
         }
-        ("Header", None, Some(header)) => Some(Entry::Header { name: header.clone(), key: header.clone() }),
-        ("RemoteAddress", None, None) => Some(Entry::RemoteAddress),
-        ("Path", None, None) => Some(Entry::Path),
+        ("Header", None, Some(header)) => Some(CounterEntry::Header { name: header.clone(), key: header.clone() }),
+        ("RemoteAddress", None, None) => Some(CounterEntry::RemoteAddress),
+        ("Path", None, None) => Some(CounterEntry::Path),
         _ => None,
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::apis::gateway::references::BackendRef;
-use holdfast_api::apis::kgateway::extension::{Backoff, GrpcService, RetryPolicy};
-use holdfast_envoy::features::call_options::{ATTEMPTS_MAX, Again, CallOptions};
+use holdfast_api::apis::kgateway::extension::{Backoff, ExtensionRetryPolicy, GrpcService};
+use holdfast_envoy::features::call_options::{ATTEMPTS_MAX, CallOptions, CallRetryPolicy};
 use holdfast_envoy::features::remote::Remote;
 use holdfast_graph::{ObjectKey, Role};
 
@@ -108,8 +108,12 @@ impl Used<'_, '_, '_> {
     }
 
     /// Returns the retry settings of calls; `None` if they are invalid.
-    pub(super) fn again(&mut self, below: &str, written: Option<&RetryPolicy>) -> Option<Option<Again>> {
-        let Some(RetryPolicy { attempts, backoff }) = written else { return Some(None) };
+    pub(super) fn again(
+        &mut self,
+        below: &str,
+        written: Option<&ExtensionRetryPolicy>,
+    ) -> Option<Option<CallRetryPolicy>> {
+        let Some(ExtensionRetryPolicy { attempts, backoff }) = written else { return Some(None) };
         self.times(below, ("attempts", *attempts, 0), ("backoff", backoff.as_ref())).map(Some)
     }
 
@@ -119,13 +123,15 @@ impl Used<'_, '_, '_> {
         below: &str,
         (attempts, count, least): (&str, Option<i64>, u32),
         (backoff, pauses): (&str, Option<&Backoff>),
-    ) -> Option<Again> {
+    ) -> Option<CallRetryPolicy> {
         let count = count.unwrap_or(1);
         let Some(count) = u32::try_from(count).ok().filter(|count| (least..=ATTEMPTS_MAX).contains(count)) else {
             self.wrong(&format!("{below}.{attempts}"), format!("{count} is not between {least} and {ATTEMPTS_MAX}"));
             return None;
         };
-        let Some(Backoff { base_interval, max_interval }) = pauses else { return Some(Again { count, pauses: None }) };
+        let Some(Backoff { base_interval, max_interval }) = pauses else {
+            return Some(CallRetryPolicy { count, pauses: None });
+        };
         let pause = |text: Option<&str>| match text.map(holdfast_check::duration::duration) {
             None => Ok(None),
             Some(Ok(pause)) if !pause.is_zero() => Ok(Some(pause)),
@@ -151,6 +157,6 @@ impl Used<'_, '_, '_> {
             self.wrong(&format!("{below}.{backoff}.maxInterval"), "must not be shorter than baseInterval");
             return None;
         }
-        Some(Again { count, pauses: Some((first, longest)) })
+        Some(CallRetryPolicy { count, pauses: Some((first, longest)) })
     }
 }

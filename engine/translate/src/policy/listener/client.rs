@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use holdfast_api::apis::kgateway::http_settings::{ForwardClientCertDetails, HttpSettings};
 use holdfast_envoy::features::client_certificate::ForwardedDetails;
-use holdfast_envoy::features::connection::Part;
+use holdfast_envoy::features::connection::ListenerSetting;
 use holdfast_envoy::features::connection::client_address::{ClientAddress, HOPS_MAX, TRUSTED_MAX};
 use holdfast_envoy::features::connection::forwarded_certificate::{ForwardedCertificate, Mode};
 
@@ -19,7 +19,7 @@ pub(super) fn read(written: &HttpSettings, port_settings: &mut PortSettings<'_>,
     if let Some(details) = &written.forward_client_cert_details {
         let field = "httpSettings.forwardClientCertDetails";
         if let Some(forwarded) = forwarded(&port_settings.below(field), details, reading) {
-            port_settings.part(field, Part::ForwardedCertificate(forwarded));
+            port_settings.part(field, ListenerSetting::ForwardedCertificate(forwarded));
         }
     }
     let HttpSettings { use_remote_address, xff_num_trusted_hops, xff_trusted_cidrs, skip_xff_append, .. } = written;
@@ -56,7 +56,7 @@ pub(super) fn read(written: &HttpSettings, port_settings: &mut PortSettings<'_>,
         }
     }
     let address = ClientAddress { remote, hops: hops.unwrap_or(0), trusted, skip_append: *skip_xff_append };
-    port_settings.part(ADDRESS, Part::ClientAddress(address));
+    port_settings.part(ADDRESS, ListenerSetting::ClientAddress(address));
 }
 
 fn range(text: &str) -> Option<(IpAddr, u8)> {

@@ -8,7 +8,7 @@ use holdfast_api::apis::gateway::GROUP as GATEWAY_GROUP;
 use holdfast_api::apis::kgateway::listener_policy::{ClientCertificateValidation, ObjectReference};
 use holdfast_api::apis::kinds;
 use holdfast_check::certificate::check_client_authorities;
-use holdfast_envoy::features::client_certificate::{ClientCertificates, Trust};
+use holdfast_envoy::features::client_certificate::{ClientCertificates, ClientValidationContext};
 use holdfast_graph::{ObjectKey, Role};
 
 use super::super::reading::Reading;
@@ -51,7 +51,7 @@ pub(super) fn read(
     let text = found.iter().map(|(_, text)| text.as_ref()).collect::<Vec<&[u8]>>().join(&b"\n"[..]);
     let mut keys = found.into_iter().map(|(key, _)| key);
     let first = keys.next()?;
-    let trust = Trust {
+    let trust = ClientValidationContext {
         owner: reading.key.clone(),
         authorities: Some((first, text.into())),
         besides: keys.collect(),

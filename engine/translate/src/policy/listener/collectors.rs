@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use holdfast_api::apis::kgateway::records::GrpcService;
-use holdfast_envoy::features::connection::collector::{Collector, METADATA_MAX, Retry};
+use holdfast_api::apis::kgateway::records::CollectorGrpcService;
+use holdfast_envoy::features::connection::collector::{Collector, CollectorRetry, METADATA_MAX};
 use holdfast_envoy::features::remote::Remote;
 use holdfast_graph::Role;
 
@@ -12,7 +12,7 @@ use super::super::traffic::{number, positive};
 use crate::backend_policy::backend::{self, Reference, Referrer, Sent};
 
 /// Reads a collector; `None` if it is missing.
-pub(super) fn read(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> Option<Collector> {
+pub(super) fn read(field: &str, written: &CollectorGrpcService, reading: &mut Reading<'_, '_>) -> Option<Collector> {
     let authority = written.authority.clone().filter(|authority| !authority.is_empty());
     if let Some(fault) = authority.as_ref().and_then(|authority| holdfast_check::header::value(authority).err()) {
         reading.invalid(format!("spec.{field}.authority"), fault);
@@ -28,7 +28,7 @@ pub(super) fn read(field: &str, written: &GrpcService, reading: &mut Reading<'_,
     Some(Collector { remote, authority, metadata, message_bytes, retry, without_envoy_headers, timeout })
 }
 
-fn metadata(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> Vec<(Arc<str>, Arc<str>)> {
+fn metadata(field: &str, written: &CollectorGrpcService, reading: &mut Reading<'_, '_>) -> Vec<(Arc<str>, Arc<str>)> {
     let entries = written.initial_metadata.as_deref().unwrap_or_default();
     if entries.len() > METADATA_MAX {
         reading.invalid(format!("spec.{field}.initialMetadata"), format!("must have at most {METADATA_MAX} entries"));
@@ -46,7 +46,7 @@ fn metadata(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -
     read
 }
 
-fn retry(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> Option<Retry> {
+fn retry(field: &str, written: &CollectorGrpcService, reading: &mut Reading<'_, '_>) -> Option<CollectorRetry> {
     let written = written.retry_policy.as_ref()?;
     let field = format!("{field}.retryPolicy");
     let times = written.num_retries.map(|times| number(&format!("{field}.numRetries"), times, 1, reading));
@@ -59,10 +59,10 @@ fn retry(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> O
         }
         Some((shortest, longest))
     });
-    Some(Retry { times, between })
+    Some(CollectorRetry { times, between })
 }
 
-fn remote(field: &str, written: &GrpcService, reading: &mut Reading<'_, '_>) -> Option<Remote> {
+fn remote(field: &str, written: &CollectorGrpcService, reading: &mut Reading<'_, '_>) -> Option<Remote> {
     let Some(reference) = &written.backend_ref else {
         reading.invalid(format!("spec.{field}.backendRef"), "must be set");
         return None;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use holdfast_api::apis::kgateway::log_filter::{Comparison, Filter, GrpcStatusFilter, HeaderMatch, RuntimeFilter};
+use holdfast_api::apis::kgateway::log_filter::{
+    AccessLogFilter, Comparison, GrpcStatusFilter, HeaderMatch, RuntimeFilter,
+};
 use holdfast_envoy::features::connection::log_filter::{
     Denominator, ENTRIES_MAX, GRPC_STATUSES, LogFilter, Op, Sampled, TEXT_BYTES_MAX,
 };
@@ -11,11 +13,11 @@ use super::super::reading::Reading;
 use super::super::traffic::number;
 
 /// Reads a filter, which may be a list of filters.
-pub(super) fn read(field: &str, written: &Filter, reading: &mut Reading<'_, '_>) -> Option<LogFilter> {
+pub(super) fn read(field: &str, written: &AccessLogFilter, reading: &mut Reading<'_, '_>) -> Option<LogFilter> {
     filter(field, written, true, reading)
 }
 
-fn filter(field: &str, written: &Filter, outer: bool, reading: &mut Reading<'_, '_>) -> Option<LogFilter> {
+fn filter(field: &str, written: &AccessLogFilter, outer: bool, reading: &mut Reading<'_, '_>) -> Option<LogFilter> {
     if kinds_set(written) != 1 {
         reading.invalid(format!("spec.{field}"), "exactly one kind of filter must be set");
         return None;
@@ -58,8 +60,8 @@ fn filter(field: &str, written: &Filter, outer: bool, reading: &mut Reading<'_, 
 }
 
 /// Returns the number of kinds of filter that are set.
-fn kinds_set(written: &Filter) -> usize {
-    let Filter {
+fn kinds_set(written: &AccessLogFilter) -> usize {
+    let AccessLogFilter {
         and_filter,
         or_filter,
         cel_filter,
@@ -89,7 +91,12 @@ fn kinds_set(written: &Filter) -> usize {
 }
 
 /// Reads a list of filters, none of which may be a list itself.
-fn list(field: &str, written: &[Filter], outer: bool, reading: &mut Reading<'_, '_>) -> Option<Vec<LogFilter>> {
+fn list(
+    field: &str,
+    written: &[AccessLogFilter],
+    outer: bool,
+    reading: &mut Reading<'_, '_>,
+) -> Option<Vec<LogFilter>> {
     if !outer || !(2..=ENTRIES_MAX).contains(&written.len()) {
         let message = format!("must have from 2 to {ENTRIES_MAX} entries, none of which is a list itself");
         reading.invalid(format!("spec.{field}"), message);

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use holdfast_api::apis::kgateway::headers::{Header, HeaderFilter};
 use holdfast_api::apis::kgateway::http_settings::{Http2ProtocolOptions, HttpSettings};
 use holdfast_api::apis::kgateway::policy::Quantity;
-use holdfast_envoy::features::buffer::Buffer;
-use holdfast_envoy::features::connection::Part;
+use holdfast_envoy::features::buffer::BufferLimit;
+use holdfast_envoy::features::connection::ListenerSetting;
 use holdfast_envoy::features::connection::early_headers::EarlyHeaders;
-use holdfast_envoy::features::connection::health_check::{HealthCheck, PATH_BYTES_MAX};
+use holdfast_envoy::features::connection::health_check::{HealthCheckEndpoint, PATH_BYTES_MAX};
 use holdfast_envoy::features::connection::host_form::HostForm;
-use holdfast_envoy::features::connection::http1::Http1;
-use holdfast_envoy::features::connection::http2::{Http2, WINDOW_BYTES};
+use holdfast_envoy::features::connection::http1::DownstreamHttp1;
+use holdfast_envoy::features::connection::http2::{DownstreamHttp2, WINDOW_BYTES};
 use holdfast_envoy::features::connection::limit::{HEADERS_KB_MAX, Limit};
 use holdfast_envoy::features::connection::request_id::RequestId;
 use holdfast_envoy::features::connection::server_header::ServerHeader;
@@ -26,22 +26,22 @@ use super::{PortSettings, client, logs, replies, tracer};
 pub(super) fn read(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading: &mut Reading<'_, '_>) {
     if let Some(logs) = &written.access_log {
         let logs = logs::read(&port_settings.below("httpSettings.accessLog"), logs, reading);
-        port_settings.part("httpSettings.accessLog", Part::AccessLogs(logs));
+        port_settings.part("httpSettings.accessLog", ListenerSetting::AccessLogs(logs));
     }
     if let Some(tracing) = &written.tracing
         && let Some(tracer) =
             reading.observing(|reading| tracer::read(&port_settings.below("httpSettings.tracing"), tracing, reading))
     {
-        port_settings.part("httpSettings.tracing", Part::Tracer(tracer));
+        port_settings.part("httpSettings.tracing", ListenerSetting::Tracer(tracer));
     }
     if let Some(replies) = &written.local_replies {
         let replies = replies::read(&port_settings.below("httpSettings.localReplies"), replies, reading);
-        port_settings.part("httpSettings.localReplies", Part::LocalReplies(replies));
+        port_settings.part("httpSettings.localReplies", ListenerSetting::LocalReplies(replies));
     }
     if let Some(modifier) = &written.early_request_header_modifier {
         let field = "httpSettings.earlyRequestHeaderModifier";
         let edits = early(&port_settings.below(field), modifier, reading);
-        port_settings.part(field, Part::EarlyHeaders(EarlyHeaders(edits)));
+        port_settings.part(field, ListenerSetting::EarlyHeaders(EarlyHeaders(edits)));
     }
     client::read(written, port_settings, reading);
     limits(written, port_settings, reading);
@@ -60,7 +60,7 @@ pub(super) fn read(written: &HttpSettings, port_settings: &mut PortSettings<'_>,
                 reading.invalid(field, format!("{name:?} is no name of a protocol"));
             }
         }
-        port_settings.part(field, Part::Upgrades(names.clone()));
+        port_settings.part(field, ListenerSetting::Upgrades(names.clone()));
     }
 }
 
@@ -103,73 +103,75 @@ fn limits(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading:
             reading
                 .invalid(format!("spec.{}", port_settings.below(field)), format!("must be at most {HEADERS_KB_MAX}"));
         }
-        port_settings.part(field, Part::Limit(limit));
+        port_settings.part(field, ListenerSetting::Limit(limit));
     }
     let field = "httpSettings.idleTimeout";
     if let Some(limit) = duration(&port_settings.below(field), written.idle_timeout.as_deref(), reading) {
-        port_settings.part(field, Part::Time(TimeLimit::Connection(limit)));
+        port_settings.part(field, ListenerSetting::Time(TimeLimit::Connection(limit)));
     }
     let field = "httpSettings.streamIdleTimeout";
     if let Some(limit) = duration(&port_settings.below(field), written.stream_idle_timeout.as_deref(), reading) {
-        port_settings.part(field, Part::Time(TimeLimit::Stream(limit)));
+        port_settings.part(field, ListenerSetting::Time(TimeLimit::Stream(limit)));
     }
 }
 
 fn protocols(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading: &mut Reading<'_, '_>) {
     if let Some(taken) = written.accept_http10 {
-        port_settings.part("httpSettings.acceptHttp10", Part::Http1(Http1::Version10(taken)));
+        port_settings.part("httpSettings.acceptHttp10", ListenerSetting::Http1(DownstreamHttp1::Version10(taken)));
     }
     if let Some(host) = &written.default_host_for_http10 {
         let field = "httpSettings.defaultHostForHttp10";
         if host.is_empty() || holdfast_check::header::value(host).is_err() {
             reading.invalid(format!("spec.{}", port_settings.below(field)), "must be a host");
         }
-        port_settings.part(field, Part::Http1(Http1::DefaultHost(host.clone())));
+        port_settings.part(field, ListenerSetting::Http1(DownstreamHttp1::DefaultHost(host.clone())));
     }
     if let Some(keep) = written.preserve_http1_header_case {
-        port_settings.part("httpSettings.preserveHttp1HeaderCase", Part::Http1(Http1::KeepCase(keep)));
+        port_settings
+            .part("httpSettings.preserveHttp1HeaderCase", ListenerSetting::Http1(DownstreamHttp1::KeepCase(keep)));
     }
     if let Some(options) = &written.http2_protocol_options {
         let field = "httpSettings.http2ProtocolOptions";
         let http2 = self::http2(&port_settings.below(field), options, reading);
-        port_settings.part(field, Part::Http2(http2));
+        port_settings.part(field, ListenerSetting::Http2(http2));
     }
     if let Some(value) = written.generate_request_id {
-        port_settings.part("httpSettings.generateRequestId", Part::RequestId(RequestId::Generate(value)));
+        port_settings.part("httpSettings.generateRequestId", ListenerSetting::RequestId(RequestId::Generate(value)));
     }
     if let Some(value) = written.preserve_external_request_id {
-        port_settings.part("httpSettings.preserveExternalRequestId", Part::RequestId(RequestId::Preserve(value)));
+        port_settings
+            .part("httpSettings.preserveExternalRequestId", ListenerSetting::RequestId(RequestId::Preserve(value)));
     }
     if let Some(config) = &written.uuid_request_id_config {
         let uuid = RequestId::Uuid {
             pack_reason: config.pack_trace_reason.unwrap_or(true),
             sampling: config.use_request_id_for_trace_sampling.unwrap_or(true),
         };
-        port_settings.part("httpSettings.uuidRequestIdConfig", Part::RequestId(uuid));
+        port_settings.part("httpSettings.uuidRequestIdConfig", ListenerSetting::RequestId(uuid));
     }
     if let Some(passed_on) = written.proxy_100_continue {
-        port_settings.part("httpSettings.proxy100Continue", Part::Expect(passed_on));
+        port_settings.part("httpSettings.proxy100Continue", ListenerSetting::Expect(passed_on));
     }
     if let Some(mode) = &written.strip_host_port_mode {
         let field = "httpSettings.stripHostPortMode";
         match &**mode {
-            "MatchingPort" => port_settings.part(field, Part::Host(HostForm::MatchingPort)),
-            "AnyPort" => port_settings.part(field, Part::Host(HostForm::AnyPort)),
+            "MatchingPort" => port_settings.part(field, ListenerSetting::Host(HostForm::MatchingPort)),
+            "AnyPort" => port_settings.part(field, ListenerSetting::Host(HostForm::AnyPort)),
             _ => reading.invalid(format!("spec.{}", port_settings.below(field)), "must be MatchingPort or AnyPort"),
         }
     }
     if let Some(left_out) = written.strip_trailing_host_dot {
-        port_settings.part("httpSettings.stripTrailingHostDot", Part::Host(HostForm::TrailingDot(left_out)));
+        port_settings.part("httpSettings.stripTrailingHostDot", ListenerSetting::Host(HostForm::TrailingDot(left_out)));
     }
 }
 
-fn http2(field: &str, written: &Http2ProtocolOptions, reading: &mut Reading<'_, '_>) -> Http2 {
+fn http2(field: &str, written: &Http2ProtocolOptions, reading: &mut Reading<'_, '_>) -> DownstreamHttp2 {
     let mut window = |below: &str, size: &Option<Quantity>| {
         let text = match size.as_ref()? {
             Quantity::Number(number) => number.to_string(),
             Quantity::Text(text) => text.to_string(),
         };
-        let bytes = Buffer::read(&text).map(|size| size.bytes).filter(|bytes| WINDOW_BYTES.contains(bytes));
+        let bytes = BufferLimit::read(&text).map(|size| size.bytes).filter(|bytes| WINDOW_BYTES.contains(bytes));
         if bytes.is_none() {
             let message = format!(
                 "{text:?} is not a size between {} and {} bytes, such as 64Ki",
@@ -190,7 +192,7 @@ fn http2(field: &str, written: &Http2ProtocolOptions, reading: &mut Reading<'_, 
         }
         streams
     });
-    Http2 { streams, stream_window, connection_window, allow_connect: written.allow_connect }
+    DownstreamHttp2 { streams, stream_window, connection_window, allow_connect: written.allow_connect }
 }
 
 fn answers(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading: &mut Reading<'_, '_>) {
@@ -203,7 +205,7 @@ fn answers(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading
             _ => None,
         };
         match server {
-            Some(server) => port_settings.part(field, Part::Server(server)),
+            Some(server) => port_settings.part(field, ListenerSetting::Server(server)),
             None => {
                 let message = "must be Overwrite, AppendIfAbsent or PassThrough";
                 reading.invalid(format!("spec.{}", port_settings.below(field)), message);
@@ -217,7 +219,7 @@ fn answers(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading
         } else if let Err(fault) = holdfast_check::header::value(name) {
             reading.invalid(format!("spec.{}", port_settings.below(field)), fault);
         }
-        port_settings.part(field, Part::Server(ServerHeader::Name(name.clone())));
+        port_settings.part(field, ListenerSetting::Server(ServerHeader::Name(name.clone())));
     }
     if let Some(check) = &written.health_check {
         let field = "httpSettings.healthCheck";
@@ -228,6 +230,6 @@ fn answers(written: &HttpSettings, port_settings: &mut PortSettings<'_>, reading
             let message = format!("must be a path of at most {PATH_BYTES_MAX} bytes, as in /healthz");
             reading.invalid(format!("spec.{}.path", port_settings.below(field)), message);
         }
-        port_settings.part(field, Part::Health(HealthCheck { path }));
+        port_settings.part(field, ListenerSetting::Health(HealthCheckEndpoint { path }));
     }
 }

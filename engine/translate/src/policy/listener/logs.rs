@@ -5,14 +5,14 @@ use std::sync::Arc;
 use holdfast_api::apis::kgateway::records::{
     AccessLog as Written, AnyValue, FileSink, KeyValues, LogService, OpenTelemetryLog as WrittenOpenTelemetry,
 };
-use holdfast_envoy::features::connection::access_log::{AccessLog, GrpcLog, HEADERS_MAX, LOGS_MAX, PATHS, Sink};
+use holdfast_envoy::features::connection::access_log::{AccessLogger, GrpcLog, HEADERS_MAX, LOGS_MAX, PATHS, Sink};
 use holdfast_envoy::features::connection::format::Format;
-use holdfast_envoy::features::connection::open_telemetry::{DEPTH_MAX, OpenTelemetryLog, VALUES_MAX, Value};
+use holdfast_envoy::features::connection::open_telemetry::{DEPTH_MAX, OpenTelemetryLogger, VALUES_MAX, Value};
 
 use super::super::reading::Reading;
 use super::{collectors, filters};
 
-pub(super) fn read(field: &str, written: &[Option<Written>], reading: &mut Reading<'_, '_>) -> Vec<AccessLog> {
+pub(super) fn read(field: &str, written: &[Option<Written>], reading: &mut Reading<'_, '_>) -> Vec<AccessLogger> {
     if written.len() > LOGS_MAX {
         let message = format!("must have at most {LOGS_MAX} entries: further entries are ignored");
         reading.ignored(format!("spec.{field}"), "Invalid", message);
@@ -26,7 +26,7 @@ pub(super) fn read(field: &str, written: &[Option<Written>], reading: &mut Readi
     logs
 }
 
-fn log(field: &str, written: &Written, reading: &mut Reading<'_, '_>) -> Option<AccessLog> {
+fn log(field: &str, written: &Written, reading: &mut Reading<'_, '_>) -> Option<AccessLogger> {
     let filter = written.filter.as_ref().and_then(|filter| filters::read(&format!("{field}.filter"), filter, reading));
     let sink = match (&written.file_sink, &written.grpc_service, &written.open_telemetry) {
         (Some(file), None, None) => self::file(&format!("{field}.fileSink"), file, reading),
@@ -40,7 +40,7 @@ fn log(field: &str, written: &Written, reading: &mut Reading<'_, '_>) -> Option<
             None
         }
     };
-    sink.map(|sink| AccessLog { sink, filter })
+    sink.map(|sink| AccessLogger { sink, filter })
 }
 
 fn file(field: &str, written: &FileSink, reading: &mut Reading<'_, '_>) -> Option<Sink> {
@@ -96,7 +96,7 @@ fn open_telemetry(
     field: &str,
     written: &WrittenOpenTelemetry,
     reading: &mut Reading<'_, '_>,
-) -> Option<OpenTelemetryLog> {
+) -> Option<OpenTelemetryLogger> {
     let service = format!("{field}.grpcService");
     let name = log_name(&service, &written.grpc_service, reading);
     let body = written.body.clone().filter(|body| !body.is_empty());
@@ -107,7 +107,7 @@ fn open_telemetry(
     let resource = values(&format!("{field}.resourceAttributes"), written.resource_attributes.as_ref(), 0, reading);
     let collector = collectors::read(&service, &written.grpc_service.service(), reading)?;
     let without_labels = written.disable_builtin_labels.unwrap_or(false);
-    Some(OpenTelemetryLog { name, collector, body, without_labels, attributes, resource })
+    Some(OpenTelemetryLogger { name, collector, body, without_labels, attributes, resource })
 }
 
 fn values(

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 use holdfast_api::apis::kgateway::keepalive::TcpKeepalive;
 use holdfast_api::apis::kgateway::listener_policy::{ListenerConfig, ListenerSpec};
-use holdfast_envoy::features::connection::Part;
-use holdfast_envoy::features::connection::socket::{KEEPALIVE_SECONDS_MAX, Keepalive, PROBES_MAX, Socket};
+use holdfast_envoy::features::connection::ListenerSetting;
+use holdfast_envoy::features::connection::socket::{DownstreamKeepalive, KEEPALIVE_SECONDS_MAX, PROBES_MAX, Socket};
 
 use super::reading::Reading;
 use super::traffic::{duration, number, positive};
@@ -33,7 +33,7 @@ struct PortSettings<'s> {
 }
 
 impl PortSettings<'_> {
-    fn part(&mut self, field: Field, part: Part) {
+    fn part(&mut self, field: Field, part: ListenerSetting) {
         self.pieces.insert(field, Piece::Connection(part));
     }
 
@@ -47,7 +47,8 @@ impl PortSettings<'_> {
 pub(super) fn read(spec: &ListenerSpec, reading: &mut Reading<'_, '_>) -> BTreeMap<i64, Pieces> {
     let clients = spec.default.as_ref().and_then(|default| default.client_certificate_validation.as_ref());
     let clients = clients.and_then(|written| clients::read("default.clientCertificateValidation", written, reading));
-    let clients = clients.map(|clients| ("clientCertificateValidation", Piece::Connection(Part::Clients(clients))));
+    let clients =
+        clients.map(|clients| ("clientCertificateValidation", Piece::Connection(ListenerSetting::Clients(clients))));
     if let Some(default) = &spec.default {
         listener("default", &default.listener(), reading).into_iter().for_each(|(field, piece)| {
             reading.piece(field, piece);
@@ -79,20 +80,20 @@ fn listener(at: &str, written: &ListenerConfig, reading: &mut Reading<'_, '_>) -
     let mut port_settings = PortSettings { at, pieces: Pieces::new() };
     if let Some(proxy) = &written.proxy_protocol {
         let optional = proxy.allow_requests_without_proxy_protocol.unwrap_or(false);
-        port_settings.part("proxyProtocol", Part::Socket(Socket::Proxy { optional }));
+        port_settings.part("proxyProtocol", ListenerSetting::Socket(Socket::Proxy { optional }));
     }
     if let Some(keepalive) = &written.tcp_keepalive {
         let keepalive = self::keepalive(&port_settings.below("tcpKeepalive"), keepalive, reading);
-        port_settings.part("tcpKeepalive", Part::Socket(Socket::Keepalive(keepalive)));
+        port_settings.part("tcpKeepalive", ListenerSetting::Socket(Socket::Keepalive(keepalive)));
     }
     if let Some(bytes) = written.per_connection_buffer_limit_bytes {
         let bytes = number(&port_settings.below("perConnectionBufferLimitBytes"), bytes, 0, reading);
-        port_settings.part("perConnectionBufferLimitBytes", Part::Socket(Socket::Buffer(bytes)));
+        port_settings.part("perConnectionBufferLimitBytes", ListenerSetting::Socket(Socket::Buffer(bytes)));
     }
     let field = "transportSocketConnectTimeout";
     let limit = written.transport_socket_connect_timeout.as_deref();
     if let Some(limit) = positive(&port_settings.below(field), limit, reading) {
-        port_settings.part(field, Part::Socket(Socket::Handshake(limit)));
+        port_settings.part(field, ListenerSetting::Socket(Socket::Handshake(limit)));
     }
     if let Some(settings) = &written.http_settings {
         http::read(settings, &mut port_settings, reading);
@@ -100,7 +101,7 @@ fn listener(at: &str, written: &ListenerConfig, reading: &mut Reading<'_, '_>) -
     port_settings.pieces
 }
 
-fn keepalive(field: &str, written: &TcpKeepalive, reading: &mut Reading<'_, '_>) -> Keepalive {
+fn keepalive(field: &str, written: &TcpKeepalive, reading: &mut Reading<'_, '_>) -> DownstreamKeepalive {
     let mut seconds = |below: &str, text: Option<&str>| {
         let field = format!("{field}.{below}");
         let time = duration(&field, text, reading)?;
@@ -124,5 +125,5 @@ fn keepalive(field: &str, written: &TcpKeepalive, reading: &mut Reading<'_, '_>)
         probes
     });
     // Zero probes means the default of the operating system.
-    Keepalive { idle, interval, probes: probes.filter(|probes| *probes > 0) }
+    DownstreamKeepalive { idle, interval, probes: probes.filter(|probes| *probes > 0) }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use holdfast_api::apis::kgateway::http_settings::{
-    BodyFormat as WrittenFormat, LocalReplies as Written, LocalReplyMapper,
+    LocalReplies as Written, LocalReplyBodyFormat as WrittenFormat, LocalReplyMapper,
 };
-use holdfast_envoy::features::connection::format::{BodyFormat, Format};
-use holdfast_envoy::features::connection::local_replies::{BODY_BYTES_MAX, LocalReplies, MAPPERS_MAX, Mapper};
+use holdfast_envoy::features::connection::format::{Format, LocalReplyBody};
+use holdfast_envoy::features::connection::local_replies::{BODY_BYTES_MAX, LocalReplySettings, MAPPERS_MAX, Mapper};
 
 use super::super::headers;
 use super::super::reading::Reading;
@@ -15,7 +15,7 @@ use super::filters;
 /// Allowed response statuses.
 const STATUSES: std::ops::RangeInclusive<i64> = 200..=599;
 
-pub(super) fn read(field: &str, written: &Written, reading: &mut Reading<'_, '_>) -> LocalReplies {
+pub(super) fn read(field: &str, written: &Written, reading: &mut Reading<'_, '_>) -> LocalReplySettings {
     let mappers = written.mappers.as_deref();
     if mappers.is_none() && written.default_body_format.is_none() {
         reading.invalid(format!("spec.{field}"), "mappers or defaultBodyFormat must be set");
@@ -29,10 +29,10 @@ pub(super) fn read(field: &str, written: &Written, reading: &mut Reading<'_, '_>
     let mappers = mappers.iter().enumerate().take(MAPPERS_MAX);
     let mappers = mappers.filter_map(|(index, one)| mapper(&format!("{field}.mappers[{index}]"), one, reading));
     let mappers = mappers.collect();
-    LocalReplies { format, mappers }
+    LocalReplySettings { format, mappers }
 }
 
-fn format(field: &str, written: &WrittenFormat, reading: &mut Reading<'_, '_>) -> Option<BodyFormat> {
+fn format(field: &str, written: &WrittenFormat, reading: &mut Reading<'_, '_>) -> Option<LocalReplyBody> {
     let (below, format) = match (&written.text, &written.json) {
         (Some(text), None) => ("text", Format::Text(text.clone())),
         (None, Some(fields)) => ("json", Format::Json(fields.clone())),
@@ -48,7 +48,7 @@ fn format(field: &str, written: &WrittenFormat, reading: &mut Reading<'_, '_>) -
     if let Some(fault) = content_type.as_ref().and_then(|kind| holdfast_check::header::value(kind).err()) {
         reading.invalid(format!("spec.{field}.contentType"), fault);
     }
-    Some(BodyFormat { format, content_type })
+    Some(LocalReplyBody { format, content_type })
 }
 
 fn mapper(field: &str, written: &LocalReplyMapper, reading: &mut Reading<'_, '_>) -> Option<Mapper> {

@@ -3,7 +3,7 @@
 use holdfast_api::apis::kgateway::tracer::Tracing as Written;
 use holdfast_envoy::features::connection::tracer::Tracer;
 use holdfast_envoy::features::percent::Percent;
-use holdfast_envoy::features::tracing::Tracing;
+use holdfast_envoy::features::tracing::TracingSettings;
 
 use super::super::reading::Reading;
 use super::super::shape;
@@ -15,7 +15,7 @@ pub(super) fn read(field: &str, written: &Written, reading: &mut Reading<'_, '_>
     let mut share = |below: &str, value: Option<i64>| {
         value.map(|value| percent(&format!("{field}.{below}"), Some(value), Percent::ALL, reading))
     };
-    let tracing = Tracing {
+    let tracing = TracingSettings {
         client: share("clientSampling", written.client_sampling),
         random: share("randomSampling", written.random_sampling),
         overall: share("overallSampling", written.overall_sampling),
