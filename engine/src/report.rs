@@ -257,10 +257,10 @@ impl Engine {
     }
 
     /// Returns the state of a Gateway's Envoys.
-    fn seen(&self, key: &ObjectKey, plan: &GatewayPlan) -> Seen<'_> {
+    fn seen(&self, key: &ObjectKey, plan: &GatewayPlan) -> FleetState<'_> {
         let scopes = || speaking(self.scopes.of(&plan.name));
         let refused = scopes().flat_map(|scope| self.translator.refused_listeners(key, &scope.derived.overlay));
-        Seen {
+        FleetState {
             holds: scopes().map(|scope| &scope.hold).collect(),
             refused: refused.collect(),
             served: scopes().filter_map(|scope| self.translator.served_gateway(&scope.fleet)).collect(),
@@ -317,7 +317,7 @@ fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listen
 }
 
 /// State of a Gateway's Envoys, of each build that has any.
-struct Seen<'a> {
+struct FleetState<'a> {
     /// Acknowledged and refused resources.
     holds: Vec<&'a Hold>,
     /// Messages about listeners that are closed because Envoy refuses them, by name.
@@ -326,7 +326,7 @@ struct Seen<'a> {
     served: Vec<&'a GatewayPlan>,
 }
 
-impl Seen<'_> {
+impl FleetState<'_> {
     /// Checks whether a listener that is closed in its desired state is served to every Envoy with an earlier version
     /// of its certificate.
     fn serves_earlier_certificate(&self, listener: &ListenerPlan) -> bool {
@@ -339,7 +339,7 @@ impl Seen<'_> {
 }
 
 /// Returns `Programmed` of a listener: true only after an ACK of its configuration.
-fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
+fn listener_programmed(listener: &ListenerPlan, seen: &FleetState<'_>) -> Condition {
     if let Some(message) = seen.refused.get(&listener.name) {
         let message = format!("Envoy refused the listener, and connections to it are refused: {message}");
         return Condition::new("Programmed", false, "Invalid", message);
@@ -381,12 +381,12 @@ fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
     }
 }
 
-fn programmed(plan: &GatewayPlan, seen: &Seen<'_>) -> Condition {
+fn programmed(plan: &GatewayPlan, seen: &FleetState<'_>) -> Condition {
     programmed_of(plan.own(), seen)
 }
 
 /// Returns `Programmed` of the object that defines these listeners.
-fn programmed_of<'a>(listeners: impl Iterator<Item = &'a ListenerPlan>, seen: &Seen<'_>) -> Condition {
+fn programmed_of<'a>(listeners: impl Iterator<Item = &'a ListenerPlan>, seen: &FleetState<'_>) -> Condition {
     let conditions: Vec<Condition> = listeners.map(|listener| listener_programmed(listener, seen)).collect();
     let any = |status: &str| conditions.iter().any(|condition| condition.status == status);
     if any("Unknown") {

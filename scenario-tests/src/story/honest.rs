@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_engine::engine::Engine;
-use holdfast_engine::health::{Input, Outside};
+use holdfast_engine::health::{Outside, SourceState};
 use holdfast_fallback::view::Status;
 use holdfast_xds::Snapshot;
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub(super) fn check(stage: &Stage, engine: &Engine, new: &Engine, wrong: &mut Ve
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected) {
         *connected.entry(envoy.id.fleet.clone()).or_default() += 1;
     }
-    let input = Input { read: true, objects: engine.objects().len(), ..Input::default() };
+    let input = SourceState { read: true, objects: engine.objects().len(), ..SourceState::default() };
     let health = engine.health(Outside { input, connected, ..Outside::default() });
     if !(health.outages.is_empty() && health.degraded.is_empty() && health.warnings.is_empty()) {
         return;

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_api::apis::{KINDS, Scope};
-use holdfast_engine::watching::{Guard, Watching};
+use holdfast_engine::watching::{DeletionGuard, Watching};
 use holdfast_graph::ObjectKey;
 use kube::Client;
 use prometheus::IntGaugeVec;
@@ -56,7 +56,7 @@ pub(crate) struct Means {
 /// Watches every kind, until the receiver of readings is closed.
 pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readings: mpsc::Sender<Reading>) {
     let watches = watches(&args.watch_namespaces);
-    let guard = Guard::new(args.mass_delete_guard.is_on());
+    let guard = DeletionGuard::new(args.mass_delete_guard.is_on());
     let mut watching = Watching::new(watches.iter().map(Watch::name), guard);
     let Means { remembered, denials, gauge, sources } = means;
     for (index, watch) in watches.iter().enumerate() {

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use holdfast_api::apis::kinds;
 use holdfast_api::apis::{Decoded, Kind, Scope, decode};
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::{Item, Present, WatchEvent};
+use holdfast_engine::watching::{ListedObject, WatchEvent, WatchedObject};
 use holdfast_graph::ObjectKey;
 use kube::api::{Api, DynamicObject, ListParams, PartialObjectMeta, TypeMeta};
 use kube::core::ApiResource;
@@ -297,10 +297,10 @@ impl Running {
         ObjectKey::new(*group, *kind, text(&metadata.namespace).as_str(), text(&metadata.name).as_str())
     }
 
-    fn present(&self, metadata: kube::api::ObjectMeta) -> Present {
+    fn present(&self, metadata: kube::api::ObjectMeta) -> ListedObject {
         let key = self.key(&metadata);
         let version = metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
-        Present { key, uid: metadata.uid.unwrap_or_default().into(), version }
+        ListedObject { key, uid: metadata.uid.unwrap_or_default().into(), version }
     }
 
     /// Lists again, from the storage of the API server rather than from its watch cache.
@@ -347,7 +347,7 @@ async fn next(events: &mut futures::stream::BoxStream<'_, Events>, streaming: bo
 }
 
 /// Decodes an object; `None` if it is not an object of the kind.
-fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<Item> {
+fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<WatchedObject> {
     object.metadata.managed_fields = None;
     let uid = Arc::from(object.metadata.uid.as_deref().unwrap_or_default());
     let version = object.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
@@ -360,7 +360,7 @@ fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<Item> {
             return None;
         }
     };
-    Some(Item { key, uid, version, event })
+    Some(WatchedObject { key, uid, version, event })
 }
 
 fn watch_failure(error: &watcher::Error) -> WatchEvent {

@@ -12,7 +12,7 @@ use std::{
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Source;
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::Guard;
+use holdfast_engine::watching::DeletionGuard;
 use holdfast_graph::ObjectKey;
 
 use super::entry::{Contents, Entry, contents};
@@ -37,7 +37,7 @@ pub const MISSING_HELD: Duration = Duration::from_secs(10);
 pub struct Manifests {
     roots: Vec<Root>,
     keep_marks: bool,
-    guard: Guard,
+    guard: DeletionGuard,
     incarnations: Incarnations,
     /// By root index and path, which is the order of precedence of definitions.
     files: BTreeMap<(usize, PathBuf), File>,
@@ -96,12 +96,12 @@ impl Manifests {
     /// Creates the manifests without reading them. `keep_marks` keeps the positions of all fields, for reports.
     pub fn new(roots: Vec<Root>, incarnations: Incarnations, keep_marks: bool) -> Self {
         let (files, reported, unread) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
-        let (guard, missing_since) = (Guard::new(true), None);
+        let (guard, missing_since) = (DeletionGuard::new(true), None);
         Self { roots, keep_marks, guard, incarnations, files, reported, unread, missing_since, first: true }
     }
 
     /// Replaces the guard against mass deletion.
-    pub fn guarded(self, guard: Guard) -> Self {
+    pub fn guarded(self, guard: DeletionGuard) -> Self {
         Self { guard, ..self }
     }
 

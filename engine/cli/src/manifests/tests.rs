@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use holdfast_api::object::Object;
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::Guard;
+use holdfast_engine::watching::DeletionGuard;
 use tempfile::TempDir;
 
 use super::entry::OBJECT_BYTES_MAX;
@@ -373,7 +373,7 @@ fn many_objects_that_are_missing_at_once_are_kept_for_a_while() {
     assert_eq!((deletions(&gone), gone.problems.len()), (11, 0));
 
     // Without the guard they are deleted at once.
-    let mut unguarded = folder.open().guarded(Guard::new(false));
+    let mut unguarded = folder.open().guarded(DeletionGuard::new(false));
     read_and_save(&mut unguarded);
     fs::remove_file(folder.path("all.yaml")).unwrap();
     assert_eq!(deletions(&read_and_save(&mut unguarded)), 9);
@@ -580,7 +580,7 @@ fn what_is_missing_from_a_file_changed_in_place_is_deleted_when_the_file_rests()
     folder.write(".draft", class("e"));
     fs::rename(folder.path(".draft"), folder.path("all.yaml")).unwrap();
     assert_eq!(events(&manifests.read()), ["-a", "+e"]);
-    let mut unguarded = folder.open().guarded(Guard::new(false));
+    let mut unguarded = folder.open().guarded(DeletionGuard::new(false));
     unguarded.read();
     shorten(&class("f"));
     assert_eq!(events(&unguarded.read()), ["-e", "+f"]);

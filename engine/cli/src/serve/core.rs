@@ -12,7 +12,7 @@ use holdfast_api::object::Source;
 use holdfast_check::time::Moment;
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::health::Outside;
-use holdfast_engine::health::inputs::Input;
+use holdfast_engine::health::inputs::SourceState;
 use holdfast_engine::report::events::events;
 use holdfast_fallback::trial::Tried;
 use holdfast_fallback::view::FallbackReport;
@@ -448,7 +448,7 @@ impl Core {
         let files =
             self.problems.iter().filter(|_| !kubernetes).map(|problem| (problem.place(), problem.message.clone()));
         let read = self.health.objects.load(Relaxed) && self.health.translation.load(Relaxed);
-        let input = Input {
+        let input = SourceState {
             kubernetes,
             name: self.objects.1.clone(),
             read,

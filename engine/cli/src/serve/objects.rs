@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::Guard;
+use holdfast_engine::watching::DeletionGuard;
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -133,7 +133,7 @@ impl Objects {
                 let folders: Vec<_> = roots.iter().map(|root| root.path.display().to_string()).collect();
                 tracing::info!(manifests = folders.join(" "), "reads manifests");
                 let pulse = metrics.inputs.pulse(FILES);
-                let guard = Guard::new(args.kubernetes.mass_delete_guard.is_on());
+                let guard = DeletionGuard::new(args.kubernetes.mass_delete_guard.is_on());
                 let manifests = Manifests::new(roots, incarnations, false).guarded(guard);
                 manifests::watch::start(manifests, readings, pulse).context("cannot start")?;
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use futures::future::BoxFuture;
-use holdfast_engine::identity::keys::Keys;
+use holdfast_engine::identity::keys::VerificationKeys;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -42,18 +42,18 @@ impl KeySource for FileKeys {
 /// The known keys, and until when (seconds since 1970) they are valid.
 #[derive(Clone, Debug, Default)]
 pub struct KnownKeys {
-    keys: Option<Arc<Keys>>,
+    keys: Option<Arc<VerificationKeys>>,
     until: Option<u64>,
 }
 
 impl KnownKeys {
     /// Keys that are valid until a time, or forever if there is none.
-    pub fn new(keys: Arc<Keys>, until: Option<u64>) -> Self {
+    pub fn new(keys: Arc<VerificationKeys>, until: Option<u64>) -> Self {
         Self { keys: Some(keys), until }
     }
 
     /// The keys that are valid at a time.
-    pub fn at(&self, now: u64) -> Option<&Keys> {
+    pub fn at(&self, now: u64) -> Option<&VerificationKeys> {
         self.keys.as_deref().filter(|_| self.until.is_none_or(|until| now < until))
     }
 }
@@ -126,7 +126,7 @@ impl<S: KeySource> Follower<S> {
 
     fn take(&self, fetched: &Result<Vec<u8>, String>) -> Result<KnownKeys> {
         let bytes = fetched.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
-        let keys = Arc::new(Keys::parse(bytes)?);
+        let keys = Arc::new(VerificationKeys::parse(bytes)?);
         let Some((path, age_max)) = &self.kept else { return Ok(KnownKeys::new(keys, None)) };
         let now = now();
         if let Err(error) = keep(path, now, bytes) {
@@ -156,7 +156,7 @@ fn keep(path: &Path, fetched: u64, key_set: &[u8]) -> Result<()> {
 /// The keys that an earlier run kept, if they are still valid. Keys with a time in the future are rejected too.
 fn restore(path: &Path, age_max: Duration) -> Option<KnownKeys> {
     let kept: Kept = serde_json::from_slice(&material::read("kept keys", path).ok()?).ok()?;
-    let keys = Keys::parse(kept.key_set.as_bytes()).ok()?;
+    let keys = VerificationKeys::parse(kept.key_set.as_bytes()).ok()?;
     let until = kept.fetched.checked_add(age_max.as_secs())?;
     (kept.fetched <= now() && now() < until).then(|| KnownKeys::new(Arc::new(keys), Some(until)))
 }
@@ -199,7 +199,7 @@ mod tests {
         assert!(known.borrow_and_update().at(now()).is_none());
         away.store(false, Ordering::Relaxed);
         tokio::time::timeout(Duration::from_secs(30), known.changed()).await.unwrap().unwrap();
-        assert_eq!(known.borrow().at(now()).map(Keys::count), Some(1));
+        assert_eq!(known.borrow().at(now()).map(VerificationKeys::count), Some(1));
         assert!(known.borrow().at(now() + 3601).is_none());
         drop(known);
         away.store(true, Ordering::Relaxed);

@@ -11,8 +11,8 @@ use holdfast_translate::route::RoutePlan;
 
 use super::requests;
 use crate::engine::Engine;
-use crate::health::facts::{Effect, Found, NO_ENDPOINTS};
-use crate::health::view::{Detected, Gets};
+use crate::health::facts::{Effect, NO_ENDPOINTS, ObjectProblem};
+use crate::health::view::{DetectedBy, Gets};
 
 /// Envoy's response status for a cluster without endpoints.
 const STATUS: u16 = 503;
@@ -20,7 +20,7 @@ const STATUS: u16 = 503;
 impl Engine {
     /// Adds a finding for each used Service without endpoints. Clients receive 503 for its share of the requests of a
     /// rule: Envoy selects the backend before it selects an endpoint.
-    pub(super) fn services_without_endpoints(&self, found: &mut Vec<Found>, effects: &mut Vec<Effect>) {
+    pub(super) fn services_without_endpoints(&self, found: &mut Vec<ObjectProblem>, effects: &mut Vec<Effect>) {
         let empty = self.translator.without_endpoints();
         if empty.is_empty() {
             return;
@@ -38,7 +38,7 @@ impl Engine {
                         gateways.entry(service).or_default().insert(name.clone());
                     }
                 }
-                for ((object, section), Unit { services, is_whole }) in units(plan, empty) {
+                for ((object, section), UnitWithoutEndpoints { services, is_whole }) in units(plan, empty) {
                     let share = scope.and_then(|scope| self.translator.served_share(&scope.fleet, &object));
                     let share = share.or_else(|| self.translator.route(&object).cloned());
                     let (hosts, paths) = share.map(|share| requests(&share, &name, &section)).unwrap_or_default();
@@ -59,14 +59,14 @@ impl Engine {
         }
         for (service, gateways) in gateways {
             let class = if down.contains(service) { Class::Referential } else { Class::Ignored };
-            found.push(Found {
+            found.push(ObjectProblem {
                 object: self.identity(&service.key, None),
                 generation: self.generation_of(&service.key),
                 field: String::new(),
                 class,
                 reason: NO_ENDPOINTS.to_owned(),
                 message: self.why_empty(service),
-                detected: Detected::Translation,
+                detected: DetectedBy::Translation,
                 gateways,
                 since: None,
                 used: true,
@@ -110,14 +110,17 @@ impl Engine {
 }
 
 /// A unit of a route object that forwards to Services without endpoints.
-struct Unit<'a> {
+struct UnitWithoutEndpoints<'a> {
     services: BTreeSet<&'a ServicePort>,
     /// All requests of the unit are forwarded to these Services.
     is_whole: bool,
 }
 
 /// Returns the units that forward to Services without endpoints.
-fn units<'a>(plan: &RoutePlan, empty: &'a BTreeSet<ServicePort>) -> BTreeMap<(ObjectKey, Arc<str>), Unit<'a>> {
+fn units<'a>(
+    plan: &RoutePlan,
+    empty: &'a BTreeSet<ServicePort>,
+) -> BTreeMap<(ObjectKey, Arc<str>), UnitWithoutEndpoints<'a>> {
     let mut units = BTreeMap::new();
     for rendered in &*plan.routes {
         let Action::Forward(forward) = &rendered.route.action else { continue };
@@ -128,7 +131,8 @@ fn units<'a>(plan: &RoutePlan, empty: &'a BTreeSet<ServicePort>) -> BTreeMap<(Ob
             continue;
         }
         let unit = (rendered.route.key.clone(), rendered.route.section.clone());
-        let unit = units.entry(unit).or_insert_with(|| Unit { services: BTreeSet::new(), is_whole: true });
+        let unit =
+            units.entry(unit).or_insert_with(|| UnitWithoutEndpoints { services: BTreeSet::new(), is_whole: true });
         unit.is_whole &= backends().all(|backend| service(backend).is_some());
         unit.services.extend(services);
     }

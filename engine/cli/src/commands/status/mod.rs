@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Args;
-use holdfast_engine::health::{Health, Verdict};
+use holdfast_engine::health::{Health, HealthVerdict};
 use serde_json::Value;
 
 use self::part::Part;
@@ -76,7 +76,7 @@ impl FromStr for Diagnostics {
 
 /// The result, and its printed form.
 struct Shown {
-    verdict: Verdict,
+    verdict: HealthVerdict,
     text: String,
 }
 
@@ -91,7 +91,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     }
     let Shown { verdict, text } = runtime.block_on(show(args))?;
     let printed = output::print(&text)?;
-    Ok(if verdict == Verdict::Healthy { printed } else { ExitCode::from(1) })
+    Ok(if verdict == HealthVerdict::Healthy { printed } else { ExitCode::from(1) })
 }
 
 /// Prints changes until the command is interrupted or the reader is gone.
