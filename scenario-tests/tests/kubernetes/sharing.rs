@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_cli::kubernetes::rights::{Place, rights};
+use holdfast_cli::kubernetes::rights::{PermissionScope, rights};
 use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process;
@@ -248,7 +248,7 @@ async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
     status_reports(&cluster, "cart", "").await?;
     refused_at_most(&two, &second, refusals).await?;
     never_refused(&three, &fresh).await?;
-    let granted = rights().into_iter().find(|right| right.place == Place::Shared).context("no right")?;
+    let granted = rights().into_iter().find(|right| right.place == PermissionScope::Shared).context("no right")?;
     let granted: BTreeSet<String> = granted.verbs.iter().map(|verb| (*verb).to_owned()).collect();
     let used = used(&cluster.audited()?);
     ensure!(used == granted, "{used:?} is done, and {granted:?} may be");

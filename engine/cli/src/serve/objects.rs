@@ -21,7 +21,7 @@ use crate::kubernetes::recorder::KubernetesRecorder;
 use crate::kubernetes::statuses::Statuses;
 use crate::kubernetes::token_keys::ServerKeys;
 use crate::kubernetes::{self, Means};
-use crate::manifests::{self, Incarnations, Manifests, Reading, Root};
+use crate::manifests::{self, Incarnations, ManifestReading, Manifests, Root};
 use crate::serve::sources::Sources;
 
 /// Maximum number of characters of the Pod's or host's name in the Lease and in Events.
@@ -123,7 +123,7 @@ impl Objects {
         data: &DataDir,
         means: Means,
         metrics: &Metrics,
-        readings: mpsc::Sender<Reading>,
+        readings: mpsc::Sender<ManifestReading>,
     ) -> anyhow::Result<()> {
         match self {
             Objects::Kubernetes(client) => kubernetes::start(&client, &args.kubernetes, means, readings),

@@ -1,6 +1,6 @@
 //! Desired data planes: the objects of every Gateway, abridged. Hashes are left out.
 
-use holdfast_cli::arguments::Target;
+use holdfast_cli::arguments::ServerAddress;
 use holdfast_cli::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use holdfast_cli::cli::XdsMode;
 use holdfast_engine::engine::Engine;
@@ -23,7 +23,7 @@ pub(super) fn of(case: &Case, engine: &Engine) -> Value {
         let bootstrap = Bootstrap {
             gateway: plane.gateway.namespaced_name(),
             node_id: "none".into(),
-            xds: Target::Tcp(host.into(), 18000),
+            xds: ServerAddress::Tcp(host.into(), 18000),
             credentials: None,
             admin: None,
             mode: XdsMode::Delta,

@@ -10,7 +10,7 @@ use holdfast_engine::health::view::{
 use holdfast_engine::health::{Health, HealthFinding, HealthVerdict, Severity};
 use holdfast_fallback::view::{Identity, ServedState};
 
-use super::part::Part;
+use super::part::SelectedPart;
 use crate::output::age;
 use crate::printable;
 
@@ -38,7 +38,7 @@ impl Style {
 }
 
 /// The selected health as lines. `address` is that of diagnostics, `now` is in seconds of Unix time.
-pub(super) fn format(health: &Health, part: &Part<'_>, address: &str, now: i64, style: Style) -> String {
+pub(super) fn format(health: &Health, part: &SelectedPart<'_>, address: &str, now: i64, style: Style) -> String {
     let mut text = String::new();
     let page = Page { part: part.to_string(), address, now, style };
     // Writing to a String cannot fail.
