@@ -45,7 +45,8 @@ pub use missing::missing_backends;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::conditions::ParentConditions;
+use self::conditions::{ParentConditions, conditions_at_parent};
+use self::objects_read::objects_read;
 use crate::engine::Engine;
 use crate::report::survey::{field, scope};
 
@@ -182,7 +183,7 @@ impl Engine {
             Some(ObjectStatus { object: object.key.clone(), status: self.status(object, &inputs)? })
         };
         let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
-        self.add_unreadable_statuses(&inputs.report, &mut statuses);
+        unreadable::add_unreadable_statuses(self, &inputs.report, &mut statuses);
         statuses
     }
 
@@ -210,10 +211,10 @@ impl Engine {
                 holdfast_translate::httpproxy::status::of_extension(findings.iter(), generation)
             }
             Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(report, key, generation)?,
-            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => self.backend_policy_status(object)?,
-            Body::Backend(_) => self.backend_status(object)?,
-            Body::DirectResponse(_) => self.answer_status(key, generation)?,
-            Body::GatewayExtension(extension) => self.extension_status(key, extension, generation),
+            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => backends::backend_policy_status(self, object)?,
+            Body::Backend(_) => backends::backend_status(self, object)?,
+            Body::DirectResponse(_) => extensions::answer_status(self, key, generation)?,
+            Body::GatewayExtension(extension) => extensions::extension_status(self, key, extension, generation),
             _ => return None,
         })
     }
@@ -228,7 +229,7 @@ impl Engine {
         };
         let features = supported(self.settings().provision).into_iter();
         let features: Vec<Value> = features.map(|name| json!({ "name": name })).collect();
-        let conditions = [Some(accepted), self.objects_read()].into_iter().flatten();
+        let conditions = [Some(accepted), self.problems.as_deref().map(objects_read)].into_iter().flatten();
         let conditions: Vec<Condition> = conditions.map(|condition| condition.of_generation(generation)).collect();
         json!({ "conditions": conditions, "supportedFeatures": features })
     }
@@ -279,7 +280,7 @@ impl Engine {
             return None;
         }
         let parents = plan.parents.iter().enumerate().filter_map(|(index, parent)| {
-            let ParentConditions { accepted, mut others } = self.conditions_at_parent(report, key, plan, index)?;
+            let ParentConditions { accepted, mut others } = conditions_at_parent(self, report, key, plan, index)?;
             let listeners: BTreeSet<ListenerId> = parent.attachments.iter().map(|at| at.listener.clone()).collect();
             if let Some(message) = self.closed_above(&listeners) {
                 let before =

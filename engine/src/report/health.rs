@@ -85,8 +85,8 @@ impl Engine {
         }
         self.closed_by_policies(&mut effects);
         self.without_any_version(&report, &mut effects);
-        self.listener_effects(&report, &mut effects);
-        self.services_without_endpoints(&mut found, &mut effects);
+        listeners::listener_effects(self, &report, &mut effects);
+        endpoints::services_without_endpoints(self, &mut found, &mut effects);
         effects.sort_by(|a, b| (&a.object, &a.gateway, &a.section).cmp(&(&b.object, &b.gateway, &b.section)));
         effects.dedup();
         let gateways = report.gateways.iter().map(|state| self.gateway_facts(state)).collect();
