@@ -15,7 +15,7 @@ pub const RENEW_MS: u64 = 2_000;
 
 /// The record as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct LeaseRecord {
     /// The leader; empty where there is none.
     pub holder: Arc<str>,
     /// Duration for which the record is valid without renewal (milliseconds).
@@ -44,7 +44,7 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Election {
     me: Arc<str>,
-    seen: Option<(Record, u64)>,
+    seen: Option<(LeaseRecord, u64)>,
     leads_until: u64,
 }
 
@@ -60,7 +60,7 @@ impl Election {
     }
 
     /// Returns whether this record is the one that was read last.
-    pub fn knows(&self, record: &Record) -> bool {
+    pub fn knows(&self, record: &LeaseRecord) -> bool {
         self.seen.as_ref().is_some_and(|(known, _)| known == record)
     }
 
@@ -70,7 +70,7 @@ impl Election {
     }
 
     /// Processes the record as it was read, or its absence; returns the next step.
-    pub fn see(&mut self, record: Option<Record>, now_ms: u64) -> Next {
+    pub fn see(&mut self, record: Option<LeaseRecord>, now_ms: u64) -> Next {
         let Some(record) = record else {
             (self.seen, self.leads_until) = (None, 0);
             return Next::Write { transitions: 0, takes: true };
@@ -111,8 +111,8 @@ impl Election {
 mod tests {
     use super::*;
 
-    fn record(holder: &str, transitions: i32, stamp: u64) -> Record {
-        Record { holder: holder.into(), held_ms: HELD_MS, transitions, stamp: stamp.to_string() }
+    fn record(holder: &str, transitions: i32, stamp: u64) -> LeaseRecord {
+        LeaseRecord { holder: holder.into(), held_ms: HELD_MS, transitions, stamp: stamp.to_string() }
     }
 
     #[test]

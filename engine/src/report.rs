@@ -45,7 +45,8 @@ pub use missing::missing_backends;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::conditions::ParentConditions;
+use self::conditions::{ParentConditions, conditions_at_parent};
+use self::objects_read::objects_read;
 use crate::engine::Engine;
 use crate::report::survey::{field, scope};
 
@@ -182,7 +183,7 @@ impl Engine {
             Some(ObjectStatus { object: object.key.clone(), status: self.status(object, &inputs)? })
         };
         let mut statuses: Vec<ObjectStatus> = self.objects().sorted().into_iter().filter_map(status).collect();
-        self.add_unreadable_statuses(&inputs.report, &mut statuses);
+        unreadable::add_unreadable_statuses(self, &inputs.report, &mut statuses);
         statuses
     }
 
@@ -210,10 +211,10 @@ impl Engine {
                 holdfast_translate::httpproxy::status::of_extension(findings.iter(), generation)
             }
             Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(report, key, generation)?,
-            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => self.backend_policy_status(object)?,
-            Body::Backend(_) => self.backend_status(object)?,
-            Body::DirectResponse(_) => self.answer_status(key, generation)?,
-            Body::GatewayExtension(extension) => self.extension_status(key, extension, generation),
+            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => backends::backend_policy_status(self, object)?,
+            Body::Backend(_) => backends::backend_status(self, object)?,
+            Body::DirectResponse(_) => extensions::answer_status(self, key, generation)?,
+            Body::GatewayExtension(extension) => extensions::extension_status(self, key, extension, generation),
             _ => return None,
         })
     }
@@ -228,7 +229,7 @@ impl Engine {
         };
         let features = supported(self.settings().provision).into_iter();
         let features: Vec<Value> = features.map(|name| json!({ "name": name })).collect();
-        let conditions = [Some(accepted), self.objects_read()].into_iter().flatten();
+        let conditions = [Some(accepted), self.problems.as_deref().map(objects_read)].into_iter().flatten();
         let conditions: Vec<Condition> = conditions.map(|condition| condition.of_generation(generation)).collect();
         json!({ "conditions": conditions, "supportedFeatures": features })
     }
@@ -257,10 +258,10 @@ impl Engine {
     }
 
     /// Returns the state of a Gateway's Envoys.
-    fn seen(&self, key: &ObjectKey, plan: &GatewayPlan) -> Seen<'_> {
+    fn seen(&self, key: &ObjectKey, plan: &GatewayPlan) -> FleetState<'_> {
         let scopes = || speaking(self.scopes.of(&plan.name));
         let refused = scopes().flat_map(|scope| self.translator.refused_listeners(key, &scope.derived.overlay));
-        Seen {
+        FleetState {
             holds: scopes().map(|scope| &scope.hold).collect(),
             refused: refused.collect(),
             served: scopes().filter_map(|scope| self.translator.served_gateway(&scope.id.fleet)).collect(),
@@ -279,7 +280,7 @@ impl Engine {
             return None;
         }
         let parents = plan.parents.iter().enumerate().filter_map(|(index, parent)| {
-            let ParentConditions { accepted, mut others } = self.conditions_at_parent(report, key, plan, index)?;
+            let ParentConditions { accepted, mut others } = conditions_at_parent(self, report, key, plan, index)?;
             let listeners: BTreeSet<ListenerId> = parent.attachments.iter().map(|at| at.listener.clone()).collect();
             if let Some(message) = self.closed_above(&listeners) {
                 let before =
@@ -317,7 +318,7 @@ fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listen
 }
 
 /// State of a Gateway's Envoys, of each build that has any.
-struct Seen<'a> {
+struct FleetState<'a> {
     /// Acknowledged and refused resources.
     holds: Vec<&'a Hold>,
     /// Messages about listeners that are closed because Envoy refuses them, by name.
@@ -326,7 +327,7 @@ struct Seen<'a> {
     served: Vec<&'a GatewayPlan>,
 }
 
-impl Seen<'_> {
+impl FleetState<'_> {
     /// Checks whether a listener that is closed in its desired state is served to every Envoy with an earlier version
     /// of its certificate.
     fn serves_earlier_certificate(&self, listener: &ListenerPlan) -> bool {
@@ -339,7 +340,7 @@ impl Seen<'_> {
 }
 
 /// Returns `Programmed` of a listener: true only after an ACK of its configuration.
-fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
+fn listener_programmed(listener: &ListenerPlan, seen: &FleetState<'_>) -> Condition {
     if let Some(message) = seen.refused.get(&listener.name) {
         let message = format!("Envoy refused the listener, and connections to it are refused: {message}");
         return Condition::new("Programmed", false, "Invalid", message);
@@ -381,12 +382,12 @@ fn listener_programmed(listener: &ListenerPlan, seen: &Seen<'_>) -> Condition {
     }
 }
 
-fn programmed(plan: &GatewayPlan, seen: &Seen<'_>) -> Condition {
+fn programmed(plan: &GatewayPlan, seen: &FleetState<'_>) -> Condition {
     programmed_of(plan.own(), seen)
 }
 
 /// Returns `Programmed` of the object that defines these listeners.
-fn programmed_of<'a>(listeners: impl Iterator<Item = &'a ListenerPlan>, seen: &Seen<'_>) -> Condition {
+fn programmed_of<'a>(listeners: impl Iterator<Item = &'a ListenerPlan>, seen: &FleetState<'_>) -> Condition {
     let conditions: Vec<Condition> = listeners.map(|listener| listener_programmed(listener, seen)).collect();
     let any = |status: &str| conditions.iter().any(|condition| condition.status == status);
     if any("Unknown") {

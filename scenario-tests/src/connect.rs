@@ -20,7 +20,7 @@ use crate::tls::Certificate;
 
 /// HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum HttpVersion {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2: with prior knowledge without TLS, by ALPN with TLS.
@@ -29,7 +29,7 @@ pub enum Protocol {
 
 /// TLS parameters of a client: server name, trusted root, client certificate.
 #[derive(Clone, Debug)]
-pub struct Trust {
+pub struct ClientTls {
     /// Server name indication; the certificate must be valid for this name.
     pub server_name: String,
     /// The only trusted root.
@@ -40,7 +40,7 @@ pub struct Trust {
     pub shown: Option<Arc<Certificate>>,
 }
 
-impl Trust {
+impl ClientTls {
     /// Omits the server name indication.
     pub fn nameless(self) -> Self {
         Self { nameless: true, ..self }
@@ -54,7 +54,7 @@ impl Trust {
 
 /// An open connection.
 #[derive(Debug)]
-pub struct Connection {
+pub struct ClientConnection {
     sender: Sender,
     /// The certificate of the server, with TLS.
     pub certificate: Option<CertificateDer<'static>>,
@@ -66,14 +66,19 @@ enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-impl Connection {
+impl ClientConnection {
     /// Opens a connection to a loopback port.
-    pub async fn open(port: u16, protocol: Protocol, trust: Option<&Trust>) -> Result<Self> {
+    pub async fn open(port: u16, protocol: HttpVersion, trust: Option<&ClientTls>) -> Result<Self> {
         Self::open_from(Ipv4Addr::LOCALHOST, port, protocol, trust).await
     }
 
     /// Opens a connection to a loopback port from another loopback address.
-    pub async fn open_from(from: Ipv4Addr, port: u16, protocol: Protocol, trust: Option<&Trust>) -> Result<Self> {
+    pub async fn open_from(
+        from: Ipv4Addr,
+        port: u16,
+        protocol: HttpVersion,
+        trust: Option<&ClientTls>,
+    ) -> Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = if from == Ipv4Addr::LOCALHOST {
             TcpStream::connect(address).await
@@ -113,15 +118,15 @@ impl Connection {
 }
 
 impl Sender {
-    async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, protocol: Protocol) -> Result<Self> {
+    async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, protocol: HttpVersion) -> Result<Self> {
         let stream = TokioIo::new(stream);
         match protocol {
-            Protocol::Http1 => {
+            HttpVersion::Http1 => {
                 let (sender, connection) = http1::handshake(stream).await?;
                 tokio::spawn(connection);
                 Ok(Self::Http1(sender))
             }
-            Protocol::Http2 => {
+            HttpVersion::Http2 => {
                 let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
                 tokio::spawn(connection);
                 Ok(Self::Http2(sender))
@@ -131,13 +136,13 @@ impl Sender {
 }
 
 /// Opens a TLS connection to a loopback port, without sending HTTP.
-pub(crate) async fn secured(port: u16, protocol: Protocol, trust: &Trust) -> Result<TlsStream<TcpStream>> {
+pub(crate) async fn secured(port: u16, protocol: HttpVersion, trust: &ClientTls) -> Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
     let name = ServerName::try_from(trust.server_name.clone())?;
     Ok(TlsConnector::from(Arc::new(config(trust, protocol)?)).connect(name, stream).await?)
 }
 
-fn config(trust: &Trust, protocol: Protocol) -> Result<rustls::ClientConfig> {
+fn config(trust: &ClientTls, protocol: HttpVersion) -> Result<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(trust.root.clone())?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -150,8 +155,8 @@ fn config(trust: &Trust, protocol: Protocol) -> Result<rustls::ClientConfig> {
     };
     config.enable_sni = !trust.nameless;
     config.alpn_protocols = match protocol {
-        Protocol::Http1 => vec![b"http/1.1".to_vec()],
-        Protocol::Http2 => vec![b"h2".to_vec()],
+        HttpVersion::Http1 => vec![b"http/1.1".to_vec()],
+        HttpVersion::Http2 => vec![b"h2".to_vec()],
     };
     Ok(config)
 }

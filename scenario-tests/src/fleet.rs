@@ -69,7 +69,7 @@ impl FleetEnvoy {
     }
 
     /// Starts the Envoy without waiting until it is ready.
-    pub async fn start(self, world: &World, options: &HoldfastOptions) -> Result<Running> {
+    pub async fn start(self, world: &World, options: &HoldfastOptions) -> Result<RunningEnvoy> {
         let admin = world.port()?;
         let admin_address = format!("127.0.0.1:{admin}");
         let mode = if self.sotw { "sotw" } else { "delta" };
@@ -98,20 +98,20 @@ impl FleetEnvoy {
         let file = file.display().to_string();
         let args = ["-c", &file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning"];
         let process = Process::start(&binary, args, &[], &world.log(&self.node))?;
-        Ok(Running { node: self.node, admin, process })
+        Ok(RunningEnvoy { node: self.node, admin, process })
     }
 }
 
 /// A running Envoy. Dropping it ends the process.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningEnvoy {
     /// `node.id`.
     pub node: String,
     admin: u16,
     process: Process,
 }
 
-impl Running {
+impl RunningEnvoy {
     /// Sum of all counters and gauges with this suffix.
     pub async fn stat(&self, ending: &str) -> Result<u64> {
         let text = get(self.admin, "/stats").answers(200).await?.body;

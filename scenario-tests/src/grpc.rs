@@ -7,7 +7,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, Request, Uri, Version};
 use prost::Message;
 
-use crate::connect::{Connection, Protocol, Trust};
+use crate::connect::{ClientConnection, ClientTls, HttpVersion};
 use crate::echo::{EchoAnswer, GrpcEcho};
 use crate::wait::until;
 
@@ -19,7 +19,7 @@ pub struct Call {
     /// `package.Service/Method`.
     method: String,
     headers: Vec<(String, String)>,
-    trust: Option<Trust>,
+    trust: Option<ClientTls>,
 }
 
 /// The outcome of a call.
@@ -67,14 +67,14 @@ impl Call {
     }
 
     /// Uses TLS with the given server name and trusted root.
-    pub fn tls(mut self, trust: Trust) -> Self {
+    pub fn tls(mut self, trust: ClientTls) -> Self {
         self.trust = Some(trust);
         self
     }
 
     /// Makes the call once.
     pub async fn make(&self) -> Result<Called> {
-        let mut connection = Connection::open(self.port, Protocol::Http2, self.trust.as_ref()).await?;
+        let mut connection = ClientConnection::open(self.port, HttpVersion::Http2, self.trust.as_ref()).await?;
         let (head, body) = connection.send(self.request()?).await?.into_parts();
         let body = body.collect().await?;
         let trailers = body.trailers().cloned().unwrap_or_default();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use tokio::task::JoinHandle;
 
-use crate::connect::Connection;
+use crate::connect::ClientConnection;
 use crate::request::{HttpRequest, Reply};
 
 /// Pause between two requests of one task: many connections, but not more than the kernel has ports for.
@@ -143,7 +143,7 @@ async fn strike(
     count: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 ) {
-    let mut requests: Vec<(HttpRequest, Option<Connection>)> =
+    let mut requests: Vec<(HttpRequest, Option<ClientConnection>)> =
         requests.into_iter().map(|request| (request, None)).collect();
     while !stop.load(Ordering::Relaxed) && !requests.is_empty() {
         for (request, connection) in &mut requests {
@@ -160,7 +160,7 @@ async fn strike(
 }
 
 /// Sends on the open connection; if there is none or it fails, on a new one, which is kept.
-async fn send(request: &HttpRequest, kept: &mut Option<Connection>) -> Result<Reply> {
+async fn send(request: &HttpRequest, kept: &mut Option<ClientConnection>) -> Result<Reply> {
     if let Some(connection) = kept
         && let Ok(reply) = request.send_on(connection).await
     {

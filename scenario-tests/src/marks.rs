@@ -12,9 +12,9 @@ const BYTES_MIN: usize = 16;
 
 /// Secret texts that must not appear anywhere.
 #[derive(Clone, Debug)]
-pub struct Marks(Vec<String>);
+pub struct SecretTexts(Vec<String>);
 
-impl Marks {
+impl SecretTexts {
     /// Returns the marks of these texts: as they are, and in base64 at each of the three alignments.
     pub fn new(texts: &[&str]) -> Self {
         let encoded = texts.iter().flat_map(|text| {

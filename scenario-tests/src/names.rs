@@ -17,7 +17,7 @@ const A: [u8; 2] = [0, 1];
 const INTERNET: [u8; 2] = [0, 1];
 
 /// Answers by name; names in lower case.
-pub type Answers = BTreeMap<String, Vec<Ipv4Addr>>;
+pub type DnsAnswers = BTreeMap<String, Vec<Ipv4Addr>>;
 
 /// A DNS server.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct NameServer {
 
 impl NameServer {
     /// Starts a server that knows these names only.
-    pub async fn start(answers: Answers) -> Result<Self> {
+    pub async fn start(answers: DnsAnswers) -> Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = socket.local_addr()?;
         let queried = Arc::new(Mutex::new(BTreeSet::new()));
@@ -61,7 +61,7 @@ impl Drop for NameServer {
 }
 
 /// Returns the name in a query and the response.
-fn answer(question: &[u8], answers: &Answers) -> Option<(String, Vec<u8>)> {
+fn answer(question: &[u8], answers: &DnsAnswers) -> Option<(String, Vec<u8>)> {
     let mut labels = Vec::new();
     let mut rest = question.get(HEAD..)?;
     loop {

@@ -18,12 +18,12 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A port of 127.0.0.1 without a listener, claimed until the value is dropped.
 #[derive(Debug)]
-pub struct Port {
+pub struct ClaimedPort {
     number: u16,
     _claim: UdpSocket,
 }
 
-impl Port {
+impl ClaimedPort {
     /// Claims a free port.
     ///
     /// # Errors

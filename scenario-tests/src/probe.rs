@@ -16,7 +16,7 @@ use crate::{World, until};
 
 /// A probe.
 #[derive(Debug)]
-pub struct Probe {
+pub struct ProbeDriver {
     prober: Prober,
     answers: mpsc::Receiver<Vec<Tried>>,
 }
@@ -24,7 +24,7 @@ pub struct Probe {
 /// The outcome of each trial, by id.
 pub type Outcomes = BTreeMap<u64, Outcome>;
 
-impl Probe {
+impl ProbeDriver {
     /// Starts a probe in the data folder of a world, and waits until it is available.
     pub async fn start(world: &World, timeout: Duration) -> Result<Self> {
         let probe = Self::start_with(world, find::find()?, timeout)?;

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode, Uri, Version};
 
-use crate::connect::{Connection, Protocol, Trust};
+use crate::connect::{ClientConnection, ClientTls, HttpVersion};
 use crate::echo::EchoAnswer;
 use crate::tls::Certificate;
 use crate::wait::until;
@@ -25,8 +25,8 @@ pub struct HttpRequest {
     path: String,
     host: String,
     headers: Vec<(String, String)>,
-    protocol: Protocol,
-    trust: Option<Trust>,
+    protocol: HttpVersion,
+    trust: Option<ClientTls>,
     body: Bytes,
     from: Ipv4Addr,
 }
@@ -50,7 +50,7 @@ pub fn request(port: u16) -> HttpRequest {
         path: "/".to_owned(),
         host: HOST_DEFAULT.to_owned(),
         headers: Vec::new(),
-        protocol: Protocol::Http1,
+        protocol: HttpVersion::Http1,
         trust: None,
         body: Bytes::new(),
         from: Ipv4Addr::LOCALHOST,
@@ -95,12 +95,12 @@ impl HttpRequest {
 
     /// Uses HTTP/2 instead of HTTP/1.1.
     pub fn http2(mut self) -> Self {
-        self.protocol = Protocol::Http2;
+        self.protocol = HttpVersion::Http2;
         self
     }
 
     /// Uses TLS with the given server name and trusted root.
-    pub fn tls(mut self, trust: Trust) -> Self {
+    pub fn tls(mut self, trust: ClientTls) -> Self {
         self.trust = Some(trust);
         self
     }
@@ -118,8 +118,8 @@ impl HttpRequest {
     }
 
     /// Opens the connection that this request is sent on.
-    pub async fn connect(&self) -> Result<Connection> {
-        Connection::open_from(self.from, self.port, self.protocol, self.trust.as_ref()).await
+    pub async fn connect(&self) -> Result<ClientConnection> {
+        ClientConnection::open_from(self.from, self.port, self.protocol, self.trust.as_ref()).await
     }
 
     /// Sends the request once, on a new connection.
@@ -128,7 +128,7 @@ impl HttpRequest {
     }
 
     /// Sends the request once, on an open connection.
-    pub async fn send_on(&self, connection: &mut Connection) -> Result<Reply> {
+    pub async fn send_on(&self, connection: &mut ClientConnection) -> Result<Reply> {
         let response = connection.send(self.to_hyper()?).await.with_context(|| self.line())?;
         let (head, body) = response.into_parts();
         let body = body.collect().await.with_context(|| self.line())?.to_bytes();
@@ -186,7 +186,7 @@ impl HttpRequest {
     fn to_hyper(&self) -> Result<Request<Full<Bytes>>> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = self.method.clone();
-        if self.protocol == Protocol::Http2 {
+        if self.protocol == HttpVersion::Http2 {
             let scheme = if self.trust.is_some() { "https" } else { "http" };
             *request.uri_mut() = Uri::try_from(format!("{scheme}://{}{}", self.host, self.path))?;
             *request.version_mut() = Version::HTTP_2;

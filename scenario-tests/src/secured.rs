@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use crate::tls::{Authority, Certificate};
+use crate::tls::{Certificate, StoryAuthority};
 
 /// First byte of every TLS connection (record type handshake).
 const HANDSHAKE: u8 = 0x16;
@@ -41,7 +41,7 @@ struct SeenConnections {
 impl Secured {
     /// Starts a terminator with this certificate; where an authority is given, clients must present a certificate of
     /// it.
-    pub async fn start(certificate: &Certificate, clients: Option<&Authority>, to: SocketAddr) -> Result<Self> {
+    pub async fn start(certificate: &Certificate, clients: Option<&StoryAuthority>, to: SocketAddr) -> Result<Self> {
         Self::with(certificate, clients, SeenConnections::default(), to).await
     }
 
@@ -52,7 +52,7 @@ impl Secured {
 
     async fn with(
         certificate: &Certificate,
-        clients: Option<&Authority>,
+        clients: Option<&StoryAuthority>,
         seen: SeenConnections,
         to: SocketAddr,
     ) -> Result<Self> {

@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use crate::connect::Trust;
+use crate::connect::ClientTls;
 
 /// A certificate with its key.
 #[derive(Clone, Debug)]
@@ -49,8 +49,8 @@ impl Certificate {
     }
 
     /// Returns the TLS parameters of a client that expects `server_name` and accepts this certificate only.
-    pub fn trust(&self, server_name: &str) -> Trust {
-        Trust { server_name: server_name.to_owned(), root: self.der.clone(), nameless: false, shown: None }
+    pub fn trust(&self, server_name: &str) -> ClientTls {
+        ClientTls { server_name: server_name.to_owned(), root: self.der.clone(), nameless: false, shown: None }
     }
 
     /// Returns a Secret of type `kubernetes.io/tls` in YAML.
@@ -103,13 +103,13 @@ impl Drop for Front {
 
 /// A certificate authority for clients and servers.
 #[derive(Debug)]
-pub struct Authority {
+pub struct StoryAuthority {
     issuer: Issuer<'static, KeyPair>,
     /// `ca.crt`.
     pub pem: String,
 }
 
-impl Authority {
+impl StoryAuthority {
     /// Creates an authority.
     pub fn new(name: &str) -> Result<Self> {
         let key = KeyPair::generate()?;

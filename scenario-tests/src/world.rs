@@ -13,7 +13,7 @@ use crate::binary;
 use crate::echo::{Echo, EchoOptions};
 use crate::holdfast::{Holdfast, HoldfastOptions};
 use crate::manifests;
-use crate::ports::Port;
+use crate::ports::ClaimedPort;
 use crate::process::{self, Finished, Process};
 
 /// Number of requests that an echo backend of a story records: enough for all requests of any story.
@@ -28,7 +28,7 @@ pub struct World {
 #[derive(Debug)]
 struct SharedWorld {
     folder: TempDir,
-    ports: Mutex<Vec<Port>>,
+    ports: Mutex<Vec<ClaimedPort>>,
     written: AtomicU32,
 }
 
@@ -65,7 +65,7 @@ impl World {
 
     /// Claims a free port until the world is dropped.
     pub fn port(&self) -> Result<u16> {
-        let port = Port::claim()?;
+        let port = ClaimedPort::claim()?;
         let number = port.number();
         lock(&self.inner.ports).push(port);
         Ok(number)

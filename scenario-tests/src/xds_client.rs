@@ -16,7 +16,7 @@ use tonic::Request;
 use tonic::codegen::Service;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::connect::{self, Protocol, Trust};
+use crate::connect::{self, ClientTls, HttpVersion};
 
 /// Capacity of the queue of requests.
 const WAITING_MAX: usize = 64;
@@ -29,7 +29,7 @@ pub struct XdsClient {
     /// The port of the server, on loopback.
     pub port: u16,
     /// The TLS parameters for the server.
-    pub trust: Trust,
+    pub trust: ClientTls,
     /// The token; none where empty.
     pub token: String,
     /// `node.cluster`.
@@ -120,7 +120,7 @@ impl XdsClient {
 /// Opens connections over TLS.
 struct Connector {
     port: u16,
-    trust: Trust,
+    trust: ClientTls,
 }
 
 impl Service<Uri> for Connector {
@@ -135,7 +135,7 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Self::Future {
         let (port, trust) = (self.port, self.trust.clone());
         Box::pin(async move {
-            let stream = connect::secured(port, Protocol::Http2, &trust).await;
+            let stream = connect::secured(port, HttpVersion::Http2, &trust).await;
             stream.map(TokioIo::new).map_err(|error| std::io::Error::other(format!("{error:#}")))
         })
     }

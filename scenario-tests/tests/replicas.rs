@@ -5,7 +5,7 @@
 use holdfast_api::settings::{Fallback, Settings};
 use holdfast_scenario_tests::story::dice::Dice;
 use holdfast_scenario_tests::story::language::Refuse;
-use holdfast_scenario_tests::story::replicas::{Replicas, taken_by};
+use holdfast_scenario_tests::story::replicas::{StoryReplicas, taken_by};
 
 const BUILD: &str = "1.36.0";
 const BASICS: &str =
@@ -16,8 +16,8 @@ fn settings() -> Settings {
     Settings { fallback, ..Settings::standalone() }
 }
 
-fn replicas(envoys: &[&[(&str, &str)]]) -> Replicas {
-    let mut replicas = Replicas::new(&settings(), envoys).unwrap();
+fn replicas(envoys: &[&[(&str, &str)]]) -> StoryReplicas {
+    let mut replicas = StoryReplicas::new(&settings(), envoys).unwrap();
     replicas.apply(BASICS).unwrap();
     replicas
 }
@@ -30,7 +30,7 @@ fn edit(mark: &str, to: &str) -> String {
     format!("{{route: shop/cart, path: /cart, to: {to}, add: {{x-mark: {mark}}}}}")
 }
 
-fn same(replicas: &Replicas, one: (usize, &str), other: (usize, &str)) {
+fn same(replicas: &StoryReplicas, one: (usize, &str), other: (usize, &str)) {
     let of = |(number, node): (usize, &str)| taken_by(&replicas.all[number].stage, node);
     assert!(!of(one).is_empty());
     assert_eq!(of(one), of(other));

@@ -77,35 +77,35 @@ pub fn gate(settings: &[GateSetting], name: &str) -> bool {
 
 /// The listen address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
+pub enum ListenAddress {
     /// A unix socket.
     Unix(PathBuf),
     /// A loopback address and port of this host.
     Tcp(SocketAddr),
 }
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("unix:") {
-            Some(path) => socket_path(path).map(Listen::Unix),
+            Some(path) => socket_path(path).map(ListenAddress::Unix),
             None => {
                 let address: SocketAddr = socket_address(text)?;
                 if !address.ip().is_loopback() {
                     return Err(format!("{} is not a loopback address", address.ip()));
                 }
-                Ok(Listen::Tcp(address))
+                Ok(ListenAddress::Tcp(address))
             }
         }
     }
 }
 
-impl fmt::Display for Listen {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
-            Listen::Tcp(address) => address.fmt(f),
+            ListenAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            ListenAddress::Tcp(address) => address.fmt(f),
         }
     }
 }
@@ -143,7 +143,7 @@ impl FromStr for Switchable<SocketAddr> {
     }
 }
 
-impl FromStr for Switchable<Listen> {
+impl FromStr for Switchable<ListenAddress> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -153,19 +153,19 @@ impl FromStr for Switchable<Listen> {
 
 /// The address of a server to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum ServerAddress {
     /// A unix socket.
     Unix(PathBuf),
     /// A host, by name or IP address, and a port.
     Tcp(String, u16),
 }
 
-impl FromStr for Target {
+impl FromStr for ServerAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
-            return socket_path(path).map(Target::Unix);
+            return socket_path(path).map(ServerAddress::Unix);
         }
         let wrong = || "expected unix:PATH or HOST:PORT".to_owned();
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
@@ -175,15 +175,15 @@ impl FromStr for Target {
         if host.is_empty() || !(named || host.parse::<std::net::Ipv6Addr>().is_ok()) {
             return Err(wrong());
         }
-        Ok(Target::Tcp(host.to_owned(), port))
+        Ok(ServerAddress::Tcp(host.to_owned(), port))
     }
 }
 
-impl From<Listen> for Target {
-    fn from(listen: Listen) -> Self {
+impl From<ListenAddress> for ServerAddress {
+    fn from(listen: ListenAddress) -> Self {
         match listen {
-            Listen::Unix(path) => Target::Unix(path),
-            Listen::Tcp(address) => Target::Tcp(address.ip().to_string(), address.port()),
+            ListenAddress::Unix(path) => ServerAddress::Unix(path),
+            ListenAddress::Tcp(address) => ServerAddress::Tcp(address.ip().to_string(), address.port()),
         }
     }
 }
@@ -291,14 +291,14 @@ mod tests {
 
     #[test]
     fn targets_and_listen_addresses_are_distinguished() {
-        assert_eq!("[::1]:18000".parse(), Ok(Target::Tcp("::1".into(), 18000)));
-        assert_eq!("holdfast.infra.svc:18000".parse(), Ok(Target::Tcp("holdfast.infra.svc".into(), 18000)));
+        assert_eq!("[::1]:18000".parse(), Ok(ServerAddress::Tcp("::1".into(), 18000)));
+        assert_eq!("holdfast.infra.svc:18000".parse(), Ok(ServerAddress::Tcp("holdfast.infra.svc".into(), 18000)));
         for wrong in ["", "host", "host:0", "host:70000", ":1", "unix:", "a b:1", "http://x:1"] {
-            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ServerAddress>().is_err(), "{wrong}");
         }
         for wrong in ["0.0.0.0:18000", "localhost:18000", "unix:", "18000"] {
-            assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ListenAddress>().is_err(), "{wrong}");
         }
-        assert!(format!("unix:/{}", "x".repeat(120)).parse::<Listen>().is_err());
+        assert!(format!("unix:/{}", "x".repeat(120)).parse::<ListenAddress>().is_err());
     }
 }

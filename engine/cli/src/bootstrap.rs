@@ -7,7 +7,7 @@ use holdfast_api::settings::RE2_PROGRAM_SIZE_MAX;
 use holdfast_xds::identity::FLAGS_FIELD;
 use serde_json::{Value, json};
 
-use super::arguments::{Listen, Target};
+use super::arguments::{ListenAddress, ServerAddress};
 use super::cli::XdsMode;
 use super::xds::credentials::Credentials;
 
@@ -28,11 +28,11 @@ pub struct Bootstrap {
     /// `node.id`.
     pub node_id: String,
     /// The address of the xDS server.
-    pub xds: Target,
+    pub xds: ServerAddress,
     /// The credentials that Envoy presents to the xDS server; `None` without TLS.
     pub credentials: Option<Credentials>,
     /// The listen address of the admin interface.
-    pub admin: Option<Listen>,
+    pub admin: Option<ListenAddress>,
     /// The variant of the xDS protocol.
     pub mode: XdsMode,
     /// Maximum heap size, in bytes.
@@ -82,8 +82,8 @@ impl Bootstrap {
 
     fn xds_cluster(&self) -> Value {
         let (discovery, address) = match &self.xds {
-            Target::Unix(path) => ("STATIC", json!({ "pipe": { "path": path } })),
-            Target::Tcp(host, port) => {
+            ServerAddress::Unix(path) => ("STATIC", json!({ "pipe": { "path": path } })),
+            ServerAddress::Tcp(host, port) => {
                 let named = host.parse::<std::net::IpAddr>().is_err();
                 let address = json!({ "socket_address": { "address": host, "port_value": port } });
                 (if named { "STRICT_DNS" } else { "STATIC" }, address)
@@ -175,10 +175,10 @@ fn layered_runtime() -> Value {
     })
 }
 
-fn listen_address(listen: &Listen) -> Value {
+fn listen_address(listen: &ListenAddress) -> Value {
     match listen {
-        Listen::Unix(path) => json!({ "pipe": { "path": path, "mode": 0o600 } }),
-        Listen::Tcp(address) => {
+        ListenAddress::Unix(path) => json!({ "pipe": { "path": path, "mode": 0o600 } }),
+        ListenAddress::Tcp(address) => {
             json!({ "socket_address": { "address": address.ip(), "port_value": address.port() } })
         }
     }
@@ -195,9 +195,9 @@ mod tests {
         Bootstrap {
             gateway: "infra/public".into(),
             node_id: "one".into(),
-            xds: Target::Unix("/run/holdfast/xds.sock".into()),
+            xds: ServerAddress::Unix("/run/holdfast/xds.sock".into()),
             credentials: None,
-            admin: Some(Listen::Unix("/run/holdfast/admin.sock".into())),
+            admin: Some(ListenAddress::Unix("/run/holdfast/admin.sock".into())),
             mode: XdsMode::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,
             max_connections: MAX_CONNECTIONS,
@@ -212,13 +212,13 @@ mod tests {
 
     #[test]
     fn the_xds_server_is_reached_by_socket_address_or_name() {
-        let kind = |target: Target| {
+        let kind = |target: ServerAddress| {
             let json = Bootstrap { xds: target, ..bootstrap() }.to_json();
             json.pointer("/static_resources/clusters/0/type").and_then(Value::as_str).map(str::to_owned)
         };
-        assert_eq!(kind(Target::Tcp("127.0.0.1".into(), 1)).as_deref(), Some("STATIC"));
-        assert_eq!(kind(Target::Tcp("::1".into(), 1)).as_deref(), Some("STATIC"));
-        assert_eq!(kind(Target::Tcp("holdfast.infra".into(), 1)).as_deref(), Some("STRICT_DNS"));
+        assert_eq!(kind(ServerAddress::Tcp("127.0.0.1".into(), 1)).as_deref(), Some("STATIC"));
+        assert_eq!(kind(ServerAddress::Tcp("::1".into(), 1)).as_deref(), Some("STATIC"));
+        assert_eq!(kind(ServerAddress::Tcp("holdfast.infra".into(), 1)).as_deref(), Some("STRICT_DNS"));
     }
 
     #[test]

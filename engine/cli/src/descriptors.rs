@@ -5,7 +5,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::admin::Places;
+use super::admin::ConnectionLimits;
 
 /// Maximum number of connections of one listener of pages.
 pub(crate) const PAGES_CONNECTIONS_MAX: usize = 256;
@@ -16,7 +16,7 @@ const UNLIMITED: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
     /// Connections of each listener of pages.
-    pub pages: Places,
+    pub pages: ConnectionLimits,
     /// Connections of the xDS server.
     pub xds: usize,
 }
@@ -27,7 +27,7 @@ impl Shares {
     pub(crate) fn of(descriptors: u64) -> Self {
         let all = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let pages = (all / 16).clamp(1, PAGES_CONNECTIONS_MAX);
-        Self { pages: Places { all: pages, per_peer: (pages / 2).max(1) }, xds: (all / 2).max(1) }
+        Self { pages: ConnectionLimits { all: pages, per_peer: (pages / 2).max(1) }, xds: (all / 2).max(1) }
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
             let taken = 2 * shares.pages.all + shares.xds;
             assert!(taken as u64 <= descriptors * 5 / 8, "{descriptors}: {shares:?}");
         }
-        assert_eq!(Shares::of(1024), Shares { pages: Places { all: 64, per_peer: 32 }, xds: 512 });
-        assert_eq!(Shares::of(1 << 20).pages, Places { all: 256, per_peer: 128 });
+        assert_eq!(Shares::of(1024), Shares { pages: ConnectionLimits { all: 64, per_peer: 32 }, xds: 512 });
+        assert_eq!(Shares::of(1 << 20).pages, ConnectionLimits { all: 256, per_peer: 128 });
     }
 }

@@ -6,14 +6,14 @@ use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Action, Engine, Event};
 
 use super::failure::Failure;
-use super::manifests::{self, Incarnations, Manifests, Reading};
+use super::manifests::{self, Incarnations, ManifestReading, Manifests};
 
 /// Manifests that were read and translated once.
 pub struct Offline {
     /// The files and their objects, with the positions of all fields.
     pub manifests: Manifests,
     /// The result of the reading.
-    pub reading: Reading,
+    pub reading: ManifestReading,
     /// The engine after the translation.
     pub engine: Engine,
     /// The actions of the engine.

@@ -10,8 +10,8 @@ use holdfast_check::time::Moment;
 use holdfast_fallback::view::{GatewayState, Identity};
 use holdfast_graph::ObjectKey;
 
-use super::inputs::Input;
-use super::view::{Detected, Gets};
+use super::inputs::SourceState;
+use super::view::{DetectedBy, Gets};
 
 /// The reason of a finding about a Service without endpoints.
 pub const NO_ENDPOINTS: &str = "NoEndpoints";
@@ -20,7 +20,7 @@ pub const NO_ENDPOINTS: &str = "NoEndpoints";
 #[derive(Clone, Debug)]
 pub struct Outside {
     /// The source of objects.
-    pub input: Input,
+    pub input: SourceState,
     /// The positions of objects in manifests.
     pub places: imbl::HashMap<ObjectKey, Source>,
     /// The number of open streams of Envoys, by Gateway (`namespace/name`).
@@ -42,7 +42,7 @@ pub struct Outside {
 impl Default for Outside {
     fn default() -> Self {
         Self {
-            input: Input::default(),
+            input: SourceState::default(),
             places: imbl::HashMap::new(),
             connected: BTreeMap::new(),
             not_answering: BTreeMap::new(),
@@ -69,7 +69,7 @@ pub struct Managed {
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The findings.
-    pub found: Vec<Found>,
+    pub found: Vec<ObjectProblem>,
     /// What clients get instead of the desired configuration.
     pub effects: Vec<Effect>,
     /// The Gateways.
@@ -80,7 +80,7 @@ pub struct Facts {
 
 /// One problem of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ObjectProblem {
     /// The object.
     pub object: Identity,
     /// The generation of the object.
@@ -94,7 +94,7 @@ pub struct Found {
     /// The message.
     pub message: String,
     /// How the problem was detected.
-    pub detected: Detected,
+    pub detected: DetectedBy,
     /// The affected Gateways.
     pub gateways: BTreeSet<Arc<str>>,
     /// Since when, where the finding itself knows.

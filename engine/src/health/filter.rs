@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use holdfast_api::apis::kinds;
 
-use super::view::{Detected, Finding, Health};
+use super::view::{DetectedBy, Health, HealthFinding};
 
 impl Health {
     /// Keeps what concerns a namespace: findings about its objects, findings that affect its objects, and problems of
     /// the Envoys of Gateways with routes of the namespace. Problems of inputs are always kept.
     pub fn of_namespace(mut self, namespace: &str) -> Self {
         let at = self.namespaces.get(namespace).cloned().unwrap_or_default();
-        let own = |finding: &Finding| {
+        let own = |finding: &HealthFinding| {
             let is_subject = finding.objects.iter().any(|subject| &*subject.object.namespace == namespace);
-            let is_around = finding.detected_by == Detected::Envoys && !at.is_disjoint(&finding.gateways);
+            let is_around = finding.detected_by == DetectedBy::Envoys && !at.is_disjoint(&finding.gateways);
             is_subject || is_around || finding.served.iter().any(|served| &*served.object.namespace == namespace)
         };
         self.retain(own);
@@ -45,11 +45,11 @@ impl Health {
         subjects.chain(at.chain(shown).map(ToString::to_string)).collect()
     }
 
-    fn findings(&self) -> impl Iterator<Item = &Finding> {
+    fn findings(&self) -> impl Iterator<Item = &HealthFinding> {
         [&self.outages, &self.degraded, &self.warnings].into_iter().flatten()
     }
 
-    fn retain(&mut self, wanted: impl Fn(&Finding) -> bool) {
+    fn retain(&mut self, wanted: impl Fn(&HealthFinding) -> bool) {
         for findings in [&mut self.outages, &mut self.degraded, &mut self.warnings] {
             findings.retain(&wanted);
         }

@@ -7,7 +7,7 @@ use holdfast_translate::provision::GATEWAY_LABEL;
 
 use super::facts::{GatewayFacts, Outside, Refusing};
 use super::judge::of_gateway;
-use super::view::{Finding, GatewayHealth, Gets, Served, Severity};
+use super::view::{GatewayHealth, Gets, HealthFinding, ServedInstead, Severity};
 
 /// Returns the health of a Gateway.
 pub(super) fn shown(gateway: &GatewayFacts, outside: &Outside) -> GatewayHealth {
@@ -32,7 +32,7 @@ pub(super) fn shown(gateway: &GatewayFacts, outside: &Outside) -> GatewayHealth 
 type EnvoyProblem = (Severity, &'static str, String);
 
 /// Returns the problems of a Gateway's Envoys.
-pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severity, Finding)> {
+pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severity, HealthFinding)> {
     let unprovisioned = gateway.provisioning.clone().map(|why| (Severity::Degraded, "NotProvisioned", why));
     let problems = without_envoy(gateway, outside)
         .into_iter()
@@ -44,11 +44,11 @@ pub(super) fn findings(gateway: &GatewayFacts, outside: &Outside) -> Vec<(Severi
     problems.map(|problem| finding(problem, gateway, outside)).collect()
 }
 
-fn finding(problem: EnvoyProblem, gateway: &GatewayFacts, outside: &Outside) -> (Severity, Finding) {
+fn finding(problem: EnvoyProblem, gateway: &GatewayFacts, outside: &Outside) -> (Severity, HealthFinding) {
     let (severity, reason, message) = problem;
     let mut finding = of_gateway(&gateway.object, &gateway.state.name, reason, message, None);
     if severity == Severity::Outage {
-        finding.served = vec![Served {
+        finding.served = vec![ServedInstead {
             object: gateway.object.clone(),
             gateway: gateway.state.name.clone(),
             section: "".into(),
@@ -156,7 +156,7 @@ fn on_its_way(state: ServedState) -> Option<&'static str> {
     }
 }
 
-fn next(gateway: &GatewayFacts, finding: &Finding, outside: &Outside) -> String {
+fn next(gateway: &GatewayFacts, finding: &HealthFinding, outside: &Outside) -> String {
     let is_gone = ["NoEnvoy", "NotProvisioned"].contains(&&*finding.reason);
     if outside.input.kubernetes && is_gone && !gateway.object.namespace.is_empty() {
         let (namespace, name) = (&gateway.object.namespace, &gateway.object.name);

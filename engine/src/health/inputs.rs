@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_api::watch_problem::{WatchProblem, Why};
 use holdfast_check::time::Moment;
 
-use super::view::{InputProblem, Inputs, Source};
+use super::view::{InputProblem, Inputs, SourceView};
 
 /// API groups of which at least one must be installed with all of these kinds; otherwise nothing can be served.
 const NEEDED: [&[&str]; 2] = [
@@ -20,7 +20,7 @@ const NEEDED: [&[&str]; 2] = [
 
 /// The observed state of the source of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Input {
+pub struct SourceState {
     /// Whether the source is an API server; otherwise it is folders of manifests.
     pub kubernetes: bool,
     /// The folders, or the address of the API server.
@@ -42,18 +42,18 @@ pub struct Input {
 }
 
 /// Returns the names of inputs with a problem, without duplicates.
-pub fn problems(input: &Input) -> BTreeSet<Arc<str>> {
+pub fn problems(input: &SourceState) -> BTreeSet<Arc<str>> {
     inputs(input).problems.into_iter().map(|problem| problem.of).collect()
 }
 
 /// Returns the health of the inputs.
-pub(super) fn inputs(input: &Input) -> Inputs {
+pub(super) fn inputs(input: &SourceState) -> Inputs {
     let name: Arc<str> = match (input.kubernetes, &*input.name) {
         (true, _) => "the API server".into(),
         (false, "") => "the manifests".into(),
         (false, _) => input.name.clone(),
     };
-    let source = Source {
+    let source = SourceView {
         name: name.clone(),
         live: input.failing.is_none() && input.read,
         seen_seconds_ago: input.seen_seconds_ago,

@@ -10,9 +10,11 @@ use holdfast_check::time::Moment;
 use holdfast_fallback::view::Identity;
 use holdfast_graph::ObjectKey;
 
-use super::facts::{Effect, Facts, Found, Outside};
+use super::facts::{Effect, Facts, ObjectProblem, Outside};
 use super::inputs::inputs;
-use super::view::{Detected, Finding, Health, InputProblem, Place, Served, Severity, Subject};
+use super::view::{
+    DetectedBy, Health, HealthFinding, InputProblem, ManifestPosition, ObjectAtFault, ServedInstead, Severity,
+};
 use super::{gateways, next};
 
 /// The reason of an effect on clients that no finding explains.
@@ -21,7 +23,8 @@ const CLOSED: &str = "Closed";
 /// Computes health.
 pub fn judge(facts: &Facts) -> Health {
     let Facts { found, effects, gateways: served_by, outside } = facts;
-    let mut cases: Vec<Case> = found.iter().map(|found| Case { found: found.clone(), effects: Vec::new() }).collect();
+    let mut cases: Vec<ProblemWithEffects> =
+        found.iter().map(|found| ProblemWithEffects { found: found.clone(), effects: Vec::new() }).collect();
     explain(&mut cases, effects);
     let mut health = Health { inputs: inputs(&outside.input), ..Health::default() };
     if let Some(why) = &outside.store {
@@ -37,7 +40,7 @@ pub fn judge(facts: &Facts) -> Health {
         health.inputs.problems.push(InputProblem { of, reason, message, since: None, next });
     }
     health.gateways = served_by.iter().map(|gateway| gateways::shown(gateway, outside)).collect();
-    let mut all: BTreeMap<Severity, Vec<Finding>> = BTreeMap::new();
+    let mut all: BTreeMap<Severity, Vec<HealthFinding>> = BTreeMap::new();
     for (severity, cases) in grouped(cases) {
         all.entry(severity).or_default().push(finding(cases, outside));
     }
@@ -58,7 +61,7 @@ pub fn judge(facts: &Facts) -> Health {
 
 /// Returns the findings that the ledger has to date.
 pub fn present(facts: &Facts) -> Vec<Present> {
-    let of = |found: &Found| Present {
+    let of = |found: &ObjectProblem| Present {
         id: id(found),
         uid: found.object.id.to_string(),
         generation: found.generation,
@@ -69,24 +72,26 @@ pub fn present(facts: &Facts) -> Vec<Present> {
 
 /// Returns the identifier of a finding in the ledger: the object, the part of it at fault, and whether it is an error
 /// or a warning.
-fn id(found: &Found) -> String {
+fn id(found: &ObjectProblem) -> String {
     let sort = if found.class == Class::Ignored { "warning" } else { "error" };
     format!("{} {} {sort}", found.object.key(), unit(&found.field))
 }
 
 /// A finding with the effects that it explains.
-struct Case {
-    found: Found,
+struct ProblemWithEffects {
+    found: ObjectProblem,
     effects: Vec<Effect>,
 }
 
-impl Case {
+impl ProblemWithEffects {
     fn severity(&self) -> Severity {
-        let Found { class, detected, used, .. } = &self.found;
+        let ObjectProblem { class, detected, used, .. } = &self.found;
         let by_clients = self.effects.iter().map(|effect| effect.gets.severity()).min();
         by_clients.unwrap_or(match (class, detected) {
             (Class::Ignored | Class::Conflict, _) => Severity::Warning,
-            (_, Detected::Nack | Detected::Probe | Detected::Suspected | Detected::Envoys) => Severity::Degraded,
+            (_, DetectedBy::Nack | DetectedBy::Probe | DetectedBy::Suspected | DetectedBy::Envoys) => {
+                Severity::Degraded
+            }
             (Class::Invalid | Class::Referential, _) if *used => Severity::Outage,
             (Class::Invalid | Class::Referential, _) => Severity::Warning,
         })
@@ -95,7 +100,7 @@ impl Case {
 
 /// Assigns each effect to the findings that explain it. An effect without an explanation becomes a finding of its own:
 /// effects on clients are always reported.
-fn explain(cases: &mut Vec<Case>, effects: &[Effect]) {
+fn explain(cases: &mut Vec<ProblemWithEffects>, effects: &[Effect]) {
     let mut of: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
     for (index, case) in cases.iter().enumerate() {
         of.entry(case.found.object.key()).or_default().push(index);
@@ -103,7 +108,7 @@ fn explain(cases: &mut Vec<Case>, effects: &[Effect]) {
     for effect in effects {
         let behind = reasons(effect, &of, cases);
         if behind.is_empty() {
-            cases.push(Case { found: unexplained(effect), effects: vec![effect.clone()] });
+            cases.push(ProblemWithEffects { found: unexplained(effect), effects: vec![effect.clone()] });
         }
         for index in behind {
             if let Some(case) = cases.get_mut(index) {
@@ -113,7 +118,7 @@ fn explain(cases: &mut Vec<Case>, effects: &[Effect]) {
     }
 }
 
-fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, cases: &[Case]) -> Vec<usize> {
+fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, cases: &[ProblemWithEffects]) -> Vec<usize> {
     let own = effect.object.key();
     let found = |index: &usize| cases.get(*index).map(|case| &case.found);
     let is_error = |index: &usize| found(index).is_some_and(|found| found.class != Class::Ignored);
@@ -130,7 +135,7 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, cases: &[Case]
     if here.is_empty() && others.is_empty() {
         // A rule without backends has a warning only.
         let own = of.get(&own).into_iter().flatten().copied();
-        let is_mentioned = |found: &Found| !found.message.is_empty() && effect.message.contains(&found.message);
+        let is_mentioned = |found: &ObjectProblem| !found.message.is_empty() && effect.message.contains(&found.message);
         here = own.filter(|index| found(index).is_some_and(is_mentioned)).collect();
     }
     here.extend(others);
@@ -139,7 +144,7 @@ fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, cases: &[Case]
     here
 }
 
-fn unexplained(effect: &Effect) -> Found {
+fn unexplained(effect: &Effect) -> ObjectProblem {
     let section = section::field(&effect.section);
     // The message may begin with a field of the section.
     let is_field = |text: &&str| {
@@ -148,7 +153,7 @@ fn unexplained(effect: &Effect) -> Found {
     };
     let begins = effect.message.split_once(": ").filter(|(field, _)| is_field(field));
     let (field, message) = begins.unwrap_or((&section, &effect.message));
-    Found {
+    ObjectProblem {
         object: effect.object.clone(),
         generation: effect.version,
         message: match effect.version {
@@ -160,7 +165,7 @@ fn unexplained(effect: &Effect) -> Found {
         field: field.to_owned(),
         class: Class::Invalid,
         reason: CLOSED.to_owned(),
-        detected: Detected::Translation,
+        detected: DetectedBy::Translation,
         gateways: BTreeSet::from([effect.gateway.clone()]),
         since: None,
         used: true,
@@ -168,10 +173,10 @@ fn unexplained(effect: &Effect) -> Found {
 }
 
 /// Groups cases with the same cause, by severity.
-fn grouped(cases: Vec<Case>) -> Vec<(Severity, Vec<Case>)> {
-    let mut groups: BTreeMap<(Severity, String, Detected, String), Vec<Case>> = BTreeMap::new();
+fn grouped(cases: Vec<ProblemWithEffects>) -> Vec<(Severity, Vec<ProblemWithEffects>)> {
+    let mut groups: BTreeMap<(Severity, String, DetectedBy, String), Vec<ProblemWithEffects>> = BTreeMap::new();
     for case in cases {
-        let Found { reason, detected, message, .. } = &case.found;
+        let ObjectProblem { reason, detected, message, .. } = &case.found;
         let cause = (case.severity(), reason.clone(), *detected, message.clone());
         groups.entry(cause).or_default().push(case);
     }
@@ -179,27 +184,27 @@ fn grouped(cases: Vec<Case>) -> Vec<(Severity, Vec<Case>)> {
 }
 
 /// Returns the finding of one cause. `cases` must not be empty.
-fn finding(mut cases: Vec<Case>, outside: &Outside) -> Finding {
-    let place = |case: &Case| (case.found.object.clone(), case.found.field.clone());
+fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFinding {
+    let place = |case: &ProblemWithEffects| (case.found.object.clone(), case.found.field.clone());
     cases.sort_by_cached_key(place);
-    let mut finding = Finding {
+    let mut finding = HealthFinding {
         reason: String::new(),
         message: String::new(),
-        detected_by: Detected::Translation,
+        detected_by: DetectedBy::Translation,
         objects: Vec::new(),
         served: Vec::new(),
         gateways: BTreeSet::new(),
         since: None,
         next: String::new(),
     };
-    for Case { found, effects } in cases {
+    for ProblemWithEffects { found, effects } in cases {
         let place = outside.places.get(&found.object.key());
-        let place = place.map(|place| Place { file: place.file.clone(), line: place.line });
+        let place = place.map(|place| ManifestPosition { file: place.file.clone(), line: place.line });
         if finding.objects.is_empty() {
             finding.next = next::next(&found, place.as_ref(), outside.input.kubernetes);
         }
         let since = [found.since, outside.ledger.since(&id(&found))].into_iter().flatten().min();
-        finding.objects.push(Subject {
+        finding.objects.push(ObjectAtFault {
             object: found.object,
             generation: found.generation,
             field: found.field,
@@ -209,7 +214,7 @@ fn finding(mut cases: Vec<Case>, outside: &Outside) -> Finding {
         finding.gateways.extend(found.gateways);
         for Effect { object, gateway, section, gets, hosts, paths, .. } in effects {
             finding.gateways.insert(gateway.clone());
-            finding.served.push(Served { object, gateway, section, gets, hosts, paths });
+            finding.served.push(ServedInstead { object, gateway, section, gets, hosts, paths });
         }
         (finding.reason, finding.message, finding.detected_by) = (found.reason, found.message, found.detected);
     }
@@ -228,12 +233,18 @@ pub(super) fn of_gateway(
     reason: &str,
     message: String,
     since: Option<Moment>,
-) -> Finding {
-    Finding {
+) -> HealthFinding {
+    HealthFinding {
         reason: reason.to_owned(),
         message,
-        detected_by: Detected::Envoys,
-        objects: vec![Subject { object: object.clone(), generation: None, field: String::new(), place: None, since }],
+        detected_by: DetectedBy::Envoys,
+        objects: vec![ObjectAtFault {
+            object: object.clone(),
+            generation: None,
+            field: String::new(),
+            place: None,
+            since,
+        }],
         served: Vec::new(),
         gateways: BTreeSet::from([name.clone()]),
         since,

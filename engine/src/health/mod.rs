@@ -14,9 +14,9 @@ mod next;
 pub mod view;
 
 pub use facts::{Facts, Outside};
-pub use inputs::Input;
+pub use inputs::SourceState;
 pub use judge::judge;
-pub use view::{Finding, Health, Severity, Summary, Verdict};
+pub use view::{Health, HealthFinding, HealthVerdict, Severity, Summary};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

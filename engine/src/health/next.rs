@@ -2,21 +2,21 @@
 
 use holdfast_api::apis::core::endpoint_slice::SERVICE_LABEL;
 
-use super::facts::{Found, NO_ENDPOINTS};
-use super::view::{Detected, Place};
+use super::facts::{NO_ENDPOINTS, ObjectProblem};
+use super::view::{DetectedBy, ManifestPosition};
 
 /// Returns the next step for a finding: an edit in standalone mode, a command that shows the object in Kubernetes.
-pub(super) fn next(found: &Found, place: Option<&Place>, kubernetes: bool) -> String {
+pub(super) fn next(found: &ObjectProblem, place: Option<&ManifestPosition>, kubernetes: bool) -> String {
     match found.detected {
-        Detected::Nack | Detected::Probe | Detected::Suspected => return "/debug/config/raw-error".to_owned(),
-        Detected::Envoys => return "/debug/envoys".to_owned(),
-        Detected::Translation => {}
+        DetectedBy::Nack | DetectedBy::Probe | DetectedBy::Suspected => return "/debug/config/raw-error".to_owned(),
+        DetectedBy::Envoys => return "/debug/envoys".to_owned(),
+        DetectedBy::Translation => {}
     }
     if kubernetes && found.reason == NO_ENDPOINTS {
         let (namespace, name) = (&found.object.namespace, &found.object.name);
         return format!("kubectl --namespace {namespace} get endpointslices --selector {SERVICE_LABEL}={name}");
     }
-    if let Some(Place { file, line }) = place {
+    if let Some(ManifestPosition { file, line }) = place {
         let file = quoted(file);
         return format!("edit {file} at line {line}, then: holdfast check {file}");
     }

@@ -9,7 +9,7 @@ use holdfast_check::time::Moment;
 use holdfast_fallback::view::{EnvoyCounts, ServedState};
 use holdfast_graph::ObjectKey;
 
-use super::facts::{Found, Managed, Refusing};
+use super::facts::{Managed, ObjectProblem, Refusing};
 use super::view::Gets;
 use super::*;
 use crate::testing::facts::{broken_shop, effect, facts, found, identity};
@@ -17,17 +17,17 @@ use crate::testing::facts::{broken_shop, effect, facts, found, identity};
 /// 2026-11-20T10:00:00Z
 const TEN: i64 = 1_795_168_800;
 
-fn counts(health: &Health) -> (Verdict, [usize; 4]) {
+fn counts(health: &Health) -> (HealthVerdict, [usize; 4]) {
     let Summary { verdict, outages, degraded, warnings, inputs } = health.summary();
     (verdict, [outages, degraded, warnings, inputs])
 }
 
 #[test]
 fn only_what_has_no_fault_is_served_by_envoys_and_is_read_whole_is_healthy() {
-    assert_eq!(counts(&judge(&facts())), (Verdict::Healthy, [0, 0, 0, 0]));
+    assert_eq!(counts(&judge(&facts())), (HealthVerdict::Healthy, [0, 0, 0, 0]));
     assert_eq!(judge(&facts()).summary().sentence(), "Everything is served as desired.");
     let health = judge(&broken_shop());
-    assert_eq!(counts(&health), (Verdict::Down, [1, 1, 1, 1]));
+    assert_eq!(counts(&health), (HealthVerdict::Down, [1, 1, 1, 1]));
     let sentence = "NOT everything is served as desired: 1 outage, 1 degraded, 1 warning, 1 input that cannot be read.";
     assert_eq!(health.summary().sentence(), sentence);
     let text = serde_json::to_string(&health).unwrap();
@@ -46,7 +46,7 @@ fn equal_causes_are_one_finding_in_whatever_order_they_come() {
 }
 
 /// Judges the health of a healthy Gateway after one change of its facts.
-fn with(change: impl Fn(&mut Facts)) -> (Verdict, [usize; 4]) {
+fn with(change: impl Fn(&mut Facts)) -> (HealthVerdict, [usize; 4]) {
     let mut facts = facts();
     change(&mut facts);
     counts(&judge(&facts))
@@ -54,7 +54,7 @@ fn with(change: impl Fn(&mut Facts)) -> (Verdict, [usize; 4]) {
 
 #[test]
 fn each_situation_alone_is_not_healthy() {
-    use Verdict::{Degraded, Down};
+    use HealthVerdict::{Degraded, Down};
     let route = || identity("HTTPRoute", "shop", "cart");
     let one = |class, reason: &str| {
         let found = found(route(), "spec.rules[0].x", class, reason, "it is so");
@@ -66,7 +66,7 @@ fn each_situation_alone_is_not_healthy() {
     assert_eq!(one(Class::Conflict, "DuplicateMatchConditions"), (Degraded, [0, 0, 1, 0]));
     assert_eq!(one(Class::Ignored, "TargetNotFound"), (Degraded, [0, 0, 1, 0]));
     let unused = found(identity("Backend", "shop", "b"), "spec.x", Class::Invalid, "Invalid", "it is so");
-    let unused = Found { used: false, ..unused };
+    let unused = ObjectProblem { used: false, ..unused };
     assert_eq!(with(|facts| facts.found.push(unused.clone())), (Degraded, [0, 0, 1, 0]));
 
     let envoys = |acknowledged, refused, pending| EnvoyCounts { acknowledged, refused, pending };
@@ -79,7 +79,7 @@ fn each_situation_alone_is_not_healthy() {
     assert_eq!(counted(envoys(0, 0, 0), 0), (Down, [1, 0, 0, 0]), "no Envoy");
     assert_eq!(counted(envoys(0, 0, 0), 1), (Degraded, [0, 1, 0, 0]), "one that has not answered");
     assert_eq!(counted(envoys(1, 0, 1), 2), (Degraded, [0, 1, 0, 0]), "one of two has not answered");
-    assert_eq!(counted(envoys(2, 0, 0), 2), (Verdict::Healthy, [0, 0, 0, 0]));
+    assert_eq!(counted(envoys(2, 0, 0), 2), (HealthVerdict::Healthy, [0, 0, 0, 0]));
     let refusing = |acknowledged, serves| {
         with(move |facts| {
             facts.gateways[0].state.envoys = envoys(acknowledged, 1, 0);
@@ -113,8 +113,8 @@ fn each_situation_alone_is_not_healthy() {
     assert_eq!(managed("running", false), (Down, [1, 0, 0, 0]), "a new Envoy has nothing to serve");
     assert_eq!(managed("waiting", true), (Down, [1, 0, 0, 0]));
     assert_eq!(with(|facts| facts.outside.unreachable = Some("it is gone".into())), (Degraded, [0, 0, 0, 1]));
-    assert_eq!(without_envoy(&|facts| facts.outside.leads = false), (Verdict::Healthy, [0, 0, 0, 0]));
-    assert_eq!(without_envoy(&|facts| facts.gateways[0].listeners.clear()), (Verdict::Healthy, [0, 0, 0, 0]));
+    assert_eq!(without_envoy(&|facts| facts.outside.leads = false), (HealthVerdict::Healthy, [0, 0, 0, 0]));
+    assert_eq!(without_envoy(&|facts| facts.gateways[0].listeners.clear()), (HealthVerdict::Healthy, [0, 0, 0, 0]));
 
     assert_eq!(with(|facts| facts.outside.input.read = false), (Degraded, [0, 0, 0, 1]));
     assert_eq!(with(|facts| facts.outside.input.failing = Some("refused".into())), (Degraded, [0, 0, 0, 1]));
@@ -148,7 +148,7 @@ fn kinds_that_nothing_needs_may_be_absent_and_those_without_which_nothing_is_ser
             facts.outside.input.failing = Some("refused".into());
             facts.outside.input.kinds = gateways.iter().map(|kind| problem(kind, why)).collect();
         });
-        assert_eq!(lost, (Verdict::Degraded, [0, 0, 0, 1]), "the API server is the one problem: {why:?}");
+        assert_eq!(lost, (HealthVerdict::Degraded, [0, 0, 0, 1]), "the API server is the one problem: {why:?}");
     }
 }
 
@@ -161,13 +161,13 @@ fn what_clients_get_is_explained_by_the_objects_behind_it_or_by_itself() {
     facts.found.push(found(policy.clone(), "spec.extAuth", Class::Referential, "NotFound", "it is missing"));
     facts.effects.push(effect(route.clone(), "rules[0]", Gets::Status { status: 500 }, &[&policy]));
     let health = judge(&facts);
-    assert_eq!(counts(&health), (Verdict::Down, [1, 0, 1, 0]));
+    assert_eq!(counts(&health), (HealthVerdict::Down, [1, 0, 1, 0]));
     assert_eq!(health.outages[0].objects[0].object, policy);
     assert_eq!(health.outages[0].served[0].object, route);
 
     facts.found.remove(1);
     let health = judge(&facts);
-    assert_eq!(counts(&health), (Verdict::Down, [1, 0, 1, 0]));
+    assert_eq!(counts(&health), (HealthVerdict::Down, [1, 0, 1, 0]));
     assert_eq!((&*health.outages[0].reason, &health.outages[0].objects[0].object), ("Closed", &route));
 }
 
@@ -183,7 +183,7 @@ fn a_rule_that_answers_an_error_is_an_outage_and_one_that_goes_back_is_none() {
     let last_valid = Gets::LastValid { generation: 4, since: Moment(TEN) };
     facts.effects.push(effect(route.clone(), "rules[1]", last_valid, &[&route]));
     let health = judge(&facts);
-    assert_eq!(counts(&health), (Verdict::Down, [1, 1, 0, 0]));
+    assert_eq!(counts(&health), (HealthVerdict::Down, [1, 1, 0, 0]));
     assert_eq!(health.outages[0].message, "rules[0]");
     assert_eq!(health.degraded[0].message, "rules[1]");
 }
@@ -192,7 +192,7 @@ fn a_rule_that_answers_an_error_is_an_outage_and_one_that_goes_back_is_none() {
 fn a_namespace_sees_its_own_and_what_affects_it_and_a_gateway_what_is_at_it() {
     let health = judge(&broken_shop());
     assert_eq!(counts(&health.clone().of_namespace("shop")).1, [1, 1, 0, 1]);
-    assert_eq!(counts(&health.clone().of_namespace("office")), (Verdict::Degraded, [0, 0, 1, 1]));
+    assert_eq!(counts(&health.clone().of_namespace("office")), (HealthVerdict::Degraded, [0, 0, 1, 1]));
     assert_eq!(counts(&health.clone().of_gateway("infra/public")).1, [1, 1, 1, 1]);
     let other = health.clone().of_gateway("infra/other");
     assert_eq!((counts(&other).1, other.gateways.len()), ([0, 0, 0, 1], 0));
@@ -215,8 +215,8 @@ fn a_namespace_sees_what_is_wrong_with_the_envoys_of_its_gateways_and_names_are_
     let mut health = judge(&facts);
     health.namespaces.insert("shop".into(), BTreeSet::from([Arc::from("infra/public")]));
     health.namespaces.insert("office".into(), BTreeSet::new());
-    assert_eq!(counts(&health.clone().of_namespace("shop")), (Verdict::Down, [1, 0, 0, 0]));
-    assert_eq!(counts(&health.clone().of_namespace("office")), (Verdict::Healthy, [0, 0, 0, 0]));
+    assert_eq!(counts(&health.clone().of_namespace("shop")), (HealthVerdict::Down, [1, 0, 0, 0]));
+    assert_eq!(counts(&health.clone().of_namespace("office")), (HealthVerdict::Healthy, [0, 0, 0, 0]));
     assert_eq!(health.known_namespaces(), BTreeSet::from(["infra", "office", "shop"]));
     assert_eq!(health.known_gateways(), BTreeSet::from(["infra/public".to_owned()]));
 }

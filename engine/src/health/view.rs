@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     /// The overall verdict, the worst of the following fields.
-    pub verdict: Verdict,
+    pub verdict: HealthVerdict,
     /// The Gateways, in the order of their names.
     pub gateways: Vec<GatewayHealth>,
     /// Causes of errors or unreachable services for clients.
-    pub outages: Vec<Finding>,
+    pub outages: Vec<HealthFinding>,
     /// Causes for which an older version than desired is served, or not every Envoy has the desired version.
-    pub degraded: Vec<Finding>,
+    pub degraded: Vec<HealthFinding>,
     /// Mistakes that affect no client, as far as Holdfast can know.
-    pub warnings: Vec<Finding>,
+    pub warnings: Vec<HealthFinding>,
     /// The sources of objects, and what could not be read.
     pub inputs: Inputs,
     /// Namespaces with objects, each with the Gateways (`namespace/name`) that have routes of the namespace.
@@ -32,7 +32,7 @@ pub struct Health {
 /// The overall verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum HealthVerdict {
     /// Everything is served as desired.
     #[default]
     Healthy,
@@ -71,7 +71,7 @@ impl Severity {
 /// How a problem was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Detected {
+pub enum DetectedBy {
     /// A NACK of an Envoy of the fleet.
     Nack,
     /// A NACK of the probe.
@@ -87,18 +87,18 @@ pub enum Detected {
 /// One cause, with every object that has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
+pub struct HealthFinding {
     /// The reason: one word in CamelCase, as in a condition.
     pub reason: String,
     /// The message of Envoy or of Holdfast.
     pub message: String,
     /// How the problem was detected.
-    pub detected_by: Detected,
+    pub detected_by: DetectedBy,
     /// The objects that have this cause, in order; never empty.
-    pub objects: Vec<Subject>,
+    pub objects: Vec<ObjectAtFault>,
     /// What clients get instead of the desired version, by object and section; empty where they get the desired
     /// version.
-    pub served: Vec<Served>,
+    pub served: Vec<ServedInstead>,
     /// The affected Gateways; empty where unknown.
     pub gateways: BTreeSet<Arc<str>>,
     /// Since when the first of the objects has this cause.
@@ -110,7 +110,7 @@ pub struct Finding {
 /// An object at fault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Subject {
+pub struct ObjectAtFault {
     /// The object.
     #[serde(flatten)]
     pub object: Identity,
@@ -120,14 +120,14 @@ pub struct Subject {
     pub field: String,
     /// File and line, in standalone mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<ManifestPosition>,
     /// Since when the object is at fault.
     pub since: Option<Moment>,
 }
 
 /// The position of an object in a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
+pub struct ManifestPosition {
     /// The file, as the operator named its folder.
     pub file: Arc<str>,
     /// The line, from 1.
@@ -137,7 +137,7 @@ pub struct Place {
 /// What clients get of an object, or of a part of it, instead of the desired version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Served {
+pub struct ServedInstead {
     /// The object.
     #[serde(flatten)]
     pub object: Identity,
@@ -230,7 +230,7 @@ pub struct GatewayHealth {
 #[serde(rename_all = "camelCase")]
 pub struct Inputs {
     /// The sources: the API server, or the folders of manifests.
-    pub sources: Vec<Source>,
+    pub sources: Vec<SourceView>,
     /// What could not be read, in order.
     pub problems: Vec<InputProblem>,
     /// Kinds that the API server does not have and that are not needed.
@@ -241,7 +241,7 @@ pub struct Inputs {
 /// A source of objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Source {
+pub struct SourceView {
     /// `the API server`, or the folders.
     pub name: Arc<str>,
     /// Whether the source is currently read.
@@ -273,7 +273,7 @@ pub struct InputProblem {
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: HealthVerdict,
     /// Causes of outages.
     pub outages: usize,
     /// Causes of degradation.
@@ -293,7 +293,7 @@ impl Summary {
     /// Returns the summary of a part as a sentence, as in ` of namespace shop`; empty for everything.
     pub fn sentence_about(&self, part: &str) -> String {
         let Self { verdict, outages, degraded, warnings, inputs } = self;
-        if *verdict == Verdict::Healthy {
+        if *verdict == HealthVerdict::Healthy {
             return format!("Everything{part} is served as desired.");
         }
         let count = |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
@@ -308,7 +308,7 @@ impl Summary {
 
 impl Health {
     /// Returns the findings of a severity.
-    pub fn of(&self, severity: Severity) -> &[Finding] {
+    pub fn of(&self, severity: Severity) -> &[HealthFinding] {
         match severity {
             Severity::Outage => &self.outages,
             Severity::Degraded => &self.degraded,
@@ -346,9 +346,9 @@ impl Health {
     pub(super) fn judged(mut self) -> Self {
         let clean = self.degraded.is_empty() && self.warnings.is_empty() && self.inputs.problems.is_empty();
         self.verdict = match (self.outages.is_empty(), clean) {
-            (false, _) => Verdict::Down,
-            (true, false) => Verdict::Degraded,
-            (true, true) => Verdict::Healthy,
+            (false, _) => HealthVerdict::Down,
+            (true, false) => HealthVerdict::Degraded,
+            (true, true) => HealthVerdict::Healthy,
         };
         self
     }

@@ -6,12 +6,12 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
-use super::{Proof, Unproven, names};
+use super::{Unproven, VerifiedIdentity, names};
 
 /// Returns the Gateway that a trusted certificate names in its only URI. Other subject alternative names are ignored.
 ///
 /// # Errors If the certificate names no Gateway, or has several URIs.
-pub fn proof(der: &[u8], trust_domain: &str) -> Result<Proof, Unproven> {
+pub fn proof(der: &[u8], trust_domain: &str) -> Result<VerifiedIdentity, Unproven> {
     let unreadable = Unproven::Unreadable("certificate");
     let Ok(([], certificate)) = X509Certificate::from_der(der) else { return Err(unreadable) };
     let Ok(names) = certificate.subject_alternative_name() else { return Err(unreadable) };
@@ -26,7 +26,7 @@ pub fn proof(der: &[u8], trust_domain: &str) -> Result<Proof, Unproven> {
     };
     let gateway = gateway.ok_or_else(|| Unproven::NotOneGateway { trust_domain: trust_domain.to_owned() })?;
     let until = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
-    Ok(Proof { gateway, until })
+    Ok(VerifiedIdentity { gateway, until })
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     fn the_one_uri_names_the_gateway() {
         let uri = "spiffe://holdfast.dev/gateway/infra/public";
         let proof_of = |names: &[&str], uris: &[&str]| proof(&certificate(names, uris), TRUST_DOMAIN);
-        let expected = Proof { gateway: "infra/public".into(), until: 1_893_456_000 };
+        let expected = VerifiedIdentity { gateway: "infra/public".into(), until: 1_893_456_000 };
         assert_eq!(proof_of(&["anything.example"], &[uri]), Ok(expected));
         let other = "spiffe://holdfast.dev/gateway/infra/other";
         for uris in [&[][..], &[uri, other], &[uri, uri], &["https://x.example"], &[uri, "https://x.example"]] {

@@ -13,10 +13,10 @@ pub const TOKEN_KEYS_MAX: usize = 64;
 
 /// Public keys of one issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keys(Vec<Key>);
+pub struct VerificationKeys(Vec<VerificationKey>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Key {
+struct VerificationKey {
     id: Option<String>,
     /// The `alg` of the key: the only algorithm that the key may be used with. `None` if the key set does not specify
     /// it.
@@ -46,12 +46,12 @@ pub enum KeysFault {
 }
 
 #[derive(Deserialize)]
-struct Document {
-    keys: Vec<Entry>,
+struct JsonWebKeySet {
+    keys: Vec<JsonWebKey>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct JsonWebKey {
     kty: String,
     kid: Option<String>,
     alg: Option<String>,
@@ -64,7 +64,7 @@ struct Entry {
     y: Option<String>,
 }
 
-impl Keys {
+impl VerificationKeys {
     /// Parses a key set. Keys of other types or for other purposes are ignored.
     ///
     /// # Errors If the content is not a key set, or contains no usable key.
@@ -72,9 +72,10 @@ impl Keys {
         if json.len() > KEY_SET_BYTES_MAX {
             return Err(KeysFault::Large);
         }
-        let document: Document =
+        let document: JsonWebKeySet =
             serde_json::from_slice(json).map_err(|error| KeysFault::Unreadable(error.to_string()))?;
-        let keys: Vec<Key> = document.keys.into_iter().take(TOKEN_KEYS_MAX).filter_map(Key::of).collect();
+        let keys: Vec<VerificationKey> =
+            document.keys.into_iter().take(TOKEN_KEYS_MAX).filter_map(VerificationKey::of).collect();
         if keys.is_empty() { Err(KeysFault::Empty) } else { Ok(Self(keys)) }
     }
 
@@ -85,7 +86,7 @@ impl Keys {
 
     /// Checks that one of the keys signed the message. If the token names a key (`kid`), only this key is used.
     pub(super) fn signed(&self, id: Option<&str>, name: &str, algorithm: Algorithm, message: &[u8], by: &[u8]) -> bool {
-        let fits = |key: &&Key| {
+        let fits = |key: &&VerificationKey| {
             (id.is_none() || key.id.as_deref() == id) && key.only.as_deref().is_none_or(|only| only == name)
         };
         self.0.iter().filter(fits).any(|key| match (&key.material, algorithm) {
@@ -97,8 +98,8 @@ impl Keys {
     }
 }
 
-impl Key {
-    fn of(entry: Entry) -> Option<Self> {
+impl VerificationKey {
+    fn of(entry: JsonWebKey) -> Option<Self> {
         if entry.purpose.is_some_and(|purpose| purpose != "sig") {
             return None;
         }
@@ -135,14 +136,14 @@ mod tests {
             format!(r#"{{"kty":"RSA","use":"enc","n":"{}","e":"AQAB"}}"#, b(256)),
         ];
         let set = |entries: &[String]| format!(r#"{{"keys":[{}]}}"#, entries.join(","));
-        assert_eq!(Keys::parse(set(&bad).as_bytes()), Err(KeysFault::Empty));
-        let mixed = Keys::parse(set(&[&bad[..], std::slice::from_ref(&good)].concat()).as_bytes()).unwrap();
+        assert_eq!(VerificationKeys::parse(set(&bad).as_bytes()), Err(KeysFault::Empty));
+        let mixed = VerificationKeys::parse(set(&[&bad[..], std::slice::from_ref(&good)].concat()).as_bytes()).unwrap();
         assert_eq!(mixed.count(), 1);
-        let many = Keys::parse(set(&vec![good; TOKEN_KEYS_MAX + 1]).as_bytes()).unwrap();
+        let many = VerificationKeys::parse(set(&vec![good; TOKEN_KEYS_MAX + 1]).as_bytes()).unwrap();
         assert_eq!(many.count(), TOKEN_KEYS_MAX);
         for text in ["", "[]", "{}", "null", r#"{"keys":{}}"#] {
-            assert!(matches!(Keys::parse(text.as_bytes()), Err(KeysFault::Unreadable(_))), "{text}");
+            assert!(matches!(VerificationKeys::parse(text.as_bytes()), Err(KeysFault::Unreadable(_))), "{text}");
         }
-        assert_eq!(Keys::parse(&vec![b' '; KEY_SET_BYTES_MAX + 1]), Err(KeysFault::Large));
+        assert_eq!(VerificationKeys::parse(&vec![b' '; KEY_SET_BYTES_MAX + 1]), Err(KeysFault::Large));
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The result of a successful verification of a certificate or token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proof {
+pub struct VerifiedIdentity {
     /// `namespace/name` of the Gateway.
     pub gateway: Arc<str>,
     /// End of the validity of the credential, in seconds since 1970.

@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
-use super::keys::Keys;
+use super::keys::VerificationKeys;
 use super::signature::Algorithm;
-use super::{Proof, Unproven, names};
+use super::{Unproven, VerifiedIdentity, names};
 
 /// Maximum size of a token, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 8 << 10;
@@ -28,7 +28,7 @@ pub struct Rules {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct JwtHeader {
     alg: String,
     kid: Option<String>,
     /// Extensions that a verifier must support (RFC 7515, section 4.1.11). None is supported.
@@ -36,7 +36,7 @@ struct Header {
 }
 
 #[derive(Deserialize)]
-struct Claims {
+struct TokenClaims {
     iss: String,
     aud: Audiences,
     exp: u64,
@@ -68,7 +68,7 @@ struct ServiceAccount {
 /// Returns the Gateway of the ServiceAccount that a token was issued for, at a time in seconds since 1970.
 ///
 /// # Errors If no key signed the token, or if its claims do not match the rules.
-pub fn proof(token: &str, keys: &Keys, rules: &Rules, now: u64) -> Result<Proof, Unproven> {
+pub fn proof(token: &str, keys: &VerificationKeys, rules: &Rules, now: u64) -> Result<VerifiedIdentity, Unproven> {
     let unreadable = || Unproven::Unreadable("token");
     if token.len() > TOKEN_BYTES_MAX {
         return Err(unreadable());
@@ -76,7 +76,7 @@ pub fn proof(token: &str, keys: &Keys, rules: &Rules, now: u64) -> Result<Proof,
     let (signed, signature) = token.rsplit_once('.').ok_or_else(unreadable)?;
     let (header, claims) = signed.split_once('.').ok_or_else(unreadable)?;
     let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).map_err(|_| unreadable());
-    let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| unreadable())?;
+    let header: JwtHeader = serde_json::from_slice(&decode(header)?).map_err(|_| unreadable())?;
     let algorithm = Algorithm::named(&header.alg).ok_or(Unproven::Algorithm)?;
     let signature = decode(signature)?;
     if header.crit.is_some()
@@ -85,12 +85,12 @@ pub fn proof(token: &str, keys: &Keys, rules: &Rules, now: u64) -> Result<Proof,
         return Err(Unproven::NotSigned);
     }
     // The claims are read only after the verification of the signature.
-    let claims: Claims = serde_json::from_slice(&decode(claims)?).map_err(|_| unreadable())?;
+    let claims: TokenClaims = serde_json::from_slice(&decode(claims)?).map_err(|_| unreadable())?;
     claims.check(rules, now)?;
-    Ok(Proof { gateway: claims.gateway()?, until: claims.exp })
+    Ok(VerifiedIdentity { gateway: claims.gateway()?, until: claims.exp })
 }
 
-impl Claims {
+impl TokenClaims {
     fn check(&self, rules: &Rules, now: u64) -> Result<(), Unproven> {
         let wrong = |claim, wrong| Err(Unproven::Claim { claim, wrong });
         let is_for_us = match &self.aud {

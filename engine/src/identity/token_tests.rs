@@ -44,11 +44,11 @@ impl Issuer {
         Self { key: KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).unwrap(), name: "ES384", length: 48 }
     }
 
-    fn keys(&self) -> Keys {
+    fn keys(&self) -> VerificationKeys {
         let (x, y) = self.key.public_key_raw()[1..].split_at(self.length);
         let curve = if self.length == 32 { "P-256" } else { "P-384" };
         let key = json!({ "kty": "EC", "crv": curve, "kid": "one", "use": "sig", "x": encode(x), "y": encode(y) });
-        Keys::parse(json!({ "keys": [key] }).to_string().as_bytes()).unwrap()
+        VerificationKeys::parse(json!({ "keys": [key] }).to_string().as_bytes()).unwrap()
     }
 
     fn sign(&self, header: &Value, claims: &Value) -> String {
@@ -86,7 +86,7 @@ fn with(name: &str, value: Value) -> Value {
 #[test]
 fn a_token_of_the_account_that_is_named_after_a_gateway_proves_that_gateway() {
     for issuer in [Issuer::p256(), Issuer::p384()] {
-        let expected = Ok(Proof { gateway: "infra/public".into(), until: NOW + 600 });
+        let expected = Ok(VerifiedIdentity { gateway: "infra/public".into(), until: NOW + 600 });
         for claims in [claims(), with("aud", json!("holdfast")), with("aud", json!(["other", "holdfast"]))] {
             assert_eq!(proof(&issuer.token(&claims), &issuer.keys(), &rules(), NOW), expected);
         }
@@ -161,7 +161,7 @@ fn what_is_not_signed_by_a_key_that_is_known_proves_nothing() {
     for signature in ["", "AA", &encode([0; 64]), &encode([0; 65])] {
         assert_eq!(verify(&format!("{}.{}.{signature}", parts[0], parts[1])), Err(Unproven::NotSigned));
     }
-    assert_eq!(proof(&good, &Keys::default(), &rules(), NOW), Err(Unproven::NotSigned));
+    assert_eq!(proof(&good, &VerificationKeys::default(), &rules(), NOW), Err(Unproven::NotSigned));
 }
 
 #[test]
@@ -176,9 +176,12 @@ fn malformed_tokens_are_unreadable() {
 /// Test data made with openssl: an RSA key of 2048 bits and a token that it signed.
 #[test]
 fn rsa_signatures_are_checked_too() {
-    let keys = Keys::parse(include_bytes!("testdata/rsa.jwks.json")).unwrap();
+    let keys = VerificationKeys::parse(include_bytes!("testdata/rsa.jwks.json")).unwrap();
     let token = include_str!("testdata/rsa.jwt").trim();
-    assert_eq!(proof(token, &keys, &rules(), NOW), Ok(Proof { gateway: "infra/public".into(), until: NOW + 600 }));
+    assert_eq!(
+        proof(token, &keys, &rules(), NOW),
+        Ok(VerifiedIdentity { gateway: "infra/public".into(), until: NOW + 600 })
+    );
     let other = Issuer::p256().keys();
     assert_eq!(proof(token, &other, &rules(), NOW), Err(Unproven::NotSigned));
     assert!(proof(&format!("{token}A"), &keys, &rules(), NOW).unwrap_err().to_string().contains("token"));

@@ -15,66 +15,64 @@ use crate::engine::Engine;
 /// Effect of backends that are closed.
 const CLOSED: &str = "requests to the target backends of the policy are answered with status 500";
 
-impl Engine {
-    /// Returns the status of a policy of backends.
-    pub(super) fn backend_policy_status(&self, object: &Object) -> Option<Value> {
-        let plan = self.translator.backend(&object.key)?;
-        let effects = self.translator.policy_effects(&object.key, self.objects());
-        let mut ancestors: Vec<(Value, Vec<Condition>)> = effects
-            .into_iter()
-            .map(|(gateway, effect)| (reference(&gateway, None), conditions(object, plan, effect)))
-            .collect();
-        // A target without an effective ancestor is the ancestor itself.
-        for target in &plan.targets {
-            let Some(why) = &target.missing else { continue };
-            let conditions = match &object.body {
-                Body::BackendTlsPolicy(_) => {
-                    vec![Condition::new("Accepted", false, "TargetNotFound", &**why), resolved(plan)]
-                }
-                _ => vec![accepted(plan), Condition::new("Attached", false, "TargetNotFound", &**why)],
-            };
-            ancestors.push((reference(&target.key, target.section.as_deref()), conditions));
-        }
-        let generation = object.metadata.generation;
-        let ancestors = ancestors.into_iter().take(ANCESTORS_MAX).map(|(ancestor, conditions)| {
-            let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
-            json!({
-                "ancestorRef": ancestor,
-                "controllerName": self.settings().controller_name,
-                "conditions": conditions.collect::<Vec<_>>(),
-            })
-        });
-        Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
-    }
-
-    /// Returns the status of a Backend.
-    pub(super) fn backend_status(&self, object: &Object) -> Option<Value> {
-        let plan = self.translator.backend(&object.key)?;
-        let accepted = match &plan.unenforceable {
-            None => Condition::new("Accepted", true, "Accepted", "the Backend can be used"),
-            Some(why) => {
-                let message = format!("requests to the Backend are answered with status 500: {why}");
-                Condition::new("Accepted", false, "Invalid", message)
+/// Returns the status of a policy of backends.
+pub(super) fn backend_policy_status(engine: &Engine, object: &Object) -> Option<Value> {
+    let plan = engine.translator.backend(&object.key)?;
+    let effects = engine.translator.policy_effects(&object.key, engine.objects());
+    let mut ancestors: Vec<(Value, Vec<Condition>)> = effects
+        .into_iter()
+        .map(|(gateway, effect)| (reference(&gateway, None), conditions(object, plan, effect)))
+        .collect();
+    // A target without an effective ancestor is the ancestor itself.
+    for target in &plan.targets {
+        let Some(why) = &target.missing else { continue };
+        let conditions = match &object.body {
+            Body::BackendTlsPolicy(_) => {
+                vec![Condition::new("Accepted", false, "TargetNotFound", &**why), resolved(plan)]
             }
+            _ => vec![accepted(plan), Condition::new("Attached", false, "TargetNotFound", &**why)],
         };
-        Some(json!({ "conditions": [accepted.of_generation(object.metadata.generation)] }))
+        ancestors.push((reference(&target.key, target.section.as_deref()), conditions));
     }
+    let generation = object.metadata.generation;
+    let ancestors = ancestors.into_iter().take(ANCESTORS_MAX).map(|(ancestor, conditions)| {
+        let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
+        json!({
+            "ancestorRef": ancestor,
+            "controllerName": engine.settings().controller_name,
+            "conditions": conditions.collect::<Vec<_>>(),
+        })
+    });
+    Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
+}
 
-    /// Returns the policies that configure each backend.
-    pub(super) fn backend_origins(&self) -> Value {
-        let mut origins: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for plan in self.translator.routes().into_values() {
-            for backend in &plan.backends {
-                let configured = backend.tuned.iter().filter_map(|tuned| tuned.upstream.configured.as_ref());
-                let policies: Vec<String> =
-                    configured.flat_map(|configured| &configured.origins).map(ToString::to_string).collect();
-                if !policies.is_empty() {
-                    origins.insert(holdfast_envoy::encode::names::cluster(backend), policies);
-                }
+/// Returns the status of a Backend.
+pub(super) fn backend_status(engine: &Engine, object: &Object) -> Option<Value> {
+    let plan = engine.translator.backend(&object.key)?;
+    let accepted = match &plan.unenforceable {
+        None => Condition::new("Accepted", true, "Accepted", "the Backend can be used"),
+        Some(why) => {
+            let message = format!("requests to the Backend are answered with status 500: {why}");
+            Condition::new("Accepted", false, "Invalid", message)
+        }
+    };
+    Some(json!({ "conditions": [accepted.of_generation(object.metadata.generation)] }))
+}
+
+/// Returns the policies that configure each backend.
+pub(super) fn backend_origins(engine: &Engine) -> Value {
+    let mut origins: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for plan in engine.translator.routes().into_values() {
+        for backend in &plan.backends {
+            let configured = backend.tuned.iter().filter_map(|tuned| tuned.upstream.configured.as_ref());
+            let policies: Vec<String> =
+                configured.flat_map(|configured| &configured.origins).map(ToString::to_string).collect();
+            if !policies.is_empty() {
+                origins.insert(holdfast_envoy::encode::names::cluster(backend), policies);
             }
         }
-        json!(origins)
     }
+    json!(origins)
 }
 
 fn conditions(object: &Object, plan: &BackendPlan, effect: PolicyEffect) -> Vec<Condition> {

@@ -30,83 +30,81 @@ pub(crate) struct ParentConditions {
     pub others: Vec<Condition>,
 }
 
-impl Engine {
-    /// Returns the conditions of a route at its parent with this index, as the route is served there.
-    pub(crate) fn conditions_at_parent(
-        &self,
-        report: &FallbackReport,
-        key: &ObjectKey,
-        plan: &Arc<RoutePlan>,
-        parent: usize,
-    ) -> Option<ParentConditions> {
-        let desired = plan.parents.get(parent)?;
-        let as_desired = ParentConditions { accepted: desired.accepted.clone(), others: plan.conditions.clone() };
-        let name = desired.gateway.namespaced_name();
-        let Some(condition) = condition(report, key, &name) else { return Some(as_desired) };
-        if condition.reason == "Backfilled" {
-            return Some(self.backfilled(key, plan, &name, as_desired, condition));
-        }
-        let scope = speaking(self.scopes.of(&name)).find(|scope| scope.derived.plan.of(key).next().is_some());
-        let served = scope
-            .filter(|scope| !scope.derived.overlay.hidden.contains(key))
-            .and_then(|scope| self.translator.served_route(&scope.id.fleet, key));
-        let Some(served) = served else {
-            let mut conditions = as_desired;
-            conditions.others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
-            conditions.others.push(condition);
-            return Some(conditions);
-        };
-        let accepted = served.parents.get(parent).map_or(as_desired.accepted, |parent| parent.accepted.clone());
-        let mut others = served.conditions.clone();
-        match others.iter_mut().find(|known| known.kind == FALLBACK_CONDITION) {
-            // The condition describes each rule; the time is added.
-            Some(known) => {
-                let since = scope.and_then(|scope| scope.verdicts.since.get(key)).copied().filter(|since| *since > 0);
-                let since = since.map(|since| format!("; since {}", Moment(since))).unwrap_or_default();
-                *known = Condition::new(FALLBACK_CONDITION, true, &*known.reason, format!("{}{since}", known.message));
-            }
-            None => others.push(condition),
-        }
-        Some(ParentConditions { accepted, others })
+/// Returns the conditions of a route at its parent with this index, as the route is served there.
+pub(crate) fn conditions_at_parent(
+    engine: &Engine,
+    report: &FallbackReport,
+    key: &ObjectKey,
+    plan: &Arc<RoutePlan>,
+    parent: usize,
+) -> Option<ParentConditions> {
+    let desired = plan.parents.get(parent)?;
+    let as_desired = ParentConditions { accepted: desired.accepted.clone(), others: plan.conditions.clone() };
+    let name = desired.gateway.namespaced_name();
+    let Some(condition) = condition(report, key, &name) else { return Some(as_desired) };
+    if condition.reason == "Backfilled" {
+        return Some(backfilled(engine, key, plan, &name, as_desired, condition));
     }
+    let scope = speaking(engine.scopes.of(&name)).find(|scope| scope.derived.plan.of(key).next().is_some());
+    let served = scope
+        .filter(|scope| !scope.derived.overlay.hidden.contains(key))
+        .and_then(|scope| engine.translator.served_route(&scope.id.fleet, key));
+    let Some(served) = served else {
+        let mut conditions = as_desired;
+        conditions.others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
+        conditions.others.push(condition);
+        return Some(conditions);
+    };
+    let accepted = served.parents.get(parent).map_or(as_desired.accepted, |parent| parent.accepted.clone());
+    let mut others = served.conditions.clone();
+    match others.iter_mut().find(|known| known.kind == FALLBACK_CONDITION) {
+        // The condition describes each rule; the time is added.
+        Some(known) => {
+            let since = scope.and_then(|scope| scope.verdicts.since.get(key)).copied().filter(|since| *since > 0);
+            let since = since.map(|since| format!("; since {}", Moment(since))).unwrap_or_default();
+            *known = Condition::new(FALLBACK_CONDITION, true, &*known.reason, format!("{}{since}", known.message));
+        }
+        None => others.push(condition),
+    }
+    Some(ParentConditions { accepted, others })
+}
 
-    /// Returns the conditions of a route with its last valid version served. The faults of the desired version stay
-    /// reported.
-    fn backfilled(
-        &self,
-        key: &ObjectKey,
-        plan: &RoutePlan,
-        gateway: &str,
-        desired: ParentConditions,
-        condition: Condition,
-    ) -> ParentConditions {
-        let ParentConditions { mut accepted, mut others } = desired;
-        others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
-        let scopes = speaking(self.scopes.of(gateway));
-        // A suspicion is not a verdict.
-        let own = |(node, broken): &(&Node, &Broken)| node.key == *key && broken.detected != Detected::Suspected;
-        let broken: Vec<(&Node, &Broken)> = scopes.flat_map(|scope| &scope.derived.broken).filter(own).collect();
-        let reasons: BTreeSet<String> = broken
-            .iter()
-            .map(|(node, broken)| {
-                let field = field(node, broken);
-                format!("({}): {field}: {}", node.section, without_field(&broken.message, &field))
-            })
-            .collect();
-        let reasons = reasons.into_iter().collect::<Vec<_>>().join("; ");
-        let sections: BTreeSet<&str> = broken.iter().map(|(node, _)| &*node.section).collect();
-        let all = rules(plan);
-        if sections.contains("") || (!sections.is_empty() && all.iter().all(|rule| sections.contains(rule.as_str()))) {
-            if accepted.status == "True" {
-                accepted = Condition::new("Accepted", false, "UnsupportedValue", reasons);
-            }
-        } else if !sections.is_empty() && accepted.status == "True" {
-            let message = format!("Fall Back {reasons}; {}", condition.message);
-            others.push(Condition::new(PARTIALLY_INVALID, true, "UnsupportedValue", message));
+/// Returns the conditions of a route with its last valid version served. The faults of the desired version stay
+/// reported.
+fn backfilled(
+    engine: &Engine,
+    key: &ObjectKey,
+    plan: &RoutePlan,
+    gateway: &str,
+    desired: ParentConditions,
+    condition: Condition,
+) -> ParentConditions {
+    let ParentConditions { mut accepted, mut others } = desired;
+    others.retain(|known| ![PARTIALLY_INVALID, FALLBACK_CONDITION].contains(&known.kind));
+    let scopes = speaking(engine.scopes.of(gateway));
+    // A suspicion is not a verdict.
+    let own = |(node, broken): &(&Node, &Broken)| node.key == *key && broken.detected != Detected::Suspected;
+    let broken: Vec<(&Node, &Broken)> = scopes.flat_map(|scope| &scope.derived.broken).filter(own).collect();
+    let reasons: BTreeSet<String> = broken
+        .iter()
+        .map(|(node, broken)| {
+            let field = field(node, broken);
+            format!("({}): {field}: {}", node.section, without_field(&broken.message, &field))
+        })
+        .collect();
+    let reasons = reasons.into_iter().collect::<Vec<_>>().join("; ");
+    let sections: BTreeSet<&str> = broken.iter().map(|(node, _)| &*node.section).collect();
+    let all = rules(plan);
+    if sections.contains("") || (!sections.is_empty() && all.iter().all(|rule| sections.contains(rule.as_str()))) {
+        if accepted.status == "True" {
+            accepted = Condition::new("Accepted", false, "UnsupportedValue", reasons);
         }
-        others.push(condition);
-        ParentConditions { accepted, others }
+    } else if !sections.is_empty() && accepted.status == "True" {
+        let message = format!("Fall Back {reasons}; {}", condition.message);
+        others.push(Condition::new(PARTIALLY_INVALID, true, "UnsupportedValue", message));
     }
+    others.push(condition);
+    ParentConditions { accepted, others }
 }
 
 /// Returns the condition `holdfast.dev/Fallback` of an object at a Gateway; `None` if the object is current there.

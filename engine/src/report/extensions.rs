@@ -11,64 +11,67 @@ use serde_json::{Value, json};
 use super::policies::{ANCESTORS_MAX, reference};
 use crate::engine::Engine;
 
-impl Engine {
-    /// Returns the status of a DirectResponse, for each Gateway with a route that references it.
-    pub(super) fn answer_status(&self, key: &ObjectKey, generation: i64) -> Option<Value> {
-        let mut gateways: BTreeMap<&ObjectKey, BTreeSet<&str>> = BTreeMap::new();
-        for route in self.translator.routes_reading(key) {
-            let Some(plan) = self.translator.route(&route) else { continue };
-            let closed = plan.replaced.iter().filter(|replaced| replaced.policy.as_ref() == Some(key));
-            let closed: BTreeSet<&str> = closed.map(|replaced| &*replaced.message).collect();
-            for parent in &plan.parents {
-                gateways.entry(&parent.gateway).or_default().extend(closed.iter().copied());
-            }
+/// Returns the status of a DirectResponse, for each Gateway with a route that references it.
+pub(super) fn answer_status(engine: &Engine, key: &ObjectKey, generation: i64) -> Option<Value> {
+    let mut gateways: BTreeMap<&ObjectKey, BTreeSet<&str>> = BTreeMap::new();
+    for route in engine.translator.routes_reading(key) {
+        let Some(plan) = engine.translator.route(&route) else { continue };
+        let closed = plan.replaced.iter().filter(|replaced| replaced.policy.as_ref() == Some(key));
+        let closed: BTreeSet<&str> = closed.map(|replaced| &*replaced.message).collect();
+        for parent in &plan.parents {
+            gateways.entry(&parent.gateway).or_default().extend(closed.iter().copied());
         }
-        let own = format!("{} {}: ", key.kind, key.namespaced_name());
-        let ancestors = gateways.into_iter().take(ANCESTORS_MAX).map(|(gateway, closed)| {
-            let messages = closed.iter().map(|message| message.strip_prefix(&own).unwrap_or(message));
-            let message = messages.collect::<Vec<_>>().join("; ");
-            let conditions = if closed.is_empty() {
-                vec![
-                    Condition::new("Accepted", true, "Valid", "the direct response is served"),
-                    Condition::new("Attached", true, "Attached", "a rule references the DirectResponse"),
-                ]
-            } else {
-                let message = format!("the rules that reference the DirectResponse are closed: {message}");
-                let effect = "requests to the rules that reference the DirectResponse get an error response";
-                vec![
-                    Condition::new("Accepted", false, "Invalid", message),
-                    Condition::new("Attached", false, "Pending", "the direct response cannot be served"),
-                    Condition::new(FALLBACK_CONDITION, true, "Replaced", effect),
-                ]
-            };
-            let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
-            json!({
-                "ancestorRef": reference(gateway, None),
-                "controllerName": self.settings().controller_name,
-                "conditions": conditions.collect::<Vec<_>>(),
-            })
-        });
-        Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
     }
-
-    /// Returns the status of a GatewayExtension: whether the policies that reference it can use it.
-    pub(super) fn extension_status(&self, key: &ObjectKey, extension: &GatewayExtension, generation: i64) -> Value {
-        let unread = extension.unread.iter().map(|unread| format!("{}: {}", unread.field, unread.message));
-        let mut wrong: BTreeSet<String> = unread.collect();
-        let mut invalid = !wrong.is_empty();
-        for (_, plan) in self.translator.policies() {
-            let Some((class, message)) = plan.blamed.get(key) else { continue };
-            invalid |= *class == Class::Invalid;
-            wrong.extend(message.split("; ").map(str::to_owned));
-        }
-        let accepted = match wrong.is_empty() {
-            true => Condition::new("Accepted", true, "Accepted", "policies can use the GatewayExtension"),
-            false => {
-                let reasons = wrong.into_iter().collect::<Vec<_>>().join("; ");
-                let message = format!("routes of policies that use the GatewayExtension are closed: {reasons}");
-                Condition::new("Accepted", false, if invalid { "Invalid" } else { "Pending" }, message)
-            }
+    let own = format!("{} {}: ", key.kind, key.namespaced_name());
+    let ancestors = gateways.into_iter().take(ANCESTORS_MAX).map(|(gateway, closed)| {
+        let messages = closed.iter().map(|message| message.strip_prefix(&own).unwrap_or(message));
+        let message = messages.collect::<Vec<_>>().join("; ");
+        let conditions = if closed.is_empty() {
+            vec![
+                Condition::new("Accepted", true, "Valid", "the direct response is served"),
+                Condition::new("Attached", true, "Attached", "a rule references the DirectResponse"),
+            ]
+        } else {
+            let message = format!("the rules that reference the DirectResponse are closed: {message}");
+            let effect = "requests to the rules that reference the DirectResponse get an error response";
+            vec![
+                Condition::new("Accepted", false, "Invalid", message),
+                Condition::new("Attached", false, "Pending", "the direct response cannot be served"),
+                Condition::new(FALLBACK_CONDITION, true, "Replaced", effect),
+            ]
         };
-        json!({ "conditions": [accepted.of_generation(generation)] })
+        let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
+        json!({
+            "ancestorRef": reference(gateway, None),
+            "controllerName": engine.settings().controller_name,
+            "conditions": conditions.collect::<Vec<_>>(),
+        })
+    });
+    Some(json!({ "ancestors": ancestors.collect::<Vec<_>>() }))
+}
+
+/// Returns the status of a GatewayExtension: whether the policies that reference it can use it.
+pub(super) fn extension_status(
+    engine: &Engine,
+    key: &ObjectKey,
+    extension: &GatewayExtension,
+    generation: i64,
+) -> Value {
+    let unread = extension.unread.iter().map(|unread| format!("{}: {}", unread.field, unread.message));
+    let mut wrong: BTreeSet<String> = unread.collect();
+    let mut invalid = !wrong.is_empty();
+    for (_, plan) in engine.translator.policies() {
+        let Some((class, message)) = plan.blamed.get(key) else { continue };
+        invalid |= *class == Class::Invalid;
+        wrong.extend(message.split("; ").map(str::to_owned));
     }
+    let accepted = match wrong.is_empty() {
+        true => Condition::new("Accepted", true, "Accepted", "policies can use the GatewayExtension"),
+        false => {
+            let reasons = wrong.into_iter().collect::<Vec<_>>().join("; ");
+            let message = format!("routes of policies that use the GatewayExtension are closed: {reasons}");
+            Condition::new("Accepted", false, if invalid { "Invalid" } else { "Pending" }, message)
+        }
+    };
+    json!({ "conditions": [accepted.of_generation(generation)] })
 }

@@ -23,9 +23,9 @@ use holdfast_xds::ResourceType;
 
 use super::ReplacementView;
 use crate::engine::Engine;
-use crate::health::facts::{Effect, Facts, Found, GatewayFacts, Outside, Refusing};
+use crate::health::facts::{Effect, Facts, GatewayFacts, ObjectProblem, Outside, Refusing};
 use crate::health::judge::judge;
-use crate::health::view::{Detected as By, Gets, Health};
+use crate::health::view::{DetectedBy as By, Gets, Health};
 use crate::report::survey::field;
 
 /// Kinds that are served themselves: clients notice a fault of these kinds, independent of references to the object.
@@ -39,10 +39,10 @@ const SERVED: [&str; 6] = [
 ];
 
 /// Answers of Envoys of a held Gateway, by route name: the status of a direct response, or unset if the route forwards.
-type Answers = BTreeMap<String, Option<u16>>;
+type HeldResponses = BTreeMap<String, Option<u16>>;
 
 /// Answers by Gateway, for Gateways that hold a route configuration at its acknowledged version.
-type Holds<'a> = BTreeMap<&'a str, Answers>;
+type Holds<'a> = BTreeMap<&'a str, HeldResponses>;
 
 impl Engine {
     /// Returns the health of all served objects.
@@ -85,8 +85,8 @@ impl Engine {
         }
         self.closed_by_policies(&mut effects);
         self.without_any_version(&report, &mut effects);
-        self.listener_effects(&report, &mut effects);
-        self.services_without_endpoints(&mut found, &mut effects);
+        listeners::listener_effects(self, &report, &mut effects);
+        endpoints::services_without_endpoints(self, &mut found, &mut effects);
         effects.sort_by(|a, b| (&a.object, &a.gateway, &a.section).cmp(&(&b.object, &b.gateway, &b.section)));
         effects.dedup();
         let gateways = report.gateways.iter().map(|state| self.gateway_facts(state)).collect();
@@ -330,7 +330,7 @@ fn requests(plan: &RoutePlan, gateway: &str, section: &str) -> (BTreeSet<Arc<str
 
 /// Returns the effect on the requests of a section of a plan at a held Gateway, according to its published route
 /// configurations. None if the requests are forwarded as before.
-fn in_a_hold(answers: &Answers, plan: &RoutePlan, section: &str, gets: Gets) -> Option<Gets> {
+fn in_a_hold(answers: &HeldResponses, plan: &RoutePlan, section: &str, gets: Gets) -> Option<Gets> {
     let mut known = own(plan, section).filter_map(|rendered| answers.get(&*rendered.route.name)).peekable();
     if known.peek().is_none() {
         // No route of the section is published.
@@ -345,7 +345,7 @@ fn in_a_hold(answers: &Answers, plan: &RoutePlan, section: &str, gets: Gets) -> 
 }
 
 /// Returns the direct responses of a scope's published route configurations.
-fn published(scope: &FallbackScope) -> Answers {
+fn published(scope: &FallbackScope) -> HeldResponses {
     let resources = scope.configurations.everyone.iter().flat_map(|everyone| everyone.of(ResourceType::Route).values());
     resources.flat_map(|resource| routes::direct_responses(&resource.body)).collect()
 }
@@ -358,11 +358,11 @@ fn refused(refusal: &Refusal) -> String {
 /// Findings without duplicates.
 #[derive(Default)]
 struct Collected {
-    found: BTreeMap<(ObjectKey, String, String), Found>,
+    found: BTreeMap<(ObjectKey, String, String), ObjectProblem>,
 }
 
 impl Collected {
-    fn of(mut self, engine: &Engine, report: &FallbackReport) -> Vec<Found> {
+    fn of(mut self, engine: &Engine, report: &FallbackReport) -> Vec<ObjectProblem> {
         for fault in engine.faults() {
             self.fault(engine, fault);
         }
@@ -388,7 +388,7 @@ impl Collected {
         self.errors(key, section).next().is_some()
     }
 
-    fn errors<'a>(&'a self, key: &'a ObjectKey, section: &'a str) -> impl Iterator<Item = &'a Found> {
+    fn errors<'a>(&'a self, key: &'a ObjectKey, section: &'a str) -> impl Iterator<Item = &'a ObjectProblem> {
         let own = self.found.range((key.clone(), String::new(), String::new())..);
         let own = own.take_while(move |((of, _, _), _)| of == key).map(|(_, found)| found);
         own.filter(move |found| {
@@ -396,9 +396,16 @@ impl Collected {
         })
     }
 
-    fn entry(&mut self, engine: &Engine, key: &ObjectKey, field: String, message: String, reason: &str) -> &mut Found {
+    fn entry(
+        &mut self,
+        engine: &Engine,
+        key: &ObjectKey,
+        field: String,
+        message: String,
+        reason: &str,
+    ) -> &mut ObjectProblem {
         let id = (key.clone(), field.clone(), message.clone());
-        self.found.entry(id).or_insert_with(|| Found {
+        self.found.entry(id).or_insert_with(|| ObjectProblem {
             object: engine.identity(key, None),
             generation: engine.generation_of(key),
             field,

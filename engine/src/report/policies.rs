@@ -18,6 +18,7 @@ use holdfast_translate::policy::level::{ClosedListener, LevelPlan};
 use serde_json::{Value, json};
 
 use super::ReplacementView;
+use super::backends::backend_origins;
 use crate::engine::Engine;
 use crate::report::conditions;
 use crate::report::survey::field;
@@ -290,7 +291,7 @@ impl Engine {
                 (key.to_string(), tables.chain(hosts).collect::<Value>())
             })
             .collect();
-        json!({ "routes": routes, "gateways": gateways, "backEnds": self.backend_origins() })
+        json!({ "routes": routes, "gateways": gateways, "backEnds": backend_origins(self) })
     }
 }
 

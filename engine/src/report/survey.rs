@@ -34,7 +34,7 @@ impl Engine {
 
     /// Returns the report of everything that is not served as desired.
     pub fn fallback(&self) -> FallbackReport {
-        let mut survey = Survey::of(self);
+        let mut survey = FallbackSurvey::of(self);
         for (name, scopes) in self.scopes.gateways() {
             survey.gateway(name, scopes);
         }
@@ -43,7 +43,7 @@ impl Engine {
     }
 }
 
-struct Survey<'a> {
+struct FallbackSurvey<'a> {
     engine: &'a Engine,
     gateways: Vec<GatewayState>,
     broken: BTreeMap<ObjectKey, BrokenObject>,
@@ -52,7 +52,7 @@ struct Survey<'a> {
     excluded: BTreeMap<Node, ExcludedObject>,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> FallbackSurvey<'a> {
     fn of(engine: &'a Engine) -> Self {
         Self {
             engine,

@@ -17,51 +17,49 @@ use crate::report::conditions::condition;
 /// Reason of the condition.
 const REASON: &str = "Invalid";
 
-impl Engine {
-    /// Adds the statuses of unreadable objects to the other statuses. A Gateway, ListenerSet or GatewayClass that is
-    /// served in its last readable version has a status already; the problem is added to it.
-    pub(super) fn add_unreadable_statuses(&self, report: &FallbackReport, statuses: &mut Vec<ObjectStatus>) {
-        for (key, _, fault) in self.unreadable() {
-            let message = message(fault);
-            match statuses.iter_mut().find(|known| known.object == *key) {
-                Some(known) => not_accepted(&mut known.status, &message),
-                None => {
-                    let status = self.status_of_unreadable(report, key, &message);
-                    statuses.extend(status.map(|status| ObjectStatus { object: key.clone(), status }));
-                }
+/// Adds the statuses of unreadable objects to the other statuses. A Gateway, ListenerSet or GatewayClass that is
+/// served in its last readable version has a status already; the problem is added to it.
+pub(super) fn add_unreadable_statuses(engine: &Engine, report: &FallbackReport, statuses: &mut Vec<ObjectStatus>) {
+    for (key, _, fault) in engine.unreadable() {
+        let message = message(fault);
+        match statuses.iter_mut().find(|known| known.object == *key) {
+            Some(known) => not_accepted(&mut known.status, &message),
+            None => {
+                let status = status_of_unreadable(engine, report, key, &message);
+                statuses.extend(status.map(|status| ObjectStatus { object: key.clone(), status }));
             }
         }
-        statuses.sort_by(|a, b| a.object.cmp(&b.object));
     }
+    statuses.sort_by(|a, b| a.object.cmp(&b.object));
+}
 
-    fn status_of_unreadable(&self, report: &FallbackReport, key: &ObjectKey, message: &str) -> Option<Value> {
-        let accepted = Condition::new("Accepted", false, REASON, message);
-        match &*key.kind {
-            kinds::HTTP_ROUTE | kinds::GRPC_ROUTE => {
-                let served = self.scopes.iter().find_map(|scope| self.translator.served_route(&scope.id.fleet, key));
-                let parents = served.into_iter().flat_map(|plan| &plan.parents).map(|parent| {
-                    let fallback = condition(report, key, &parent.gateway.namespaced_name());
-                    json!({
-                        "parentRef": reference(parent),
-                        "controllerName": self.settings().controller_name,
-                        "conditions": std::iter::once(accepted.clone()).chain(fallback).collect::<Vec<_>>(),
-                    })
-                });
-                let parents: Vec<Value> = parents.collect();
-                // The parents are unknown: the condition is reported without a parent.
-                Some(match parents.is_empty() {
-                    true => json!({ "parents": [], "conditions": [accepted] }),
-                    false => json!({ "parents": parents }),
+fn status_of_unreadable(engine: &Engine, report: &FallbackReport, key: &ObjectKey, message: &str) -> Option<Value> {
+    let accepted = Condition::new("Accepted", false, REASON, message);
+    match &*key.kind {
+        kinds::HTTP_ROUTE | kinds::GRPC_ROUTE => {
+            let served = engine.scopes.iter().find_map(|scope| engine.translator.served_route(&scope.id.fleet, key));
+            let parents = served.into_iter().flat_map(|plan| &plan.parents).map(|parent| {
+                let fallback = condition(report, key, &parent.gateway.namespaced_name());
+                json!({
+                    "parentRef": reference(parent),
+                    "controllerName": engine.settings().controller_name,
+                    "conditions": std::iter::once(accepted.clone()).chain(fallback).collect::<Vec<_>>(),
                 })
-            }
-            kinds::GATEWAY | kinds::LISTENER_SET => Some(json!({ "conditions": [accepted], "listeners": [] })),
-            kinds::HTTP_PROXY => {
-                let valid = Condition::new("Valid", false, "ErrorPresent", message);
-                Some(json!({ "conditions": [valid], "currentStatus": "invalid", "description": message }))
-            }
-            // The controller of an unreadable GatewayClass is unknown, and other kinds have no status.
-            _ => None,
+            });
+            let parents: Vec<Value> = parents.collect();
+            // The parents are unknown: the condition is reported without a parent.
+            Some(match parents.is_empty() {
+                true => json!({ "parents": [], "conditions": [accepted] }),
+                false => json!({ "parents": parents }),
+            })
         }
+        kinds::GATEWAY | kinds::LISTENER_SET => Some(json!({ "conditions": [accepted], "listeners": [] })),
+        kinds::HTTP_PROXY => {
+            let valid = Condition::new("Valid", false, "ErrorPresent", message);
+            Some(json!({ "conditions": [valid], "currentStatus": "invalid", "description": message }))
+        }
+        // The controller of an unreadable GatewayClass is unknown, and other kinds have no status.
+        _ => None,
     }
 }
 

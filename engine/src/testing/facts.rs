@@ -11,9 +11,9 @@ use holdfast_api::object::Source;
 use holdfast_check::time::Moment;
 use holdfast_fallback::view::{GatewayState, Identity, ServedState};
 
-use crate::health::facts::{Effect, Facts, Found, GatewayFacts};
-use crate::health::inputs::Input;
-use crate::health::view::{Detected, Gets};
+use crate::health::facts::{Effect, Facts, GatewayFacts, ObjectProblem};
+use crate::health::inputs::SourceState;
+use crate::health::view::{DetectedBy, Gets};
 
 /// 2026-11-20T10:00:00Z
 const TEN: i64 = 1_795_168_800;
@@ -31,15 +31,15 @@ pub fn identity(kind: &str, namespace: &str, name: &str) -> Identity {
 }
 
 /// A fault of an object, used by the Gateway `infra/public`.
-pub fn found(object: Identity, field: &str, class: Class, reason: &str, message: &str) -> Found {
-    Found {
+pub fn found(object: Identity, field: &str, class: Class, reason: &str, message: &str) -> ObjectProblem {
+    ObjectProblem {
         object,
         generation: Some(5),
         field: field.into(),
         class,
         reason: reason.into(),
         message: message.into(),
-        detected: Detected::Translation,
+        detected: DetectedBy::Translation,
         gateways: BTreeSet::from([Arc::from("infra/public")]),
         since: Some(Moment(TEN)),
         used: true,
@@ -76,7 +76,7 @@ pub fn facts() -> Facts {
         provisioning: None,
     });
     facts.outside.connected.insert("infra/public".into(), 1);
-    facts.outside.input = Input { name: "manifests".into(), read: true, objects: 4, ..Input::default() };
+    facts.outside.input = SourceState { name: "manifests".into(), read: true, objects: 4, ..SourceState::default() };
     facts
 }
 
@@ -95,7 +95,7 @@ pub fn broken_shop() -> Facts {
     }
     let cart = identity("HTTPRoute", "shop", "cart");
     let refused = found(cart.clone(), "spec.rules[1]", Class::Invalid, "Refused", "missing ]: [");
-    facts.found.push(Found { detected: Detected::Nack, ..refused });
+    facts.found.push(ObjectProblem { detected: DetectedBy::Nack, ..refused });
     let last_valid = Gets::LastValid { generation: 4, since: Moment(TEN - 86_400) };
     facts.effects.push(effect(cart.clone(), "", last_valid, &[&cart]));
     let guard = identity("TrafficPolicy", "office", "only-office");

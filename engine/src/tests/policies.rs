@@ -21,14 +21,14 @@ struct Done {
     resources: Vec<String>,
 }
 
-struct Estate {
+struct TranslatedRoutes {
     translator: Translator,
     objects: ObjectSnapshot,
     graph: Graph,
     served: Snapshot,
 }
 
-impl Estate {
+impl TranslatedRoutes {
     fn apply(&mut self, yaml: &str) -> Done {
         for event in testing::events(yaml) {
             let Event::Applied(object, _) = event else { panic!("{event:?}") };
@@ -75,7 +75,7 @@ fn extension(timeout: &str) -> String {
     )
 }
 
-fn estate() -> Estate {
+fn estate() -> TranslatedRoutes {
     let mut yaml = String::from(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: holdfast}\n\
          spec: {controllerName: holdfast.dev/gateway-controller}\n---\n\
@@ -104,7 +104,7 @@ fn estate() -> Estate {
     yaml += &extension("1s");
     let (translator, objects, graph) =
         (Translator::new(Settings::standalone()), ObjectSnapshot::default(), Graph::default());
-    let mut estate = Estate { translator, objects, graph, served: Snapshot::default() };
+    let mut estate = TranslatedRoutes { translator, objects, graph, served: Snapshot::default() };
     assert_eq!(estate.apply(&yaml).routes.len(), 8);
     estate
 }

@@ -11,11 +11,11 @@ pub const DENIED_MAX_MS: u64 = 3_600_000;
 
 /// Guard against mass deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guard {
+pub struct DeletionGuard {
     on: bool,
 }
 
-impl Guard {
+impl DeletionGuard {
     /// Creates the guard, on or off.
     pub fn new(on: bool) -> Self {
         Self { on }

@@ -7,8 +7,8 @@ use holdfast_api::fault::{Class, Fault};
 use holdfast_api::watch_problem::Why;
 use holdfast_graph::ObjectKey;
 
-use super::guard::{DENIED_MAX_MS, Guard};
-use super::{Item, Present, WatchEvent};
+use super::guard::{DENIED_MAX_MS, DeletionGuard};
+use super::{ListedObject, WatchEvent, WatchedObject};
 use crate::engine::Event;
 
 /// State of a watch.
@@ -29,12 +29,12 @@ pub enum WatchState {
 
 /// State of one watch.
 #[derive(Debug, Default)]
-pub(super) struct Kind {
+pub(super) struct WatchedKind {
     state: WatchState,
-    known: BTreeMap<ObjectKey, Known>,
+    known: BTreeMap<ObjectKey, KnownObject>,
     /// Objects of the list that is being received.
     listing: Option<BTreeSet<ObjectKey>>,
-    missing: Option<Missing>,
+    missing: Option<MissingObjects>,
     /// Objects that have an older version in the current or last list, and the time since when there are such objects.
     older: BTreeSet<ObjectKey>,
     older_since_ms: Option<u64>,
@@ -45,14 +45,14 @@ pub(super) struct Kind {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownObject {
     uid: Arc<str>,
     version: Option<u64>,
 }
 
 /// Objects that are missing from a list.
 #[derive(Debug)]
-struct Missing {
+struct MissingObjects {
     objects: BTreeSet<ObjectKey>,
     since_ms: u64,
     /// The kind itself was absent. Then any number of missing objects is held: after the CustomResourceDefinition is
@@ -60,7 +60,7 @@ struct Missing {
     was_away: bool,
 }
 
-impl Kind {
+impl WatchedKind {
     pub(super) fn state(&self) -> &WatchState {
         &self.state
     }
@@ -130,7 +130,7 @@ impl Kind {
         Some((why, message))
     }
 
-    pub(super) fn on_event(&mut self, event: WatchEvent, guard: &Guard, now_ms: u64) -> Vec<Event> {
+    pub(super) fn on_event(&mut self, event: WatchEvent, guard: &DeletionGuard, now_ms: u64) -> Vec<Event> {
         match event {
             WatchEvent::ListBegins => {
                 self.listing = Some(BTreeSet::new());
@@ -169,7 +169,7 @@ impl Kind {
 
     /// Processes that the API server does not know the kind. The removal of the CustomResourceDefinition does not mean
     /// that its objects are unwanted: routes would be served without their policies.
-    fn gone(&mut self, guard: Guard, now_ms: u64) -> Vec<Event> {
+    fn gone(&mut self, guard: DeletionGuard, now_ms: u64) -> Vec<Event> {
         let is_first = self.state == WatchState::Unlisted;
         (self.listing, self.problem, self.state) = (None, None, WatchState::NoKind);
         let remembered = std::mem::take(&mut self.remembered);
@@ -183,14 +183,14 @@ impl Kind {
             let message =
                 "the API server no longer serves its kind; the version that an earlier run stored stays in force";
             let fault = Fault::new(&key, Class::Invalid, "", "Unread", message);
-            self.known.insert(key.clone(), Known { uid: "".into(), version: None });
+            self.known.insert(key.clone(), KnownObject { uid: "".into(), version: None });
             events.push(Event::Unread(key, vec![fault]));
         }
         self.hold_all(now_ms);
         events
     }
 
-    fn there(&mut self, Item { key, uid, version, event }: Item) -> Vec<Event> {
+    fn there(&mut self, WatchedObject { key, uid, version, event }: WatchedObject) -> Vec<Event> {
         if let Some(listing) = &mut self.listing {
             listing.insert(key.clone());
         } else {
@@ -204,8 +204,8 @@ impl Kind {
         }
         // A watch may deliver an older version of an object than the known one.
         let is_older =
-            |known: &Known| known.uid == uid && version.zip(known.version).is_some_and(|(new, old)| new < old);
-        let is_same = |known: &Known| known.uid == uid && version.is_some() && version == known.version;
+            |known: &KnownObject| known.uid == uid && version.zip(known.version).is_some_and(|(new, old)| new < old);
+        let is_same = |known: &KnownObject| known.uid == uid && version.is_some() && version == known.version;
         let known = self.known.get(&key);
         if self.listing.is_some() && known.is_some_and(is_older) {
             self.older.insert(key);
@@ -217,11 +217,11 @@ impl Kind {
         if self.older.remove(&key) && self.older.is_empty() && self.listing.is_none() {
             self.older_since_ms = None;
         }
-        self.known.insert(key, Known { uid, version });
+        self.known.insert(key, KnownObject { uid, version });
         vec![event]
     }
 
-    fn listed(&mut self, guard: Guard, now_ms: u64) -> Vec<Event> {
+    fn listed(&mut self, guard: DeletionGuard, now_ms: u64) -> Vec<Event> {
         // An end without a beginning belongs to a list that was aborted.
         let Some(listed) = self.listing.take() else { return Vec::new() };
         let is_back = matches!(self.state, WatchState::NoKind | WatchState::Leaving);
@@ -236,12 +236,12 @@ impl Kind {
             return self.forget(gone);
         }
         let since_ms = before.filter(|_| !is_back).map_or(now_ms, |missing| missing.since_ms);
-        self.missing = Some(Missing { objects: gone, since_ms, was_away });
+        self.missing = Some(MissingObjects { objects: gone, since_ms, was_away });
         Vec::new()
     }
 
     /// Processes a deletion. A deletion with another UID is outdated: the object was created again since.
-    fn deleted(&mut self, key: &ObjectKey, uid: &Arc<str>, guard: Guard, now_ms: u64) -> Vec<Event> {
+    fn deleted(&mut self, key: &ObjectKey, uid: &Arc<str>, guard: DeletionGuard, now_ms: u64) -> Vec<Event> {
         if let Some(listing) = &mut self.listing {
             listing.remove(key);
         }
@@ -258,10 +258,10 @@ impl Kind {
     fn hold_all(&mut self, now_ms: u64) {
         let since_ms = self.missing.as_ref().map_or(now_ms, |missing| missing.since_ms);
         let objects: BTreeSet<ObjectKey> = self.known.keys().cloned().collect();
-        self.missing = (!objects.is_empty()).then_some(Missing { objects, since_ms, was_away: false });
+        self.missing = (!objects.is_empty()).then_some(MissingObjects { objects, since_ms, was_away: false });
     }
 
-    pub(super) fn is_due(&self, guard: &Guard, now_ms: u64) -> bool {
+    pub(super) fn is_due(&self, guard: &DeletionGuard, now_ms: u64) -> bool {
         let waited = |since_ms: u64| now_ms.saturating_sub(since_ms) >= guard.held_ms();
         let missing_since_ms = self.missing.as_ref().map(|missing| missing.since_ms);
         // A list is requested in the state `Current` only: without permission the API server refuses it, and a list of
@@ -269,9 +269,9 @@ impl Kind {
         self.state == WatchState::Current && [missing_since_ms, self.older_since_ms].into_iter().flatten().any(waited)
     }
 
-    fn confirmed(&mut self, present: &[Present]) -> Vec<Event> {
+    fn confirmed(&mut self, present: &[ListedObject]) -> Vec<Event> {
         self.older_since_ms = None;
-        for Present { key, uid, version } in present {
+        for ListedObject { key, uid, version } in present {
             // The store of the API server was reset to an earlier state, so the listed version is the current one.
             if let Some(known) = self.known.get_mut(key)
                 && known.uid == *uid
@@ -280,12 +280,12 @@ impl Kind {
                 known.version = None;
             }
         }
-        let Some(Missing { objects, .. }) = self.missing.take() else { return Vec::new() };
+        let Some(MissingObjects { objects, .. }) = self.missing.take() else { return Vec::new() };
         let present: BTreeSet<&ObjectKey> = present.iter().map(|present| &present.key).collect();
         self.forget(objects.into_iter().filter(|key| !present.contains(key)))
     }
 
-    pub(super) fn tick(&mut self, _guard: &Guard, now_ms: u64) -> Vec<Event> {
+    pub(super) fn tick(&mut self, _guard: &DeletionGuard, now_ms: u64) -> Vec<Event> {
         let forgotten = self.state == WatchState::Denied
             && self.missing.as_ref().is_some_and(|missing| now_ms.saturating_sub(missing.since_ms) >= DENIED_MAX_MS);
         if !forgotten {

@@ -10,19 +10,19 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use guard::{DENIED_MAX_MS, Guard};
+pub use guard::{DENIED_MAX_MS, DeletionGuard};
 use holdfast_api::watch_problem::{WatchProblem, Why};
 use holdfast_fallback::event::Event;
 use holdfast_graph::ObjectKey;
-use kind::Kind;
 pub use kind::WatchState;
+use kind::WatchedKind;
 
 /// Maximum number of objects. Objects beyond the limit are not used, and a problem is reported.
 pub const WATCHED_OBJECTS_MAX: usize = 200_000;
 
 /// An object that was listed or watched.
 #[derive(Debug)]
-pub struct Item {
+pub struct WatchedObject {
     /// Identity of the object.
     pub key: ObjectKey,
     /// UID of the object; it differs after deletion and creation.
@@ -35,7 +35,7 @@ pub struct Item {
 
 /// An object of a second list.
 #[derive(Clone, Debug)]
-pub struct Present {
+pub struct ListedObject {
     /// Identity of the object.
     pub key: ObjectKey,
     /// UID of the object; it differs after deletion and creation.
@@ -50,7 +50,7 @@ pub enum WatchEvent {
     /// A list begins; the objects until [`WatchEvent::ListEnds`] are all objects.
     ListBegins,
     /// An object exists.
-    There(Box<Item>),
+    There(Box<WatchedObject>),
     /// The list is complete.
     ListEnds,
     /// An object was deleted.
@@ -65,14 +65,14 @@ pub enum WatchEvent {
     /// The kind cannot be read at the moment; the reason.
     Failed(String),
     /// A second list, requested by [`Watching::to_confirm`], has exactly these objects. A regular list follows.
-    Confirmed(Vec<Present>),
+    Confirmed(Vec<ListedObject>),
 }
 
 /// All watches.
 #[derive(Debug)]
 pub struct Watching {
     watches: Vec<Watch>,
-    guard: Guard,
+    guard: DeletionGuard,
     objects: usize,
     left_out: usize,
 }
@@ -81,13 +81,13 @@ pub struct Watching {
 #[derive(Debug)]
 struct Watch {
     name: Arc<str>,
-    kind: Kind,
+    kind: WatchedKind,
 }
 
 impl Watching {
     /// Creates watches with these names, such as `gateway.networking.k8s.io/HTTPRoute`, without any notification.
-    pub fn new(names: impl IntoIterator<Item = Arc<str>>, guard: Guard) -> Self {
-        let watches = names.into_iter().map(|name| Watch { name, kind: Kind::default() }).collect();
+    pub fn new(names: impl IntoIterator<Item = Arc<str>>, guard: DeletionGuard) -> Self {
+        let watches = names.into_iter().map(|name| Watch { name, kind: WatchedKind::default() }).collect();
         Self { watches, guard, objects: 0, left_out: 0 }
     }
 

@@ -12,31 +12,31 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("", "Namespace", "", name)
 }
 
-fn item(name: &str, uid: &str, version: u64) -> Item {
+fn item(name: &str, uid: &str, version: u64) -> WatchedObject {
     let metadata = Metadata { uid: uid.into(), ..Metadata::default() };
     let object = Object { key: key(name), metadata, body: Body::Namespace, source: None };
     let event = Event::Applied(Box::new(object), Vec::new());
-    Item { key: key(name), uid: uid.into(), version: Some(version), event }
+    WatchedObject { key: key(name), uid: uid.into(), version: Some(version), event }
 }
 
 fn there(name: &str, uid: &str, version: u64) -> WatchEvent {
     WatchEvent::There(Box::new(item(name, uid, version)))
 }
 
-fn present(names: &[&str], version: u64) -> Vec<Present> {
-    names.iter().map(|name| Present { key: key(name), uid: "u".into(), version: Some(version) }).collect()
+fn present(names: &[&str], version: u64) -> Vec<ListedObject> {
+    names.iter().map(|name| ListedObject { key: key(name), uid: "u".into(), version: Some(version) }).collect()
 }
 
 /// A watch and the objects that the engine has.
-struct World {
+struct WatchWithEngine {
     watching: Watching,
     engine: BTreeMap<ObjectKey, Arc<str>>,
     events: usize,
 }
 
-impl World {
+impl WatchWithEngine {
     fn new(guard: bool) -> Self {
-        let watching = Watching::new(["Namespace".into()], Guard::new(guard));
+        let watching = Watching::new(["Namespace".into()], DeletionGuard::new(guard));
         Self { watching, engine: BTreeMap::new(), events: 0 }
     }
 
@@ -85,7 +85,7 @@ const MINUTE: u64 = 60_000;
 
 #[test]
 fn nothing_is_ready_before_each_kind_was_listed_or_is_not_known() {
-    let mut watching = Watching::new(["A".into(), "B".into(), "C".into()], Guard::new(true));
+    let mut watching = Watching::new(["A".into(), "B".into(), "C".into()], DeletionGuard::new(true));
     for event in [WatchEvent::ListBegins, there("a", "u", 1), WatchEvent::ListEnds] {
         watching.on_event(0, event, 0);
     }
@@ -106,7 +106,7 @@ fn nothing_is_ready_before_each_kind_was_listed_or_is_not_known() {
 
 #[test]
 fn an_equal_list_makes_no_events_and_a_shorter_one_deletes() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.list(&["a", "b", "c"], 0);
     assert_eq!((world.names().join(" "), world.events), ("a b c".into(), 3));
     world.list(&["a", "b", "c"], 1);
@@ -117,7 +117,7 @@ fn an_equal_list_makes_no_events_and_a_shorter_one_deletes() {
 
 #[test]
 fn older_versions_and_deletions_of_predecessors_are_not_believed() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.list(&[], 0);
     world.on_event(there("a", "first", 5), 0);
     world.on_event(there("a", "first", 4), 0);
@@ -133,7 +133,7 @@ fn older_versions_and_deletions_of_predecessors_are_not_believed() {
 
 #[test]
 fn a_list_that_is_suddenly_empty_is_held_and_confirmed() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.list(&MANY, 0);
     world.list(&[], 1_000);
     assert_eq!(world.names().len(), 12);
@@ -150,7 +150,7 @@ fn a_list_that_is_suddenly_empty_is_held_and_confirmed() {
 
 #[test]
 fn a_list_that_is_long_again_ends_the_hold() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.list(&MANY, 0);
     world.list(&["a"], 0);
     world.list(&MANY, 1);
@@ -161,7 +161,7 @@ fn a_list_that_is_long_again_ends_the_hold() {
 
 #[test]
 fn without_the_guard_a_list_is_believed() {
-    let mut world = World::new(false);
+    let mut world = WatchWithEngine::new(false);
     world.list(&MANY, 0);
     world.list(&[], 1);
     assert!(world.names().is_empty());
@@ -169,7 +169,7 @@ fn without_the_guard_a_list_is_believed() {
 
 #[test]
 fn few_objects_may_always_be_missing() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.list(&MANY[..10], 0);
     world.list(&[], 1);
     assert!(world.names().is_empty());
@@ -177,7 +177,7 @@ fn few_objects_may_always_be_missing() {
 
 #[test]
 fn a_kind_that_is_gone_holds_its_objects_until_it_is_back() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.list(&["a", "b"], 0);
     world.on_event(WatchEvent::NoKind, 0);
     assert_eq!((world.names().len(), world.watching.is_ready()), (2, true));
@@ -201,7 +201,7 @@ fn a_kind_that_is_gone_holds_its_objects_until_it_is_back() {
 
 #[test]
 fn objects_that_go_with_their_definition_stay() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.list(&["a", "b", "c"], 0);
     world.on_event(WatchEvent::Deleted(key("a"), "u".into()), 0);
     world.on_event(WatchEvent::Leaving, 1);
@@ -225,7 +225,7 @@ fn objects_that_go_with_their_definition_stay() {
 
 #[test]
 fn without_the_guard_a_kind_that_is_gone_takes_its_objects_along() {
-    let mut world = World::new(false);
+    let mut world = WatchWithEngine::new(false);
     world.list(&["a", "b"], 0);
     world.on_event(WatchEvent::Leaving, 0);
     world.on_event(WatchEvent::Deleted(key("a"), "u".into()), 0);
@@ -239,7 +239,7 @@ fn without_the_guard_a_kind_that_is_gone_takes_its_objects_along() {
 
 #[test]
 fn what_an_earlier_run_knew_stays_where_its_kind_is_gone_and_nowhere_else() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.watching.remember(0, [key("stored")]);
     world.on_event(WatchEvent::Failed("away".into()), 0);
     world.on_event(WatchEvent::NoKind, 0);
@@ -248,7 +248,7 @@ fn what_an_earlier_run_knew_stays_where_its_kind_is_gone_and_nowhere_else() {
     assert_eq!(world.engine.get(&key("stored")).map(|uid| &**uid), Some("u"), "what is read takes its place");
     assert!(world.why().is_empty());
 
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.watching.remember(0, [key("stored")]);
     world.list(&["a"], 0);
     world.on_event(WatchEvent::NoKind, 0);
@@ -257,7 +257,7 @@ fn what_an_earlier_run_knew_stays_where_its_kind_is_gone_and_nowhere_else() {
 
 #[test]
 fn a_store_that_went_back_in_time_is_believed_when_a_second_list_confirms_it() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.list(&["a", "b"], 0);
     world.on_event(there("a", "u", 9), 0);
     let events = world.events;
@@ -278,7 +278,7 @@ fn a_store_that_went_back_in_time_is_believed_when_a_second_list_confirms_it() {
 
 #[test]
 fn what_may_no_longer_be_read_stays_for_an_hour() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.list(&["a"], 0);
     world.on_event(WatchEvent::Denied("forbidden".into()), 0);
     world.on_event(WatchEvent::Denied("forbidden".into()), MINUTE);
@@ -293,7 +293,7 @@ fn what_may_no_longer_be_read_stays_for_an_hour() {
 
 #[test]
 fn an_interrupted_list_changes_nothing() {
-    let mut world = World::new(true);
+    let mut world = WatchWithEngine::new(true);
     world.list(&["a", "b"], 0);
     world.on_event(WatchEvent::ListBegins, 1);
     world.on_event(there("a", "u", 1), 1);
@@ -306,7 +306,7 @@ fn an_interrupted_list_changes_nothing() {
 
 /// Events of an unreliable API server: each change may be lost, repeated or late.
 #[derive(Clone, Debug)]
-enum Change {
+enum ServerEvent {
     Apply(u8),
     Delete(u8),
     Again(u8),
@@ -314,31 +314,31 @@ enum Change {
     LostDelete(u8),
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = ServerEvent> {
     (0..6_u8, 0..5_u8).prop_map(|(which, name)| match which {
-        0 | 1 => Change::Apply(name),
-        2 => Change::Delete(name),
-        3 => Change::Again(name),
-        4 => Change::Lost(name),
-        _ => Change::LostDelete(name),
+        0 | 1 => ServerEvent::Apply(name),
+        2 => ServerEvent::Delete(name),
+        3 => ServerEvent::Again(name),
+        4 => ServerEvent::Lost(name),
+        _ => ServerEvent::LostDelete(name),
     })
 }
 
 proptest! {
     #[test]
     fn a_list_corrects_any_earlier_events(changes in proptest::collection::vec(change(), 0..60)) {
-        let mut world = World::new(true);
+        let mut world = WatchWithEngine::new(true);
         let (mut truth, mut version) = (BTreeMap::<String, (String, u64)>::new(), 1_u64);
         let mut past: Vec<(String, String, u64)> = Vec::new();
         world.list(&[], 0);
         for change in changes {
             version += 1;
             let (name, delivered, deleted) = match change {
-                Change::Apply(name) => (name, true, false),
-                Change::Lost(name) => (name, false, false),
-                Change::Delete(name) => (name, true, true),
-                Change::LostDelete(name) => (name, false, true),
-                Change::Again(which) => {
+                ServerEvent::Apply(name) => (name, true, false),
+                ServerEvent::Lost(name) => (name, false, false),
+                ServerEvent::Delete(name) => (name, true, true),
+                ServerEvent::LostDelete(name) => (name, false, true),
+                ServerEvent::Again(which) => {
                     if let Some((name, uid, version)) = past.get(usize::from(which) * 3 % past.len().max(1)) {
                         world.on_event(there(name, uid, *version), 0);
                     }

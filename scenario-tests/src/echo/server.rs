@@ -23,7 +23,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::answer::{EchoIdentity, answer, read_body};
 use super::grpc::{GRPC_METHOD_HEADER, GrpcEcho, first_message};
 use super::record::{RECORDED_DEFAULT, Recorded, Records};
-use super::wish::Wish;
+use super::wish::ResponseOptions;
 
 /// Maximum number of bytes of a request body that are read; the response does not wait for the rest.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -32,7 +32,7 @@ pub const CONNECTIONS_MAX: usize = 4096;
 /// Pause before the next `accept` after an error such as too many open files.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
-type Body = BoxBody<Bytes, Infallible>;
+type EchoBody = BoxBody<Bytes, Infallible>;
 
 /// The options of an echo server.
 #[derive(Clone, Debug)]
@@ -62,12 +62,12 @@ impl EchoOptions {
 #[derive(Debug)]
 pub struct Echo {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<EchoState>,
     accepting: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct EchoState {
     identity: EchoIdentity,
     records: Records,
 }
@@ -80,7 +80,7 @@ impl Echo {
     pub async fn start(options: EchoOptions) -> io::Result<Self> {
         let listener = TcpListener::bind(options.address).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared { identity: options.identity, records: Records::new(options.recorded_max) });
+        let shared = Arc::new(EchoState { identity: options.identity, records: Records::new(options.recorded_max) });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, accepting })
     }
@@ -123,7 +123,7 @@ impl Drop for Echo {
 }
 
 /// Accepts until the task is aborted; the connections are in its set and end with it.
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<EchoState>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {
@@ -143,7 +143,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 /// An error of a connection is ignored: no response can be sent on it.
-async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, shared: Arc<EchoState>) {
     let _ = stream.set_nodelay(true);
     let respond = service_fn(move |request| {
         let shared = Arc::clone(&shared);
@@ -152,9 +152,9 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), respond).await;
 }
 
-async fn respond(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
+async fn respond(shared: &EchoState, request: Request<Incoming>) -> Response<EchoBody> {
     let (parts, body) = request.into_parts();
-    let wish = Wish::of(&parts);
+    let wish = ResponseOptions::of(&parts);
     let body = read_body(body, BODY_BYTES_MAX).await;
     let grpc = is_grpc(&parts);
     let echoed = answer(&shared.identity, &parts, u64::try_from(body.len()).unwrap_or(u64::MAX));
@@ -175,7 +175,7 @@ fn is_grpc(request: &Parts) -> bool {
     request.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
-fn http_response(json: String, wish: &Wish) -> Response<Body> {
+fn http_response(json: String, wish: &ResponseOptions) -> Response<EchoBody> {
     let mut response = Response::new(Full::new(Bytes::from(json)).boxed());
     *response.status_mut() = wish.status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -184,7 +184,7 @@ fn http_response(json: String, wish: &Wish) -> Response<Body> {
 
 /// The gRPC response: status 200 with one message and the gRPC status in the trailers. A requested HTTP status replaces
 /// 200, as a broken proxy between would respond.
-fn grpc_response(path: &str, answer: String, body: &[u8], wish: &Wish) -> Response<Body> {
+fn grpc_response(path: &str, answer: String, body: &[u8], wish: &ResponseOptions) -> Response<EchoBody> {
     let method = path.trim_start_matches('/').to_owned();
     let method_header = HeaderValue::try_from(method.as_str()).ok();
     let message = GrpcEcho { method, answer, request: first_message(body).to_vec() };

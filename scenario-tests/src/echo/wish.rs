@@ -23,14 +23,14 @@ const GRPC_STATUS_MAX: u16 = 16;
 
 /// The options of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct ResponseOptions {
     pub(super) delay: Duration,
     pub(super) status: StatusCode,
     pub(super) grpc_status: u16,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Wish {
+impl ResponseOptions {
     pub(super) fn of(request: &Parts) -> Self {
         let number = |name: &str| text(&request.headers, name).and_then(|text| text.trim().parse::<u16>().ok());
         let delay = text(&request.headers, DELAY_HEADER).or_else(|| query_parameter(request.uri.query()?, "delay"));
@@ -81,12 +81,12 @@ fn header_list(list: &str) -> Vec<(HeaderName, HeaderValue)> {
 mod tests {
     use super::*;
 
-    fn wish(uri: &str, headers: &[(&str, &str)]) -> Wish {
+    fn wish(uri: &str, headers: &[(&str, &str)]) -> ResponseOptions {
         let mut request = hyper::Request::builder().uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Wish::of(&request.body(()).unwrap().into_parts().0)
+        ResponseOptions::of(&request.body(()).unwrap().into_parts().0)
     }
 
     #[test]

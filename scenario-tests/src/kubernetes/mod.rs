@@ -9,4 +9,4 @@ pub mod pod;
 pub mod tools;
 
 pub use cluster::Cluster;
-pub use pod::{Made, Pod};
+pub use pod::{Pod, PodInputs};

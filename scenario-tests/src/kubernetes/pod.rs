@@ -49,7 +49,7 @@ pub struct Pod {
 
 /// Inputs for a Pod.
 #[derive(Debug)]
-pub struct Made<'c> {
+pub struct PodInputs<'c> {
     /// The story's world.
     pub world: &'c World,
     /// The cluster.
@@ -62,7 +62,7 @@ pub struct Made<'c> {
 
 impl Pod {
     /// Starts the containers of a Pod, with the programs of their images.
-    pub async fn start(made: &Made<'_>, image: impl Fn(&str) -> Result<Box<Image<'static>>>) -> Result<Self> {
+    pub async fn start(made: &PodInputs<'_>, image: impl Fn(&str) -> Result<Box<Image<'static>>>) -> Result<Self> {
         let folder = made.world.log(text(&made.pod["metadata"]["name"])?).with_extension("pod");
         let mut containers = Vec::new();
         for container in list_of(&made.pod["spec"]["containers"]) {
@@ -83,7 +83,7 @@ impl Pod {
     }
 }
 
-impl Made<'_> {
+impl PodInputs<'_> {
     /// Starts a container; `pod` is the folder of the Pod.
     async fn start(&self, container: &Value, image: &Image<'_>, pod: &Path) -> Result<Process> {
         let name = text(&container["name"])?;

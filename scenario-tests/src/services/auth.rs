@@ -17,7 +17,7 @@ use http_body_util::Full;
 use hyper::Response;
 use tokio_stream::wrappers::TcpListenerStream;
 
-use super::{Running, lock};
+use super::{RunningServer, lock};
 
 /// The `authorization` header of allowed requests.
 pub const CREDENTIALS: &str = "let me in";
@@ -50,7 +50,7 @@ type Checks = Arc<Mutex<Vec<Check>>>;
 /// An authorization server.
 #[derive(Debug)]
 pub struct Authorizer {
-    running: Running,
+    running: RunningServer,
     checks: Checks,
 }
 
@@ -70,7 +70,7 @@ impl Authorizer {
             let incoming = TcpListenerStream::new(listener);
             let _ = tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await;
         });
-        Ok(Self { running: Running { address, task }, checks })
+        Ok(Self { running: RunningServer { address, task }, checks })
     }
 
     /// Starts a server over HTTP.

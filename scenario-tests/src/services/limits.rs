@@ -12,7 +12,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_server::{
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use tokio_stream::wrappers::TcpListenerStream;
 
-use super::{Running, lock};
+use super::{RunningServer, lock};
 
 /// Number of requests per descriptor, as `domain: key=value, key=value`.
 type RequestCounts = Arc<Mutex<BTreeMap<String, u64>>>;
@@ -20,7 +20,7 @@ type RequestCounts = Arc<Mutex<BTreeMap<String, u64>>>;
 /// A rate limit service.
 #[derive(Debug)]
 pub struct Limiter {
-    running: Running,
+    running: RunningServer,
     counts: RequestCounts,
 }
 
@@ -34,7 +34,7 @@ impl Limiter {
             let incoming = TcpListenerStream::new(listener);
             let _ = tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await;
         });
-        Ok(Self { running: Running { address, task }, counts })
+        Ok(Self { running: RunningServer { address, task }, counts })
     }
 
     /// The listen address.

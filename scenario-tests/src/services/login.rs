@@ -12,7 +12,7 @@ use hyper::{Response, StatusCode};
 use serde_json::json;
 
 use super::tokens::TokenMaker;
-use super::{Running, lock};
+use super::{RunningServer, lock};
 
 /// The only valid authorization code.
 pub const CODE: &str = "good-code";
@@ -24,7 +24,7 @@ type Forms = Arc<Mutex<Vec<BTreeMap<String, String>>>>;
 
 /// An OAuth 2.0 provider.
 pub struct LoginServer {
-    running: Running,
+    running: RunningServer,
     forms: Forms,
     secrets: Arc<Mutex<Vec<String>>>,
     /// Signs the tokens.

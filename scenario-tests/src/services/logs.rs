@@ -11,11 +11,11 @@ use envoy_types::pb::envoy::service::accesslog::v3::stream_access_logs_message::
 use envoy_types::pb::envoy::service::accesslog::v3::{StreamAccessLogsMessage, StreamAccessLogsResponse};
 use tokio_stream::wrappers::TcpListenerStream;
 
-use super::{Running, lock};
+use super::{RunningServer, lock};
 
 /// One entry of an access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct AccessLogEntry {
     /// The name of the log.
     pub log: String,
     /// The request path.
@@ -29,21 +29,21 @@ pub struct Line {
 /// An access log service.
 #[derive(Debug)]
 pub struct LogServer {
-    running: Running,
-    lines: Arc<Mutex<Vec<Line>>>,
+    running: RunningServer,
+    lines: Arc<Mutex<Vec<AccessLogEntry>>>,
 }
 
 impl LogServer {
     /// Starts a service.
     pub async fn start() -> Result<Self> {
         let (listener, address) = super::bind().await?;
-        let lines = Arc::<Mutex<Vec<Line>>>::default();
+        let lines = Arc::<Mutex<Vec<AccessLogEntry>>>::default();
         let server = AccessLogServiceServer::new(AccessLogGrpc { lines: lines.clone() });
         let task = tokio::spawn(async move {
             let incoming = TcpListenerStream::new(listener);
             let _ = tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await;
         });
-        Ok(Self { running: Running { address, task }, lines })
+        Ok(Self { running: RunningServer { address, task }, lines })
     }
 
     /// The listen address.
@@ -52,13 +52,13 @@ impl LogServer {
     }
 
     /// The entries so far.
-    pub fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<AccessLogEntry> {
         lock(&self.lines).clone()
     }
 }
 
 struct AccessLogGrpc {
-    lines: Arc<Mutex<Vec<Line>>>,
+    lines: Arc<Mutex<Vec<AccessLogEntry>>>,
 }
 
 #[tonic::async_trait]
@@ -80,7 +80,7 @@ impl AccessLogService for AccessLogGrpc {
                 let mut headers: Vec<_> = request.request_headers.into_iter().collect();
                 headers.sort();
                 let status = response.response_code.map(|code| code.value).unwrap_or_default();
-                lock(&self.lines).push(Line { log: log.clone(), path: request.path, status, headers });
+                lock(&self.lines).push(AccessLogEntry { log: log.clone(), path: request.path, status, headers });
             }
         }
         Ok(tonic::Response::new(StreamAccessLogsResponse::default()))

@@ -26,12 +26,12 @@ use tokio::task::JoinHandle;
 
 /// A server that ends when the value is dropped.
 #[derive(Debug)]
-struct Running {
+struct RunningServer {
     address: SocketAddr,
     task: JoinHandle<()>,
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -46,7 +46,7 @@ async fn bind() -> Result<(TcpListener, SocketAddr)> {
 /// Answers requests over HTTP/1 and HTTP/2.
 async fn answering(
     answer: impl Fn(&Request<Bytes>) -> Response<Full<Bytes>> + Send + Sync + 'static,
-) -> Result<Running> {
+) -> Result<RunningServer> {
     let (listener, address) = bind().await?;
     let answer = Arc::new(answer);
     let task = tokio::spawn(async move {
@@ -66,7 +66,7 @@ async fn answering(
             });
         }
     });
-    Ok(Running { address, task })
+    Ok(RunningServer { address, task })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

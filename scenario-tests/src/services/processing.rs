@@ -20,7 +20,7 @@ use envoy_types::pb::envoy::r#type::v3::HttpStatus;
 use futures::{Stream, StreamExt};
 use tokio_stream::wrappers::TcpListenerStream;
 
-use super::{Running, lock};
+use super::{RunningServer, lock};
 
 /// The value of the header `x-word` in requests that are not denied.
 pub const PASS: &str = "let me in";
@@ -37,7 +37,7 @@ type SeenMessages = Arc<Mutex<Vec<String>>>;
 /// An external processing service.
 #[derive(Debug)]
 pub struct ProcessingServer {
-    running: Running,
+    running: RunningServer,
     seen: SeenMessages,
 }
 
@@ -51,7 +51,7 @@ impl ProcessingServer {
             let incoming = TcpListenerStream::new(listener);
             let _ = tonic::transport::Server::builder().add_service(server).serve_with_incoming(incoming).await;
         });
-        Ok(Self { running: Running { address, task }, seen })
+        Ok(Self { running: RunningServer { address, task }, seen })
     }
 
     /// The listen address.

@@ -13,13 +13,13 @@ use hyper::Response;
 use rcgen::{KeyPair, PublicKeyData, SigningKey};
 use serde_json::{Value, json};
 
-use super::Running;
+use super::RunningServer;
 
 /// A JWT provider.
 pub struct TokenMaker {
     issuer: String,
     key: KeyPair,
-    running: Running,
+    running: RunningServer,
     key_requests: Arc<AtomicU64>,
 }
 

@@ -19,7 +19,7 @@ const PROXIES: &str = "holdfast/httpproxy";
 
 /// A request: `[METHOD ]host/path[ header=value…][ on=table][ at=node]`.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct SimulatedRequest {
     method: String,
     host: String,
     path: String,
@@ -30,7 +30,7 @@ pub struct Request {
     pub node: Option<String>,
 }
 
-impl Request {
+impl SimulatedRequest {
     /// Parses a request.
     pub fn parse(text: &str) -> Result<Self> {
         let mut request = Self {
@@ -70,7 +70,7 @@ impl Request {
 }
 
 /// Returns the response of an Envoy: a backend as `namespace/name`, a status, `redirect`, or `nothing`.
-pub fn answer(envoy: &Envoy, request: &Request) -> String {
+pub fn answer(envoy: &Envoy, request: &SimulatedRequest) -> String {
     let plain = if &*envoy.id.fleet == PROXIES { "http/8080" } else { "http/80" };
     let table = request.table.as_deref().unwrap_or(plain);
     let found = envoy.taken.get(&(ResourceType::Route, table.into()));
@@ -83,7 +83,7 @@ pub fn answer(envoy: &Envoy, request: &Request) -> String {
 
 /// Returns the per-filter configuration that applies to a request, as text: of its route, its virtual host, and the
 /// route configuration.
-pub fn filters(envoy: &Envoy, request: &Request) -> String {
+pub fn filters(envoy: &Envoy, request: &SimulatedRequest) -> String {
     let table = request.table.as_deref().unwrap_or("http/80");
     let found = envoy.taken.get(&(ResourceType::Route, table.into()));
     let configuration = found.and_then(|resource| RouteConfiguration::decode(&*resource.body).ok()).unwrap_or_default();
@@ -144,7 +144,7 @@ fn virtual_host<'a>(configuration: &'a RouteConfiguration, host: &str) -> Option
     ranked.max_by_key(|(rank, _)| *rank).map(|(_, known)| known)
 }
 
-fn matches(wanted: &RouteMatch, request: &Request) -> bool {
+fn matches(wanted: &RouteMatch, request: &SimulatedRequest) -> bool {
     let path = match &wanted.path_specifier {
         Some(PathSpecifier::Prefix(prefix)) => request.path.starts_with(prefix.as_str()),
         Some(PathSpecifier::Path(path)) => request.path == *path,
@@ -158,7 +158,7 @@ fn matches(wanted: &RouteMatch, request: &Request) -> bool {
     path && grpc && wanted.query_parameters.is_empty() && wanted.headers.iter().all(|header| has(header, request))
 }
 
-fn has(wanted: &HeaderMatcher, request: &Request) -> bool {
+fn has(wanted: &HeaderMatcher, request: &SimulatedRequest) -> bool {
     let value = request.header(&wanted.name);
     match &wanted.header_match_specifier {
         Some(HeaderMatchSpecifier::PresentMatch(present)) => value.is_some() == *present,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use holdfast_xds::{Again, Answer, EnvoyId, Outcome, Resource, ResourceType, Snapshot, Version};
 
 /// A resource by type and name.
-pub type Slot = (ResourceType, Arc<str>);
+pub type ResourceSlot = (ResourceType, Arc<str>);
 
 /// Content of one response. Each route configuration, certificate and listener is sent in a separate response.
 #[derive(Clone, Debug)]
-pub struct Push {
+pub struct SimulatedPush {
     /// The resource type.
     pub kind: ResourceType,
     /// Resources that are new or changed.
@@ -33,11 +33,11 @@ pub struct Envoy {
     /// Whether it crashed, so that it reconnects without any resources.
     pub died: bool,
     /// The resources in use.
-    pub taken: BTreeMap<Slot, Arc<Resource>>,
+    pub taken: BTreeMap<ResourceSlot, Arc<Resource>>,
     /// The versions that this stream was sent last.
-    sent: BTreeMap<Slot, Version>,
+    sent: BTreeMap<ResourceSlot, Version>,
     /// Resources that were refused on this stream; the server does not send them again.
-    refused: BTreeSet<(Slot, Version)>,
+    refused: BTreeSet<(ResourceSlot, Version)>,
     /// The newest turn up to which refused contents were sent again on this stream.
     turn: u64,
     /// Whether this stream began with versions.
@@ -74,7 +74,7 @@ impl Envoy {
     }
 
     /// Allows the server to send these refused contents again.
-    pub fn try_again(&mut self, again: &BTreeMap<Slot, Again>) {
+    pub fn try_again(&mut self, again: &BTreeMap<ResourceSlot, Again>) {
         for (slot, again) in again.iter().filter(|(_, again)| again.turn > self.turn) {
             if self.refused.remove(&(slot.clone(), again.version)) {
                 self.sent.remove(slot);
@@ -112,7 +112,7 @@ impl Envoy {
 
     /// Drops the resources that no resource in use refers to, and unsubscribes from them.
     fn drop_unreferenced(&mut self) {
-        let slots: Vec<Slot> = self.sent.keys().chain(self.taken.keys()).cloned().collect();
+        let slots: Vec<ResourceSlot> = self.sent.keys().chain(self.taken.keys()).cloned().collect();
         for slot in slots.into_iter().filter(|slot| !self.subscribes_to(slot.0, &slot.1)).collect::<Vec<_>>() {
             self.sent.remove(&slot);
             self.taken.remove(&slot);
@@ -120,7 +120,7 @@ impl Envoy {
     }
 
     /// Returns the responses of the server for a wanted snapshot.
-    pub fn pushes(&mut self, wanted: &Snapshot) -> Vec<Push> {
+    pub fn pushes(&mut self, wanted: &Snapshot) -> Vec<SimulatedPush> {
         let mut pushes = Vec::new();
         self.drop_unreferenced();
         for kind in ResourceType::ALL {
@@ -131,7 +131,7 @@ impl Envoy {
             };
             let subscribed = |resource: &&Arc<Resource>| self.subscribes_to(kind, &resource.name);
             let resources: Vec<_> = wanted.of(kind).values().filter(fresh).filter(subscribed).cloned().collect();
-            let gone = |slot: &&Slot| slot.0 == kind && wanted.get(kind, &slot.1).is_none();
+            let gone = |slot: &&ResourceSlot| slot.0 == kind && wanted.get(kind, &slot.1).is_none();
             let removed: Vec<Arc<str>> = self.sent.keys().filter(gone).map(|slot| slot.1.clone()).collect();
             for resource in &resources {
                 self.sent.insert((kind, resource.name.clone()), resource.version);
@@ -141,17 +141,17 @@ impl Envoy {
             }
             if matches!(kind, ResourceType::Cluster | ResourceType::Endpoints) {
                 if !resources.is_empty() || !removed.is_empty() {
-                    pushes.push(Push { kind, resources, removed });
+                    pushes.push(SimulatedPush { kind, resources, removed });
                 }
                 continue;
             }
-            pushes.extend(resources.into_iter().map(|resource| Push {
+            pushes.extend(resources.into_iter().map(|resource| SimulatedPush {
                 kind,
                 resources: vec![resource],
                 removed: vec![],
             }));
             if !removed.is_empty() {
-                pushes.push(Push { kind, resources: vec![], removed });
+                pushes.push(SimulatedPush { kind, resources: vec![], removed });
             }
         }
         // Removed clusters are sent last, as make before break requires.
@@ -159,7 +159,7 @@ impl Envoy {
     }
 
     /// Accepts a response.
-    pub fn take(&mut self, push: &Push) -> Answer {
+    pub fn take(&mut self, push: &SimulatedPush) -> Answer {
         for resource in &push.resources {
             self.taken.insert((push.kind, resource.name.clone()), resource.clone());
         }
@@ -170,7 +170,7 @@ impl Envoy {
     }
 
     /// Refuses a response.
-    pub fn refuse(&mut self, push: &Push, message: String) -> Answer {
+    pub fn refuse(&mut self, push: &SimulatedPush, message: String) -> Answer {
         for resource in &push.resources {
             self.refused.insert(((push.kind, resource.name.clone()), resource.version));
         }
@@ -178,13 +178,13 @@ impl Envoy {
     }
 
     /// Splits a response into the part without bad resources and the part with these.
-    pub fn split(push: Push, bad: impl Fn(&Resource) -> bool) -> (Push, Push) {
+    pub fn split(push: SimulatedPush, bad: impl Fn(&Resource) -> bool) -> (SimulatedPush, SimulatedPush) {
         let (refused, good): (Vec<_>, Vec<_>) = push.resources.into_iter().partition(|resource| bad(resource));
-        let rest = Push { kind: push.kind, resources: good, removed: push.removed };
-        (rest, Push { kind: push.kind, resources: refused, removed: vec![] })
+        let rest = SimulatedPush { kind: push.kind, resources: good, removed: push.removed };
+        (rest, SimulatedPush { kind: push.kind, resources: refused, removed: vec![] })
     }
 
-    fn answer(&self, push: &Push, outcome: Outcome) -> Answer {
+    fn answer(&self, push: &SimulatedPush, outcome: Outcome) -> Answer {
         let news = push.resources.iter().map(|resource| (resource.name.clone(), Some(resource.version)));
         Answer {
             fleet: self.id.fleet.clone(),

@@ -12,11 +12,11 @@ use holdfast_graph::{Node, ObjectKey, Step};
 use holdfast_xds::ResourceType;
 use prost::Message;
 
-use super::answer::{self, Request};
+use super::answer::{self, SimulatedRequest};
 use super::envoy::Envoy;
 use super::invariants;
 use super::language::Expect;
-use super::stage::Stage;
+use super::stage::StoryStage;
 
 /// Shown characters of a difference.
 const TEXT_MAX: usize = 600;
@@ -34,7 +34,7 @@ pub fn node_name(node: &Node) -> String {
 }
 
 /// Compares everything, and reports every difference.
-pub fn check(stage: &Stage, expected: &Expect) -> Result<()> {
+pub fn check(stage: &StoryStage, expected: &Expect) -> Result<()> {
     let mut found = Differences::default();
     let all = stage.engine.as_ref().map(scopes).unwrap_or_default();
     let scope = all.iter().find(|scope| {
@@ -98,13 +98,13 @@ impl Differences {
     }
 }
 
-fn served(stage: &Stage, expected: &Expect, found: &mut Differences) -> Result<()> {
+fn served(stage: &StoryStage, expected: &Expect, found: &mut Differences) -> Result<()> {
     let gateway = |envoy: &&Envoy| expected.gateway.as_ref().is_none_or(|gateway| **gateway == *envoy.id.fleet);
     let build = |envoy: &&Envoy| expected.build.as_ref().is_none_or(|build| **build == *envoy.id.build);
     let there = |envoy: &&Envoy| envoy.connected || !envoy.taken.is_empty();
     let envoys: Vec<&Envoy> = stage.envoys.values().filter(there).filter(gateway).filter(build).collect();
     for (text, wanted) in &expected.routes {
-        let request = Request::parse(text)?;
+        let request = SimulatedRequest::parse(text)?;
         let queried: Vec<&&Envoy> =
             envoys.iter().filter(|envoy| request.node.as_ref().is_none_or(|node| **node == *envoy.id.node)).collect();
         if queried.is_empty() {
@@ -115,7 +115,7 @@ fn served(stage: &Stage, expected: &Expect, found: &mut Differences) -> Result<(
         }
     }
     for (text, wanted) in &expected.filtered {
-        let request = Request::parse(text)?;
+        let request = SimulatedRequest::parse(text)?;
         for envoy in &envoys {
             let config = answer::filters(envoy, &request);
             if !config.contains(wanted.as_str()) {
@@ -248,7 +248,7 @@ pub fn state(scopes: &[ScopeSeen]) -> String {
 }
 
 /// Returns the response of an Envoy to a request, for checks outside of [`Expect`].
-pub fn response(stage: &Stage, node: &str, request: &str) -> Result<String> {
+pub fn response(stage: &StoryStage, node: &str, request: &str) -> Result<String> {
     let envoy = stage.envoys.get(node).with_context(|| format!("no Envoy {node}"))?;
-    Ok(answer::answer(envoy, &Request::parse(request)?))
+    Ok(answer::answer(envoy, &SimulatedRequest::parse(request)?))
 }

@@ -4,25 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdfast_engine::engine::Engine;
-use holdfast_engine::health::{Input, Outside};
+use holdfast_engine::health::{Outside, SourceState};
 use holdfast_fallback::view::Status;
 use holdfast_xds::Snapshot;
 use serde_json::Value;
 
 use super::envoy::Envoy;
 use super::invariants::{a_deleted_policy_is_in_force, difference};
-use super::stage::Stage;
+use super::stage::StoryStage;
 
 /// Conditions that are true of an object that is served as desired.
 const POSITIVE: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Valid"];
 
 /// Checks that no other source reports a problem while health reports none.
-pub(super) fn check(stage: &Stage, engine: &Engine, new: &Engine, wrong: &mut Vec<String>) {
+pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &mut Vec<String>) {
     let mut connected: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected) {
         *connected.entry(envoy.id.fleet.clone()).or_default() += 1;
     }
-    let input = Input { read: true, objects: engine.objects().len(), ..Input::default() };
+    let input = SourceState { read: true, objects: engine.objects().len(), ..SourceState::default() };
     let health = engine.health(Outside { input, connected, ..Outside::default() });
     if !(health.outages.is_empty() && health.degraded.is_empty() && health.warnings.is_empty()) {
         return;

@@ -16,20 +16,20 @@ use super::expect::{name, state};
 use super::honest;
 use super::never;
 use super::never_proxies;
-use super::stage::Stage;
+use super::stage::StoryStage;
 
 /// Maximum wait in milliseconds before Holdfast tries another way.
 const WAIT_MS_MAX: u64 = 120_000;
 
 /// Returns a new engine with the same objects, for the configuration without any refusal.
-fn new_engine(stage: &Stage) -> Engine {
+fn new_engine(stage: &StoryStage) -> Engine {
     let mut engine = Engine::new(stage.settings.clone());
     engine.handle(stage.objects.values().cloned().collect());
     engine
 }
 
 /// Returns the resources of Envoys that differ from the configuration of a new engine.
-pub fn differences_from_new(stage: &Stage) -> Vec<String> {
+pub fn differences_from_new(stage: &StoryStage) -> Vec<String> {
     let engine = new_engine(stage);
     let mut differences = Vec::new();
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected && !envoy.silent) {
@@ -54,7 +54,7 @@ pub(super) fn difference(envoy: &Envoy, wanted: &Snapshot) -> Vec<String> {
 }
 
 /// Checks the invariants of a state without pending messages.
-pub fn check(stage: &Stage) -> Result<()> {
+pub fn check(stage: &StoryStage) -> Result<()> {
     let Some(engine) = &stage.engine else { return Ok(()) };
     if engine.objects().is_empty() {
         return Ok(());
@@ -112,7 +112,7 @@ fn endpoints(envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
 /// Checks that each deviation from the desired configuration is reported: as a step of its object, as a held resource,
 /// or as an outlier Envoy.
 fn accounted(
-    (stage, engine): (&Stage, &Engine),
+    (stage, engine): (&StoryStage, &Engine),
     envoy: &Envoy,
     scope: &ScopeSeen,
     wanted: &Snapshot,
@@ -153,7 +153,7 @@ fn accounted(
 }
 
 /// Returns whether a deleted TrafficPolicy still applies: it does for a moment after its deletion.
-pub(super) fn a_deleted_policy_is_in_force(stage: &Stage, engine: &Engine) -> bool {
+pub(super) fn a_deleted_policy_is_in_force(stage: &StoryStage, engine: &Engine) -> bool {
     engine.objects().iter().any(|object| {
         matches!(object.body, holdfast_api::apis::Body::TrafficPolicy(_)) && !stage.objects.contains_key(&object.key)
     })
@@ -177,7 +177,7 @@ fn routes(body: &[u8]) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Checks that every wait has a deadline in the near future.
-fn waits(stage: &Stage, scope: &ScopeSeen, wrong: &mut Vec<String>) {
+fn waits(stage: &StoryStage, scope: &ScopeSeen, wrong: &mut Vec<String>) {
     for (what, until) in
         scope.waits.iter().filter(|(_, until)| *until <= stage.now_ms() || *until > stage.now_ms() + WAIT_MS_MAX)
     {
@@ -186,7 +186,7 @@ fn waits(stage: &Stage, scope: &ScopeSeen, wrong: &mut Vec<String>) {
 }
 
 /// Checks that each decision refers to an existing object, and that its causes are broken.
-fn decisions(stage: &Stage, scope: &ScopeSeen, wrong: &mut Vec<String>) {
+fn decisions(stage: &StoryStage, scope: &ScopeSeen, wrong: &mut Vec<String>) {
     let broken: BTreeSet<_> = scope.broken.keys().map(|node| &node.key).collect();
     for (node, decided) in &scope.decided {
         let waits = &*node.key.kind == "TrafficPolicy" && stage.knows(&node.key);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// A story.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Story {
+pub struct StoryFile {
     /// What the story shows, in one sentence.
     pub why: String,
     /// The settings of the operator.
@@ -16,15 +16,15 @@ pub struct Story {
     pub settings: Set,
     /// The Envoys, by node.
     #[serde(default)]
-    pub envoys: BTreeMap<String, Node>,
+    pub envoys: BTreeMap<String, StoryNode>,
     /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<StoryStep>,
 }
 
 /// An Envoy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Node {
+pub struct StoryNode {
     /// Build of the Envoy.
     #[serde(default = "build")]
     pub build: String,
@@ -102,7 +102,7 @@ impl Set {
 /// One step.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub enum Step {
+pub enum StoryStep {
     /// Creates or changes objects, all at once.
     Apply(String),
     /// Creates or changes objects, all at once; after the given rounds of messages the remaining answers are in flight.

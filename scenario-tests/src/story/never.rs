@@ -14,10 +14,10 @@ use prost::Message;
 use super::envoy::Envoy;
 use super::expect::name;
 use super::never_policies;
-use super::stage::Stage;
+use super::stage::StoryStage;
 
 /// Checks one Envoy.
-pub fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
+pub fn served(stage: &StoryStage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
     for ((kind, _), resource) in &envoy.taken {
         if *kind != ResourceType::Route {
             continue;
@@ -46,7 +46,7 @@ fn is_closed(route: &Route) -> bool {
 }
 
 /// Returns the object of a route, if it exists.
-fn owner<'a>(stage: &'a Stage, route: &str) -> Option<&'a ObjectKey> {
+fn owner<'a>(stage: &'a StoryStage, route: &str) -> Option<&'a ObjectKey> {
     let parts: Vec<&str> = route.split('/').collect();
     let [kind, namespace, own, ..] = parts[..] else { return None };
     let is_owner =
@@ -55,7 +55,7 @@ fn owner<'a>(stage: &'a Stage, route: &str) -> Option<&'a ObjectKey> {
 }
 
 /// Checks a route that forwards or redirects.
-fn one(stage: &Stage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &mut Vec<String>) {
+fn one(stage: &StoryStage, envoy: &Envoy, domains: &[String], route: &Route, wrong: &mut Vec<String>) {
     let parts: Vec<&str> = route.name.split('/').collect();
     let [_, namespace, _, rule, ..] = parts[..] else { return };
     let node = &envoy.id.node;
@@ -100,7 +100,7 @@ pub(super) fn clusters(route: &Route) -> Vec<&str> {
     }
 }
 
-fn is_granted(stage: &Stage, from: &str, to: &str) -> bool {
+fn is_granted(stage: &StoryStage, from: &str, to: &str) -> bool {
     stage.objects.values().any(|event| match event {
         Event::Applied(object, _) => match &object.body {
             Body::ReferenceGrant(_) => *object.key.namespace == *to && *object.key.name == *from,
@@ -111,7 +111,7 @@ fn is_granted(stage: &Stage, from: &str, to: &str) -> bool {
 }
 
 /// Checks that no version is kept of a deleted object, or of an earlier object with the same name.
-pub fn kept(stage: &Stage, scope: &ScopeSeen, wrong: &mut Vec<String>) {
+pub fn kept(stage: &StoryStage, scope: &ScopeSeen, wrong: &mut Vec<String>) {
     for (key, uid) in &scope.last_valid_uids {
         match stage.objects.get(key) {
             // A deleted policy still applies for a moment.

@@ -16,11 +16,11 @@ use holdfast_engine::engine::Event;
 use holdfast_graph::ObjectKey;
 
 use super::envoy::Envoy;
-use super::stage::Stage;
+use super::stage::StoryStage;
 
 /// Checks a route that forwards; `key` is its object.
 pub fn guarded(
-    stage: &Stage,
+    stage: &StoryStage,
     envoy: &Envoy,
     at: (&RouteConfiguration, &VirtualHost, &Route),
     key: &ObjectKey,
@@ -64,7 +64,7 @@ pub fn guarded(
     }
 }
 
-fn object<'a>(stage: &'a Stage, key: &ObjectKey) -> Option<&'a Object> {
+fn object<'a>(stage: &'a StoryStage, key: &ObjectKey) -> Option<&'a Object> {
     match stage.objects.get(key)? {
         Event::Applied(object, _) => Some(object),
         _ => None,
@@ -72,7 +72,7 @@ fn object<'a>(stage: &'a Stage, key: &ObjectKey) -> Option<&'a Object> {
 }
 
 /// Returns the guards that refer to an object, each with the section in the reference.
-fn guards<'a>(stage: &'a Stage, target: &ObjectKey) -> Vec<(&'a str, Option<&'a str>)> {
+fn guards<'a>(stage: &'a StoryStage, target: &ObjectKey) -> Vec<(&'a str, Option<&'a str>)> {
     // A deleted policy still applies for a moment.
     let known = stage.engine.iter().flat_map(|engine| engine.objects().iter()).map(|object| &**object);
     let waiting = known.filter(|object| !stage.objects.contains_key(&object.key));
@@ -93,7 +93,7 @@ fn guards<'a>(stage: &'a Stage, target: &ObjectKey) -> Vec<(&'a str, Option<&'a 
 }
 
 /// Returns the guards of a rule of a route.
-fn of_route<'a>(stage: &'a Stage, object: &'a Object, index: Option<usize>) -> Vec<&'a str> {
+fn of_route<'a>(stage: &'a StoryStage, object: &'a Object, index: Option<usize>) -> Vec<&'a str> {
     let Body::HttpRoute(route) = &object.body else { return Vec::new() };
     let rule = index.and_then(|index| route.rules.get(index)).and_then(|rule| match rule {
         RuleEntry::Decoded(rule) => Some(rule),

@@ -11,10 +11,10 @@ use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;
 
 use super::envoy::Envoy;
-use super::stage::Stage;
+use super::stage::StoryStage;
 
 /// Checks one Envoy; `wanted` is its configuration without any refusal.
-pub(super) fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
+pub(super) fn served(stage: &StoryStage, envoy: &Envoy, wanted: &Snapshot, wrong: &mut Vec<String>) {
     let hosts = hosts(stage);
     for ((kind, name), resource) in &envoy.taken {
         if *kind != ResourceType::Route {
@@ -37,7 +37,7 @@ pub(super) fn served(stage: &Stage, envoy: &Envoy, wanted: &Snapshot, wrong: &mu
 }
 
 /// The hosts of the current roots.
-fn hosts(stage: &Stage) -> BTreeSet<String> {
+fn hosts(stage: &StoryStage) -> BTreeSet<String> {
     let fqdn = |event: &Event| match event {
         Event::Applied(object, _) => match &object.body {
             Body::HttpProxy(proxy) => proxy.virtual_host.as_ref().map(|host| host.fqdn.to_string()),

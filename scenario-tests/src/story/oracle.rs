@@ -8,7 +8,7 @@ use super::language::{How, Refuse};
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct SimulatedRefusal {
     /// The reaction of the Envoy.
     pub how: How,
     /// The message.
@@ -31,7 +31,7 @@ pub fn judge(
     kind: ResourceType,
     body: &[u8],
     certificate: impl Fn(&[u8]) -> Option<String>,
-) -> Option<Refusal> {
+) -> Option<SimulatedRefusal> {
     let concerned = oracles.iter().filter(|oracle| {
         (oracle.builds.is_empty() || oracle.builds.iter().any(|build| build == receiver.build))
             && (oracle.nodes.is_empty() || receiver.node.is_some_and(|node| oracle.nodes.iter().any(|own| own == node)))
@@ -56,7 +56,7 @@ pub fn judge(
         }
         ResourceType::Endpoints => false,
     };
-    concerned.into_iter().find(refuses).map(|oracle| Refusal {
+    concerned.into_iter().find(refuses).map(|oracle| SimulatedRefusal {
         how: oracle.how,
         message: oracle.message.clone().unwrap_or_else(|| "refused by the story".to_owned()),
     })

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use libtest_mimic::{Failed, Trial};
 
 use super::dice::Dice;
-use super::language::{Expect, How, Refuse, Set, Step};
-use super::stage::Stage;
+use super::language::{Expect, How, Refuse, Set, StoryStep};
+use super::stage::StoryStage;
 use super::{expect, invariants, runner};
 
 /// Number of seeds, instead of [`SEEDS`].
@@ -56,13 +56,13 @@ pub fn trials() -> Vec<Trial> {
 fn story(seed: u64) -> Result<()> {
     let mut dice = Dice::new(seed);
     let set = settings(&mut dice);
-    let mut stage = Stage::new(set.settings(), set.probe.clone());
+    let mut stage = StoryStage::new(set.settings(), set.probe.clone());
     let mut transcript = format!("settings {set:?}");
     let result = play(&mut stage, &mut dice, &mut transcript);
     result.with_context(|| format!("the story so far:\n{transcript}\n"))
 }
 
-fn play(stage: &mut Stage, dice: &mut Dice, transcript: &mut String) -> Result<()> {
+fn play(stage: &mut StoryStage, dice: &mut Dice, transcript: &mut String) -> Result<()> {
     // Two of each build: if the only Envoy of a build crashes, the cause cannot be attributed.
     let count = 2 + 2 * dice.below(2);
     let envoys: Vec<String> = (0..count).map(|index| format!("e{index}")).collect();
@@ -73,7 +73,7 @@ fn play(stage: &mut Stage, dice: &mut Dice, transcript: &mut String) -> Result<(
     }
     // The refusals of a build do not change during a story.
     for oracle in oracles() {
-        step(stage, Step::Refuse(Box::new(oracle)), transcript)?;
+        step(stage, StoryStep::Refuse(Box::new(oracle)), transcript)?;
     }
     let good = dice.one_in(2);
     let first =
@@ -82,13 +82,13 @@ fn play(stage: &mut Stage, dice: &mut Dice, transcript: &mut String) -> Result<(
         {service: team/a}\n---\n{service: team/b}\n---\n\
         {service: shop/auth, appProtocol: kubernetes.io/h2c}\n---\n\
         {service: infra/auth, appProtocol: kubernetes.io/h2c}\n---\n";
-    step(stage, Step::Apply(format!("{basics}{first}")), transcript)?;
-    step(stage, Step::Connect(envoys.clone()), transcript)?;
+    step(stage, StoryStep::Apply(format!("{basics}{first}")), transcript)?;
+    step(stage, StoryStep::Connect(envoys.clone()), transcript)?;
     let early = std::env::var_os(EARLY_VARIABLE).is_some();
     for _ in 0..STEPS {
         for next in any_steps(stage, dice, &envoys) {
             match &next {
-                Step::Apply(text) if early && dice.one_in(2) => {
+                StoryStep::Apply(text) if early && dice.one_in(2) => {
                     let rounds = dice.below(4);
                     let _ = write!(transcript, "\n- in haste, {rounds} rounds: {next:?}");
                     stage.apply_early(text, rounds)?;
@@ -106,31 +106,31 @@ fn play(stage: &mut Stage, dice: &mut Dice, transcript: &mut String) -> Result<(
 }
 
 /// Corrects all faults: nothing is refused, all objects are valid, all Envoys are connected. No deviation may remain.
-fn mend(stage: &mut Stage, dice: &mut Dice, envoys: &[String], transcript: &mut String) -> Result<()> {
+fn mend(stage: &mut StoryStage, dice: &mut Dice, envoys: &[String], transcript: &mut String) -> Result<()> {
     for oracle in oracles() {
-        step(stage, Step::Accept(oracle.name), transcript)?;
+        step(stage, StoryStep::Accept(oracle.name), transcript)?;
     }
-    step(stage, Step::Speak(envoys.to_vec()), transcript)?;
+    step(stage, StoryStep::Speak(envoys.to_vec()), transcript)?;
     let away = envoys.iter().filter(|node| stage.envoys.get(*node).is_some_and(|envoy| !envoy.connected));
-    step(stage, Step::Connect(away.cloned().collect()), transcript)?;
+    step(stage, StoryStep::Connect(away.cloned().collect()), transcript)?;
     step(
         stage,
-        Step::Apply("{service: shop/a}\n---\n{service: shop/b}\n---\n{grant: other, from: shop}".into()),
+        StoryStep::Apply("{service: shop/a}\n---\n{service: shop/b}\n---\n{grant: other, from: shop}".into()),
         transcript,
     )?;
     let all = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
     let policies: Vec<String> =
         stage.objects.keys().filter(|key| &*key.kind == "TrafficPolicy").map(expect::name).collect();
-    step(stage, Step::Delete(policies), transcript)?;
-    step(stage, Step::Clock(3), transcript)?;
-    step(stage, Step::Apply(all), transcript)?;
+    step(stage, StoryStep::Delete(policies), transcript)?;
+    step(stage, StoryStep::Clock(3), transcript)?;
+    step(stage, StoryStep::Apply(all), transcript)?;
     let guards = (0..3).map(|_| policy(dice, true)).collect::<Vec<_>>().join("\n---\n");
-    step(stage, Step::Apply(guards), transcript)?;
-    step(stage, Step::Clock(70), transcript)?;
+    step(stage, StoryStep::Apply(guards), transcript)?;
+    step(stage, StoryStep::Clock(70), transcript)?;
     // An outlier Envoy accepts newer content again.
     let again = (0..ROUTES).map(|index| route(index, dice, true)).collect::<Vec<_>>().join("\n---\n");
-    step(stage, Step::Apply(again), transcript)?;
-    step(stage, Step::Clock(70), transcript)?;
+    step(stage, StoryStep::Apply(again), transcript)?;
+    step(stage, StoryStep::Clock(70), transcript)?;
     let all_well = Expect {
         steps: Some(Default::default()),
         broken: Some(Default::default()),
@@ -146,7 +146,7 @@ fn mend(stage: &mut Stage, dice: &mut Dice, envoys: &[String], transcript: &mut 
     Ok(())
 }
 
-fn step(stage: &mut Stage, step: Step, transcript: &mut String) -> Result<()> {
+fn step(stage: &mut StoryStage, step: StoryStep, transcript: &mut String) -> Result<()> {
     let _ = write!(transcript, "\n- {step:?}");
     runner::take(stage, &step)?;
     invariants::check(stage)?;
@@ -255,68 +255,72 @@ fn extension(dice: &mut Dice, good: bool) -> String {
 }
 
 /// Returns the next steps; steps that belong together are returned together.
-fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
+fn any_steps(stage: &StoryStage, dice: &mut Dice, envoys: &[String]) -> Vec<StoryStep> {
     let envoy = envoys.get(dice.index(envoys.len())).cloned().unwrap_or_default();
     let index = dice.below(ROUTES);
     let name = format!("HTTPRoute/{}/r{index}", namespace(index));
     let there = stage.objects.keys().any(|key| expect::name(key) == name);
     match dice.below(25) {
-        0 if there => vec![Step::Delete(vec![name])],
+        0 if there => vec![StoryStep::Delete(vec![name])],
         1 if there => {
             let index = dice.below(ROUTES);
             let again = format!("HTTPRoute/{}/r{index}", namespace(index));
             let exists = stage.objects.keys().any(|key| expect::name(key) == again);
             let text = route(index, dice, false);
-            vec![if exists { Step::Recreate(text) } else { Step::Apply(text) }]
+            vec![if exists { StoryStep::Recreate(text) } else { StoryStep::Apply(text) }]
         }
-        2 if there => vec![Step::Unusable(vec![name])],
-        3 => vec![Step::Unusable(vec!["Service/shop/a".into()])],
-        4 => vec![Step::Apply(format!("{{service: shop/a, addresses: [10.0.0.{}]}}", 1 + dice.below(200)))],
-        5 => vec![Step::Apply(format!("{{endpoints: shop/b, addresses: [10.0.1.{}]}}", 1 + dice.below(200)))],
-        6 => vec![Step::Clock(1 + dice.below(40))],
-        7 => vec![Step::Disconnect(vec![envoy.clone()]), Step::Connect(vec![envoy])],
-        8 => vec![Step::Disconnect(vec![envoy.clone()]), Step::Fresh(vec![envoy.clone()]), Step::Connect(vec![envoy])],
-        9 => vec![Step::Restart],
-        10 if dice.one_in(2) => vec![Step::Set(Box::new(settings(dice))), Step::Restart],
+        2 if there => vec![StoryStep::Unusable(vec![name])],
+        3 => vec![StoryStep::Unusable(vec!["Service/shop/a".into()])],
+        4 => vec![StoryStep::Apply(format!("{{service: shop/a, addresses: [10.0.0.{}]}}", 1 + dice.below(200)))],
+        5 => vec![StoryStep::Apply(format!("{{endpoints: shop/b, addresses: [10.0.1.{}]}}", 1 + dice.below(200)))],
+        6 => vec![StoryStep::Clock(1 + dice.below(40))],
+        7 => vec![StoryStep::Disconnect(vec![envoy.clone()]), StoryStep::Connect(vec![envoy])],
+        8 => vec![
+            StoryStep::Disconnect(vec![envoy.clone()]),
+            StoryStep::Fresh(vec![envoy.clone()]),
+            StoryStep::Connect(vec![envoy]),
+        ],
+        9 => vec![StoryStep::Restart],
+        10 if dice.one_in(2) => vec![StoryStep::Set(Box::new(settings(dice))), StoryStep::Restart],
         11 => {
             let exists = stage.objects.keys().any(|key| &*key.kind == "ReferenceGrant");
             match exists {
-                true => vec![Step::Delete(vec!["ReferenceGrant/other/shop".into()])],
-                false => vec![Step::Apply("{grant: other, from: shop}".into())],
+                true => vec![StoryStep::Delete(vec!["ReferenceGrant/other/shop".into()])],
+                false => vec![StoryStep::Apply("{grant: other, from: shop}".into())],
             }
         }
         12 => {
-            let silence = Step::Silence(vec![envoy.clone()]);
+            let silence = StoryStep::Silence(vec![envoy.clone()]);
             let index = dice.below(ROUTES);
-            let edit = Step::Apply(route(index, dice, false));
+            let edit = StoryStep::Apply(route(index, dice, false));
             let probe = dice.one_in(3).then(|| "probe".to_owned());
-            let silent_too = probe.clone().map(|probe| Step::Silence(vec![probe]));
-            let steps = silent_too.into_iter().chain([silence, edit, Step::Clock(dice.below(200))]);
-            steps.chain([Step::Speak(probe.into_iter().chain([envoy]).collect())]).collect()
+            let silent_too = probe.clone().map(|probe| StoryStep::Silence(vec![probe]));
+            let steps = silent_too.into_iter().chain([silence, edit, StoryStep::Clock(dice.below(200))]);
+            steps.chain([StoryStep::Speak(probe.into_iter().chain([envoy]).collect())]).collect()
         }
-        13..16 => vec![Step::Apply(policy(dice, false))],
+        13..16 => vec![StoryStep::Apply(policy(dice, false))],
         16 => {
             let (name, _) = GUARDED[dice.index(GUARDED.len())];
             let name = format!("TrafficPolicy/{name}");
             let there = stage.objects.keys().any(|key| expect::name(key) == name);
             match dice.below(3) {
                 _ if !there => vec![],
-                0 => vec![Step::Unusable(vec![name])],
-                1 => vec![Step::Delete(vec![name])],
-                _ => vec![Step::Delete(vec![name]), Step::Clock(3)],
+                0 => vec![StoryStep::Unusable(vec![name])],
+                1 => vec![StoryStep::Delete(vec![name])],
+                _ => vec![StoryStep::Delete(vec![name]), StoryStep::Clock(3)],
             }
         }
         17 => {
             // Both in one edit, so that the cause is ambiguous.
             let index = dice.below(2);
-            vec![Step::Apply(format!("{}\n---\n{}", route(index, dice, false), policy(dice, false)))]
+            vec![StoryStep::Apply(format!("{}\n---\n{}", route(index, dice, false), policy(dice, false)))]
         }
-        18 => vec![Step::Apply(extension(dice, false))],
+        18 => vec![StoryStep::Apply(extension(dice, false))],
         19 => {
             // A policy with the extension that it refers to, often with a route.
             let mut texts = vec![extension(dice, false), policy(dice, false)];
             texts.extend(dice.one_in(2).then(|| route(dice.below(2), dice, false)));
-            vec![Step::Apply(texts.join("\n---\n"))]
+            vec![StoryStep::Apply(texts.join("\n---\n"))]
         }
         _ => {
             let count = 1 + dice.below(3);
@@ -324,7 +328,7 @@ fn any_steps(stage: &Stage, dice: &mut Dice, envoys: &[String]) -> Vec<Step> {
                 let index = dice.below(ROUTES);
                 route(index, dice, false)
             });
-            vec![Step::Apply(routes.collect::<Vec<_>>().join("\n---\n"))]
+            vec![StoryStep::Apply(routes.collect::<Vec<_>>().join("\n---\n"))]
         }
     }
 }

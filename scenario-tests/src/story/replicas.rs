@@ -7,7 +7,7 @@ use holdfast_engine::engine::{Event, Role};
 use holdfast_store::{MemoryBucket, MemoryStore, Options};
 
 use super::language::Refuse;
-use super::stage::Stage;
+use super::stage::StoryStage;
 use super::{answer, invariants};
 
 /// A quarter of the number of turns after which all replicas must be quiet.
@@ -16,7 +16,7 @@ const TURNS_MAX: usize = 12;
 /// One replica.
 pub struct Replica {
     /// Its engine and its Envoys.
-    pub stage: Stage,
+    pub stage: StoryStage,
     /// Whether it is the leader.
     pub leads: bool,
     /// Whether it runs.
@@ -27,7 +27,7 @@ pub struct Replica {
 }
 
 /// Several replicas with one bucket.
-pub struct Replicas {
+pub struct StoryReplicas {
     /// All replicas; the first is the first leader.
     pub all: Vec<Replica>,
     /// The bucket.
@@ -39,7 +39,7 @@ fn store_options() -> Options {
     Options { identity: "a story".into(), key: None }
 }
 
-impl Replicas {
+impl StoryReplicas {
     /// Creates the replicas, each with its Envoys by node and build, all of the Gateway `infra/public`.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Replicas {
         let options = store_options();
         let mut all = Vec::new();
         for (number, nodes) in envoys.iter().enumerate() {
-            let mut stage = Stage::new(settings.clone(), None);
+            let mut stage = StoryStage::new(settings.clone(), None);
             nodes.iter().for_each(|(node, build)| stage.add_envoy(node, build, "infra/public"));
             stage.happen(vec![Event::Role(Role::Follower)])?;
             let sharing = Sharing::new(bucket.clone(), &options, format!("replica-{number}"));
@@ -63,7 +63,7 @@ impl Replicas {
     /// # Errors
     /// As [`apply`](Self::apply).
     pub fn join(&mut self, envoys: &[(&str, &str)], text: &str) -> Result<()> {
-        let mut stage = Stage::new(self.settings.clone(), None);
+        let mut stage = StoryStage::new(self.settings.clone(), None);
         envoys.iter().for_each(|(node, build)| stage.add_envoy(node, build, "infra/public"));
         let number = self.all.len();
         let mut sharing = Sharing::new(self.bucket.clone(), &store_options(), format!("replica-{number}"));
@@ -180,7 +180,7 @@ impl Replicas {
     pub fn response(&self, number: usize, node: &str, request: &str) -> Result<String> {
         let envoy = self.all.get(number).and_then(|replica| replica.stage.envoys.get(node));
         let Some(envoy) = envoy else { bail!("no Envoy {node} at {number}") };
-        Ok(answer::answer(envoy, &answer::Request::parse(request)?))
+        Ok(answer::answer(envoy, &answer::SimulatedRequest::parse(request)?))
     }
 
     /// Number of refusals by the Envoys of a replica.
@@ -190,7 +190,7 @@ impl Replicas {
 }
 
 /// Resources of all Envoys of a replica: nodes, types, names and versions.
-pub fn taken(stage: &Stage) -> Vec<(String, String, String)> {
+pub fn taken(stage: &StoryStage) -> Vec<(String, String, String)> {
     let of = |(node, envoy): (&String, &super::envoy::Envoy)| {
         let node = node.clone();
         let named = envoy.taken.iter().map(move |((kind, name), resource)| {
@@ -202,7 +202,7 @@ pub fn taken(stage: &Stage) -> Vec<(String, String, String)> {
 }
 
 /// Resources of one Envoy of a replica: types, names and versions.
-pub fn taken_by(stage: &Stage, node: &str) -> Vec<(String, String)> {
+pub fn taken_by(stage: &StoryStage, node: &str) -> Vec<(String, String)> {
     let all = taken(stage).into_iter().filter(|(of, ..)| of == node);
     all.map(|(_, name, version)| (name, version)).collect()
 }

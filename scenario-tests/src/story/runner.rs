@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::language::{Many, Step, Story};
-use super::stage::Stage;
+use super::language::{Many, StoryFile, StoryStep};
+use super::stage::StoryStage;
 use super::{expect, invariants};
 
 /// Runs the story of a file.
@@ -13,12 +13,12 @@ pub fn file(path: &Path) -> Result<()> {
     let text = std::fs::read_to_string(path)?;
     let documents = holdfast_engine::testing::documents(&text);
     let [document] = &documents[..] else { bail!("a story is one document") };
-    let story: Story = serde_json::from_value(document.clone()).context("not a story")?;
+    let story: StoryFile = serde_json::from_value(document.clone()).context("not a story")?;
     run(&story).with_context(|| story.why.clone())
 }
 
-fn run(story: &Story) -> Result<()> {
-    let mut stage = Stage::new(story.settings.settings(), story.settings.probe.clone());
+fn run(story: &StoryFile) -> Result<()> {
+    let mut stage = StoryStage::new(story.settings.settings(), story.settings.probe.clone());
     for (node, envoy) in &story.envoys {
         stage.add_envoy(node, &envoy.build, &envoy.gateway);
     }
@@ -28,7 +28,7 @@ fn run(story: &Story) -> Result<()> {
     for (index, step) in story.steps.iter().enumerate() {
         let step_context = || format!("step {}, {}", index + 1, shown(step));
         take(&mut stage, step).with_context(step_context)?;
-        if !connected && !matches!(step, Step::Refuse(_)) {
+        if !connected && !matches!(step, StoryStep::Refuse(_)) {
             // The Gateways exist from here on.
             connected = true;
             stage.connect(&at_once).with_context(|| format!("Envoys connect after {}", step_context()))?;
@@ -39,71 +39,71 @@ fn run(story: &Story) -> Result<()> {
 }
 
 /// Performs one step.
-pub fn take(stage: &mut Stage, step: &Step) -> Result<()> {
+pub fn take(stage: &mut StoryStage, step: &StoryStep) -> Result<()> {
     match step {
-        Step::Apply(text) => stage.apply(text),
-        Step::ApplyEarly(early) => stage.apply_early(&early.apply, early.rounds),
-        Step::ApplyMany(many) => stage.apply(&repeated(many)),
-        Step::Delete(names) => {
+        StoryStep::Apply(text) => stage.apply(text),
+        StoryStep::ApplyEarly(early) => stage.apply_early(&early.apply, early.rounds),
+        StoryStep::ApplyMany(many) => stage.apply(&repeated(many)),
+        StoryStep::Delete(names) => {
             let events = stage.take_away(names)?;
             stage.happen(events)
         }
-        Step::Recreate(text) => {
+        StoryStep::Recreate(text) => {
             let names: Vec<String> = stage.writer.objects(text)?.iter().map(super::short::name_of).collect();
             let events = stage.take_away(&names)?;
             stage.happen(events)?;
             stage.apply(text)
         }
-        Step::Unusable(names) => stage.spoil(names),
-        Step::Refuse(oracle) => {
+        StoryStep::Unusable(names) => stage.spoil(names),
+        StoryStep::Refuse(oracle) => {
             stage.oracles.push(*oracle.clone());
             Ok(())
         }
-        Step::Accept(name) => {
+        StoryStep::Accept(name) => {
             let before = stage.oracles.len();
             stage.oracles.retain(|oracle| oracle.name != *name);
             stage.forgive();
             if stage.oracles.len() == before { bail!("nothing is refused under the name {name}") } else { Ok(()) }
         }
-        Step::Connect(nodes) => stage.connect(nodes),
-        Step::Disconnect(nodes) => stage.disconnect(nodes),
-        Step::Fresh(nodes) => each(stage, nodes, super::envoy::Envoy::forget),
-        Step::Silence(nodes) => {
+        StoryStep::Connect(nodes) => stage.connect(nodes),
+        StoryStep::Disconnect(nodes) => stage.disconnect(nodes),
+        StoryStep::Fresh(nodes) => each(stage, nodes, super::envoy::Envoy::forget),
+        StoryStep::Silence(nodes) => {
             stage.probe_is_silent |= nodes.iter().any(|node| node == PROBE);
             each(stage, &envoys(nodes), |envoy| envoy.silent = true)
         }
-        Step::Speak(nodes) => {
+        StoryStep::Speak(nodes) => {
             stage.probe_is_silent &= nodes.iter().all(|node| node != PROBE);
             each(stage, &envoys(nodes), |envoy| envoy.silent = false)?;
             stage.happen(vec![])
         }
-        Step::Probe(build) => {
+        StoryStep::Probe(build) => {
             stage.probe.clone_from(build);
             let build = build.clone().map(std::sync::Arc::from);
             stage.happen(vec![holdfast_engine::engine::Event::Probe(build)])
         }
-        Step::Clock(seconds) => stage.pass(*seconds),
-        Step::Stop => {
+        StoryStep::Clock(seconds) => stage.pass(*seconds),
+        StoryStep::Stop => {
             stage.stop();
             Ok(())
         }
-        Step::Start => stage.start(),
-        Step::List => stage.list(),
-        Step::Restart => {
+        StoryStep::Start => stage.start(),
+        StoryStep::List => stage.list(),
+        StoryStep::Restart => {
             stage.stop();
             stage.start()?;
             stage.list()
         }
-        Step::Set(set) => {
+        StoryStep::Set(set) => {
             stage.settings = set.settings();
             stage.probe.clone_from(&set.probe);
             Ok(())
         }
-        Step::Count => {
+        StoryStep::Count => {
             stage.counts = Default::default();
             Ok(())
         }
-        Step::Expect(expected) => expect::check(stage, expected),
+        StoryStep::Expect(expected) => expect::check(stage, expected),
     }
 }
 
@@ -114,7 +114,7 @@ fn envoys(nodes: &[String]) -> Vec<String> {
     nodes.iter().filter(|node| *node != PROBE).cloned().collect()
 }
 
-fn each(stage: &mut Stage, nodes: &[String], change: impl Fn(&mut super::envoy::Envoy)) -> Result<()> {
+fn each(stage: &mut StoryStage, nodes: &[String], change: impl Fn(&mut super::envoy::Envoy)) -> Result<()> {
     for node in nodes {
         change(stage.envoys.get_mut(node).with_context(|| format!("no Envoy {node}"))?);
     }
@@ -129,7 +129,7 @@ fn repeated(many: &Many) -> String {
     (0..many.count).map(one).collect::<Vec<_>>().join("\n---\n")
 }
 
-fn shown(step: &Step) -> String {
+fn shown(step: &StoryStep) -> String {
     let text = format!("{step:?}");
     let end = text.char_indices().nth(300).map_or(text.len(), |(at, _)| at);
     text.get(..end).unwrap_or_default().to_owned()

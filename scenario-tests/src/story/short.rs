@@ -13,13 +13,13 @@ const GRANTS: &str = "gateway.networking.k8s.io/v1beta1";
 
 /// Expands the short forms of a story to complete objects. Remembers generations, UIDs and certificates.
 #[derive(Default)]
-pub struct Writer {
+pub struct ObjectWriter {
     certificates: BTreeMap<String, Certificate>,
     generations: BTreeMap<String, (Value, i64)>,
     incarnations: BTreeMap<String, u32>,
 }
 
-impl Writer {
+impl ObjectWriter {
     /// Returns the objects of a text.
     pub fn objects(&mut self, text: &str) -> Result<Vec<Value>> {
         let mut objects = Vec::new();

@@ -14,10 +14,10 @@ use holdfast_graph::ObjectKey;
 use holdfast_store::{Batch, LastValidStore, MemoryStore};
 use holdfast_xds::{EnvoyId, Offers, Resource, ResourceType, Version};
 
-use super::envoy::{Envoy, Push};
+use super::envoy::{Envoy, SimulatedPush};
 use super::language::{How, Refuse};
 use super::oracle::{self, Judge};
-use super::short::Writer;
+use super::short::ObjectWriter;
 
 /// Rounds of messages after which a story is considered endless.
 pub const ROUNDS_MAX: usize = 400;
@@ -37,7 +37,7 @@ pub struct Counts {
 type SentForm = (Arc<str>, ResourceType, Arc<str>, Version);
 
 /// The stage of one story.
-pub struct Stage {
+pub struct StoryStage {
     /// The settings.
     pub settings: Settings,
     /// The engine; none while Holdfast is down.
@@ -57,7 +57,7 @@ pub struct Stage {
     /// Whether the probe answers nothing.
     pub probe_is_silent: bool,
     /// The objects and certificates made for the story.
-    pub writer: Writer,
+    pub writer: ObjectWriter,
     /// Counts.
     pub counts: Counts,
     /// Violations of rules that hold in every story, whatever it expects.
@@ -74,7 +74,7 @@ pub struct Stage {
     in_flight: Vec<Event>,
 }
 
-impl Stage {
+impl StoryStage {
     /// The time, in milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
@@ -97,7 +97,7 @@ impl Stage {
             oracles: Vec::new(),
             probe,
             probe_is_silent: false,
-            writer: Writer::default(),
+            writer: ObjectWriter::default(),
             counts: Counts::default(),
             broken_rules: Vec::new(),
             outbox: Batch::default(),
@@ -310,7 +310,7 @@ impl Stage {
     }
 
     /// Accepts all good clusters of a response; returns the others.
-    fn take_good(&self, envoy: &mut Envoy, push: Push, events: &mut Vec<Event>) -> Push {
+    fn take_good(&self, envoy: &mut Envoy, push: SimulatedPush, events: &mut Vec<Event>) -> SimulatedPush {
         let (build, node) = (envoy.id.build.clone(), envoy.id.node.clone());
         let receiver = Judge { build: &build, node: Some(&node) };
         let judge = |resource: &Resource| oracle::judge(&self.oracles, receiver, push.kind, &resource.body, |_| None);
@@ -321,7 +321,7 @@ impl Stage {
         bad
     }
 
-    fn note_refused(&mut self, envoy: &Envoy, push: &super::envoy::Push) {
+    fn note_refused(&mut self, envoy: &Envoy, push: &super::envoy::SimulatedPush) {
         // A content that a single node refuses may be accepted by others.
         let alone = self.oracles.iter().any(|oracle| oracle.nodes.iter().any(|node| **node == *envoy.id.node));
         for resource in push.resources.iter().filter(|_| !alone) {

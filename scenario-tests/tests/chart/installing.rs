@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail, ensure};
-use holdfast_cli::kubernetes::rights::{Place, rights};
+use holdfast_cli::kubernetes::rights::{PermissionScope, rights};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{Story, World, binary, stories, until};
@@ -227,10 +227,12 @@ type Use = (String, String, String);
 /// Returns the rights that must be used.
 fn required_rights() -> BTreeSet<Use> {
     let mut required = BTreeSet::new();
-    for right in rights()
-        .into_iter()
-        .filter(|right| matches!(right.place, Place::Cluster | Place::Watched | Place::Own | Place::Shared))
-    {
+    for right in rights().into_iter().filter(|right| {
+        matches!(
+            right.place,
+            PermissionScope::Cluster | PermissionScope::Watched | PermissionScope::Own | PermissionScope::Shared
+        )
+    }) {
         let waited = |verb: &&&str| {
             !NOT_WAITED_FOR
                 .iter()

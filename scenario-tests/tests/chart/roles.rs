@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_cli::kubernetes::rights::{Place, rights};
+use holdfast_cli::kubernetes::rights::{PermissionScope, rights};
 use holdfast_scenario_tests::{Story, World, stories};
 use serde_json::Value;
 
@@ -72,7 +72,7 @@ fn given(all: &[Value]) -> Result<GrantedRights> {
 }
 
 /// Returns the rights that the program needs in these places.
-fn needed(places: &[(Place, &str)]) -> GrantedRights {
+fn needed(places: &[(PermissionScope, &str)]) -> GrantedRights {
     let mut needed = GrantedRights::new();
     for right in rights() {
         for (_, namespace) in places.iter().filter(|(place, _)| *place == right.place) {
@@ -94,15 +94,23 @@ fn same(given: &GrantedRights, needed: &GrantedRights) -> Result<()> {
 async fn a_cluster_is_read_with_one_role(world: World) -> Result<()> {
     let all = objects(&render(&world, &[]).await?)?;
     // A cluster-wide right is valid in `default` too.
-    let places =
-        [(Place::Cluster, ""), (Place::Keys, ""), (Place::Watched, ""), (Place::Planes, ""), (Place::Own, "holdfast")];
+    let places = [
+        (PermissionScope::Cluster, ""),
+        (PermissionScope::Keys, ""),
+        (PermissionScope::Watched, ""),
+        (PermissionScope::Planes, ""),
+        (PermissionScope::Own, "holdfast"),
+    ];
     same(&given(&all)?, &needed(&places))
 }
 
 async fn rights_go_with_what_is_switched_off(world: World) -> Result<()> {
     let all = objects(&render(&world, &["--set", "provision.enabled=false,xds.tokens.jwks=keys"]).await?)?;
     let given = given(&all)?;
-    same(&given, &needed(&[(Place::Cluster, ""), (Place::Watched, ""), (Place::Own, "holdfast")]))?;
+    same(
+        &given,
+        &needed(&[(PermissionScope::Cluster, ""), (PermissionScope::Watched, ""), (PermissionScope::Own, "holdfast")]),
+    )?;
     let writes = given.iter().filter(|(_, resource, verb, namespace)| {
         namespace.is_empty() && !["get", "list", "watch"].contains(&verb.as_str()) && !resource.ends_with("/status")
     });
@@ -115,14 +123,14 @@ async fn namespaces_are_read_with_a_role_each(world: World) -> Result<()> {
     let all = objects(&render(&world, &["--set", "watchNamespaces={shop,infra,shop}"]).await?)?;
     let given = given(&all)?;
     let places = [
-        (Place::Cluster, ""),
-        (Place::Keys, ""),
-        (Place::Watched, "shop"),
-        (Place::Planes, "shop"),
-        (Place::Watched, "infra"),
-        (Place::Planes, "infra"),
-        (Place::Own, "holdfast"),
-        (Place::Default, "default"),
+        (PermissionScope::Cluster, ""),
+        (PermissionScope::Keys, ""),
+        (PermissionScope::Watched, "shop"),
+        (PermissionScope::Planes, "shop"),
+        (PermissionScope::Watched, "infra"),
+        (PermissionScope::Planes, "infra"),
+        (PermissionScope::Own, "holdfast"),
+        (PermissionScope::Default, "default"),
     ];
     same(&given, &needed(&places))?;
     let wide: BTreeSet<&str> = given
@@ -152,13 +160,13 @@ async fn what_replicas_share_needs_rights_where_they_are(world: World) -> Result
     ] {
         let all = objects(&render(&world, &["--set", args]).await?)?;
         let mut places = vec![
-            (Place::Cluster, ""),
-            (Place::Keys, ""),
-            (Place::Watched, ""),
-            (Place::Planes, ""),
-            (Place::Own, "holdfast"),
+            (PermissionScope::Cluster, ""),
+            (PermissionScope::Keys, ""),
+            (PermissionScope::Watched, ""),
+            (PermissionScope::Planes, ""),
+            (PermissionScope::Own, "holdfast"),
         ];
-        places.extend(shares.then_some((Place::Shared, "holdfast")));
+        places.extend(shares.then_some((PermissionScope::Shared, "holdfast")));
         same(&given(&all)?, &needed(&places)).with_context(|| args.to_owned())?;
     }
     Ok(())

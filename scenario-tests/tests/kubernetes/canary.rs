@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use holdfast_scenario_tests::holdfast::PAGES;
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::manifests::{documents, gateway, http_listener, http_route, https_listener, tls_secret};
-use holdfast_scenario_tests::marks::Marks;
+use holdfast_scenario_tests::marks::SecretTexts;
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Holdfast, Reply, Story, World, manifests, stories};
@@ -56,7 +56,7 @@ const LOGIN: &str = "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: GatewayExt
                      credentials: {clientID: shop, clientSecretRef: {name: client}}\n";
 
 /// Checks all outputs that can be read without the right to read Secrets.
-async fn are_nowhere(marks: &Marks, cluster: &Cluster, holdfast: &Holdfast) -> Result<()> {
+async fn are_nowhere(marks: &SecretTexts, cluster: &Cluster, holdfast: &Holdfast) -> Result<()> {
     for page in PAGES {
         let page = format!("/debug/{page}");
         let reply = get(holdfast.options.diagnostics, &page).host("localhost").answers(200).await?;
@@ -113,7 +113,7 @@ async fn secret_bytes_appear_nowhere(world: World) -> Result<()> {
     let options = options.args(&["--log-level", "trace", "--store-key-file", &key.display().to_string()]);
     let signature = token.trim().rsplit('.').next().context("no token")?;
     let key_line = certificate.key_pem.lines().nth(1).context("a key of one line")?;
-    let marks = Marks::new(&[
+    let marks = SecretTexts::new(&[
         HASH,
         API_KEY,
         CLIENT_SECRET,

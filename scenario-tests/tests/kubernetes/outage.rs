@@ -11,7 +11,7 @@ use holdfast_scenario_tests::process::{Process, signal};
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, manifests, request::get, stories, until};
 
 use super::leading::condition_becomes;
-use super::pod::{Pod, secured};
+use super::pod::{GatewayPod, secured};
 use super::reporting::{event, in_a_pod};
 use super::serving::{answers, backend, gateway, options, rule};
 
@@ -57,7 +57,7 @@ struct BeforeOutage {
     port: u16,
     other: u16,
     _public: Process,
-    pod: Pod,
+    pod: GatewayPod,
     envoy: Process,
     load: Hammer,
 }
@@ -72,7 +72,8 @@ impl BeforeOutage {
         cluster.apply(manifests::http_route("stays", &rule("/stays"))).await?;
         let options = secured(world, in_a_pod(world, &cluster).await?).await?;
         let holdfast = world.run_with(options).await?;
-        let (public, pod) = (Pod::of(world, &cluster, "public").await?, Pod::of(world, &cluster, "other").await?);
+        let (public, pod) =
+            (GatewayPod::of(world, &cluster, "public").await?, GatewayPod::of(world, &cluster, "other").await?);
         let (public, envoy) = (public.start(world)?, pod.start(world)?);
         answers(port, "/one", 200).await?;
         answers(other, "/", 200).await?;

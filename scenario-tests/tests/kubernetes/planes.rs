@@ -12,7 +12,7 @@ use hyper::Method;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::pod::{Pod, secured_at};
+use super::pod::{GatewayPod, secured_at};
 use super::reporting::in_a_pod;
 use super::serving::{answers, backend, gateway, rule};
 
@@ -290,7 +290,7 @@ async fn an_envoy_knows_the_server_by_its_address(world: World) -> Result<()> {
         Ok(())
     })
     .await?;
-    let pod = Pod::of(&world, &cluster, "public").await?;
+    let pod = GatewayPod::of(&world, &cluster, "public").await?;
     let _envoy = pod.start(&world)?;
     answers(port, "/one", 200).await?;
     gateway_reports(&cluster, "Programmed", "True Programmed").await

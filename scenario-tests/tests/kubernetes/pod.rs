@@ -51,12 +51,12 @@ pub(super) async fn secured_at(world: &World, options: HoldfastOptions, host: &s
 }
 
 /// The Pod of a Gateway; it can be started repeatedly, also while the API server is away.
-pub(super) struct Pod {
+pub(super) struct GatewayPod {
     name: String,
     folder: PathBuf,
 }
 
-impl Pod {
+impl GatewayPod {
     /// Fetches the files for the Pod of this Gateway, as a kubelet does.
     pub(super) async fn of(world: &World, cluster: &Cluster, gateway: &str) -> Result<Self> {
         let (name, folder) = (format!("{gateway}-holdfast"), world.folder().join(format!("pod-{gateway}")));

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_cli::kubernetes::rights::{Place, rights};
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
+use holdfast_cli::kubernetes::rights::{PermissionScope, rights};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::process;
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, manifests, request::get, stories, until};
@@ -57,7 +57,7 @@ async fn everywhere(port: u16, name: &str, number: &str) -> Result<()> {
 }
 
 /// Returns the configuration of an Envoy: versions and contents of all resources.
-async fn all(envoy: &Running) -> Result<Vec<Value>> {
+async fn all(envoy: &RunningEnvoy) -> Result<Vec<Value>> {
     let mut all = Vec::new();
     for (resource, field) in [
         ("dynamic_route_configs", "route_config"),
@@ -77,7 +77,7 @@ async fn all(envoy: &Running) -> Result<Vec<Value>> {
     Ok(all)
 }
 
-async fn the_same(one: &Running, other: &Running) -> Result<Vec<Value>> {
+async fn the_same(one: &RunningEnvoy, other: &RunningEnvoy) -> Result<Vec<Value>> {
     until(&format!("{} and {} have the same", one.node, other.node), || async {
         let (one, other) = (all(one).await?, all(other).await?);
         ensure!(one.len() > 2 && one == other, "{one:?}\n{other:?}");
@@ -152,13 +152,13 @@ async fn status_reports(cluster: &Cluster, route: &str, fallback: &str) -> Resul
 }
 
 /// Checks that nothing was refused, according to Envoy and to Holdfast.
-async fn never_refused(holdfast: &Holdfast, envoy: &Running) -> Result<()> {
+async fn never_refused(holdfast: &Holdfast, envoy: &RunningEnvoy) -> Result<()> {
     refused_at_most(holdfast, envoy, 0).await
 }
 
 /// Waits until an Envoy of another replica has refused what the leader's Envoy refused, since two refusals convict;
 /// returns the number of its refusals.
-async fn comes_to_refuse(envoy: &Running) -> Result<u32> {
+async fn comes_to_refuse(envoy: &RunningEnvoy) -> Result<u32> {
     until("the second Envoy was asked", || async {
         ensure!(envoy.refusals().await? > 0, "no refusal yet");
         Ok(())
@@ -170,7 +170,7 @@ async fn comes_to_refuse(envoy: &Running) -> Result<u32> {
     Ok(refusals)
 }
 
-async fn refused_at_most(holdfast: &Holdfast, envoy: &Running, most: u32) -> Result<()> {
+async fn refused_at_most(holdfast: &Holdfast, envoy: &RunningEnvoy, most: u32) -> Result<()> {
     let refusals = envoy.refusals().await?;
     ensure!(refusals <= u64::from(most), "it refused {refusals} times");
     let nacks = holdfast.metric("holdfast_nacks_total", &[]).await?;
@@ -248,7 +248,7 @@ async fn the_leader_is_killed_and_nothing_changes(world: World) -> Result<()> {
     status_reports(&cluster, "cart", "").await?;
     refused_at_most(&two, &second, refusals).await?;
     never_refused(&three, &fresh).await?;
-    let granted = rights().into_iter().find(|right| right.place == Place::Shared).context("no right")?;
+    let granted = rights().into_iter().find(|right| right.place == PermissionScope::Shared).context("no right")?;
     let granted: BTreeSet<String> = granted.verbs.iter().map(|verb| (*verb).to_owned()).collect();
     let used = used(&cluster.audited()?);
     ensure!(used == granted, "{used:?} is done, and {granted:?} may be");

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Error, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use holdfast_scenario_tests::connect::Trust;
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
+use holdfast_scenario_tests::connect::ClientTls;
+use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy, connected};
 use holdfast_scenario_tests::kubernetes::Cluster;
 use holdfast_scenario_tests::manifests::{class, documents, gateway, http_listener, https_listener, route};
 use holdfast_scenario_tests::process::Process;
@@ -140,7 +140,7 @@ impl MountedCredentials {
     }
 }
 
-async fn is_turned_away(envoy: &Running) -> Result<()> {
+async fn is_turned_away(envoy: &RunningEnvoy) -> Result<()> {
     until("it is turned away", || async {
         let streams = envoy.stat("cluster.holdfast-xds.upstream_rq_total").await?;
         ensure!(streams >= 2, "{} tried {streams} streams", envoy.node);
@@ -206,7 +206,7 @@ async fn a_token_is_of_one_gateway(world: World) -> Result<()> {
 }
 
 /// Names of all resources of an Envoy.
-async fn names(envoy: &Running) -> Result<Vec<String>> {
+async fn names(envoy: &RunningEnvoy) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for (resource, at) in [
         ("dynamic_listeners", "/name"),
@@ -238,7 +238,7 @@ async fn resources_of_another_gateway_are_never_sent(world: World) -> Result<()>
 
     let root =
         CertificateDer::from_pem_slice(&fs::read(&authorities)?).map_err(|error| Error::msg(error.to_string()))?;
-    let trust = Trust { server_name: "localhost".into(), root, nameless: false, shown: None };
+    let trust = ClientTls { server_name: "localhost".into(), root, nameless: false, shown: None };
     let port = options.xds.rsplit(':').next().context("no port")?.parse()?;
     let connect_as = |token: &str, node_cluster: &str| XdsClient {
         port,

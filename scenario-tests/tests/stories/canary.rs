@@ -9,9 +9,9 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::holdfast::PAGES;
 use holdfast_scenario_tests::manifests::{self, documents, http_listener, http_route, https_listener};
-use holdfast_scenario_tests::marks::Marks;
+use holdfast_scenario_tests::marks::SecretTexts;
 use holdfast_scenario_tests::request::get;
-use holdfast_scenario_tests::tls::{Authority, Certificate};
+use holdfast_scenario_tests::tls::{Certificate, StoryAuthority};
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
 use serde_json::Value;
 
@@ -100,8 +100,8 @@ async fn every_reference_is_covered(_world: World) -> Result<()> {
 /// All secrets of a story.
 struct Canaries {
     certificates: [Certificate; 4],
-    authority: Authority,
-    marks: Marks,
+    authority: StoryAuthority,
+    marks: SecretTexts,
 }
 
 /// Returns a text for a Secret, unique for each use.
@@ -126,7 +126,7 @@ impl Canaries {
             named("proxy.example.com")?,
             named("client.example.com")?,
         ];
-        let authority = Authority::new("canary")?;
+        let authority = StoryAuthority::new("canary")?;
         let texts = [
             "aws",
             "aws-token",
@@ -144,7 +144,7 @@ impl Canaries {
         let texts = texts.map(mark);
         let keys = certificates.iter().map(|certificate| line(&certificate.key_pem));
         let all: Vec<&str> = texts.iter().map(String::as_str).chain(keys).chain([HASH]).collect();
-        Ok(Self { marks: Marks::new(&all), certificates, authority })
+        Ok(Self { marks: SecretTexts::new(&all), certificates, authority })
     }
 
     fn secrets(&self) -> String {
@@ -299,7 +299,7 @@ fn objects(http: u16, tls: u16, set: u16) -> String {
 }
 
 /// Checks all outputs that can be read without reading Secrets.
-async fn are_nowhere(marks: &Marks, holdfast: &Holdfast) -> Result<()> {
+async fn are_nowhere(marks: &SecretTexts, holdfast: &Holdfast) -> Result<()> {
     for page in PAGES {
         let page = format!("/debug/{page}");
         let reply = get(holdfast.options.diagnostics, &page).host("localhost").answers(200).await?;

@@ -11,7 +11,7 @@ use holdfast_cli::probe::ProbeState;
 use holdfast_engine::testing;
 use holdfast_fallback::trial::{Outcome, Trial};
 use holdfast_scenario_tests::candidates::{self, MISTAKES, Mistake};
-use holdfast_scenario_tests::probe::{Probe, is_accepted, is_refused, resident_bytes, those, trial};
+use holdfast_scenario_tests::probe::{ProbeDriver, is_accepted, is_refused, resident_bytes, those, trial};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Story, World, manifests, process, stories, until};
 use holdfast_xds::ResourceType;
@@ -61,7 +61,7 @@ fn mixed(count: u64) -> Vec<Trial> {
 }
 
 async fn twenty_bad_ones_of_a_thousand(world: World) -> Result<()> {
-    let mut probe = Probe::start(&world, PATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, PATIENT).await?;
     for _ in 0..3 {
         let outcomes = probe.verdicts(mixed(1000)).await?;
         let bad: Vec<u64> = (0..1000).filter(|id| is_bad(*id)).collect();
@@ -74,7 +74,7 @@ async fn twenty_bad_ones_of_a_thousand(world: World) -> Result<()> {
 }
 
 async fn large_tables(world: World) -> Result<()> {
-    let mut probe = Probe::start(&world, PATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, PATIENT).await?;
     let table = |id: u64| {
         let mistake = (id % 2 == 1).then_some(Mistake::Regex);
         trial(id, ResourceType::Route, candidates::table("http/80", 5000, mistake))
@@ -87,7 +87,7 @@ async fn large_tables(world: World) -> Result<()> {
 
 /// In one order and in the next, at the same position: a refused content is refused again.
 async fn refused_once_is_refused_again(world: World) -> Result<()> {
-    let mut probe = Probe::start(&world, PATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, PATIENT).await?;
     let good = Certificate::of(&["a.example.com"])?;
     let other = Certificate::of(&["b.example.com"])?;
     let secret = |id, key: &str| trial(id, ResourceType::Secret, candidates::certificate(&good.pem, key));
@@ -119,7 +119,7 @@ async fn refused_once_is_refused_again(world: World) -> Result<()> {
 }
 
 async fn certificates_and_authorities(world: World) -> Result<()> {
-    let mut probe = Probe::start(&world, PATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, PATIENT).await?;
     let (good, other) = (Certificate::of(&["a.example.com"])?, Certificate::of(&["b.example.com"])?);
     let bodies = [
         (candidates::certificate(&good.pem, &good.key_pem), true),
@@ -143,7 +143,7 @@ async fn certificates_and_authorities(world: World) -> Result<()> {
 }
 
 async fn listeners(world: World) -> Result<()> {
-    let mut probe = Probe::start(&world, PATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, PATIENT).await?;
     let port = world.port()?;
     let address: SocketAddr = format!("127.0.0.1:{port}").parse()?;
     // All listeners have the same address, which stays free while they are tried.
@@ -165,7 +165,7 @@ async fn listeners(world: World) -> Result<()> {
 
 /// Clusters do not wait for endpoints, whether or not Envoy subscribes to them, of one service or of many.
 async fn clusters(world: World) -> Result<()> {
-    let mut probe = Probe::start(&world, IMPATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, IMPATIENT).await?;
     let is_bad = |id: u64| id % 9 == 4;
     for _ in 0..2 {
         let service = |id: u64| format!("service/a/{}/80", id / 3);
@@ -205,7 +205,7 @@ async fn what_is_served_is_accepted(world: World) -> Result<()> {
     for kind in kinds {
         ensure!(trials.iter().any(|trial| trial.kind == kind), "there is no {kind:?}: {snapshot:?}");
     }
-    let mut probe = Probe::start(&world, PATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, PATIENT).await?;
     let outcomes = probe.verdicts(trials).await?;
     ensure!(outcomes.values().all(is_accepted), "{outcomes:?}");
     probe.end().await;
@@ -213,7 +213,7 @@ async fn what_is_served_is_accepted(world: World) -> Result<()> {
 }
 
 async fn disturbed(world: World, signal: &str) -> Result<()> {
-    let mut probe = Probe::start(&world, IMPATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, IMPATIENT).await?;
     let before = probe.view().pid;
     process::signal(before.context("no process")?, "STOP");
     probe.submit(mixed(1000))?;
@@ -238,7 +238,7 @@ async fn killed_in_the_middle(world: World) -> Result<()> {
 
 /// Only the content that hangs the probe is convicted, after two probes.
 async fn content_that_hangs_it(world: World) -> Result<()> {
-    let mut probe = Probe::start(&world, IMPATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, IMPATIENT).await?;
     let address = |id: u64| SocketAddr::from(([127, 0, 0, 1], 10_000 + u16::try_from(id).unwrap_or(0)));
     let script = |id: u64| match id {
         11 => Some("while true do end"),
@@ -260,7 +260,7 @@ async fn content_that_hangs_it(world: World) -> Result<()> {
 
 /// A cluster that delays its answer, and thereby the answers for all others, does not convict any object.
 async fn cluster_that_waits(world: World) -> Result<()> {
-    let mut probe = Probe::start(&world, IMPATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, IMPATIENT).await?;
     // A server that accepts connections and does not answer.
     let mute = std::net::TcpListener::bind("127.0.0.1:0")?;
     let mut trials: Vec<Trial> =
@@ -275,13 +275,13 @@ async fn cluster_that_waits(world: World) -> Result<()> {
 
 async fn ended_and_started_again(world: World) -> Result<()> {
     for _ in 0..2 {
-        let probe = Probe::start(&world, PATIENT).await?;
+        let probe = ProbeDriver::start(&world, PATIENT).await?;
         let pid = probe.view().pid.context("no process")?;
         ensure!(process::runs(pid));
         probe.end().await;
         ensure!(!process::runs(pid), "the probe outlives its prober");
     }
-    let probe = Probe::start(&world, PATIENT).await?;
+    let probe = ProbeDriver::start(&world, PATIENT).await?;
     let pid = probe.view().pid.context("no process")?;
     drop(probe);
     until("the probe is gone", || async move {
@@ -293,7 +293,7 @@ async fn ended_and_started_again(world: World) -> Result<()> {
 
 async fn without_a_binary_no_object_is_convicted(world: World) -> Result<()> {
     let binary = EnvoyBinary { path: "/no/such/envoy".into(), version: "0.0.0".into() };
-    let mut probe = Probe::start_with(&world, binary, PATIENT)?;
+    let mut probe = ProbeDriver::start_with(&world, binary, PATIENT)?;
     for _ in 0..3 {
         let outcomes = probe.verdicts(mixed(100)).await?;
         ensure!(outcomes.values().all(|outcome| *outcome == Outcome::Unavailable), "{outcomes:?}");
@@ -306,7 +306,7 @@ async fn without_a_binary_no_object_is_convicted(world: World) -> Result<()> {
 /// Prints the cost of the probe; asserts nothing about it.
 async fn figures(world: World) -> Result<()> {
     let started = Instant::now();
-    let mut probe = Probe::start(&world, PATIENT).await?;
+    let mut probe = ProbeDriver::start(&world, PATIENT).await?;
     let ready = started.elapsed();
     let pid = probe.view().pid.context("no process")?;
     let idle = resident_bytes(pid);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::holdfast::PAGES;
 use holdfast_scenario_tests::manifests::{class, documents, gateway, http_listener, https_listener, route};
@@ -68,7 +68,7 @@ fn two_gateways(world: &World, certificate: &Certificate) -> Result<(u16, u16)> 
 }
 
 /// Fails if an Envoy has any resource of a Gateway.
-async fn has_nothing(envoy: &Running) -> Result<()> {
+async fn has_nothing(envoy: &RunningEnvoy) -> Result<()> {
     for resource in ["dynamic_listeners", "dynamic_active_clusters", "dynamic_warming_clusters"] {
         let dump = envoy.dump(resource).await?;
         ensure!(dump.get("configs").is_none(), "{} has {dump}", envoy.node);
@@ -81,7 +81,7 @@ async fn has_nothing(envoy: &Running) -> Result<()> {
 }
 
 /// Waits until an Envoy was rejected twice.
-async fn is_turned_away(envoy: &Running) -> Result<()> {
+async fn is_turned_away(envoy: &RunningEnvoy) -> Result<()> {
     until("it is turned away", || async {
         // In the handshake, or stream by stream on an open connection.
         let connections = envoy.stat("cluster.holdfast-xds.upstream_cx_total").await?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use holdfast_scenario_tests::echo::{Echo, EchoOptions};
 use holdfast_scenario_tests::kubernetes::pod::Image;
-use holdfast_scenario_tests::kubernetes::{Cluster, Made, Pod};
+use holdfast_scenario_tests::kubernetes::{Cluster, Pod, PodInputs};
 use holdfast_scenario_tests::{World, binary, envoy, manifests, request::get};
 use serde_json::{Value, json};
 
@@ -161,7 +161,7 @@ impl<'w> Nodes<'w> {
         if text_of(&pod["spec"]["containers"][0]["image"]).starts_with("traefik/whoami:") {
             return self.echo(pod).await;
         }
-        let made = Made { world: self.world, cluster: self.cluster, pod, hosts: &HOSTS };
+        let made = PodInputs { world: self.world, cluster: self.cluster, pod, hosts: &HOSTS };
         Ok(PodProcesses::Containers(Pod::start(&made, image).await?))
     }
 

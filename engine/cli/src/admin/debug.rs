@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use super::State;
 use crate::envoy::ManagedEnvoy;
-use crate::serve::core::{Core, Places};
+use crate::serve::core::{Core, ManifestPositions};
 use crate::store::persist::Persisted;
 
 /// The served configuration and the objects that it was made from.
 pub struct Config {
     published: BTreeMap<Arc<str>, Snapshot>,
     objects: ObjectSnapshot,
-    places: Places,
+    places: ManifestPositions,
 }
 
 impl Config {

@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Limits in the number of connections of one listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct ConnectionLimits {
     /// Limit for all clients together.
     pub all: usize,
     /// Limit for one client address (for IPv6, one /64 network).
@@ -43,7 +43,7 @@ pub struct Places {
 }
 
 /// An accepted connection.
-struct Held {
+struct AcceptedConnection {
     peer: IpAddr,
     /// Number of requests in progress.
     answering: Arc<AtomicUsize>,
@@ -52,13 +52,13 @@ struct Held {
 
 /// The accepted connections, oldest first.
 struct Holders {
-    places: Places,
-    held: BTreeMap<u64, Held>,
+    places: ConnectionLimits,
+    held: BTreeMap<u64, AcceptedConnection>,
     next: u64,
 }
 
 impl Holders {
-    fn new(places: Places) -> Self {
+    fn new(places: ConnectionLimits) -> Self {
         Self { places, held: BTreeMap::new(), next: 0 }
     }
 
@@ -70,7 +70,8 @@ impl Holders {
         if !of_peer && self.held.len() < self.places.all {
             return true;
         }
-        let gives_way = |held: &Held| held.answering.load(Ordering::Relaxed) == 0 && (!of_peer || held.peer == peer);
+        let gives_way =
+            |held: &AcceptedConnection| held.answering.load(Ordering::Relaxed) == 0 && (!of_peer || held.peer == peer);
         let Some(number) = self.held.iter().find(|(_, held)| gives_way(held)).map(|(number, _)| *number) else {
             return false;
         };
@@ -81,7 +82,7 @@ impl Holders {
     }
 
     fn hold(&mut self, peer: IpAddr, answering: Arc<AtomicUsize>, task: AbortHandle) {
-        self.held.insert(self.next, Held { peer, answering, task });
+        self.held.insert(self.next, AcceptedConnection { peer, answering, task });
         self.next += 1;
     }
 
@@ -100,7 +101,12 @@ fn network(peer: IpAddr) -> IpAddr {
 }
 
 /// Accepts connections until the product ends, then lets requests in progress finish.
-pub(super) async fn take(listener: TcpListener, pages: Router, places: Places, mut ending: watch::Receiver<bool>) {
+pub(super) async fn take(
+    listener: TcpListener,
+    pages: Router,
+    places: ConnectionLimits,
+    mut ending: watch::Receiver<bool>,
+) {
     let (mut holders, mut connections) = (Holders::new(places), JoinSet::new());
     let is_ending = ending.clone();
     loop {
@@ -134,7 +140,7 @@ async fn serve(stream: TcpStream, pages: Router, answering: Arc<AtomicUsize>, mu
     let answer = service_fn(move |request: Request<Incoming>| {
         let (pages, answering) = (pages.clone(), answering.clone());
         async move {
-            let _answered = Answered::begin(answering);
+            let _answered = RequestInProgress::begin(answering);
             let answered: Result<Response<_>, Infallible> = pages.oneshot(request.map(axum::body::Body::new)).await;
             answered
         }
@@ -162,16 +168,16 @@ async fn ended(ending: &mut watch::Receiver<bool>) {
 }
 
 /// Counts a request as in progress until its response is made.
-struct Answered(Arc<AtomicUsize>);
+struct RequestInProgress(Arc<AtomicUsize>);
 
-impl Answered {
+impl RequestInProgress {
     fn begin(count: Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Answered {
+impl Drop for RequestInProgress {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -186,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    const PLACES: Places = Places { all: 12, per_peer: 8 };
+    const PLACES: ConnectionLimits = ConnectionLimits { all: 12, per_peer: 8 };
 
     async fn started() -> (SocketAddr, watch::Sender<bool>, tokio::task::JoinHandle<()>) {
         let slow = || async {

@@ -49,7 +49,7 @@ pub struct Metrics {
     /// Problems with watches of the API server, and missing permissions.
     pub problems: IntGaugeVec,
     connected: IntGaugeVec,
-    sent: Sent,
+    sent: SentCounters,
     /// Metrics of the fallback and the store.
     pub fallback: FallbackMetrics,
     /// Metrics of the state that replicas share.
@@ -116,7 +116,7 @@ impl Metrics {
                 &["about", "reason"],
             )?,
             connected: all.gauges("xds_connected_envoys", "Envoys that are connected", &["gateway"])?,
-            sent: Sent::new(all)?,
+            sent: SentCounters::new(all)?,
             fallback: FallbackMetrics::new(all)?,
             shared: SharedMetrics::new(all)?,
             inputs: InputMetrics::new(all)?,
@@ -252,13 +252,13 @@ impl Metrics {
 
 /// Counters of the xDS server by Gateway and type.
 #[derive(Debug)]
-struct Sent {
+struct SentCounters {
     responses: IntCounterVec,
     resources: IntCounterVec,
     bytes: IntCounterVec,
 }
 
-impl Sent {
+impl SentCounters {
     fn new(all: Register<'_>) -> prometheus::Result<Self> {
         Ok(Self {
             responses: all.counters("xds_responses_sent_total", "Responses sent to Envoys", &["gateway", "type"])?,

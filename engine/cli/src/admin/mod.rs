@@ -15,7 +15,7 @@ pub mod shared_metrics;
 use std::sync::Arc;
 
 use axum::Router;
-pub use door::Places;
+pub use door::ConnectionLimits;
 use holdfast_xds::Fleets;
 pub use pages::{debug_pages, metrics_pages};
 use tokio::net::TcpListener;
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use self::metrics::Metrics;
 use super::envoy::supervisor::Views;
 use super::serve::core::CoreHandle;
-use super::serve::health::Health;
+use super::serve::health::Readiness;
 use super::store::persist::Persist;
 
 /// The data sources of the pages.
@@ -35,7 +35,7 @@ pub struct State {
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// Checks.
-    pub health: Arc<Health>,
+    pub health: Arc<Readiness>,
     /// The connected Envoys.
     pub fleets: Fleets,
     /// The managed Envoys, if there are any.
@@ -45,7 +45,7 @@ pub struct State {
 }
 
 /// Serves pages until the product ends.
-pub async fn serve(listener: TcpListener, pages: Router, places: Places, ending: watch::Receiver<bool>) {
+pub async fn serve(listener: TcpListener, pages: Router, places: ConnectionLimits, ending: watch::Receiver<bool>) {
     door::take(listener, pages, places, ending).await;
 }
 

@@ -16,9 +16,9 @@ use tower::ServiceExt;
 
 use super::metrics::Metrics;
 use super::{State, debug_pages, metrics_pages};
-use crate::manifests::{Incarnations, Manifests, Reading, Root};
-use crate::serve::core::{Core, CoreHandle, Inputs};
-use crate::serve::health::Health;
+use crate::manifests::{Incarnations, ManifestReading, Manifests, Root};
+use crate::serve::core::{Core, CoreHandle, CoreInputs};
+use crate::serve::health::Readiness;
 use crate::serve::outputs::Outputs;
 
 const MANIFESTS: &str = r"
@@ -45,7 +45,7 @@ spec:
 /// A main loop, with the channels to it.
 struct Loop {
     state: State,
-    readings: mpsc::Sender<Reading>,
+    readings: mpsc::Sender<ManifestReading>,
     notices: mpsc::Sender<Notice>,
     end: watch::Sender<bool>,
     task: tokio::task::JoinHandle<()>,
@@ -54,8 +54,9 @@ struct Loop {
 impl Loop {
     fn start() -> Self {
         let (handle, questions) = CoreHandle::new();
-        let (metrics, health, fleets) = (Arc::new(Metrics::new().unwrap()), Arc::new(Health::default()), Fleets::new());
-        Health::pass(&health.xds);
+        let (metrics, health, fleets) =
+            (Arc::new(Metrics::new().unwrap()), Arc::new(Readiness::default()), Fleets::new());
+        Readiness::pass(&health.xds);
         let state = State {
             handle,
             metrics: metrics.clone(),
@@ -70,7 +71,7 @@ impl Loop {
         let core = Core::new(Engine::new(Settings::standalone()), Outputs::new(fleets, None, None), metrics, health);
         let ((_, tried), (_, probe)) = (mpsc::channel(1), watch::channel(None));
         let (provisioned, ports, replicas) = (mpsc::channel(1).1, mpsc::channel(1).1, mpsc::channel(1).1);
-        let inputs = Inputs {
+        let inputs = CoreInputs {
             readings: readings_out,
             notices: notices_out,
             tried,
@@ -119,7 +120,7 @@ async fn fetch(pages: axum::Router, path: &str, host: &str) -> (u16, String) {
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
-fn read(folder: &Path) -> Reading {
+fn read(folder: &Path) -> ManifestReading {
     Manifests::new(vec![Root { path: folder.into() }], Incarnations::in_memory(), false).read()
 }
 

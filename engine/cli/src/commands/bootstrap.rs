@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::arguments::{self, GatewayName, Listen, Switchable};
+use crate::arguments::{self, GatewayName, ListenAddress, Switchable};
 use crate::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::cli::{DataFormat, XdsMode};
 use crate::failure::Failure;
@@ -19,14 +19,14 @@ pub struct BootstrapArgs {
     pub gateway: GatewayName,
     /// Address of the xDS server: unix:PATH, or HOST:PORT
     #[arg(long, env = "CONTROLLER_XDS", value_name = "ADDR", default_value = "127.0.0.1:18000")]
-    pub xds: arguments::Target,
+    pub xds: arguments::ServerAddress,
     /// The credentials of the Envoy.
     #[command(flatten)]
     pub credentials: CredentialArgs,
     /// Listen address of Envoy's admin interface: unix:PATH, a loopback ADDRESS:PORT, or none. Every client with access
     /// to it controls the Envoy
     #[arg(long, env = "CONTROLLER_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:19000")]
-    pub admin: Switchable<Listen>,
+    pub admin: Switchable<ListenAddress>,
     /// Variant of the protocol: delta sends only changes
     #[arg(long, env = "CONTROLLER_XDS_MODE", value_enum, default_value_t = XdsMode::Delta)]
     pub xds_mode: XdsMode,

@@ -14,7 +14,7 @@ use crate::cli::LogFormat;
 use crate::envoy::{EnvoyBinary, find};
 use crate::failure::Failure;
 use crate::log;
-use crate::probe::process::Process;
+use crate::probe::process::ProbeProcess;
 use crate::probe::protocol::{ProbeConnection, ProbeMessage, probe_socket, xds_socket};
 
 /// The folder for probes, and the log.
@@ -67,7 +67,7 @@ async fn keep_one(stream: UnixStream, folder: &Path, binary: &EnvoyBinary) {
     let mut connection = ProbeConnection::new(stream);
     let Some(node) = connection.receive().await else { return };
     let own = folder.join("envoy");
-    let started = xds_socket(folder).and_then(|socket| Process::start(binary, &own, &socket, &node));
+    let started = xds_socket(folder).and_then(|socket| ProbeProcess::start(binary, &own, &socket, &node));
     let mut process = match started {
         Ok(process) => process,
         Err(error) => {

@@ -11,14 +11,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The identity of a process: its id alone may later belong to another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ProcessIdentity {
     /// Process id.
     pub pid: u32,
     /// Start time, in a form that depends on the operating system.
     pub started: String,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// The process with this id; `None` if there is none.
     pub fn of(pid: u32) -> Option<Self> {
         Some(Self { pid, started: started(pid)? })
@@ -88,13 +88,13 @@ mod tests {
     #[tokio::test]
     async fn a_process_is_identified_by_its_start_and_ends_on_sigterm() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let identity = Identity::of(child.id()).unwrap();
+        let identity = ProcessIdentity::of(child.id()).unwrap();
         assert!(identity.is_running());
-        assert!(!Identity { started: "another".into(), ..identity.clone() }.is_running());
+        assert!(!ProcessIdentity { started: "another".into(), ..identity.clone() }.is_running());
         identity.terminate();
         // The process is a zombie, and counts as ended.
         tokio::time::timeout(Duration::from_secs(20), identity.ended()).await.unwrap();
         child.wait().unwrap();
-        assert_eq!(Identity::of(identity.pid).filter(|now| *now == identity), None);
+        assert_eq!(ProcessIdentity::of(identity.pid).filter(|now| *now == identity), None);
     }
 }

@@ -7,23 +7,23 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use super::process::Identity;
+use super::process::ProcessIdentity;
 
 /// The name of the file in the Envoy's folder.
 const FILE: &str = "process.json";
 
 /// A running Envoy, and the inputs of its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct EnvoyRecord {
     /// The process.
-    pub(crate) process: Identity,
+    pub(crate) process: ProcessIdentity,
     /// The inputs of its start.
-    pub(crate) start: Start,
+    pub(crate) start: EnvoyStart,
 }
 
 /// All inputs that affect a started Envoy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Start {
+pub(crate) struct EnvoyStart {
     /// The binary.
     pub(crate) binary: PathBuf,
     /// Size and modification time of the binary, which may have been replaced.
@@ -34,7 +34,7 @@ pub(crate) struct Start {
     pub(crate) bootstrap: String,
 }
 
-impl Start {
+impl EnvoyStart {
     /// The inputs of a start.
     pub(crate) fn new(binary: &Path, arguments: Vec<String>, bootstrap: &str) -> io::Result<Self> {
         let metadata = fs::metadata(binary)?;
@@ -48,7 +48,7 @@ impl Start {
     }
 }
 
-impl Record {
+impl EnvoyRecord {
     /// The record in an Envoy's folder, if it is readable and its process still runs.
     pub(crate) fn of_running(folder: &Path) -> Option<Self> {
         let record: Self = serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()?;

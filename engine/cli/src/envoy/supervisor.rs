@@ -17,10 +17,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::log_lines::{self, LogTarget};
-use super::process::Identity;
-use super::record::{Record, Start};
+use super::process::ProcessIdentity;
+use super::record::{EnvoyRecord, EnvoyStart};
 use super::{EnvoyBinary, admin};
-use crate::arguments::{Listen, Target, socket_path};
+use crate::arguments::{ListenAddress, ServerAddress, socket_path};
 use crate::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::cli::{DataFormat, XdsMode};
 use crate::{data, output};
@@ -46,7 +46,7 @@ pub struct SupervisorOptions {
     /// The binary.
     pub binary: EnvoyBinary,
     /// The address of the xDS server.
-    pub xds: Target,
+    pub xds: ServerAddress,
     /// The data folder with the folders of the Envoys.
     pub data: PathBuf,
     /// Worker threads of each Envoy.
@@ -81,7 +81,7 @@ pub struct ManagedEnvoy {
 #[derive(Debug)]
 pub struct Supervisor {
     options: Arc<SupervisorOptions>,
-    kept: BTreeMap<Arc<str>, Kept>,
+    kept: BTreeMap<Arc<str>, SupervisedEnvoy>,
     /// Envoys of removed Gateways, until they have ended.
     leaving: BTreeMap<Arc<str>, JoinHandle<()>>,
     views: Views,
@@ -91,7 +91,7 @@ pub struct Supervisor {
 pub type Views = Arc<Mutex<BTreeMap<Arc<str>, ManagedEnvoy>>>;
 
 #[derive(Debug)]
-struct Kept {
+struct SupervisedEnvoy {
     end: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -147,12 +147,12 @@ impl Supervisor {
             }
             one.keep(ending).await;
         });
-        self.kept.insert(gateway.clone(), Kept { end, task });
+        self.kept.insert(gateway.clone(), SupervisedEnvoy { end, task });
     }
 
     /// Ends the Envoy of this Gateway.
     pub fn end(&mut self, gateway: &Arc<str>) {
-        if let Some(Kept { end, task }) = self.kept.remove(gateway) {
+        if let Some(SupervisedEnvoy { end, task }) = self.kept.remove(gateway) {
             end.send_replace(true);
             self.leaving.insert(gateway.clone(), task);
         }
@@ -166,12 +166,12 @@ impl Supervisor {
             gateways.iter().chain(self.kept.keys()).map(|gateway| folder(&self.options.data, gateway)).collect();
         let entries = fs::read_dir(self.options.data.join("envoys")).into_iter().flatten().flatten();
         for folder in entries.map(|entry| entry.path()).filter(|folder| !known.contains(folder)) {
-            if let Some(record) = Record::of_running(&folder) {
+            if let Some(record) = EnvoyRecord::of_running(&folder) {
                 tracing::info!(pid = record.process.pid, folder = %folder.display(), "ending the Envoy of a Gateway that no longer exists");
                 let name: Arc<str> = folder.to_string_lossy().into();
                 let task = tokio::spawn(async move {
                     end_process(&record.process).await;
-                    Record::remove(&folder);
+                    EnvoyRecord::remove(&folder);
                 });
                 self.leaving.insert(name, task);
             }
@@ -205,7 +205,7 @@ struct One {
 
 /// A running Envoy.
 struct Running {
-    identity: Identity,
+    identity: ProcessIdentity,
     /// `None` if it is not a child of this process.
     child: Option<Child>,
 }
@@ -266,8 +266,8 @@ impl One {
     async fn adopt_or_start(&self) -> Result<(Running, bool)> {
         data::create_private(&self.folder).with_context(|| format!("cannot write to {}", self.folder.display()))?;
         let bootstrap = output::format(&self.bootstrap().to_json(), DataFormat::Yaml)?;
-        let start = Start::new(&self.options.binary.path, self.arguments(), &bootstrap)?;
-        let left_behind = Record::of_running(&self.folder);
+        let start = EnvoyStart::new(&self.options.binary.path, self.arguments(), &bootstrap)?;
+        let left_behind = EnvoyRecord::of_running(&self.folder);
         if let Some(record) = &left_behind
             && record.start == start
         {
@@ -282,7 +282,7 @@ impl One {
         Ok((running, false))
     }
 
-    fn start(&self, bootstrap: &str, start: Start) -> Result<Running> {
+    fn start(&self, bootstrap: &str, start: EnvoyStart) -> Result<Running> {
         let path = self.folder.join("bootstrap.yaml");
         let mut file = tempfile::NamedTempFile::new_in(&self.folder).context("cannot write the bootstrap")?;
         file.write_all(bootstrap.as_bytes()).context("cannot write the bootstrap")?;
@@ -300,8 +300,9 @@ impl One {
         if let Some(stderr) = child.stderr.take() {
             tokio::spawn(log_lines::pass_on(target.clone(), stderr));
         }
-        let identity = child.id().and_then(Identity::of).context("the process ended immediately after its start")?;
-        let record = Record { process: identity.clone(), start };
+        let identity =
+            child.id().and_then(ProcessIdentity::of).context("the process ended immediately after its start")?;
+        let record = EnvoyRecord { process: identity.clone(), start };
         if let Err(error) = record.write(&self.folder) {
             tracing::warn!(gateway = %self.gateway, %error, "cannot record the process of this Envoy; a later run of \
                                                              Holdfast cannot adopt it");
@@ -312,7 +313,7 @@ impl One {
     }
 
     /// Ends the Envoy of an earlier run once the new one is ready; until then both listen on the ports.
-    async fn take_over(&self, record: &Record) {
+    async fn take_over(&self, record: &EnvoyRecord) {
         let pid = record.process.pid;
         tracing::info!(gateway = %self.gateway, pid, "replacing the Envoy of an earlier run, which was started with \
                                                       other settings");
@@ -342,7 +343,7 @@ impl One {
     }
 
     fn forget(&self) {
-        Record::remove(&self.folder);
+        EnvoyRecord::remove(&self.folder);
         // The Envoy leaves its socket behind.
         let _ = fs::remove_file(&self.admin);
         self.views.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.gateway);
@@ -354,7 +355,7 @@ impl One {
             node_id: node_id(&self.gateway),
             xds: self.options.xds.clone(),
             credentials: None,
-            admin: Some(Listen::Unix(self.admin.clone())),
+            admin: Some(ListenAddress::Unix(self.admin.clone())),
             mode: XdsMode::Delta,
             max_heap_bytes: MAX_HEAP_BYTES,
             max_connections: MAX_CONNECTIONS,
@@ -400,7 +401,7 @@ async fn stop_requested(ending: &mut watch::Receiver<bool>) {
 }
 
 /// Terminates a process, and kills it if it does not end.
-async fn end_process(process: &Identity) {
+async fn end_process(process: &ProcessIdentity) {
     process.terminate();
     if tokio::time::timeout(GRACE, process.ended()).await.is_err() {
         process.kill();

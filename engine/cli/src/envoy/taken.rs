@@ -13,7 +13,7 @@ use std::time::Duration;
 use holdfast_engine::engine::Event;
 use tokio::sync::mpsc;
 
-use super::record::Record;
+use super::record::EnvoyRecord;
 
 /// Interval between two checks of the ports.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -25,10 +25,10 @@ const COMMAND_CHARS_MAX: usize = 120;
 const LISTENS: &str = "0A";
 
 /// Sockets on which processes of others listen, each with a description of the process.
-pub(crate) type Taken = BTreeMap<SocketAddr, Arc<str>>;
+pub(crate) type TakenSockets = BTreeMap<SocketAddr, Arc<str>>;
 
 /// Checks the ports periodically and reports each change, until `events` is closed. `now` is the last reported state.
-pub(crate) fn watch(data: PathBuf, mut now: Taken, events: mpsc::Sender<Vec<Event>>) {
+pub(crate) fn watch(data: PathBuf, mut now: TakenSockets, events: mpsc::Sender<Vec<Event>>) {
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -48,7 +48,7 @@ pub(crate) fn watch(data: PathBuf, mut now: Taken, events: mpsc::Sender<Vec<Even
 }
 
 /// Sockets of foreign processes on ports where this data folder has no Envoy, or only a younger one.
-pub(crate) fn look(data: &Path) -> Taken {
+pub(crate) fn look(data: &Path) -> TakenSockets {
     let listening = listening();
     let own = own(data);
     let mut own_sockets: BTreeMap<SocketAddr, u64> = BTreeMap::new();
@@ -63,11 +63,11 @@ pub(crate) fn look(data: &Path) -> Taken {
         }
     }
     if foreign.is_empty() {
-        return Taken::new();
+        return TakenSockets::new();
     }
     let wanted: BTreeSet<u64> = foreign.iter().map(|(_, inode)| *inode).collect();
     let owners = owners(&wanted);
-    let mut taken = Taken::new();
+    let mut taken = TakenSockets::new();
     for (address, inode) in foreign {
         let owner = owners.get(&inode);
         // If two processes share a port, only the younger one counts as the conflict.
@@ -127,7 +127,7 @@ fn ip(hex: &str) -> Option<IpAddr> {
 /// this run does not end it.
 fn own(data: &Path) -> BTreeMap<u64, u64> {
     let folders = fs::read_dir(data.join("envoys")).into_iter().flatten().flatten();
-    let records = folders.filter_map(|folder| Record::of_running(&folder.path()));
+    let records = folders.filter_map(|folder| EnvoyRecord::of_running(&folder.path()));
     let recorded: BTreeSet<u32> = records.map(|record| record.process.pid).collect();
     let this = std::process::id();
     let is_own = |pid: &u32| *pid == this || recorded.contains(pid) || parent(*pid) == Some(this);
@@ -135,17 +135,17 @@ fn own(data: &Path) -> BTreeMap<u64, u64> {
 }
 
 /// A process that owns a socket.
-struct Owner {
+struct SocketOwner {
     started: u64,
     description: Arc<str>,
 }
 
 /// The processes that own these sockets, as far as they can be read.
-fn owners(wanted: &BTreeSet<u64>) -> BTreeMap<u64, Owner> {
+fn owners(wanted: &BTreeSet<u64>) -> BTreeMap<u64, SocketOwner> {
     let mut owners = BTreeMap::new();
     for pid in pids() {
         for inode in sockets(pid).into_iter().filter(|inode| wanted.contains(inode)) {
-            owners.entry(inode).or_insert_with(|| Owner { started: started(pid), description: description(pid) });
+            owners.entry(inode).or_insert_with(|| SocketOwner { started: started(pid), description: description(pid) });
         }
     }
     owners

@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::process::Identity;
+use super::process::ProcessIdentity;
 use super::{EnvoyBinary, ManagedEnvoy, Supervisor, SupervisorOptions};
-use crate::arguments::Target;
+use crate::arguments::ServerAddress;
 
 const GATEWAY: &str = "infra/web";
 
 /// A data folder, and a script that replaces Envoy.
-struct World {
+struct ScriptedEnvoy {
     folder: TempDir,
 }
 
-impl World {
+impl ScriptedEnvoy {
     fn new(script: &str) -> Self {
         let world = Self { folder: tempfile::tempdir().unwrap() };
         world.write_script("envoy", script);
@@ -48,7 +48,7 @@ impl World {
     fn supervisor_of(&self, path: PathBuf) -> Supervisor {
         Supervisor::new(SupervisorOptions {
             binary: EnvoyBinary { path, version: "0.0.0".into() },
-            xds: Target::Unix(self.path("xds.sock")),
+            xds: ServerAddress::Unix(self.path("xds.sock")),
             data: self.path("data"),
             concurrency: 1,
         })
@@ -74,7 +74,7 @@ async fn runs(supervisor: &Supervisor) -> ManagedEnvoy {
 }
 
 /// An Envoy that outlived its controller, as after a crash.
-fn left_behind(world: &World) -> ManagedEnvoy {
+fn left_behind(world: &ScriptedEnvoy) -> ManagedEnvoy {
     let outlive = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -90,15 +90,15 @@ fn gateway() -> Arc<str> {
     GATEWAY.into()
 }
 
-fn identity(view: &ManagedEnvoy) -> Identity {
-    Identity::of(view.pid.unwrap()).unwrap()
+fn identity(view: &ManagedEnvoy) -> ProcessIdentity {
+    ProcessIdentity::of(view.pid.unwrap()).unwrap()
 }
 
 const PATIENT: &str = "exec sleep 600";
 
 #[tokio::test]
 async fn an_envoy_is_started_with_its_bootstrap_and_ended_with_the_gateway() {
-    let world = World::new("echo \"$@\" > arguments; exec sleep 600");
+    let world = ScriptedEnvoy::new("echo \"$@\" > arguments; exec sleep 600");
     let mut supervisor = world.supervisor();
     supervisor.start(&gateway());
     let view = runs(&supervisor).await;
@@ -115,7 +115,7 @@ async fn an_envoy_is_started_with_its_bootstrap_and_ended_with_the_gateway() {
 
 #[tokio::test]
 async fn an_envoy_that_dies_is_started_again() {
-    let world = World::new(PATIENT);
+    let world = ScriptedEnvoy::new(PATIENT);
     let mut supervisor = world.supervisor();
     supervisor.start(&gateway());
     let first = identity(&runs(&supervisor).await);
@@ -127,7 +127,7 @@ async fn an_envoy_that_dies_is_started_again() {
 
 #[tokio::test]
 async fn an_envoy_outlives_its_supervisor_and_is_adopted() {
-    let world = World::new(PATIENT);
+    let world = ScriptedEnvoy::new(PATIENT);
     let process = identity(&left_behind(&world));
 
     let mut supervisor = world.supervisor();
@@ -141,7 +141,7 @@ async fn an_envoy_outlives_its_supervisor_and_is_adopted() {
 
 #[tokio::test]
 async fn an_envoy_that_was_started_otherwise_is_taken_over_from() {
-    let world = World::new(PATIENT);
+    let world = ScriptedEnvoy::new(PATIENT);
     let old = identity(&left_behind(&world));
 
     let other = world.write_script("other-envoy", PATIENT);
@@ -156,7 +156,7 @@ async fn an_envoy_that_was_started_otherwise_is_taken_over_from() {
 
 #[tokio::test]
 async fn a_record_of_another_process_is_not_believed() {
-    let world = World::new(PATIENT);
+    let world = ScriptedEnvoy::new(PATIENT);
     let mut supervisor = world.supervisor();
     supervisor.start(&gateway());
     let view = runs(&supervisor).await;
@@ -175,7 +175,7 @@ async fn a_record_of_another_process_is_not_believed() {
 
 #[tokio::test]
 async fn envoys_of_an_earlier_run_without_a_gateway_are_ended() {
-    let world = World::new(PATIENT);
+    let world = ScriptedEnvoy::new(PATIENT);
     let process = identity(&left_behind(&world));
 
     let mut supervisor = world.supervisor();
@@ -186,7 +186,7 @@ async fn envoys_of_an_earlier_run_without_a_gateway_are_ended() {
 
 #[tokio::test]
 async fn an_envoy_of_an_unpublished_gateway_keeps_running() {
-    let world = World::new(PATIENT);
+    let world = ScriptedEnvoy::new(PATIENT);
     let process = identity(&left_behind(&world));
 
     let mut supervisor = world.supervisor();
@@ -201,7 +201,7 @@ async fn an_envoy_of_an_unpublished_gateway_keeps_running() {
 
 #[tokio::test]
 async fn one_that_does_not_end_is_killed() {
-    let world = World::new("trap '' TERM; while true; do sleep 1; done");
+    let world = ScriptedEnvoy::new("trap '' TERM; while true; do sleep 1; done");
     let mut supervisor = world.supervisor();
     supervisor.start(&gateway());
     let process = identity(&runs(&supervisor).await);
@@ -211,7 +211,7 @@ async fn one_that_does_not_end_is_killed() {
 
 #[tokio::test]
 async fn a_binary_that_cannot_run_is_tried_again_and_given_up_when_the_gateway_goes() {
-    let world = World::new(PATIENT);
+    let world = ScriptedEnvoy::new(PATIENT);
     let mut supervisor = world.supervisor_of(Path::new("/no/such/envoy").into());
     supervisor.start(&gateway());
     comes_to_be(&supervisor, |view| view.is_some_and(|view| view.restarts > 1)).await;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::denials::Denials;
 use super::watch::ConfirmSender;
-use crate::manifests::{Problem, Reading};
+use crate::manifests::{ManifestReading, Problem};
 use crate::serve::sources::Sources;
 
 /// Interval of clock ticks, on which due confirmation lists are requested.
@@ -53,7 +53,7 @@ impl Forwarder {
     pub(super) async fn run(
         mut self,
         mut watch_events: mpsc::Receiver<(usize, WatchEvent)>,
-        readings: mpsc::Sender<Reading>,
+        readings: mpsc::Sender<ManifestReading>,
     ) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -105,12 +105,12 @@ impl Forwarder {
                 events.push(Event::WatchProblems(problems.clone()));
             }
             ready = true;
-            let reading = Reading {
+            let reading = ManifestReading {
                 events: std::mem::take(&mut events),
                 problems: reading_problems(&problems),
                 roots: "the API server".into(),
                 objects: self.watching.objects(),
-                ..Reading::default()
+                ..ManifestReading::default()
             };
             if readings.send(reading).await.is_err() {
                 return;

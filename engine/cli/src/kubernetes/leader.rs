@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_engine::leadership::{Election, HELD_MS, LEADS_MS, Next, RENEW_MS, Record};
+use holdfast_engine::leadership::{Election, HELD_MS, LEADS_MS, LeaseRecord, Next, RENEW_MS};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -191,7 +191,7 @@ impl Leader {
     }
 
     /// Returns whether the record is of another replica and was not seen before.
-    fn is_renewed(&self, record: Option<&Record>) -> bool {
+    fn is_renewed(&self, record: Option<&LeaseRecord>) -> bool {
         record.is_some_and(|record| record.holder != self.me && !self.election.knows(record))
     }
 
@@ -261,10 +261,10 @@ pub(crate) async fn within<T>(request: impl Future<Output = Result<T, Error>>) -
         .unwrap_or_else(|_| Err(Error::Service("the API server did not answer within 4 seconds".into())))
 }
 
-fn record(lease: &Lease) -> Record {
+fn record(lease: &Lease) -> LeaseRecord {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
-    Record {
+    LeaseRecord {
         holder: spec.holder_identity.unwrap_or_default().into(),
         held_ms: seconds.saturating_mul(1000),
         transitions: spec.lease_transitions.unwrap_or_default(),

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_api::apis::{KINDS, ResourceScope};
-use holdfast_engine::watching::{Guard, Watching};
+use holdfast_engine::watching::{DeletionGuard, Watching};
 use holdfast_graph::ObjectKey;
 use kube::Client;
 use prometheus::IntGaugeVec;
@@ -34,8 +34,8 @@ use tokio::sync::mpsc;
 use self::arguments::KubernetesArgs;
 use self::denials::Denials;
 use self::forwarder::Forwarder;
-use self::watch::Watch;
-use super::manifests::Reading;
+use self::watch::WatchTarget;
+use super::manifests::ManifestReading;
 use super::serve::sources::Sources;
 
 /// Maximum number of watch events that wait; beyond it the watches wait too.
@@ -54,10 +54,10 @@ pub(crate) struct Means {
 }
 
 /// Watches every kind, until the receiver of readings is closed.
-pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readings: mpsc::Sender<Reading>) {
+pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readings: mpsc::Sender<ManifestReading>) {
     let watches = watches(&args.watch_namespaces);
-    let guard = Guard::new(args.mass_delete_guard.is_on());
-    let mut watching = Watching::new(watches.iter().map(Watch::name), guard);
+    let guard = DeletionGuard::new(args.mass_delete_guard.is_on());
+    let mut watching = Watching::new(watches.iter().map(WatchTarget::name), guard);
     let Means { remembered, denials, gauge, sources } = means;
     for (index, watch) in watches.iter().enumerate() {
         watching.remember(index, remembered.iter().filter(|key| watch.is_of(key)).cloned());
@@ -75,13 +75,13 @@ pub(crate) fn start(client: &Client, args: &KubernetesArgs, means: Means, readin
 }
 
 /// A watch for every kind; for namespaced kinds one for each named namespace, if any are named.
-fn watches(namespaces: &[String]) -> Vec<Watch> {
+fn watches(namespaces: &[String]) -> Vec<WatchTarget> {
     let mut watches = Vec::new();
     for kind in KINDS {
         if kind.scope == ResourceScope::Cluster || namespaces.is_empty() {
-            watches.push(Watch { kind, namespace: None });
+            watches.push(WatchTarget { kind, namespace: None });
         } else {
-            let of = |namespace: &String| Watch { kind, namespace: Some(Arc::from(namespace.as_str())) };
+            let of = |namespace: &String| WatchTarget { kind, namespace: Some(Arc::from(namespace.as_str())) };
             watches.extend(namespaces.iter().map(of));
         }
     }

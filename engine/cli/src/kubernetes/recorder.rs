@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use super::denials::Denials;
 use super::leader::{Leadership, within};
-use super::series::{Form, Same, Series};
+use super::series::{EventForm, Same, Series};
 use crate::events::{EventRecorder, LogRecorder};
 
 /// Maximum number of events that wait to be written; further events are only in the log.
@@ -56,7 +56,7 @@ impl KubernetesRecorder {
     /// instance.
     pub(crate) fn start(client: Client, leadership: Leadership, me: &str, denials: Denials) -> Self {
         let (events, waiting) = mpsc::channel(WAITING_EVENTS_MAX);
-        let writer = Writer {
+        let writer = EventWriter {
             client,
             me: me.to_owned(),
             leadership,
@@ -138,7 +138,7 @@ fn pod() -> Option<ObjectReference> {
     })
 }
 
-struct Writer {
+struct EventWriter {
     client: Client,
     me: String,
     leadership: Leadership,
@@ -149,7 +149,7 @@ struct Writer {
     failing: bool,
 }
 
-impl Writer {
+impl EventWriter {
     async fn run(mut self, mut waiting: mpsc::Receiver<PendingEvent>) {
         loop {
             if self.leadership.leads()
@@ -228,7 +228,7 @@ impl Writer {
         };
         let namespace = namespace(pending);
         let events: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-        if let Form::Again { name, count } = self.series.form(&same, now_ms) {
+        if let EventForm::Again { name, count } = self.series.form(&same, now_ms) {
             let series = EventSeries { count, last_observed_time: MicroTime(now) };
             let patch = Patch::Merge(json!({ "series": series }));
             match within(events.patch(&name, &PatchParams::default(), &patch)).await {

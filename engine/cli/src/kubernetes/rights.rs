@@ -10,7 +10,7 @@ use super::{planes, served, token_keys};
 
 /// The place in which a permission applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum PermissionScope {
     /// Cluster-scoped objects.
     Cluster,
     /// Each watched namespace.
@@ -27,21 +27,28 @@ pub enum Place {
     Default,
 }
 
-impl Place {
+impl PermissionScope {
     /// All places, in order.
-    pub const ALL: [Place; 7] =
-        [Place::Cluster, Place::Watched, Place::Own, Place::Shared, Place::Planes, Place::Keys, Place::Default];
+    pub const ALL: [PermissionScope; 7] = [
+        PermissionScope::Cluster,
+        PermissionScope::Watched,
+        PermissionScope::Own,
+        PermissionScope::Shared,
+        PermissionScope::Planes,
+        PermissionScope::Keys,
+        PermissionScope::Default,
+    ];
 
     /// The name of a place.
     pub fn name(self) -> &'static str {
         match self {
-            Place::Cluster => "cluster",
-            Place::Watched => "watched",
-            Place::Own => "own",
-            Place::Shared => "shared",
-            Place::Planes => "planes",
-            Place::Keys => "keys",
-            Place::Default => "default",
+            PermissionScope::Cluster => "cluster",
+            PermissionScope::Watched => "watched",
+            PermissionScope::Own => "own",
+            PermissionScope::Shared => "shared",
+            PermissionScope::Planes => "planes",
+            PermissionScope::Keys => "keys",
+            PermissionScope::Default => "default",
         }
     }
 }
@@ -50,7 +57,7 @@ impl Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Right {
     /// The place.
-    pub place: Place,
+    pub place: PermissionScope,
     /// API group, empty for the core group.
     pub group: &'static str,
     /// Plural name, with its subresource; a path if it begins with a slash.
@@ -79,26 +86,27 @@ const LEAD: &[&str] = &["create", "get", "update"];
 pub fn rights() -> Vec<Right> {
     let mut rights = Vec::new();
     for kind in KINDS {
-        let place = if kind.scope == ResourceScope::Cluster { Place::Cluster } else { Place::Watched };
+        let place =
+            if kind.scope == ResourceScope::Cluster { PermissionScope::Cluster } else { PermissionScope::Watched };
         rights.push(Right { place, group: kind.group, resource: kind.plural.to_owned(), verbs: READ });
         if kind.has_status {
             let resource = format!("{}/status", kind.plural);
             rights.push(Right { place, group: kind.group, resource, verbs: STATUSES });
         }
     }
-    for place in [Place::Watched, Place::Own, Place::Default] {
+    for place in [PermissionScope::Watched, PermissionScope::Own, PermissionScope::Default] {
         rights.push(Right { place, group: "events.k8s.io", resource: "events".into(), verbs: EVENTS });
     }
     let (group, resource) = served::DEFINITIONS;
-    rights.push(Right { place: Place::Cluster, group, resource: resource.into(), verbs: LOOK });
+    rights.push(Right { place: PermissionScope::Cluster, group, resource: resource.into(), verbs: LOOK });
     let group = "coordination.k8s.io";
-    rights.push(Right { place: Place::Own, group, resource: "leases".into(), verbs: LEAD });
-    rights.push(Right { place: Place::Shared, group: "", resource: "secrets".into(), verbs: SHARE });
+    rights.push(Right { place: PermissionScope::Own, group, resource: "leases".into(), verbs: LEAD });
+    rights.push(Right { place: PermissionScope::Shared, group: "", resource: "secrets".into(), verbs: SHARE });
     for kind in &planes::owned::KINDS {
         let (group, resource) = (kind.group, kind.plural.to_owned());
-        rights.push(Right { place: Place::Planes, group, resource, verbs: KEEP });
+        rights.push(Right { place: PermissionScope::Planes, group, resource, verbs: KEEP });
     }
-    rights.push(Right { place: Place::Keys, group: "", resource: token_keys::PATH.into(), verbs: &["get"] });
+    rights.push(Right { place: PermissionScope::Keys, group: "", resource: token_keys::PATH.into(), verbs: &["get"] });
     rights.sort_by(|one, other| {
         let key = |right: &Right| (right.place, right.group, right.verbs, right.resource.clone());
         key(one).cmp(&key(other))

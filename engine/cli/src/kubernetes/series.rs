@@ -17,7 +17,7 @@ pub(super) struct Same {
 
 /// The form in which an Event is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum EventForm {
     /// A new Event.
     New,
     /// A repetition of the Event with this name, with the number of occurrences.
@@ -39,11 +39,11 @@ struct WrittenEvent {
 
 impl Series {
     /// The form in which an Event has to be written.
-    pub(super) fn form(&mut self, same: &Same, now_ms: u64) -> Form {
+    pub(super) fn form(&mut self, same: &Same, now_ms: u64) -> EventForm {
         self.written.retain(|_, last| now_ms.saturating_sub(last.last_ms) <= REPEATED_WITHIN_MS);
         match self.written.get(same) {
-            Some(last) => Form::Again { name: last.name.clone(), count: last.count.saturating_add(1) },
-            None => Form::New,
+            Some(last) => EventForm::Again { name: last.name.clone(), count: last.count.saturating_add(1) },
+            None => EventForm::New,
         }
     }
 
@@ -73,16 +73,16 @@ mod tests {
     #[test]
     fn an_event_repeated_soon_is_counted() {
         let mut series = Series::default();
-        assert_eq!(series.form(&same("x"), 0), Form::New);
+        assert_eq!(series.form(&same("x"), 0), EventForm::New);
         series.record(same("x"), "one".into(), 1, 0);
-        assert_eq!(series.form(&same("x"), 10), Form::Again { name: "one".into(), count: 2 });
+        assert_eq!(series.form(&same("x"), 10), EventForm::Again { name: "one".into(), count: 2 });
         series.record(same("x"), "one".into(), 2, 10);
-        assert_eq!(series.form(&same("x"), 20), Form::Again { name: "one".into(), count: 3 });
-        assert_eq!(series.form(&same("y"), 20), Form::New, "other words are another Event");
-        assert_eq!(series.form(&same("x"), REPEATED_WITHIN_MS + 11), Form::New);
+        assert_eq!(series.form(&same("x"), 20), EventForm::Again { name: "one".into(), count: 3 });
+        assert_eq!(series.form(&same("y"), 20), EventForm::New, "other words are another Event");
+        assert_eq!(series.form(&same("x"), REPEATED_WITHIN_MS + 11), EventForm::New);
         series.record(same("x"), "two".into(), 1, 0);
         series.forget(&same("x"));
-        assert_eq!(series.form(&same("x"), 0), Form::New);
+        assert_eq!(series.form(&same("x"), 0), EventForm::New);
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             series.record(same(&n.to_string()), n.to_string(), 1, n as u64);
         }
         assert_eq!(series.written.len(), REMEMBERED_EVENTS_MAX);
-        assert_eq!(series.form(&same("4"), 2000), Form::New);
-        assert_ne!(series.form(&same("5"), 2000), Form::New);
+        assert_eq!(series.form(&same("4"), 2000), EventForm::New);
+        assert_ne!(series.form(&same("5"), 2000), EventForm::New);
     }
 }

@@ -45,7 +45,7 @@ impl Statuses {
     /// Starts to write. `controller` is the name that marks our entries.
     pub(crate) fn start(client: Client, controller: String, leadership: Leadership, denials: Denials) -> Self {
         let (sender, receiver) = watch::channel(Vec::new());
-        let writer = Writer {
+        let writer = StatusWriter {
             client,
             controller,
             leadership,
@@ -67,7 +67,7 @@ impl Statuses {
     }
 }
 
-struct Writer {
+struct StatusWriter {
     client: Client,
     controller: String,
     leadership: Leadership,
@@ -76,7 +76,7 @@ struct Writer {
     kinds: BTreeMap<(String, String), ApiResource>,
     denials: Denials,
     /// Statuses with a missing permission, by kind and namespace.
-    denied: BTreeMap<Place, Denied>,
+    denied: BTreeMap<KindInNamespace, Denied>,
     /// Whether statuses are left to write.
     behind: bool,
     /// The object that was last checked.
@@ -85,7 +85,7 @@ struct Writer {
 }
 
 /// Kind and namespace of objects.
-type Place = (String, String);
+type KindInNamespace = (String, String);
 
 /// The time of the next attempt, and the length of the current pause.
 struct Denied {
@@ -94,24 +94,24 @@ struct Denied {
 }
 
 /// The reason why a status was not written.
-enum Refusal {
+enum StatusRefusal {
     /// A missing permission, with the verb.
     Denied(&'static str),
     /// Any other error.
     Error(Error),
 }
 
-impl Refusal {
+impl StatusRefusal {
     fn of(verb: &'static str, error: Error) -> Self {
         match error {
-            Error::Api(answer) if answer.code == 403 => Refusal::Denied(verb),
-            error => Refusal::Error(error),
+            Error::Api(answer) if answer.code == 403 => StatusRefusal::Denied(verb),
+            error => StatusRefusal::Error(error),
         }
     }
 }
 
 /// The result for one object.
-enum Outcome {
+enum StatusOutcome {
     /// The status is as desired, or the API server rejects it, which a repetition would not change.
     Done,
     /// The object does not exist.
@@ -122,7 +122,7 @@ enum Outcome {
     Unavailable,
 }
 
-impl Writer {
+impl StatusWriter {
     async fn run(mut self, mut statuses: watch::Receiver<Vec<ObjectStatus>>) {
         let mut led = false;
         loop {
@@ -184,17 +184,17 @@ impl Writer {
             }
             let written = self.write_one(&key, status.as_ref()).await;
             match self.outcome(&key, written) {
-                Outcome::Done => match status {
+                StatusOutcome::Done => match status {
                     Some(status) => drop(self.written.insert(key, Some(status))),
                     None => drop(self.written.remove(&key)),
                 },
                 // An object that does not exist, but is still kept by Holdfast, has no status to write.
-                Outcome::Gone => match status {
+                StatusOutcome::Gone => match status {
                     Some(status) => drop(self.written.insert(key, Some(status))),
                     None => drop(self.written.remove(&key)),
                 },
-                Outcome::Again => all = false,
-                Outcome::Unavailable => return false,
+                StatusOutcome::Again => all = false,
+                StatusOutcome::Unavailable => return false,
             }
             if statuses.has_changed().unwrap_or(true) || !self.leadership.leads() {
                 return false;
@@ -232,47 +232,47 @@ impl Writer {
         }
     }
 
-    fn outcome(&mut self, key: &ObjectKey, written: Result<bool, Refusal>) -> Outcome {
+    fn outcome(&mut self, key: &ObjectKey, written: Result<bool, StatusRefusal>) -> StatusOutcome {
         let written = match written {
-            Err(Refusal::Denied(verb)) => {
+            Err(StatusRefusal::Denied(verb)) => {
                 self.deny(key, verb);
-                return Outcome::Again;
+                return StatusOutcome::Again;
             }
-            Err(Refusal::Error(error)) => Err(error),
+            Err(StatusRefusal::Error(error)) => Err(error),
             Ok(done) => Ok(done),
         };
         match written {
             Ok(done) => {
                 self.failing = false;
                 self.allow(key);
-                if done { Outcome::Done } else { Outcome::Again }
+                if done { StatusOutcome::Done } else { StatusOutcome::Again }
             }
-            Err(Error::Api(answer)) if answer.code == 404 => Outcome::Gone,
+            Err(Error::Api(answer)) if answer.code == 404 => StatusOutcome::Gone,
             // Another client wrote meanwhile.
-            Err(Error::Api(answer)) if answer.code == 409 => Outcome::Again,
+            Err(Error::Api(answer)) if answer.code == 409 => StatusOutcome::Again,
             Err(Error::Api(answer)) if (400..500).contains(&answer.code) && answer.code != 429 => {
                 tracing::warn!(object = %key, error = answer.message, "the API server rejected the status of this \
                                                                        object");
-                Outcome::Done
+                StatusOutcome::Done
             }
             Err(error) => {
                 if !self.failing {
                     tracing::warn!(object = %key, %error, "cannot write statuses now; Holdfast tries again");
                 }
                 self.failing = true;
-                Outcome::Unavailable
+                StatusOutcome::Unavailable
             }
         }
     }
 
     /// Writes the status of one object; returns false if this replica no longer leads.
-    async fn write_one(&mut self, key: &ObjectKey, status: Option<&Value>) -> Result<bool, Refusal> {
-        let Some(resource) = self.resource(key).await.map_err(Refusal::Error)? else { return Ok(true) };
+    async fn write_one(&mut self, key: &ObjectKey, status: Option<&Value>) -> Result<bool, StatusRefusal> {
+        let Some(resource) = self.resource(key).await.map_err(StatusRefusal::Error)? else { return Ok(true) };
         let api: Api<DynamicObject> = match key.namespace.is_empty() {
             true => Api::all_with(self.client.clone(), &resource),
             false => Api::namespaced_with(self.client.clone(), &key.namespace, &resource),
         };
-        let object = within(api.get_status(&key.name)).await.map_err(|error| Refusal::of("get", error))?;
+        let object = within(api.get_status(&key.name)).await.map_err(|error| StatusRefusal::of("get", error))?;
         let current = object.data.get("status").cloned().unwrap_or_default();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let new = match status {
@@ -292,7 +292,7 @@ impl Writer {
         }
         let params = PatchParams::apply(FIELD_OWNER).force();
         let applied = within(api.patch_status(&key.name, &params, &Patch::Apply(patch))).await;
-        applied.map_err(|error| Refusal::of("patch", error))?;
+        applied.map_err(|error| StatusRefusal::of("patch", error))?;
         sleep(PACE).await;
         Ok(true)
     }
@@ -311,7 +311,7 @@ impl Writer {
     }
 }
 
-fn place(key: &ObjectKey) -> Place {
+fn place(key: &ObjectKey) -> KindInNamespace {
     (key.kind.to_string(), key.namespace.to_string())
 }
 

@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use tonic::codegen::http::Request;
 
-use crate::xds::keys::KeySource;
+use crate::xds::keys::KeySetSource;
 
 /// The path of the keys; by default every ServiceAccount may read it.
 pub(super) const PATH: &str = "/openid/v1/jwks";
@@ -13,7 +13,7 @@ pub(super) const PATH: &str = "/openid/v1/jwks";
 /// A source of keys: the API server.
 pub struct ServerKeys(pub Client);
 
-impl KeySource for ServerKeys {
+impl KeySetSource for ServerKeys {
     fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>>> {
         Box::pin(async move {
             let request = Request::get(PATH).body(Vec::new()).context(PATH)?;

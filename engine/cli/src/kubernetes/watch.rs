@@ -7,7 +7,7 @@ use futures::StreamExt;
 use holdfast_api::apis::kinds;
 use holdfast_api::apis::{Decoded, Kind, ResourceScope, decode};
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::{Item, Present, WatchEvent};
+use holdfast_engine::watching::{ListedObject, WatchEvent, WatchedObject};
 use holdfast_graph::ObjectKey;
 use kube::api::{Api, DynamicObject, ListParams, PartialObjectMeta, TypeMeta};
 use kube::core::ApiResource;
@@ -36,7 +36,7 @@ const SECRETS_READ: &str = "type!=helm.sh/release.v1,type!=holdfast.dev/shared-s
 const WATCH_ERROR_CHARS_MAX: usize = 300;
 
 /// The kind and namespace to watch.
-pub(super) struct Watch {
+pub(super) struct WatchTarget {
     pub(super) kind: &'static Kind,
     pub(super) namespace: Option<Arc<str>>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Watch {
 /// The channel on which a confirmation list is requested.
 pub(super) type ConfirmSender = mpsc::Sender<()>;
 
-impl Watch {
+impl WatchTarget {
     /// `gateway.networking.k8s.io/HTTPRoute`, followed by the namespace if the watch is for one.
     pub(super) fn name(&self) -> Arc<str> {
         let Kind { group, kind, .. } = self.kind;
@@ -69,7 +69,7 @@ impl Watch {
     ) -> ConfirmSender {
         let (confirm, confirm_requests) = mpsc::channel(1);
         let definition = Definition::There("".into());
-        let running = Running {
+        let running = RunningWatch {
             watch: self,
             index,
             client,
@@ -88,15 +88,15 @@ impl Watch {
 struct Ended;
 
 /// The watch has ended, and another one begins.
-enum Next {
+enum NextWatch {
     /// At once.
     AtOnce,
     /// After a pause: the cause of the end would probably end the next watch as fast.
     Soon,
 }
 
-struct Running {
-    watch: Watch,
+struct RunningWatch {
+    watch: WatchTarget,
     index: usize,
     client: Client,
     sender: mpsc::Sender<(usize, WatchEvent)>,
@@ -110,7 +110,7 @@ struct Running {
 
 /// The state of a kind's CRD when objects of the kind disappear.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum CrdState {
     /// The CRD stays: the objects were deleted.
     Stays,
     /// The CRD is being removed, and the objects with it.
@@ -119,7 +119,7 @@ enum Look {
     Unclear,
 }
 
-impl Running {
+impl RunningWatch {
     async fn run(mut self) {
         while self.round().await.is_ok() {}
     }
@@ -136,7 +136,7 @@ impl Running {
                 self.send(WatchEvent::Leaving).await?
             }
             Ok(Some(resource)) => {
-                if let Next::Soon = self.watch(&resource).await? {
+                if let NextWatch::Soon = self.watch(&resource).await? {
                     sleep(Duration::from_secs(1)).await;
                 }
                 return Ok(());
@@ -157,16 +157,16 @@ impl Running {
     }
 
     /// Checks whether the kind's CRD is being removed. If so, the deletions of its objects were not requested by users.
-    async fn look_at_definition(&self) -> Result<Look, Ended> {
+    async fn look_at_definition(&self) -> Result<CrdState, Ended> {
         match served::definition(&self.client, self.watch.kind).await {
             Ok(now) if self.definition.has_left(&now) => {
                 self.send(WatchEvent::Leaving).await?;
-                Ok(if now == Definition::Leaving { Look::Goes } else { Look::Unclear })
+                Ok(if now == Definition::Leaving { CrdState::Goes } else { CrdState::Unclear })
             }
-            Ok(_) => Ok(Look::Stays),
+            Ok(_) => Ok(CrdState::Stays),
             Err(error) => {
                 self.send(request_failure(&error)).await?;
-                Ok(Look::Unclear)
+                Ok(CrdState::Unclear)
             }
         }
     }
@@ -184,7 +184,7 @@ impl Running {
         (self.watch.kind.kind == kinds::SECRET).then_some(SECRETS_READ)
     }
 
-    async fn watch(&mut self, resource: &ApiResource) -> Result<Next, Ended> {
+    async fn watch(&mut self, resource: &ApiResource) -> Result<NextWatch, Ended> {
         let api = self.api(resource);
         let mut config = watcher::Config { page_size: Some(PAGE), ..watcher::Config::default() };
         if let Some(fields) = self.fields() {
@@ -200,31 +200,31 @@ impl Running {
         let end = Instant::now() + LIST_AGAIN;
         loop {
             let events = tokio::select! {
-                () = sleep_until(end), if progress.listed => return Ok(Next::Soon),
+                () = sleep_until(end), if progress.listed => return Ok(NextWatch::Soon),
                 Some(()) = self.confirm_requests.recv() => {
                     self.confirm(&api).await?;
                     // The list confirmed the state of the server, so a complete list follows.
-                    return Ok(Next::Soon);
+                    return Ok(NextWatch::Soon);
                 }
                 events = next(&mut events, self.streams && !progress.listed) => events,
             };
             // The streaming list neither continues nor ends.
             let Some(events) = events else {
                 self.streams = false;
-                return Ok(Next::Soon);
+                return Ok(NextWatch::Soon);
             };
             let removes = events.iter().any(|event| self.removes(event));
-            let look = if removes { self.look_at_definition().await? } else { Look::Stays };
-            if look == Look::Unclear {
-                return Ok(Next::Soon);
+            let look = if removes { self.look_at_definition().await? } else { CrdState::Stays };
+            if look == CrdState::Unclear {
+                return Ok(NextWatch::Soon);
             }
             for event in events {
                 if let Some(next) = self.on_event(event, &mut progress, resource).await? {
                     return Ok(next);
                 }
             }
-            if look == Look::Goes {
-                return Ok(Next::Soon);
+            if look == CrdState::Goes {
+                return Ok(NextWatch::Soon);
             }
         }
     }
@@ -244,7 +244,7 @@ impl Running {
         event: watcher::Result<watcher::Event<DynamicObject>>,
         progress: &mut Progress,
         resource: &ApiResource,
-    ) -> Result<Option<Next>, Ended> {
+    ) -> Result<Option<NextWatch>, Ended> {
         let event = match event {
             Ok(event) => event,
             Err(error) => return self.on_error(&error, progress).await,
@@ -278,7 +278,7 @@ impl Running {
         Ok(None)
     }
 
-    async fn on_error(&mut self, error: &watcher::Error, progress: &mut Progress) -> Result<Option<Next>, Ended> {
+    async fn on_error(&mut self, error: &watcher::Error, progress: &mut Progress) -> Result<Option<NextWatch>, Ended> {
         progress.listing = false;
         let code = code(error);
         self.streams &= progress.listed || !is_refusal(error, code);
@@ -287,10 +287,10 @@ impl Running {
                 kind = &*self.watch.name(),
                 "the watch has expired at the API server; Holdfast lists the objects again"
             );
-            return Ok(Some(if progress.listed { Next::AtOnce } else { Next::Soon }));
+            return Ok(Some(if progress.listed { NextWatch::AtOnce } else { NextWatch::Soon }));
         }
         self.send(watch_failure(error)).await?;
-        Ok((code == Some(404) || !progress.listed).then_some(Next::Soon))
+        Ok((code == Some(404) || !progress.listed).then_some(NextWatch::Soon))
     }
 
     fn key(&self, metadata: &kube::api::ObjectMeta) -> ObjectKey {
@@ -299,10 +299,10 @@ impl Running {
         ObjectKey::new(*group, *kind, text(&metadata.namespace).as_str(), text(&metadata.name).as_str())
     }
 
-    fn present(&self, metadata: kube::api::ObjectMeta) -> Present {
+    fn present(&self, metadata: kube::api::ObjectMeta) -> ListedObject {
         let key = self.key(&metadata);
         let version = metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
-        Present { key, uid: metadata.uid.unwrap_or_default().into(), version }
+        ListedObject { key, uid: metadata.uid.unwrap_or_default().into(), version }
     }
 
     /// Lists again, from the storage of the API server rather than from its watch cache.
@@ -349,7 +349,7 @@ async fn next(events: &mut futures::stream::BoxStream<'_, Events>, streaming: bo
 }
 
 /// Decodes an object; `None` if it is not an object of the kind.
-fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<Item> {
+fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<WatchedObject> {
     object.metadata.managed_fields = None;
     let uid = Arc::from(object.metadata.uid.as_deref().unwrap_or_default());
     let version = object.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
@@ -362,7 +362,7 @@ fn item(mut object: DynamicObject, resource: &ApiResource) -> Option<Item> {
             return None;
         }
     };
-    Some(Item { key, uid, version, event })
+    Some(WatchedObject { key, uid, version, event })
 }
 
 fn watch_failure(error: &watcher::Error) -> WatchEvent {

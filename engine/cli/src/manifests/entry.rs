@@ -9,7 +9,7 @@ use holdfast_graph::ObjectKey;
 use serde_json::{Map, Value, json};
 
 use super::Problem;
-use super::marks::Marks;
+use super::marks::FieldMarks;
 use super::yaml::{self, Defect};
 
 /// Maximum size of an object (bytes of its JSON form), which is the limit of the API server's storage.
@@ -19,7 +19,7 @@ const LIST_DEPTH_MAX: usize = 4;
 
 /// An object of a file.
 #[derive(Debug, PartialEq)]
-pub struct Entry {
+pub struct ManifestEntry {
     /// The key of the object.
     pub key: ObjectKey,
     /// The object; `None` if its content is unusable.
@@ -32,14 +32,14 @@ pub struct Entry {
     /// The position of the object.
     pub source: Source,
     /// The positions of its fields, if they are kept.
-    pub marks: Option<Marks>,
+    pub marks: Option<FieldMarks>,
 }
 
 /// The contents of a file.
 #[derive(Debug, Default)]
-pub struct Contents {
+pub struct ManifestContents {
     /// The objects, in order.
-    pub entries: Vec<Arc<Entry>>,
+    pub entries: Vec<Arc<ManifestEntry>>,
     /// Documents that do not parse, or are no objects.
     pub problems: Vec<Problem>,
     /// Objects of kinds that are not read, with their positions.
@@ -50,7 +50,7 @@ pub struct Contents {
     pub nameless: bool,
 }
 
-impl Contents {
+impl ManifestContents {
     /// Returns whether the file contains nothing, not even a problem.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.problems.is_empty() && self.foreign.is_empty()
@@ -63,39 +63,39 @@ impl Contents {
 }
 
 /// The objects in the text of a file. `keep_marks` keeps the positions of all fields, for reports.
-pub fn contents(file: &Arc<str>, bytes: &[u8], keep_marks: bool) -> Contents {
+pub fn contents(file: &Arc<str>, bytes: &[u8], keep_marks: bool) -> ManifestContents {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.trim_start_matches('\u{feff}'),
         Err(error) => {
             let (line, column) = line_of(bytes, error.valid_up_to());
             let message = "not valid UTF-8; save the file as UTF-8".to_owned();
-            return Contents {
+            return ManifestContents {
                 problems: vec![Problem { file: file.clone(), line, column, message }],
-                ..Contents::default()
+                ..ManifestContents::default()
             };
         }
     };
     let (documents, errors) = yaml::parse(text);
-    let mut contents = Contents { complete: errors.is_empty(), ..Contents::default() };
+    let mut contents = ManifestContents { complete: errors.is_empty(), ..ManifestContents::default() };
     for error in errors {
         let (line, column, message) = (error.line, error.column, error.message);
         contents.problems.push(Problem { file: file.clone(), line, column, message });
     }
-    let mut reader = Reader { file, keep_marks, contents };
+    let mut reader = ManifestReader { file, keep_marks, contents };
     for document in documents {
         reader.document(document.value, document.marks, &document.defects, 0);
     }
     reader.contents
 }
 
-struct Reader<'a> {
+struct ManifestReader<'a> {
     file: &'a Arc<str>,
     keep_marks: bool,
-    contents: Contents,
+    contents: ManifestContents,
 }
 
-impl Reader<'_> {
-    fn document(&mut self, value: Value, marks: Marks, defects: &[Defect], depth: usize) {
+impl ManifestReader<'_> {
+    fn document(&mut self, value: Value, marks: FieldMarks, defects: &[Defect], depth: usize) {
         let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
         let has_items = value.get("items").is_some_and(Value::is_array);
         let problem = match kind.strip_suffix("List") {
@@ -118,7 +118,7 @@ impl Reader<'_> {
     }
 
     /// Reads `kind: List`, as `kubectl get -o yaml` writes it.
-    fn list(&mut self, mut list: Value, marks: &Marks, defects: &[Defect], depth: usize) {
+    fn list(&mut self, mut list: Value, marks: &FieldMarks, defects: &[Defect], depth: usize) {
         let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) else { return };
         for (index, item) in items.into_iter().enumerate() {
             let prefix = format!("items[{index}]");
@@ -131,12 +131,12 @@ impl Reader<'_> {
                 })
                 .collect();
             let place = marks.entry("items").and_then(|items| items.item(index));
-            let place = place.cloned().unwrap_or_else(|| Marks::leaf(marks.line, marks.column));
+            let place = place.cloned().unwrap_or_else(|| FieldMarks::leaf(marks.line, marks.column));
             self.document(item, place, &own, depth + 1);
         }
     }
 
-    fn object(&mut self, value: Value, marks: Marks, defects: &[Defect]) {
+    fn object(&mut self, value: Value, marks: FieldMarks, defects: &[Defect]) {
         let source = Source { file: self.file.clone(), line: marks.line };
         let bytes = size(&value);
         let content = content_hash(&value);
@@ -162,10 +162,10 @@ impl Reader<'_> {
             }
         };
         let marks = self.keep_marks.then_some(marks);
-        self.contents.entries.push(Arc::new(Entry { key, object, faults, content, source, marks }));
+        self.contents.entries.push(Arc::new(ManifestEntry { key, object, faults, content, source, marks }));
     }
 
-    fn problem(&mut self, marks: &Marks, message: String) {
+    fn problem(&mut self, marks: &FieldMarks, message: String) {
         self.contents.nameless = true;
         let problem = Problem { file: self.file.clone(), line: marks.line, column: marks.column, message };
         self.contents.problems.push(problem);
@@ -173,7 +173,7 @@ impl Reader<'_> {
 
     /// Records an object of a kind that is not read. This is no problem, unless the kind looks like a misspelt one of
     /// ours.
-    fn foreign(&mut self, marks: &Marks, message: String) {
+    fn foreign(&mut self, marks: &FieldMarks, message: String) {
         let mut words = message.split(' ');
         let (group, kind) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let group = group.split_once('/').map_or("", |(group, _)| group);

@@ -38,7 +38,7 @@ pub fn roots(flag: &str, paths: &[PathBuf]) -> Result<Vec<Root>, Failure> {
 
 /// A file that was found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ManifestFile {
     /// The index of its root on the command line: definitions in earlier roots take precedence.
     pub root: usize,
     /// Its path, which begins with the path of the root.
@@ -87,7 +87,7 @@ fn identity(_: &Metadata) -> (u64, u64, i64, i64) {
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// The files, ordered by root and path.
-    pub files: Vec<Found>,
+    pub files: Vec<ManifestFile>,
     /// Paths that exist and cannot be read, in the order in which they were found.
     pub lost: Vec<Lost>,
     /// Other problems.
@@ -144,7 +144,7 @@ impl LostPaths {
 /// Finds all manifest files below the roots. Follows symbolic links, and skips names that begin with a dot (a mounted
 /// ConfigMap keeps its versions under such names and links to the current one).
 pub fn find(roots: &[Root]) -> Findings {
-    let mut search = Search { findings: Findings::default(), seen: HashSet::new(), truncated: false };
+    let mut search = FileSearch { findings: Findings::default(), seen: HashSet::new(), truncated: false };
     for (index, root) in roots.iter().enumerate() {
         match fs::metadata(&root.path) {
             Ok(metadata) if metadata.is_dir() => {
@@ -162,14 +162,14 @@ pub fn find(roots: &[Root]) -> Findings {
     search.findings
 }
 
-struct Search {
+struct FileSearch {
     findings: Findings,
     /// Real paths of visited files and folders: nothing is read twice, and cycles of links end.
     seen: HashSet<PathBuf>,
     truncated: bool,
 }
 
-impl Search {
+impl FileSearch {
     fn folder(&mut self, root: usize, folder: &Path, depth: usize) -> io::Result<()> {
         if depth > MANIFEST_FOLDER_DEPTH_MAX {
             let message = format!(
@@ -234,7 +234,7 @@ impl Search {
         if fs::canonicalize(path).is_ok_and(|real| !self.seen.insert(real)) {
             return;
         }
-        self.findings.files.push(Found {
+        self.findings.files.push(ManifestFile {
             root,
             path: path.to_owned(),
             name: path.to_string_lossy().into(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::Problem;
-use super::entry::{Contents, Entry};
+use super::entry::{ManifestContents, ManifestEntry};
 use super::files::Signature;
 
 /// How long a file that was changed in place must be unchanged before its missing objects are deleted.
@@ -16,17 +16,17 @@ pub const SHORTENED_HELD: Duration = Duration::from_secs(5);
 
 /// The former objects of a file that was changed in place and now lacks some of them.
 #[derive(Debug)]
-pub struct Held {
+pub struct DelayedDeletion {
     /// The missing objects.
-    missing: Vec<Arc<Entry>>,
+    missing: Vec<Arc<ManifestEntry>>,
     /// The previous version of the file's last object; the text of the new version may be truncated.
-    last: Option<Arc<Entry>>,
+    last: Option<Arc<ManifestEntry>>,
     since: Instant,
 }
 
-impl Held {
+impl DelayedDeletion {
     /// Holds the objects of `before` that `new` lacks, if the file changed recently.
-    pub fn of(before: Vec<Arc<Entry>>, new: &Contents, signature: &Signature) -> Option<Self> {
+    pub fn of(before: Vec<Arc<ManifestEntry>>, new: &ManifestContents, signature: &Signature) -> Option<Self> {
         let is_old = |modified: SystemTime| modified.elapsed().is_ok_and(|age| age >= SHORTENED_HELD);
         if !new.certain() || signature.modified.is_none_or(is_old) {
             return None;
@@ -43,12 +43,12 @@ impl Held {
     }
 
     /// The missing objects.
-    pub fn missing(&self) -> &[Arc<Entry>] {
+    pub fn missing(&self) -> &[Arc<ManifestEntry>] {
         &self.missing
     }
 
     /// The version to use of an object that the file has now.
-    pub fn instead<'a>(&'a self, entry: &'a Arc<Entry>) -> &'a Arc<Entry> {
+    pub fn instead<'a>(&'a self, entry: &'a Arc<ManifestEntry>) -> &'a Arc<ManifestEntry> {
         self.last.as_ref().filter(|last| last.key == entry.key).unwrap_or(entry)
     }
 

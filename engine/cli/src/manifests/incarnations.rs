@@ -15,7 +15,7 @@ use holdfast_api::object::Metadata;
 use holdfast_graph::ObjectKey;
 use serde::{Deserialize, Serialize};
 
-use super::entry::Entry;
+use super::entry::ManifestEntry;
 
 /// The name of the file in the data folder.
 pub const FILE: &str = "incarnations.json";
@@ -26,7 +26,7 @@ const FORMAT: u32 = 1;
 #[derive(Debug)]
 pub struct Incarnations {
     file: Option<PathBuf>,
-    kept: Kept,
+    kept: StoredIncarnations,
     changed: bool,
     /// The number for objects that the current reading finds new.
     reading: u64,
@@ -34,7 +34,7 @@ pub struct Incarnations {
 
 /// The identity of an object that has none itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ObjectIdentity {
     /// Unique for each incarnation of a name.
     pub uid: Arc<str>,
     /// The number of the reading that found the object new.
@@ -44,7 +44,7 @@ pub struct Identity {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct StoredIncarnations {
     format: u32,
     /// The number for objects that the next reading finds new.
     next: u64,
@@ -64,10 +64,10 @@ struct Life {
 impl Incarnations {
     /// Identities for a single reading, which are not stored.
     pub fn in_memory() -> Self {
-        Self::of(None, Kept::nothing())
+        Self::of(None, StoredIncarnations::nothing())
     }
 
-    fn of(file: Option<PathBuf>, kept: Kept) -> Self {
+    fn of(file: Option<PathBuf>, kept: StoredIncarnations) -> Self {
         Self { file, reading: kept.next, kept, changed: false }
     }
 
@@ -78,7 +78,7 @@ impl Incarnations {
     pub fn open(folder: &Path) -> io::Result<Self> {
         let file = folder.join(FILE);
         let kept = match read(&file)? {
-            None => Kept::nothing(),
+            None => StoredIncarnations::nothing(),
             Some(Ok(kept)) => kept,
             Some(Err(why)) => set_aside(&file, &why)?,
         };
@@ -91,7 +91,7 @@ impl Incarnations {
     /// Returns an error if the file exists and cannot be read or parsed.
     pub fn look(folder: &Path) -> io::Result<Self> {
         let kept = match read(&folder.join(FILE))? {
-            None => Kept::nothing(),
+            None => StoredIncarnations::nothing(),
             Some(kept) => kept.map_err(|why| io::Error::new(io::ErrorKind::InvalidData, format!("{FILE}: {why}")))?,
         };
         Ok(Self::of(None, kept))
@@ -103,7 +103,7 @@ impl Incarnations {
     }
 
     /// The identity of an object that has none itself.
-    pub fn meet(&mut self, entry: &Entry) -> Identity {
+    pub fn meet(&mut self, entry: &ManifestEntry) -> ObjectIdentity {
         let name = entry.key.to_string();
         let content: String = entry.content.iter().map(|byte| format!("{byte:02x}")).collect();
         let file = entry.source.file.to_string();
@@ -121,7 +121,7 @@ impl Incarnations {
             self.kept.objects.insert(name, life);
             self.changed = true;
         }
-        Identity { uid: Metadata::own_uid(&entry.key, incarnation), incarnation, generation }
+        ObjectIdentity { uid: Metadata::own_uid(&entry.key, incarnation), incarnation, generation }
     }
 
     /// The objects that were last read from the matching files, each with its file.
@@ -159,29 +159,29 @@ impl Incarnations {
     }
 }
 
-impl Kept {
+impl StoredIncarnations {
     fn nothing() -> Self {
         Self { format: FORMAT, next: 1, objects: BTreeMap::new() }
     }
 }
 
 /// The content of the file; `None` if there is none, and a reason if it cannot be parsed.
-fn read(file: &Path) -> io::Result<Option<Result<Kept, String>>> {
+fn read(file: &Path) -> io::Result<Option<Result<StoredIncarnations, String>>> {
     let bytes = match fs::read(file) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let kept = serde_json::from_slice::<Kept>(&bytes).map_err(|error| error.to_string());
+    let kept = serde_json::from_slice::<StoredIncarnations>(&bytes).map_err(|error| error.to_string());
     Ok(Some(kept.and_then(|kept| if kept.format == FORMAT { Ok(kept) } else { Err("unknown format version".into()) })))
 }
 
 /// Sets the file aside. The assigned numbers are lost with it, so the counter continues above all possible old ones.
-fn set_aside(file: &Path, why: &str) -> io::Result<Kept> {
+fn set_aside(file: &Path, why: &str) -> io::Result<StoredIncarnations> {
     let aside = file.with_extension("json.unreadable");
     fs::rename(file, &aside)?;
     tracing::warn!(file = %file.display(), aside = %aside.display(), why, "renamed a file that cannot be parsed; \
                                                                            objects get new identities");
     let next = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs());
-    Ok(Kept { format: FORMAT, next, objects: BTreeMap::new() })
+    Ok(StoredIncarnations { format: FORMAT, next, objects: BTreeMap::new() })
 }

@@ -2,7 +2,7 @@
 
 /// The position of a node, and of its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marks {
+pub struct FieldMarks {
     /// Line, from 1: of the key for an entry of a mapping, else of the node itself.
     pub line: u32,
     /// Column, from 1, of the same position.
@@ -13,18 +13,18 @@ pub struct Marks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Inner {
     Leaf,
-    List(Vec<Marks>),
-    Map(Vec<(String, Marks)>),
+    List(Vec<FieldMarks>),
+    Map(Vec<(String, FieldMarks)>),
 }
 
-impl Marks {
+impl FieldMarks {
     /// The marks of a node without children.
     pub(super) fn leaf(line: u32, column: u32) -> Self {
         Self { line, column, inner: Inner::Leaf }
     }
 
     /// The marks of an entry of a list.
-    pub(super) fn item(&self, index: usize) -> Option<&Marks> {
+    pub(super) fn item(&self, index: usize) -> Option<&FieldMarks> {
         match &self.inner {
             Inner::List(items) => items.get(index),
             _ => None,
@@ -32,7 +32,7 @@ impl Marks {
     }
 
     /// The marks of an entry of a mapping.
-    pub(super) fn entry(&self, key: &str) -> Option<&Marks> {
+    pub(super) fn entry(&self, key: &str) -> Option<&FieldMarks> {
         match &self.inner {
             Inner::Map(entries) => entries.iter().find(|(name, _)| name == key).map(|(_, marks)| marks),
             _ => None,
@@ -53,7 +53,7 @@ impl Marks {
     }
 
     /// One step along a path: the next node, and the rest of the path.
-    fn step<'a>(&self, path: &'a str) -> Option<(&Marks, &'a str)> {
+    fn step<'a>(&self, path: &'a str) -> Option<(&FieldMarks, &'a str)> {
         match &self.inner {
             Inner::Leaf => None,
             Inner::List(items) => {

@@ -20,10 +20,10 @@ pub mod yaml;
 use std::fmt;
 use std::sync::Arc;
 
-pub use entry::Entry;
+pub use entry::ManifestEntry;
 pub use files::{Root, roots};
 pub use incarnations::Incarnations;
-pub use read::{Manifests, Reading};
+pub use read::{ManifestReading, Manifests};
 use serde::Serialize;
 
 /// A problem of a file, or of a document that cannot be identified as an object.

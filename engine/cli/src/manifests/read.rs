@@ -12,12 +12,12 @@ use std::{
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::Source;
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::Guard;
+use holdfast_engine::watching::DeletionGuard;
 use holdfast_graph::ObjectKey;
 
-use super::entry::{Contents, Entry, contents};
-use super::files::{self, Found, Lost, LostPaths, Root, Signature};
-use super::held::Held;
+use super::entry::{ManifestContents, ManifestEntry, contents};
+use super::files::{self, Lost, LostPaths, ManifestFile, Root, Signature};
+use super::held::DelayedDeletion;
 use super::{Incarnations, Problem};
 
 /// Maximum size of a file that is read, in bytes.
@@ -37,7 +37,7 @@ pub const MISSING_HELD: Duration = Duration::from_secs(10);
 pub struct Manifests {
     roots: Vec<Root>,
     keep_marks: bool,
-    guard: Guard,
+    guard: DeletionGuard,
     incarnations: Incarnations,
     /// By root index and path, which is the order of precedence of definitions.
     files: BTreeMap<(usize, PathBuf), File>,
@@ -54,22 +54,22 @@ struct File {
     name: Arc<str>,
     signature: Signature,
     hash: blake3::Hash,
-    contents: Contents,
+    contents: ManifestContents,
     /// The objects missing since an in-place change of the file.
-    held: Option<Held>,
+    held: Option<DelayedDeletion>,
     restless_since: Option<Instant>,
 }
 
 /// The last reported state of an object.
 #[derive(Debug, PartialEq)]
 struct ReportedObject {
-    entry: Arc<Entry>,
+    entry: Arc<ManifestEntry>,
     duplicate: Option<Source>,
 }
 
 /// The result of a reading.
 #[derive(Debug, Default)]
-pub struct Reading {
+pub struct ManifestReading {
     /// The changes, deletions first.
     pub events: Vec<Event>,
     /// The current positions of the objects in the events; `None` for deleted objects.
@@ -96,12 +96,12 @@ impl Manifests {
     /// Creates the manifests without reading them. `keep_marks` keeps the positions of all fields, for reports.
     pub fn new(roots: Vec<Root>, incarnations: Incarnations, keep_marks: bool) -> Self {
         let (files, reported, unread) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
-        let (guard, missing_since) = (Guard::new(true), None);
+        let (guard, missing_since) = (DeletionGuard::new(true), None);
         Self { roots, keep_marks, guard, incarnations, files, reported, unread, missing_since, first: true }
     }
 
     /// Replaces the guard against mass deletion.
-    pub fn guarded(self, guard: Guard) -> Self {
+    pub fn guarded(self, guard: DeletionGuard) -> Self {
         Self { guard, ..self }
     }
 
@@ -120,15 +120,16 @@ impl Manifests {
     }
 
     /// The entry that is used for an object.
-    pub fn entry(&self, key: &ObjectKey) -> Option<&Arc<Entry>> {
+    pub fn entry(&self, key: &ObjectKey) -> Option<&Arc<ManifestEntry>> {
         self.reported.get(key).map(|object| &object.entry)
     }
 
     /// Reads the changes in the file system.
-    pub fn read(&mut self) -> Reading {
+    pub fn read(&mut self) -> ManifestReading {
         self.incarnations.begin();
         let findings = files::find(&self.roots);
-        let mut reading = Reading { problems: findings.problems, changed: self.first, ..Reading::default() };
+        let mut reading =
+            ManifestReading { problems: findings.problems, changed: self.first, ..ManifestReading::default() };
         let paths = LostPaths::new(&findings.lost);
         let mut keeping = self.earlier_at(&paths);
         let mut before = std::mem::take(&mut self.files);
@@ -159,7 +160,7 @@ impl Manifests {
     #[cfg(test)]
     pub(super) fn rest(&mut self, name: &str) {
         let files = self.files.iter_mut().filter(|((_, path), _)| path.ends_with(name));
-        files.filter_map(|(_, file)| file.held.as_mut()).for_each(Held::rest);
+        files.filter_map(|(_, file)| file.held.as_mut()).for_each(DelayedDeletion::rest);
     }
 
     /// The lost paths with objects of an earlier run that could not be read since.
@@ -177,7 +178,7 @@ impl Manifests {
     }
 
     /// The new state of a file; `None` if the state is still unknown.
-    fn file(&self, found: &Found, last: Option<File>, reading: &mut Reading) -> Option<File> {
+    fn file(&self, found: &ManifestFile, last: Option<File>, reading: &mut ManifestReading) -> Option<File> {
         let restless_since = last.as_ref().and_then(|last| last.restless_since);
         let changed = last.as_ref().is_none_or(|last| last.signature != found.signature);
         if !changed && restless_since.is_none() {
@@ -206,7 +207,7 @@ impl Manifests {
                 let in_place = last.as_ref().is_some_and(|last| last.signature.is_same_file(&found.signature));
                 let before = last.map(|last| last.everything().cloned().collect()).unwrap_or_default();
                 let held = (in_place && self.guard.is_on())
-                    .then(|| Held::of(Vec::clone(&before), &new, &found.signature))
+                    .then(|| DelayedDeletion::of(Vec::clone(&before), &new, &found.signature))
                     .flatten();
                 reading.waiting |= held.is_some();
                 Some(File {
@@ -237,7 +238,7 @@ impl Manifests {
 
     /// Treats an empty file that contained objects as incomplete: with a redirection a shell empties the file before
     /// the program that writes it starts. To delete the objects, users delete the file.
-    fn doubt_emptied(&self, name: &Arc<str>, last: Option<&File>, new: Contents) -> Contents {
+    fn doubt_emptied(&self, name: &Arc<str>, last: Option<&File>, new: ManifestContents) -> ManifestContents {
         if !new.is_empty() {
             return new;
         }
@@ -253,12 +254,12 @@ impl Manifests {
             "the file is empty and contained {held} object(s); they stay in use. Write the objects again, or delete \
              the file to delete them"
         );
-        Contents { problems: vec![Problem::of_file(name.clone(), message)], complete: false, ..new }
+        ManifestContents { problems: vec![Problem::of_file(name.clone(), message)], complete: false, ..new }
     }
 
     /// The deleted objects, in order. If too many objects are missing, they are kept for [`MISSING_HELD`], since a tool
     /// may be rewriting the files.
-    fn deleted(&mut self, now: &BTreeMap<ObjectKey, ReportedObject>, reading: &mut Reading) -> Vec<ObjectKey> {
+    fn deleted(&mut self, now: &BTreeMap<ObjectKey, ReportedObject>, reading: &mut ManifestReading) -> Vec<ObjectKey> {
         let mut gone: Vec<_> = self.reported.keys().filter(|key| !now.contains_key(*key)).cloned().collect();
         gone.sort_unstable();
         if !self.guard.doubts(gone.len(), self.reported.len(), false) {
@@ -281,7 +282,7 @@ impl Manifests {
     }
 
     /// Compares all objects with those of the last reading.
-    fn compare(&mut self, lost: &LostPaths, reading: &mut Reading) {
+    fn compare(&mut self, lost: &LostPaths, reading: &mut ManifestReading) {
         reading.files = self.files.len();
         let roots: Vec<_> = self.roots.iter().map(|root| root.path.to_string_lossy()).collect();
         reading.roots = roots.join(", ");
@@ -320,7 +321,12 @@ impl Manifests {
     }
 
     /// Keeps the objects that an earlier run read from a file that is unreadable at the start; they are not deleted.
-    fn note_unread(&mut self, now: &BTreeMap<ObjectKey, ReportedObject>, lost: &LostPaths, reading: &mut Reading) {
+    fn note_unread(
+        &mut self,
+        now: &BTreeMap<ObjectKey, ReportedObject>,
+        lost: &LostPaths,
+        reading: &mut ManifestReading,
+    ) {
         let uncertain: HashSet<&str> =
             self.files.values().filter(|file| !file.contents.certain()).map(|file| &*file.name).collect();
         let is_uncertain = |file: &str| uncertain.contains(file) || lost.of(Path::new(file)).is_some();
@@ -413,35 +419,35 @@ impl Manifests {
 
 impl File {
     /// A file with unknown content.
-    fn empty(found: &Found) -> Self {
+    fn empty(found: &ManifestFile) -> Self {
         Self {
             name: found.name.clone(),
             signature: found.signature.clone(),
             hash: blake3::hash(b""),
-            contents: Contents::default(),
+            contents: ManifestContents::default(),
             held: None,
             restless_since: None,
         }
     }
 
     /// The objects in the file, in the version to use.
-    fn own(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    fn own(&self) -> impl Iterator<Item = &Arc<ManifestEntry>> {
         let used = |entry| self.held.as_ref().map_or(entry, |held| held.instead(entry));
         self.contents.entries.iter().map(used)
     }
 
     /// The objects that are missing from the file and are kept for a time.
-    fn missing(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.held.iter().flat_map(Held::missing)
+    fn missing(&self) -> impl Iterator<Item = &Arc<ManifestEntry>> {
+        self.held.iter().flat_map(DelayedDeletion::missing)
     }
 
     /// All objects of the file that are used.
-    fn everything(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    fn everything(&self) -> impl Iterator<Item = &Arc<ManifestEntry>> {
         self.own().chain(self.missing())
     }
 
     /// The state of an unchanged file: missing objects are dropped when their hold is over.
-    fn settle(self, reading: &mut Reading) -> Self {
+    fn settle(self, reading: &mut ManifestReading) -> Self {
         let Some(held) = &self.held else { return self };
         if held.is_over() && self.contents.certain() {
             reading.changed = true;
@@ -455,20 +461,20 @@ impl File {
 /// Merges the previous and the new objects of a file. A file that does not parse keeps its previous objects; a file
 /// that never parsed has its readable objects. If only a document has lost its name, the previous objects are kept with
 /// the new ones, since the document is probably one of them.
-fn merge(last: Vec<Arc<Entry>>, new: Contents) -> Contents {
+fn merge(last: Vec<Arc<ManifestEntry>>, new: ManifestContents) -> ManifestContents {
     if last.is_empty() || new.certain() {
         return new;
     }
     if !new.complete {
-        return Contents { entries: last, ..new };
+        return ManifestContents { entries: last, ..new };
     }
     let named: HashSet<_> = new.entries.iter().map(|entry| entry.key.clone()).collect();
     let missing = last.into_iter().filter(|entry| !named.contains(&entry.key));
-    Contents { entries: new.entries.iter().cloned().chain(missing).collect(), ..new }
+    ManifestContents { entries: new.entries.iter().cloned().chain(missing).collect(), ..new }
 }
 
 /// Reads a file.
-fn load(found: &Found) -> io::Result<(Vec<u8>, blake3::Hash)> {
+fn load(found: &ManifestFile) -> io::Result<(Vec<u8>, blake3::Hash)> {
     if found.signature.bytes > MANIFEST_BYTES_MAX {
         let message =
             format!("{} bytes exceed the limit of {MANIFEST_BYTES_MAX}; split the file", found.signature.bytes);

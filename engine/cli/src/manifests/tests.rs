@@ -6,21 +6,21 @@ use std::time::{Duration, SystemTime};
 
 use holdfast_api::object::Object;
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::Guard;
+use holdfast_engine::watching::DeletionGuard;
 use tempfile::TempDir;
 
 use super::entry::OBJECT_BYTES_MAX;
 use super::read::{MISSING_HELD, REST};
-use super::{Incarnations, Manifests, Problem, Reading, Root};
+use super::{Incarnations, ManifestReading, Manifests, Problem, Root};
 use crate::admin::input_metrics::Pulse;
 
 /// A folder of manifests, and another one for data.
-struct Folder {
+struct ManifestFolder {
     manifests: TempDir,
     data: TempDir,
 }
 
-impl Folder {
+impl ManifestFolder {
     fn new() -> Self {
         Self { manifests: tempfile::tempdir().unwrap(), data: tempfile::tempdir().unwrap() }
     }
@@ -62,7 +62,7 @@ fn described(name: &str, description: &str) -> String {
 }
 
 /// `+name`, `!name` and `-name` for objects that were applied, are unusable, and were deleted.
-fn events(reading: &Reading) -> Vec<String> {
+fn events(reading: &ManifestReading) -> Vec<String> {
     let short = |event: &Event| match event {
         Event::Applied(object, _) => format!("+{}", object.key.name),
         Event::Unusable(key, _) => format!("!{}", key.name),
@@ -73,7 +73,7 @@ fn events(reading: &Reading) -> Vec<String> {
     reading.events.iter().map(short).collect()
 }
 
-fn applied<'a>(reading: &'a Reading, name: &str) -> &'a Object {
+fn applied<'a>(reading: &'a ManifestReading, name: &str) -> &'a Object {
     let found = reading.events.iter().find_map(|event| match event {
         Event::Applied(object, _) if &*object.key.name == name => Some(object),
         _ => None,
@@ -81,7 +81,7 @@ fn applied<'a>(reading: &'a Reading, name: &str) -> &'a Object {
     found.unwrap_or_else(|| panic!("{name} is not applied: {:?}", events(reading)))
 }
 
-fn fault_messages(reading: &Reading) -> Vec<String> {
+fn fault_messages(reading: &ManifestReading) -> Vec<String> {
     let faults = reading.events.iter().flat_map(|event| match event {
         Event::Applied(_, faults) | Event::Unusable(_, faults) => faults.as_slice(),
         _ => &[],
@@ -96,7 +96,7 @@ fn only(problems: &[Problem]) -> &Problem {
 
 #[test]
 fn folders_are_read_recursively_and_only_changes_are_reported() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a") + "---\n" + &class("b"));
     folder.write("deep/er/c.yml", class("c"));
     let list =
@@ -120,7 +120,7 @@ fn folders_are_read_recursively_and_only_changes_are_reported() {
 
 #[test]
 fn an_unparsable_file_keeps_its_objects_and_is_reported_with_its_line() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a"));
     folder.write("b.yaml", class("b"));
     let mut manifests = folder.open();
@@ -138,7 +138,7 @@ fn an_unparsable_file_keeps_its_objects_and_is_reported_with_its_line() {
 
 #[test]
 fn a_file_that_does_not_parse_at_the_start_is_no_deletion() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a") + "---\n" + &class("b"));
     folder.write("c.yaml", class("c"));
     folder.write("d.yaml", class("d"));
@@ -167,7 +167,7 @@ fn a_file_that_does_not_parse_at_the_start_is_no_deletion() {
 
 #[test]
 fn what_parses_of_a_broken_file_is_used_where_nothing_better_is_known() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a") + "---\nx: [1\n---\n" + &class("c"));
     let reading = folder.open().read();
     assert_eq!(events(&reading), ["+a", "+c"]);
@@ -176,7 +176,7 @@ fn what_parses_of_a_broken_file_is_used_where_nothing_better_is_known() {
 
 #[test]
 fn invalid_utf8_is_reported_with_its_position() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("a.yaml", b"a: 1\nb: \xff\n");
     folder.write("b.yaml", format!("\u{feff}{}", class("b")));
     let reading = folder.open().read();
@@ -188,7 +188,7 @@ fn invalid_utf8_is_reported_with_its_position() {
 
 #[test]
 fn objects_that_are_too_large_are_faults_of_their_own() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     let large = "x".repeat(2 * 1024 * 1024);
     folder.write("a.yaml", class("a") + "---\n" + &described("large", &large));
     let reading = folder.open().read();
@@ -199,7 +199,7 @@ fn objects_that_are_too_large_are_faults_of_their_own() {
 
 #[test]
 fn keys_given_twice_make_the_object_unusable_and_nothing_else() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     let twice = class("twice").replace("spec: {", "spec: {controllerName: a.b/c, ");
     folder.write("a.yaml", twice + "---\n" + &class("b"));
     let reading = folder.open().read();
@@ -209,7 +209,7 @@ fn keys_given_twice_make_the_object_unusable_and_nothing_else() {
 
 #[test]
 fn documents_that_are_no_objects_are_problems_of_their_place() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write(
         "a.yaml",
         "just text\n---\nkind: GatewayClass\n---\n".to_owned() + &class("UPPER") + "---\n" + &class("b"),
@@ -223,7 +223,7 @@ fn documents_that_are_no_objects_are_problems_of_their_place() {
 
 #[test]
 fn an_object_that_loses_its_name_is_not_taken_for_deleted() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a") + "---\n" + &class("b"));
     let mut manifests = folder.open();
     manifests.read();
@@ -239,7 +239,7 @@ fn an_object_that_loses_its_name_is_not_taken_for_deleted() {
 
 #[test]
 fn of_two_definitions_the_first_by_path_counts_and_both_positions_are_reported() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("b.yaml", described("x", "later"));
     folder.write("a.yaml", class("other") + "---\n" + &described("x", "first"));
     let mut manifests = folder.open();
@@ -257,7 +257,7 @@ fn of_two_definitions_the_first_by_path_counts_and_both_positions_are_reported()
 }
 
 /// Reads, and saves which objects exist.
-fn read_and_save(manifests: &mut Manifests) -> Reading {
+fn read_and_save(manifests: &mut Manifests) -> ManifestReading {
     let reading = manifests.read();
     manifests.save();
     reading
@@ -265,7 +265,7 @@ fn read_and_save(manifests: &mut Manifests) -> Reading {
 
 #[test]
 fn created_again_is_another_object_and_a_restart_is_not() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a"));
     let first = applied(&read_and_save(&mut folder.open()), "a").metadata.clone();
     assert_eq!(first.generation, 1);
@@ -293,7 +293,7 @@ fn created_again_is_another_object_and_a_restart_is_not() {
 
 #[test]
 fn age_without_a_creation_time_is_the_order_of_first_reading() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("v.yaml", class("victim"));
     let mut manifests = folder.open();
     let victim = applied(&read_and_save(&mut manifests), "victim").clone();
@@ -320,7 +320,7 @@ fn age_without_a_creation_time_is_the_order_of_first_reading() {
 
 #[test]
 fn a_file_that_is_emptied_keeps_its_objects_until_it_is_deleted() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("all.yaml", class("a") + "---\n" + &class("b"));
     let mut manifests = folder.open();
     read_and_save(&mut manifests);
@@ -350,12 +350,12 @@ fn a_file_that_is_emptied_keeps_its_objects_until_it_is_deleted() {
 #[test]
 fn many_objects_that_are_missing_at_once_are_kept_for_a_while() {
     let many = |from: usize| (from..20).map(|n| class(&format!("c{n:02}"))).collect::<Vec<_>>().join("---\n");
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("all.yaml", many(0));
     let mut manifests = folder.open();
     read_and_save(&mut manifests);
     folder.write("all.yaml", many(11));
-    let deletions = |reading: &Reading| events(reading).iter().filter(|event| event.starts_with('-')).count();
+    let deletions = |reading: &ManifestReading| events(reading).iter().filter(|event| event.starts_with('-')).count();
     let held = read_and_save(&mut manifests);
     assert_eq!(deletions(&held), 0);
     assert!(only(&held.problems).message.starts_with("11 of 20 objects are missing"), "{:?}", held.problems);
@@ -373,7 +373,7 @@ fn many_objects_that_are_missing_at_once_are_kept_for_a_while() {
     assert_eq!((deletions(&gone), gone.problems.len()), (11, 0));
 
     // Without the guard they are deleted at once.
-    let mut unguarded = folder.open().guarded(Guard::new(false));
+    let mut unguarded = folder.open().guarded(DeletionGuard::new(false));
     read_and_save(&mut unguarded);
     fs::remove_file(folder.path("all.yaml")).unwrap();
     assert_eq!(deletions(&read_and_save(&mut unguarded)), 9);
@@ -381,7 +381,7 @@ fn many_objects_that_are_missing_at_once_are_kept_for_a_while() {
 
 #[test]
 fn what_is_written_in_metadata_is_kept_as_written() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a").replace("{name: a}", "{name: a, uid: mine, generation: 7}"));
     let mut manifests = folder.open();
     let reading = manifests.read();
@@ -391,7 +391,7 @@ fn what_is_written_in_metadata_is_kept_as_written() {
 
 #[test]
 fn a_damaged_list_of_identities_is_set_aside() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     fs::write(folder.data.path().join(super::incarnations::FILE), "{\"format\": 9").unwrap();
     folder.write("a.yaml", class("a"));
     assert_eq!(events(&folder.open().read()), ["+a"]);
@@ -402,7 +402,7 @@ fn a_damaged_list_of_identities_is_set_aside() {
 #[test]
 fn a_mounted_config_map_changes_as_a_whole() {
     use std::os::unix::fs::symlink;
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("..1/a.yaml", class("a"));
     folder.write("..1/b.yaml", class("b"));
     symlink("..1", folder.path("..data")).unwrap();
@@ -422,9 +422,9 @@ fn a_mounted_config_map_changes_as_a_whole() {
 
 /// A folder with a file, and with links to a file and a folder outside of it.
 #[cfg(unix)]
-fn linked() -> (Folder, TempDir) {
+fn linked() -> (ManifestFolder, TempDir) {
     use std::os::unix::fs::symlink;
-    let (folder, outside) = (Folder::new(), tempfile::tempdir().unwrap());
+    let (folder, outside) = (ManifestFolder::new(), tempfile::tempdir().unwrap());
     fs::create_dir(outside.path().join("sub")).unwrap();
     for (name, object) in [("a.yaml", "a"), ("sub/b.yaml", "b"), ("sub/c.yaml", "c"), ("notes.txt", "none")] {
         fs::write(outside.path().join(name), class(object)).unwrap();
@@ -484,7 +484,7 @@ fn a_link_to_nowhere_keeps_what_was_read_through_it_until_it_is_deleted() {
 #[cfg(unix)]
 #[test]
 fn a_root_that_is_a_link_to_nowhere_keeps_what_was_read() {
-    let (folder, outside) = (Folder::new(), tempfile::tempdir().unwrap());
+    let (folder, outside) = (ManifestFolder::new(), tempfile::tempdir().unwrap());
     fs::create_dir(outside.path().join("m")).unwrap();
     fs::write(outside.path().join("m/a.yaml"), class("a")).unwrap();
     std::os::unix::fs::symlink(outside.path().join("m"), folder.path("root")).unwrap();
@@ -503,7 +503,7 @@ fn a_root_that_is_a_link_to_nowhere_keeps_what_was_read() {
 #[test]
 fn what_becomes_something_else_keeps_what_it_held() {
     use std::os::unix::net::UnixListener;
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     for name in ["a", "b", "c"] {
         folder.write(&format!("{name}.yaml"), class(name));
     }
@@ -540,7 +540,7 @@ fn what_becomes_something_else_keeps_what_it_held() {
 
 #[test]
 fn what_is_missing_from_a_file_changed_in_place_is_deleted_when_the_file_rests() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     let (a, b, c) = (class("a"), class("b"), class("c"));
     folder.write("all.yaml", format!("{a}---\n{b}---\n{c}"));
     folder.write("other.yaml", class("d"));
@@ -580,7 +580,7 @@ fn what_is_missing_from_a_file_changed_in_place_is_deleted_when_the_file_rests()
     folder.write(".draft", class("e"));
     fs::rename(folder.path(".draft"), folder.path("all.yaml")).unwrap();
     assert_eq!(events(&manifests.read()), ["-a", "+e"]);
-    let mut unguarded = folder.open().guarded(Guard::new(false));
+    let mut unguarded = folder.open().guarded(DeletionGuard::new(false));
     unguarded.read();
     shorten(&class("f"));
     assert_eq!(events(&unguarded.read()), ["-e", "+f"]);
@@ -593,7 +593,7 @@ fn what_is_missing_from_a_file_changed_in_place_is_deleted_when_the_file_rests()
 
 #[test]
 fn a_list_without_items_is_no_empty_list() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     let list = |items: &str| format!("apiVersion: v1\nkind: List\nitems:{items}\n");
     let item = " [{apiVersion: v1, kind: Namespace, metadata: {name: a}}]";
     folder.write("list.yaml", list(item));
@@ -622,7 +622,7 @@ fn a_list_without_items_is_no_empty_list() {
 #[cfg(unix)]
 #[test]
 fn circles_of_links_end() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("deep/a.yaml", class("a"));
     std::os::unix::fs::symlink("..", folder.path("deep/up")).unwrap();
     std::os::unix::fs::symlink("nowhere", folder.path("dangling.yaml")).unwrap();
@@ -635,7 +635,7 @@ fn circles_of_links_end() {
 
 #[test]
 fn a_root_that_is_gone_for_a_while_takes_nothing_with_it() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("m/a.yaml", class("a"));
     let root = Root { path: folder.path("m") };
     let mut manifests = Manifests::new(vec![root], Incarnations::in_memory(), false);
@@ -656,7 +656,7 @@ fn a_file_that_is_still_being_written_is_waited_for() {
 }
 
 fn half_written_is_waited_for() -> bool {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a"));
     let mut manifests = folder.open();
     manifests.read();
@@ -675,7 +675,7 @@ fn half_written_is_waited_for() -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_seen_as_they_come() {
-    let folder = Folder::new();
+    let folder = ManifestFolder::new();
     folder.write("a.yaml", class("a"));
     let (sender, mut readings) = tokio::sync::mpsc::channel(4);
     super::watch::start(folder.open(), sender, Pulse::default()).unwrap();

@@ -9,7 +9,7 @@ use std::{fs, io, thread};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::Sender;
 
-use super::{Manifests, Reading};
+use super::{ManifestReading, Manifests};
 use crate::admin::input_metrics::Pulse;
 
 /// Interval of readings with notifications of the operating system, which may miss changes (network file systems,
@@ -26,11 +26,11 @@ const GAP: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// Returns an error if no thread can be started.
-pub fn start(manifests: Manifests, readings: Sender<Reading>, pulse: Pulse) -> io::Result<()> {
+pub fn start(manifests: Manifests, readings: Sender<ManifestReading>, pulse: Pulse) -> io::Result<()> {
     thread::Builder::new().name("manifests".into()).spawn(move || run(manifests, &readings, &pulse)).map(drop)
 }
 
-fn run(mut manifests: Manifests, readings: &Sender<Reading>, pulse: &Pulse) {
+fn run(mut manifests: Manifests, readings: &Sender<ManifestReading>, pulse: &Pulse) {
     let (wake, woken) = mpsc::channel();
     let mut eyes = Eyes::new(&manifests, wake);
     let mut last_problems = None;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::{Map, Value};
 
-use super::marks::{Inner, Marks};
+use super::marks::{FieldMarks, Inner};
 use super::scalar;
 
 /// Maximum depth of nested mappings and lists.
@@ -29,7 +29,7 @@ pub struct Document {
     /// The content.
     pub value: Value,
     /// The positions of its fields.
-    pub marks: Marks,
+    pub marks: FieldMarks,
     /// Defects of the content, although it parses.
     pub defects: Vec<Defect>,
 }
@@ -114,7 +114,7 @@ pub fn parse(text: &str) -> (Vec<Document>, Vec<SyntaxError>) {
 /// A node with an anchor, to which an alias can refer.
 struct Anchored {
     value: Value,
-    marks: Marks,
+    marks: FieldMarks,
     nodes: usize,
 }
 
@@ -127,13 +127,13 @@ struct Composer<'t> {
     anchors: HashMap<usize, Anchored>,
     defects: Vec<Defect>,
     /// The path of the current field.
-    path: Vec<Step>,
+    path: Vec<PathStep>,
 }
 
 /// The positions of a mapping's entries.
-type Entries = Vec<(String, Marks)>;
+type Entries = Vec<(String, FieldMarks)>;
 
-enum Step {
+enum PathStep {
     Key(String),
     Index(usize),
 }
@@ -171,7 +171,7 @@ impl<'t> Composer<'t> {
         }
     }
 
-    fn node(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<(Value, Marks), SyntaxError> {
+    fn node(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<(Value, FieldMarks), SyntaxError> {
         if depth > YAML_DEPTH_MAX {
             return Err(SyntaxError::at(span, format!("nested deeper than {YAML_DEPTH_MAX} levels")));
         }
@@ -191,7 +191,7 @@ impl<'t> Composer<'t> {
             Event::Alias(id) => return self.alias(id, span),
             _ => return Err(SyntaxError::at(span, "a value was expected here")),
         };
-        let marks = Marks { line, column, inner };
+        let marks = FieldMarks { line, column, inner };
         if anchor != 0 {
             let nodes = self.nodes - before + 1;
             self.anchors.insert(anchor, Anchored { value: value.clone(), marks: marks.clone(), nodes });
@@ -222,13 +222,13 @@ impl<'t> Composer<'t> {
         })
     }
 
-    fn list(&mut self, depth: usize) -> Result<(Vec<Value>, Vec<Marks>), SyntaxError> {
+    fn list(&mut self, depth: usize) -> Result<(Vec<Value>, Vec<FieldMarks>), SyntaxError> {
         let (mut values, mut marks) = (Vec::new(), Vec::new());
         while let Some((event, span)) = self.next()? {
             if event == Event::SequenceEnd {
                 break;
             }
-            self.path.push(Step::Index(values.len()));
+            self.path.push(PathStep::Index(values.len()));
             let (value, mark) = self.node(event, &span, depth + 1)?;
             self.path.pop();
             values.push(value);
@@ -247,7 +247,7 @@ impl<'t> Composer<'t> {
             let merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<");
             let (key, _) = self.key(event, &span, depth)?;
             let Some((event, value_span)) = self.next()? else { break };
-            self.path.push(Step::Key(key.clone()));
+            self.path.push(PathStep::Key(key.clone()));
             let (value, mut mark) = self.node(event, &value_span, depth + 1)?;
             if merge {
                 merged.push((value, mark));
@@ -267,11 +267,11 @@ impl<'t> Composer<'t> {
     }
 
     /// A key as text: numbers and booleans keep their written form.
-    fn key(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<(String, Marks), SyntaxError> {
+    fn key(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<(String, FieldMarks), SyntaxError> {
         if let Event::Scalar(text, _, 0, _) = &event {
             self.count(1, span)?;
             let (line, column) = place(span);
-            return Ok((text.to_string(), Marks::leaf(line, column)));
+            return Ok((text.to_string(), FieldMarks::leaf(line, column)));
         }
         match self.node(event, span, depth + 1)? {
             (Value::String(text), marks) => Ok((text, marks)),
@@ -283,7 +283,7 @@ impl<'t> Composer<'t> {
     }
 
     /// Merges `<<: *defaults`: entries that are missing here are taken from there. <https://yaml.org/type/merge.html>
-    fn merge(&mut self, value: Value, mark: Marks, values: &mut Map<String, Value>, marks: &mut Entries) {
+    fn merge(&mut self, value: Value, mark: FieldMarks, values: &mut Map<String, Value>, marks: &mut Entries) {
         match (value, mark.inner) {
             (Value::Object(from), Inner::Map(from_marks)) => {
                 for (key, mark) in from_marks {
@@ -302,7 +302,7 @@ impl<'t> Composer<'t> {
         }
     }
 
-    fn alias(&mut self, id: usize, span: &Span) -> Result<(Value, Marks), SyntaxError> {
+    fn alias(&mut self, id: usize, span: &Span) -> Result<(Value, FieldMarks), SyntaxError> {
         let Some(anchored) = self.anchors.get(&id) else {
             return Err(SyntaxError::at(span, "an alias cannot be inside its own anchor"));
         };
@@ -321,12 +321,12 @@ impl<'t> Composer<'t> {
         let mut field = String::new();
         for step in &self.path {
             match step {
-                Step::Key(key) if field.is_empty() => field.push_str(key),
-                Step::Key(key) => {
+                PathStep::Key(key) if field.is_empty() => field.push_str(key),
+                PathStep::Key(key) => {
                     field.push('.');
                     field.push_str(key);
                 }
-                Step::Index(index) => {
+                PathStep::Index(index) => {
                     field.push('[');
                     field.push_str(&index.to_string());
                     field.push(']');

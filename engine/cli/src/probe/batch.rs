@@ -15,7 +15,7 @@ const STRIKES: usize = 2;
 
 /// An order.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct TrialBatch {
     fresh: Vec<Trial>,
     suspects: VecDeque<(Trial, usize)>,
     losses: usize,
@@ -24,7 +24,7 @@ pub(super) struct Batch {
 
 /// The next trials.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum TrialStep {
     /// Try all of these together.
     Together(Vec<Trial>),
     /// Try this one separately.
@@ -40,17 +40,17 @@ pub(super) enum Loss {
     Held,
 }
 
-impl Batch {
+impl TrialBatch {
     pub(super) fn new(trials: Vec<Trial>) -> Self {
         Self { fresh: trials, ..Self::default() }
     }
 
     /// The next step; `None` if all trials have a result.
-    pub(super) fn step(&mut self) -> Option<Step> {
+    pub(super) fn step(&mut self) -> Option<TrialStep> {
         match self.suspects.front() {
-            Some((trial, _)) => Some(Step::Alone(trial.clone())),
+            Some((trial, _)) => Some(TrialStep::Alone(trial.clone())),
             None if self.fresh.is_empty() => None,
-            None => Some(Step::Together(std::mem::take(&mut self.fresh))),
+            None => Some(TrialStep::Together(std::mem::take(&mut self.fresh))),
         }
     }
 
@@ -120,8 +120,8 @@ mod tests {
         Trial { id, kind: ResourceType::Route, name: "r".into(), body: Bytes::new() }
     }
 
-    fn alone(batch: &mut Batch) -> u64 {
-        let Some(Step::Alone(trial)) = batch.step() else { panic!("nothing is tried alone") };
+    fn alone(batch: &mut TrialBatch) -> u64 {
+        let Some(TrialStep::Alone(trial)) = batch.step() else { panic!("nothing is tried alone") };
         trial.id
     }
 
@@ -130,9 +130,9 @@ mod tests {
     }
 
     /// Three trials, of which the first two were in progress when the probe was lost.
-    fn after_a_loss() -> Batch {
-        let mut batch = Batch::new((0..3).map(trial).collect());
-        let Some(Step::Together(trials)) = batch.step() else { panic!() };
+    fn after_a_loss() -> TrialBatch {
+        let mut batch = TrialBatch::new((0..3).map(trial).collect());
+        let Some(TrialStep::Together(trials)) = batch.step() else { panic!() };
         assert_eq!(trials.len(), 3);
         batch.lost_together(vec![trial(0), trial(1)], vec![trial(2)]);
         batch
@@ -145,7 +145,7 @@ mod tests {
             assert_eq!(alone(&mut batch), id);
             batch.answer([accepted(id)]);
         }
-        assert!(matches!(batch.step(), Some(Step::Together(trials)) if trials.len() == 1));
+        assert!(matches!(batch.step(), Some(TrialStep::Together(trials)) if trials.len() == 1));
         batch.answer([accepted(2)]);
         assert!(batch.step().is_none());
         assert_eq!(batch.take_answered(), [0, 1, 2].map(accepted));
@@ -198,11 +198,11 @@ mod tests {
 
     #[test]
     fn one_order_does_not_go_through_probes_without_end() {
-        let mut batch = Batch::new((0..1000).map(trial).collect());
+        let mut batch = TrialBatch::new((0..1000).map(trial).collect());
         batch.step();
         batch.lost_together((0..1000).map(trial).collect(), Vec::new());
         let mut losses = 1;
-        while let Some(Step::Alone(_)) = batch.step() {
+        while let Some(TrialStep::Alone(_)) = batch.step() {
             batch.lost_alone(Loss::Probe);
             losses += 1;
         }

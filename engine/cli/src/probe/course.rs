@@ -9,7 +9,7 @@ use holdfast_envoy::encode::{names, slots};
 use holdfast_fallback::trial::{Outcome, Trial, Tried};
 use holdfast_xds::{ResourceType, scrub};
 
-use super::push::{Content, Nonces, Push};
+use super::push::{Nonces, Push, PushContent};
 use super::rewrite::{self, SecretSort};
 use super::setup::{self, ROUTE_SLOTS, SECRET_SLOTS};
 
@@ -130,7 +130,7 @@ impl Course {
         self.bytes -= trial.body.len();
         let name = lane.name(slot);
         match lane {
-            Lane::Cluster => self.outbox.push_back(nonces.push(trial.kind, Content::Gone(name.clone()))),
+            Lane::Cluster => self.outbox.push_back(nonces.push(trial.kind, PushContent::Gone(name.clone()))),
             Lane::Route if trial.body.len() > KEPT_TABLE_BYTES_MAX => {
                 let body = slots::no_routes(&name);
                 self.outbox.push_back(nonces.resource(trial.kind, name.clone(), body));
@@ -181,7 +181,7 @@ impl Course {
         self.outbox.push_back(push);
         if lane == Lane::Listener {
             // In a separate response: a refusal of the next listener may reject everything in its response.
-            self.outbox.push_back(nonces.push(ResourceType::Listener, Content::Gone(name)));
+            self.outbox.push_back(nonces.push(ResourceType::Listener, PushContent::Gone(name)));
         }
     }
 }
@@ -212,10 +212,12 @@ mod tests {
         let (mut course, mut nonces) = (routes(300, 10), Nonces::default());
         let pushes = drain(&mut course, &mut nonces);
         assert_eq!(pushes.len(), ROUTE_SLOTS);
-        let Push { nonce, content: Content::Resources(first), .. } = &pushes[5] else { panic!() };
+        let Push { nonce, content: PushContent::Resources(first), .. } = &pushes[5] else { panic!() };
         assert_eq!(course.answer(*nonce, None, &mut nonces), Some(Tried { id: 5, outcome: Outcome::Accepted }));
         assert_eq!(course.answer(*nonce, None, &mut nonces), None);
-        let [Push { content: Content::Resources(next), .. }] = &drain(&mut course, &mut nonces)[..] else { panic!() };
+        let [Push { content: PushContent::Resources(next), .. }] = &drain(&mut course, &mut nonces)[..] else {
+            panic!()
+        };
         assert_eq!(first[0].0, next[0].0);
         let (under_way, waiting) = course.into_unanswered();
         assert_eq!((under_way.len(), waiting.len()), (ROUTE_SLOTS, 300 - ROUTE_SLOTS - 1));
@@ -284,6 +286,6 @@ mod tests {
         assert!(course.answer(pushes[1].nonce, None, &mut nonces).is_some());
         let (mut course, _) = Course::new([trial(1, ResourceType::Listener, 0)]);
         let pushes = drain(&mut course, &mut nonces);
-        assert_eq!(pushes[1].content, Content::Gone("probe/listener".into()));
+        assert_eq!(pushes[1].content, PushContent::Gone("probe/listener".into()));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 
 use super::beside::Beside;
-use super::process::{self, Process};
+use super::process::{self, ProbeProcess};
 use crate::data;
 use crate::envoy::EnvoyBinary;
 
@@ -40,59 +40,59 @@ impl Origin {
     }
 
     /// Starts a probe. `node` is its `node.id`.
-    pub(super) async fn start(&self, folder: &Path, socket: &Path, node: &str) -> Result<Running> {
+    pub(super) async fn start(&self, folder: &Path, socket: &Path, node: &str) -> Result<RunningProbe> {
         match self {
-            Origin::Here(binary) => Ok(Running::Here(Process::start(binary, folder, socket, node)?)),
-            Origin::Beside(folder) => Ok(Running::Beside(Beside::start(folder, node).await?)),
+            Origin::Here(binary) => Ok(RunningProbe::Here(ProbeProcess::start(binary, folder, socket, node)?)),
+            Origin::Beside(folder) => Ok(RunningProbe::Beside(Beside::start(folder, node).await?)),
         }
     }
 }
 
 /// A running probe.
 #[derive(Debug)]
-pub(super) enum Running {
-    Here(Process),
+pub(super) enum RunningProbe {
+    Here(ProbeProcess),
     Beside(Beside),
 }
 
-impl Running {
+impl RunningProbe {
     /// The process id, for a separate container within that container.
     pub(super) fn pid(&self) -> u32 {
         match self {
-            Running::Here(process) => process.pid(),
-            Running::Beside(beside) => beside.pid(),
+            RunningProbe::Here(process) => process.pid(),
+            RunningProbe::Beside(beside) => beside.pid(),
         }
     }
 
     /// The version of its Envoy, as in `1.40.0`.
     pub(super) fn version(&self) -> Arc<str> {
         match self {
-            Running::Here(process) => process.version(),
-            Running::Beside(beside) => beside.version(),
+            RunningProbe::Here(process) => process.version(),
+            RunningProbe::Beside(beside) => beside.version(),
         }
     }
 
     /// Waits until the probe has ended; returns how it ended.
     pub(super) async fn ended(&mut self) -> String {
         match self {
-            Running::Here(process) => process.ended().await,
-            Running::Beside(beside) => beside.ended().await,
+            RunningProbe::Here(process) => process.ended().await,
+            RunningProbe::Beside(beside) => beside.ended().await,
         }
     }
 
     /// Ends the probe in order.
     pub(super) async fn end(self, folder: &Path) {
         match self {
-            Running::Here(process) => process.end(folder).await,
-            Running::Beside(beside) => beside.end().await,
+            RunningProbe::Here(process) => process.end(folder).await,
+            RunningProbe::Beside(beside) => beside.end().await,
         }
     }
 
     /// Kills the probe, which may be in a state in which it ignores signals.
     pub(super) async fn kill(self, folder: &Path) {
         match self {
-            Running::Here(process) => process.kill(folder).await,
-            Running::Beside(beside) => beside.end().await,
+            RunningProbe::Here(process) => process.kill(folder).await,
+            RunningProbe::Beside(beside) => beside.end().await,
         }
     }
 }

@@ -9,11 +9,11 @@ use holdfast_fallback::trial::{Outcome, Trial, Tried};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::batch::{Batch, Loss, Step};
+use super::batch::{Loss, TrialBatch, TrialStep};
 use super::course::Course;
 use super::protocol::xds_socket;
 use super::server::Link;
-use super::session::{Lost, Session};
+use super::session::{ProbeLoss, Session};
 use super::view::{ProbeState, ProbeView};
 use super::{Origin, server};
 
@@ -163,7 +163,7 @@ impl ProbeController {
 
     /// Runs until no more orders can arrive.
     async fn work(&mut self) {
-        let mut batch = Batch::default();
+        let mut batch = TrialBatch::default();
         let mut pause = RESTART_AFTER;
         loop {
             match self.open().await {
@@ -211,7 +211,7 @@ impl ProbeController {
     }
 
     /// Processes orders until the probe is lost; returns false if no more orders can arrive.
-    async fn serve(&mut self, batch: &mut Batch) -> bool {
+    async fn serve(&mut self, batch: &mut TrialBatch) -> bool {
         loop {
             let Some(session) = &mut self.session else { return true };
             let Some(step) = batch.step() else {
@@ -219,7 +219,7 @@ impl ProbeController {
                 let Some(session) = &mut self.session else { return true };
                 tokio::select! {
                     order = self.orders.recv() => match order {
-                        Some(trials) => *batch = Batch::new(trials),
+                        Some(trials) => *batch = TrialBatch::new(trials),
                         None => return false,
                     },
                     lost = session.rest() => {
@@ -229,16 +229,16 @@ impl ProbeController {
                 }
                 continue;
             };
-            let is_alone = matches!(step, Step::Alone(_));
+            let is_alone = matches!(step, TrialStep::Alone(_));
             if is_alone && !session.has_pulse(self.options.timeout).await {
                 batch.lost_between();
-                self.lose(&Lost::Silent).await;
+                self.lose(&ProbeLoss::Silent).await;
                 self.hand_over(batch).await;
                 return true;
             }
             let trials = match step {
-                Step::Together(trials) => trials,
-                Step::Alone(trial) => vec![trial],
+                TrialStep::Together(trials) => trials,
+                TrialStep::Alone(trial) => vec![trial],
             };
             let (mut course, left) = Course::new(trials);
             batch.answer(left.into_iter().map(|trial| Tried { id: trial.id, outcome: Outcome::Unavailable }));
@@ -254,7 +254,7 @@ impl ProbeController {
             if is_alone && course.is_answered() {
                 // The probe died after its answer, which counts.
             } else if is_alone {
-                let is_held = lost == Lost::Silent && session.has_pulse(PROBE_PULSE_MAX).await;
+                let is_held = lost == ProbeLoss::Silent && session.has_pulse(PROBE_PULSE_MAX).await;
                 batch.lost_alone(if is_held { Loss::Held } else { Loss::Probe });
             } else {
                 let (under_way, not_begun) = course.into_unanswered();
@@ -267,7 +267,7 @@ impl ProbeController {
     }
 
     /// Kills a lost probe.
-    async fn lose(&mut self, lost: &Lost) {
+    async fn lose(&mut self, lost: &ProbeLoss) {
         tracing::warn!(?lost, "the probe ended or does not answer; Holdfast starts another one");
         self.show(ProbeState::Starting, None);
         if let Some(session) = self.session.take() {
@@ -280,14 +280,14 @@ impl ProbeController {
         let until = tokio::time::Instant::now() + pause;
         while let Ok(order) = tokio::time::timeout_at(until, self.orders.recv()).await {
             let Some(trials) = order else { return false };
-            let mut batch = Batch::new(trials);
+            let mut batch = TrialBatch::new(trials);
             batch.give_up();
             self.hand_over(&mut batch).await;
         }
         true
     }
 
-    async fn hand_over(&mut self, batch: &mut Batch) {
+    async fn hand_over(&mut self, batch: &mut TrialBatch) {
         let tried = batch.take_answered();
         if !tried.is_empty() {
             self.view.send_modify(|view| view.count(&tried));

@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::process::{Child, Command};
 
-use crate::arguments::Target;
+use crate::arguments::ServerAddress;
 use crate::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::cli::{DataFormat, XdsMode};
 use crate::envoy::EnvoyBinary;
 use crate::envoy::log_lines::{self, LogTarget};
-use crate::envoy::process::Identity;
-use crate::envoy::record::{Record, Start};
+use crate::envoy::process::ProcessIdentity;
+use crate::envoy::record::{EnvoyRecord, EnvoyStart};
 use crate::{data, output};
 
 /// How long the probe may take to end before it is killed. It serves no requests that it would have to finish.
@@ -25,13 +25,13 @@ const NAME: &str = "holdfast/probe";
 
 /// A running probe.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct ProbeProcess {
     child: Child,
-    identity: Identity,
+    identity: ProcessIdentity,
     version: Arc<str>,
 }
 
-impl Process {
+impl ProbeProcess {
     /// Starts a probe. `node` is its `node.id`.
     pub(crate) fn start(binary: &EnvoyBinary, folder: &Path, socket: &Path, node: &str) -> Result<Self> {
         data::create_private(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
@@ -40,7 +40,7 @@ impl Process {
         let mut file = tempfile::NamedTempFile::new_in(folder).context("cannot write the bootstrap")?;
         file.write_all(text.as_bytes()).context("cannot write the bootstrap")?;
         file.persist(&path).context("cannot write the bootstrap")?;
-        let start = Start::new(&binary.path, arguments(&path), &text)
+        let start = EnvoyStart::new(&binary.path, arguments(&path), &text)
             .with_context(|| format!("{} cannot be run", binary.path.display()))?;
         let mut command = Command::new(&start.binary);
         command.args(&start.arguments).current_dir(folder).kill_on_drop(true);
@@ -56,8 +56,9 @@ impl Process {
         if let Some(stderr) = child.stderr.take() {
             tokio::spawn(log_lines::pass_on(target, stderr));
         }
-        let identity = child.id().and_then(Identity::of).context("the process ended immediately after its start")?;
-        let record = Record { process: identity.clone(), start };
+        let identity =
+            child.id().and_then(ProcessIdentity::of).context("the process ended immediately after its start")?;
+        let record = EnvoyRecord { process: identity.clone(), start };
         if let Err(error) = record.write(folder) {
             tracing::warn!(%error, "cannot record the process of the probe; after a crash of Holdfast the probe would \
                                     keep running");
@@ -90,7 +91,7 @@ impl Process {
         if tokio::time::timeout(GRACE, self.ended()).await.is_err() {
             self.kill(folder).await;
         } else {
-            Record::remove(folder);
+            EnvoyRecord::remove(folder);
         }
     }
 
@@ -98,17 +99,17 @@ impl Process {
     pub(crate) async fn kill(mut self, folder: &Path) {
         self.identity.kill();
         self.ended().await;
-        Record::remove(folder);
+        EnvoyRecord::remove(folder);
     }
 }
 
 /// Kills the probe of an earlier run that was not ended in order.
 pub(crate) async fn end_left_behind(folder: &Path) {
-    if let Some(record) = Record::of_running(folder) {
+    if let Some(record) = EnvoyRecord::of_running(folder) {
         tracing::info!(pid = record.process.pid, "ending the probe of an earlier run");
         record.process.kill();
         record.process.ended().await;
-        Record::remove(folder);
+        EnvoyRecord::remove(folder);
     }
 }
 
@@ -116,7 +117,7 @@ fn bootstrap(socket: &Path, node: &str) -> Bootstrap {
     Bootstrap {
         gateway: NAME.into(),
         node_id: node.into(),
-        xds: Target::Unix(socket.to_owned()),
+        xds: ServerAddress::Unix(socket.to_owned()),
         credentials: None,
         admin: None,
         mode: XdsMode::Delta,
@@ -145,14 +146,14 @@ mod tests {
     use super::*;
 
     /// A probe with a script as its binary.
-    fn start(folder: &Path, script: &str) -> Process {
+    fn start(folder: &Path, script: &str) -> ProbeProcess {
         let path = folder.join("envoy");
         fs::write(folder.join("new"), format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(folder.join("new"), fs::Permissions::from_mode(0o755)).unwrap();
         // Moved into place: a file that is open for writing cannot be executed.
         fs::rename(folder.join("new"), &path).unwrap();
         let binary = EnvoyBinary { path, version: "0.0.0".into() };
-        Process::start(&binary, &folder.join("probe"), &folder.join("xds.sock"), "node").unwrap()
+        ProbeProcess::start(&binary, &folder.join("probe"), &folder.join("xds.sock"), "node").unwrap()
     }
 
     #[tokio::test]

@@ -10,12 +10,12 @@ use holdfast_xds::ResourceType;
 pub(super) struct Push {
     pub(super) kind: ResourceType,
     pub(super) nonce: u64,
-    pub(super) content: Content,
+    pub(super) content: PushContent,
 }
 
 /// The content of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum PushContent {
     /// Resources by name.
     Resources(Vec<(String, Bytes)>),
     /// A removed name.
@@ -28,10 +28,10 @@ pub(super) struct Nonces(u64);
 
 impl Nonces {
     pub(super) fn resource(&mut self, kind: ResourceType, name: String, body: Bytes) -> Push {
-        self.push(kind, Content::Resources(vec![(name, body)]))
+        self.push(kind, PushContent::Resources(vec![(name, body)]))
     }
 
-    pub(super) fn push(&mut self, kind: ResourceType, content: Content) -> Push {
+    pub(super) fn push(&mut self, kind: ResourceType, content: PushContent) -> Push {
         self.0 += 1;
         Push { kind, nonce: self.0, content }
     }
@@ -48,8 +48,8 @@ impl From<Push> for DeltaDiscoveryResponse {
             ..Default::default()
         };
         let (resources, removed_resources) = match push.content {
-            Content::Resources(resources) => (resources.into_iter().map(resource).collect(), Vec::new()),
-            Content::Gone(name) => (Vec::new(), vec![name]),
+            PushContent::Resources(resources) => (resources.into_iter().map(resource).collect(), Vec::new()),
+            PushContent::Gone(name) => (Vec::new(), vec![name]),
         };
         Self {
             resources,

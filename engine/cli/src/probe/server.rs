@@ -36,7 +36,7 @@ pub(super) fn start(socket: &Path) -> Result<(JoinSet<()>, mpsc::Receiver<Link>)
     let _ = std::fs::remove_file(socket);
     let listener = UnixListener::bind(socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
     let (sender, links) = mpsc::channel(1);
-    let service = AggregatedDiscoveryServiceServer::new(Service { links: sender });
+    let service = AggregatedDiscoveryServiceServer::new(ProbeService { links: sender });
     let router = Server::builder().add_service(service.max_decoding_message_size(PROBE_REQUEST_BYTES_MAX));
     let mut task = JoinSet::new();
     task.spawn(async move {
@@ -47,14 +47,14 @@ pub(super) fn start(socket: &Path) -> Result<(JoinSet<()>, mpsc::Receiver<Link>)
     Ok((task, links))
 }
 
-struct Service {
+struct ProbeService {
     links: mpsc::Sender<Link>,
 }
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
-impl AggregatedDiscoveryService for Service {
+impl AggregatedDiscoveryService for ProbeService {
     type StreamAggregatedResourcesStream = Responses<DiscoveryResponse>;
     type DeltaAggregatedResourcesStream = Responses<DeltaDiscoveryResponse>;
 

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::course::Course;
-use super::origin::Running;
+use super::origin::RunningProbe;
 use super::prober::ProberOptions;
 use super::push::{Nonces, Push};
 use super::server::Link;
@@ -28,7 +28,7 @@ const PROBE_SET_UP_MAX: Duration = Duration::from_secs(20);
 /// A probe with its stream.
 #[derive(Debug)]
 pub(super) struct Session {
-    process: Running,
+    process: RunningProbe,
     link: Link,
     setup: Setup,
     nonces: Nonces,
@@ -37,7 +37,7 @@ pub(super) struct Session {
 
 /// The reason why a probe no longer answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum ProbeLoss {
     /// The probe died, or closed its stream.
     Died(String),
     /// The probe did not answer within the timeout.
@@ -73,7 +73,7 @@ impl Session {
     }
 
     async fn connect(
-        process: &mut Running,
+        process: &mut RunningProbe,
         node: &str,
         links: &mut mpsc::Receiver<Link>,
     ) -> Result<(Link, DeltaDiscoveryRequest)> {
@@ -102,8 +102,8 @@ impl Session {
         );
         match self.converse(&mut nothing, patience, &mut Vec::new()).await {
             Ok(()) => Ok(()),
-            Err(Lost::Died(how)) => bail!("the probe ended during its setup ({how})"),
-            Err(Lost::Silent) => bail!("the probe stopped answering during its setup"),
+            Err(ProbeLoss::Died(how)) => bail!("the probe ended during its setup ({how})"),
+            Err(ProbeLoss::Silent) => bail!("the probe stopped answering during its setup"),
         }
     }
 
@@ -125,7 +125,7 @@ impl Session {
         course: &mut Course,
         patience: Duration,
         tried: &mut Vec<Tried>,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), ProbeLoss> {
         let mut deadline = Instant::now() + patience;
         let responses = self.link.responses.clone();
         loop {
@@ -144,37 +144,37 @@ impl Session {
                             deadline = Instant::now() + patience;
                         }
                     }
-                    Ok(None) => return Err(Lost::Died("the probe closed its stream".into())),
-                    Err(status) => return Err(Lost::Died(status.message().to_owned())),
+                    Ok(None) => return Err(ProbeLoss::Died("the probe closed its stream".into())),
+                    Err(status) => return Err(ProbeLoss::Died(status.message().to_owned())),
                 },
-                how = self.process.ended() => return Err(Lost::Died(how)),
+                how = self.process.ended() => return Err(ProbeLoss::Died(how)),
                 permit = responses.reserve(), if !self.outbox.is_empty() => match permit {
                     Ok(permit) => {
                         if let Some(push) = self.outbox.pop_front() {
                             permit.send(Ok(push.into()));
                         }
                     }
-                    Err(_) => return Err(Lost::Died("the stream of the probe is closed".into())),
+                    Err(_) => return Err(ProbeLoss::Died("the stream of the probe is closed".into())),
                 },
-                () = sleep_until(deadline) => return Err(Lost::Silent),
+                () = sleep_until(deadline) => return Err(ProbeLoss::Silent),
             }
         }
     }
 
     /// Waits until the probe is lost, while there is no order.
-    pub(super) async fn rest(&mut self) -> Lost {
+    pub(super) async fn rest(&mut self) -> ProbeLoss {
         loop {
             let request = tokio::select! {
                 request = self.link.requests.message() => request,
-                how = self.process.ended() => return Lost::Died(how),
+                how = self.process.ended() => return ProbeLoss::Died(how),
             };
             match request {
                 Ok(Some(request)) => match self.take_in(&request, &mut Course::default(), &mut Vec::new()) {
                     Ok(_) => {}
                     Err(lost) => return lost,
                 },
-                Ok(None) => return Lost::Died("the probe closed its stream".into()),
-                Err(status) => return Lost::Died(status.message().to_owned()),
+                Ok(None) => return ProbeLoss::Died("the probe closed its stream".into()),
+                Err(status) => return ProbeLoss::Died(status.message().to_owned()),
             }
         }
     }
@@ -202,7 +202,7 @@ impl Session {
         request: &DeltaDiscoveryRequest,
         course: &mut Course,
         tried: &mut Vec<Tried>,
-    ) -> Result<bool, Lost> {
+    ) -> Result<bool, ProbeLoss> {
         let Some(kind) = ResourceType::from_url(&request.type_url) else { return Ok(false) };
         let mut is_awaited = false;
         if let Ok(nonce) = request.response_nonce.parse() {
@@ -210,7 +210,7 @@ impl Session {
             let ended = course.answer(nonce, error, &mut self.nonces);
             let set_up = self.setup.answer(nonce, error.is_some());
             if set_up == Some(false) {
-                return Err(Lost::Died(format!(
+                return Err(ProbeLoss::Died(format!(
                     "the probe refused its initial configuration: {}",
                     scrub(error.unwrap_or(""))
                 )));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_envoy::encode::{names, slots};
 use holdfast_xds::ResourceType;
 
-use super::push::{Content, Nonces, Push};
+use super::push::{Nonces, Push, PushContent};
 
 /// Maximum number of route configurations that are tried at a time.
 pub(super) const ROUTE_SLOTS: usize = 128;
@@ -47,7 +47,7 @@ impl Setup {
             ResourceType::Cluster if is_first => {
                 let clusters = (0..SECRET_SLOTS).map(names::probe_authorities);
                 let clusters = clusters.map(|name| (name.clone(), slots::authorities(&name, &name))).collect();
-                vec![self.expect(nonces.push(kind, Content::Resources(clusters)), true)]
+                vec![self.expect(nonces.push(kind, PushContent::Resources(clusters)), true)]
             }
             ResourceType::Listener if is_first => {
                 let routes = slots::routes(names::PROBE_ROUTES_LISTENER, (0..ROUTE_SLOTS).map(names::probe_routes));
@@ -59,14 +59,14 @@ impl Setup {
                     (names::PROBE_ROUTES_LISTENER.into(), routes),
                     (names::PROBE_CERTIFICATES_LISTENER.into(), certificates),
                 ];
-                vec![self.expect(nonces.push(kind, Content::Resources(listeners)), true)]
+                vec![self.expect(nonces.push(kind, PushContent::Resources(listeners)), true)]
             }
             ResourceType::Cluster | ResourceType::Listener => Vec::new(),
             ResourceType::Route => {
                 let slots: Vec<_> = names.filter(|name| self.unsubscribed.remove(*name)).collect();
                 let one = |name: &String| (name.clone(), slots::no_routes(name));
                 let push = (!slots.is_empty())
-                    .then(|| nonces.push(kind, Content::Resources(slots.into_iter().map(one).collect())));
+                    .then(|| nonces.push(kind, PushContent::Resources(slots.into_iter().map(one).collect())));
                 push.into_iter().map(|push| self.expect(push, true)).collect()
             }
             ResourceType::Secret => names
@@ -98,9 +98,9 @@ impl Setup {
 /// Envoy acknowledges a Secret that it has just refused if it receives the same content again, unless it received
 /// another one in between. A refusal also ends the wait for the Secret.
 pub(super) fn placeholder(name: &str, nonces: &mut Nonces) -> Push {
-    let mut push = nonces.push(ResourceType::Secret, Content::Resources(Vec::new()));
+    let mut push = nonces.push(ResourceType::Secret, PushContent::Resources(Vec::new()));
     let authorities = names::is_probe_authorities(name);
-    push.content = Content::Resources(vec![(name.to_owned(), slots::placeholder(name, authorities, push.nonce))]);
+    push.content = PushContent::Resources(vec![(name.to_owned(), slots::placeholder(name, authorities, push.nonce))]);
     push
 }
 

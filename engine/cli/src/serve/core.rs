@@ -12,7 +12,7 @@ use holdfast_api::object::Source;
 use holdfast_check::time::Moment;
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::health::Outside;
-use holdfast_engine::health::inputs::Input;
+use holdfast_engine::health::inputs::SourceState;
 use holdfast_engine::report::events::events;
 use holdfast_fallback::trial::Tried;
 use holdfast_fallback::view::FallbackReport;
@@ -22,19 +22,19 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::block_in_place;
 use tokio::time::{Instant as Deadline, sleep_until};
 
-use super::health::Health;
+use super::health::Readiness;
 use super::hold_off::HoldOff;
 use super::news::News;
 use super::outputs::Outputs;
-use super::sources::Seen;
-use super::unanswered::{NotAnswering, Responses};
+use super::sources::SourcesSnapshot;
+use super::unanswered::{NotAnswering, UnansweredResponses};
 use super::watched::Watched;
 use crate::admin::metrics::Metrics;
 use crate::events::{EventRecorder, LogRecorder};
 use crate::kubernetes::planes::DataPlanes;
 use crate::kubernetes::recorder::KubernetesRecorder;
 use crate::kubernetes::statuses::{self, Statuses};
-use crate::manifests::{Problem, Reading};
+use crate::manifests::{ManifestReading, Problem};
 use crate::probe::Prober;
 use crate::shared::task::Outbox;
 
@@ -49,15 +49,15 @@ const REPORT_AFTER: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_secs(1);
 
 /// A query to the loop.
-pub type Question = Box<dyn FnOnce(&Core) + Send>;
+pub type CoreQuery = Box<dyn FnOnce(&Core) + Send>;
 
 /// The sender of queries to the loop.
 #[derive(Clone, Debug)]
-pub struct CoreHandle(mpsc::Sender<Question>);
+pub struct CoreHandle(mpsc::Sender<CoreQuery>);
 
 impl CoreHandle {
     /// The sender of queries, and the receiver for the loop.
-    pub fn new() -> (Self, mpsc::Receiver<Question>) {
+    pub fn new() -> (Self, mpsc::Receiver<CoreQuery>) {
         let (sender, receiver) = mpsc::channel(CORE_QUEUE_MAX);
         (Self(sender), receiver)
     }
@@ -65,7 +65,7 @@ impl CoreHandle {
     /// Sends a query and returns the answer; `None` if the loop has ended.
     pub async fn query<T: Send + 'static>(&self, question: impl FnOnce(&Core) -> T + Send + 'static) -> Option<T> {
         let (answer, answered) = oneshot::channel();
-        let question: Question = Box::new(move |core| {
+        let question: CoreQuery = Box::new(move |core| {
             // The sender of the query may be gone.
             let _ = answer.send(question(core));
         });
@@ -75,7 +75,7 @@ impl CoreHandle {
 }
 
 /// The positions of objects in manifests.
-pub type Places = imbl::HashMap<ObjectKey, Source>;
+pub type ManifestPositions = imbl::HashMap<ObjectKey, Source>;
 
 /// The state of the loop.
 pub struct Core {
@@ -86,10 +86,10 @@ pub struct Core {
     /// Problems of files.
     pub problems: Vec<Problem>,
     /// The position of each object.
-    pub places: Places,
+    pub places: ManifestPositions,
     outputs: Outputs,
     metrics: Arc<Metrics>,
-    health: Arc<Health>,
+    health: Arc<Readiness>,
     news: News,
     /// The last recorded report of the fallback.
     report: FallbackReport,
@@ -103,7 +103,7 @@ pub struct Core {
     watched: Watched,
     /// The last processed change count of the sources, and the last reason why no Envoy could connect.
     surroundings_seen: (u64, Option<String>),
-    responses: Responses,
+    responses: UnansweredResponses,
     /// Connected Envoys that do not answer.
     not_answering: NotAnswering,
     /// Since when files, kinds and sources cannot be read.
@@ -113,9 +113,9 @@ pub struct Core {
 }
 
 /// The inputs of the loop.
-pub struct Inputs {
+pub struct CoreInputs {
     /// Readings of the manifests or the API server.
-    pub readings: mpsc::Receiver<Reading>,
+    pub readings: mpsc::Receiver<ManifestReading>,
     /// Notices of Envoys.
     pub notices: mpsc::Receiver<Notice>,
     /// Results of the probe; closed if there is no probe.
@@ -129,7 +129,7 @@ pub struct Inputs {
     /// Events from other replicas; closed if there are none.
     pub replicas: mpsc::Receiver<Vec<Event>>,
     /// Queries.
-    pub questions: mpsc::Receiver<Question>,
+    pub questions: mpsc::Receiver<CoreQuery>,
     /// True when the product has to end.
     pub ending: watch::Receiver<bool>,
 }
@@ -158,8 +158,9 @@ impl Due {
 
 impl Core {
     /// Creates the loop with an engine and the outputs of its actions.
-    pub fn new(engine: Engine, outputs: Outputs, metrics: Arc<Metrics>, health: Arc<Health>) -> Self {
-        let (published, problems, places, news) = (BTreeMap::new(), Vec::new(), Places::new(), News::default());
+    pub fn new(engine: Engine, outputs: Outputs, metrics: Arc<Metrics>, health: Arc<Readiness>) -> Self {
+        let (published, problems, places, news) =
+            (BTreeMap::new(), Vec::new(), ManifestPositions::new(), News::default());
         let (report, recorder) = (FallbackReport::default(), Box::new(LogRecorder));
         Self {
             engine,
@@ -177,7 +178,7 @@ impl Core {
             planes: None,
             watched: Watched::default(),
             surroundings_seen: (0, None),
-            responses: Responses::default(),
+            responses: UnansweredResponses::default(),
             not_answering: NotAnswering::new(),
             inputs_since: BTreeMap::new(),
             objects: (0, "".into()),
@@ -202,7 +203,7 @@ impl Core {
     }
 
     /// Runs until the product has to end; then ends everything that was started for the Gateways.
-    pub async fn run(mut self, mut inputs: Inputs) {
+    pub async fn run(mut self, mut inputs: CoreInputs) {
         let mut hold_off = HoldOff::default();
         let mut due = Due::default();
         let (mut notices, mut noticing) = (Vec::new(), true);
@@ -266,7 +267,7 @@ impl Core {
     }
 
     /// Keeps the events of a reading until the next translation.
-    fn on_reading(&mut self, reading: Reading, due: &mut Due, hold_off: &mut HoldOff) {
+    fn on_reading(&mut self, reading: ManifestReading, due: &mut Due, hold_off: &mut HoldOff) {
         self.take(&reading);
         if !reading.events.is_empty() || !self.health.translation.load(Relaxed) {
             due.events.extend(reading.events);
@@ -274,7 +275,7 @@ impl Core {
         }
     }
 
-    fn take(&mut self, reading: &Reading) {
+    fn take(&mut self, reading: &ManifestReading) {
         for (key, place) in &reading.places {
             match place {
                 Some(place) => self.places.insert(key.clone(), place.clone()),
@@ -344,7 +345,7 @@ impl Core {
         }
         actions.into_iter().for_each(|action| self.act(action));
         self.outputs.settled(|| self.engine.gateways().into_iter().map(|gateway| gateway.name).collect());
-        Health::pass(&self.health.translation);
+        Readiness::pass(&self.health.translation);
     }
 
     /// The actions of the engine, and the duration; `None` if the engine panicked, in which case nothing changes.
@@ -444,11 +445,11 @@ impl Core {
     }
 
     fn outside(&self) -> Outside {
-        let Seen { kubernetes, kinds, failing, seconds_ago } = self.watched.sources.seen();
+        let SourcesSnapshot { kubernetes, kinds, failing, seconds_ago } = self.watched.sources.seen();
         let files =
             self.problems.iter().filter(|_| !kubernetes).map(|problem| (problem.place(), problem.message.clone()));
         let read = self.health.objects.load(Relaxed) && self.health.translation.load(Relaxed);
-        let input = Input {
+        let input = SourceState {
             kubernetes,
             name: self.objects.1.clone(),
             read,

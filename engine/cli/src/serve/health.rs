@@ -7,7 +7,7 @@ use holdfast_engine::health::Summary;
 
 /// The checks of `/readyz`.
 #[derive(Debug, Default)]
-pub struct Health {
+pub struct Readiness {
     /// All objects were read once.
     pub objects: AtomicBool,
     /// All objects were translated once, and the result is published.
@@ -20,7 +20,7 @@ pub struct Health {
     served: Mutex<Option<Summary>>,
 }
 
-impl Health {
+impl Readiness {
     /// Every check by name, and whether it passes.
     pub fn checks(&self) -> [(&'static str, bool); 4] {
         [

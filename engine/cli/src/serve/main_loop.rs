@@ -10,17 +10,17 @@ use holdfast_xds::{Fleets, Notice, Reachable};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::core::{CORE_QUEUE_MAX, Core, CoreHandle, Inputs, Question};
-use super::health::Health;
+use super::core::{CORE_QUEUE_MAX, Core, CoreHandle, CoreInputs, CoreQuery};
+use super::health::Readiness;
 use super::memory::{self, Memory};
 use super::objects::{ApiWriters, Objects};
 use super::outputs::Outputs;
 use super::replicas::{self, Replicas};
-use super::watched::{Folder, Watched};
+use super::watched::{DataFolder, Watched};
 use crate::admin::metrics::Metrics;
 use crate::commands::run::RunArgs;
 use crate::data::DataDir;
-use crate::envoy::taken::Taken;
+use crate::envoy::taken::TakenSockets;
 use crate::envoy::{self, Supervisor};
 use crate::failure::Failure;
 use crate::kubernetes::Means;
@@ -35,7 +35,7 @@ pub(super) struct MainLoop<'a> {
     pub(super) data: &'a DataDir,
     pub(super) settings: Settings,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) health: Arc<Health>,
+    pub(super) health: Arc<Readiness>,
     pub(super) objects: Objects,
     pub(super) memory: Memory,
     pub(super) replicas: Option<Replicas>,
@@ -43,7 +43,7 @@ pub(super) struct MainLoop<'a> {
     pub(super) supervisor: Option<Supervisor>,
     pub(super) reachable: Reachable,
     pub(super) handle: CoreHandle,
-    pub(super) questions: mpsc::Receiver<Question>,
+    pub(super) questions: mpsc::Receiver<CoreQuery>,
     pub(super) notices: mpsc::Receiver<Notice>,
     pub(super) ending: watch::Receiver<bool>,
 }
@@ -83,7 +83,7 @@ impl MainLoop<'_> {
         let build = probe.available.borrow_and_update().clone();
         core.use_probe(probe.prober.take(), build);
         let replicas = replicas::start(replicas, leadership, &mut core, self.handle, persist)?;
-        let core = tokio::spawn(core.run(Inputs {
+        let core = tokio::spawn(core.run(CoreInputs {
             readings,
             notices: self.notices,
             tried: probe.tried,
@@ -99,13 +99,18 @@ impl MainLoop<'_> {
     }
 }
 
-fn watched_folder(data: &DataDir, not_stored: Option<String>) -> Folder {
+fn watched_folder(data: &DataDir, not_stored: Option<String>) -> DataFolder {
     let opened = data.opened(&Path::new(store::FOLDER).join(STORE_FILE));
-    Folder { path: data.path().to_owned(), opened: Some(opened), not_stored }
+    DataFolder { path: data.path().to_owned(), opened: Some(opened), not_stored }
 }
 
 /// The events from which the stored configuration is served.
-fn first_events(has_replicas: bool, taken: Option<Taken>, restored: Restored, learned: Option<Restored>) -> Vec<Event> {
+fn first_events(
+    has_replicas: bool,
+    taken: Option<TakenSockets>,
+    restored: Restored,
+    learned: Option<Restored>,
+) -> Vec<Event> {
     let follows = has_replicas.then_some(Event::Role(Role::Follower));
     let ports = taken.map(Event::PortsTaken);
     let learned = learned.map(|learned| Event::Learned(Box::new(learned)));
@@ -113,7 +118,7 @@ fn first_events(has_replicas: bool, taken: Option<Taken>, restored: Restored, le
 }
 
 /// Watches the ports of this host if Envoys are managed; else the receiver is closed.
-fn watch_ports(data: &DataDir, taken: Option<Taken>) -> mpsc::Receiver<Vec<Event>> {
+fn watch_ports(data: &DataDir, taken: Option<TakenSockets>) -> mpsc::Receiver<Vec<Event>> {
     let (events_in, events) = mpsc::channel(1);
     if let Some(taken) = taken {
         envoy::taken::watch(data.path().to_owned(), taken, events_in);

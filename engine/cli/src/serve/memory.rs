@@ -20,7 +20,7 @@ use crate::envoy::{self, EnvoyBinary};
 use crate::failure::Failure;
 use crate::probe::{Origin, Prober, ProberOptions};
 use crate::shared::Begun;
-use crate::shared::task::Shared;
+use crate::shared::task::SharingTask;
 use crate::store::persist::Persist;
 use crate::store::{FOLDER, identity};
 
@@ -47,7 +47,7 @@ pub fn open_store(
     args: &RunArgs,
     data: &DataDir,
     metrics: &Metrics,
-    shared: Option<&mut Shared>,
+    shared: Option<&mut SharingTask>,
 ) -> Result<Memory, Failure> {
     let key = args.store_key.load()?;
     let opened = SledStore::open(&data.path().join(FOLDER), &Options { identity: identity(), key });

@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use self::core::CoreHandle;
-use self::health::Health;
+use self::health::Readiness;
 use self::main_loop::MainLoop;
 use self::objects::Objects;
 use self::page_listeners::PageListeners;
@@ -35,7 +35,7 @@ use self::running::RunningTasks;
 use self::settings::settings;
 use self::signals::Signals;
 use super::admin::{self, metrics::Metrics};
-use super::arguments::Target;
+use super::arguments::ServerAddress;
 use super::cli::EnvoyMode;
 use super::commands::run::RunArgs;
 use super::data::{self, DataDir};
@@ -62,7 +62,7 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
     let shared = replicas.as_mut().map(|replicas| &mut replicas.shared);
     let memory = memory::open_store(&args, &data, &metrics, shared)?;
     let (end, ending) = watch::channel(false);
-    let health = Arc::new(Health::default());
+    let health = Arc::new(Readiness::default());
     let (handle, questions) = CoreHandle::new();
     let listeners = PageListeners::bind(&args).await?;
     let fleets = Fleets::new();
@@ -82,7 +82,7 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
     let (end_xds, xds_ending) = watch::channel(false);
     let reachable = xds.reachable();
     let xds = start_xds(xds, fleets.clone(), notices_in, xds_ending);
-    Health::pass(&health.xds);
+    Readiness::pass(&health.xds);
     let main_loop = MainLoop {
         args: &args,
         data: &data,
@@ -130,8 +130,8 @@ async fn supervisor(args: &RunArgs, data: &DataDir, xds: &Address) -> Result<Opt
     let binary = tokio::task::spawn_blocking(envoy::find::find).await.context("cannot look for an Envoy")??;
     tracing::info!(path = %binary.path.display(), version = binary.version, "found an Envoy");
     let xds = match xds {
-        Address::Unix(path) => Target::Unix(std::path::absolute(path).context("--xds-listen")?),
-        Address::Tcp(address) => Target::Tcp(address.ip().to_string(), address.port()),
+        Address::Unix(path) => ServerAddress::Unix(std::path::absolute(path).context("--xds-listen")?),
+        Address::Tcp(address) => ServerAddress::Tcp(address.ip().to_string(), address.port()),
     };
     let data = data.path().to_owned();
     Ok(Some(Supervisor::new(SupervisorOptions { binary, xds, data, concurrency: args.envoy_concurrency })?))

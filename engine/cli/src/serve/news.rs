@@ -8,7 +8,7 @@ use holdfast_envoy::hold::Refusal;
 use holdfast_fallback::checker::Objection;
 
 use crate::manifests::Problem;
-use crate::serve::core::Places;
+use crate::serve::core::ManifestPositions;
 
 /// Maximum number of lines of one sort that are logged at once; further ones are only counted.
 const LOGGED_LINES_MAX: usize = 50;
@@ -26,7 +26,7 @@ pub struct News {
 
 impl News {
     /// Logs new faults, and faults that ended.
-    pub fn faults(&mut self, faults: &[Fault], places: &Places) {
+    pub fn faults(&mut self, faults: &[Fault], places: &ManifestPositions) {
         let now: BTreeSet<Fault> = faults.iter().cloned().collect();
         begun(&now, &self.faults, "faults", |Fault { object, field, reason, message, .. }| {
             let place = places.get(object).map(|place| format!("{}:{}", place.file, place.line)).unwrap_or_default();

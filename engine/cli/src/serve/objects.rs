@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::Event;
-use holdfast_engine::watching::Guard;
+use holdfast_engine::watching::DeletionGuard;
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -21,7 +21,7 @@ use crate::kubernetes::recorder::KubernetesRecorder;
 use crate::kubernetes::statuses::Statuses;
 use crate::kubernetes::token_keys::ServerKeys;
 use crate::kubernetes::{self, Means};
-use crate::manifests::{self, Incarnations, Manifests, Reading, Root};
+use crate::manifests::{self, Incarnations, ManifestReading, Manifests, Root};
 use crate::serve::sources::Sources;
 
 /// Maximum number of characters of the Pod's or host's name in the Lease and in Events.
@@ -123,7 +123,7 @@ impl Objects {
         data: &DataDir,
         means: Means,
         metrics: &Metrics,
-        readings: mpsc::Sender<Reading>,
+        readings: mpsc::Sender<ManifestReading>,
     ) -> anyhow::Result<()> {
         match self {
             Objects::Kubernetes(client) => kubernetes::start(&client, &args.kubernetes, means, readings),
@@ -133,7 +133,7 @@ impl Objects {
                 let folders: Vec<_> = roots.iter().map(|root| root.path.display().to_string()).collect();
                 tracing::info!(manifests = folders.join(" "), "reads manifests");
                 let pulse = metrics.inputs.pulse(FILES);
-                let guard = Guard::new(args.kubernetes.mass_delete_guard.is_on());
+                let guard = DeletionGuard::new(args.kubernetes.mass_delete_guard.is_on());
                 let manifests = Manifests::new(roots, incarnations, false).guarded(guard);
                 manifests::watch::start(manifests, readings, pulse).context("cannot start")?;
             }

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::admin::{self, Places, State};
+use crate::admin::{self, ConnectionLimits, State};
 use crate::commands::run::RunArgs;
 
 /// The listeners; each is `None` if its flag is `none`.
@@ -28,7 +28,7 @@ impl PageListeners {
     }
 
     /// Serves the pages until the product ends, with at most `places` connections of each listener.
-    pub(super) fn serve(self, state: State, places: Places, ending: &watch::Receiver<bool>) -> JoinSet<()> {
+    pub(super) fn serve(self, state: State, places: ConnectionLimits, ending: &watch::Receiver<bool>) -> JoinSet<()> {
         let mut servers = JoinSet::new();
         if let Some(listener) = self.diagnostics {
             servers.spawn(admin::serve(listener, admin::debug_pages(state.clone()), places, ending.clone()));

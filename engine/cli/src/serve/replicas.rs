@@ -19,13 +19,13 @@ use crate::kubernetes::leader::Leadership;
 use crate::kubernetes::secrets::{OWNER_BYTES_MAX, SecretBucket};
 use crate::shared::Sharing;
 use crate::shared::folder::FolderBucket;
-use crate::shared::task::{Leads, Shared};
+use crate::shared::task::{Leads, SharingTask};
 use crate::store::identity;
 use crate::store::persist::Persist;
 
 /// The shared state before its task starts.
 pub(super) struct Replicas {
-    pub(super) shared: Shared,
+    pub(super) shared: SharingTask,
     /// Decides whether this replica leads; `None` if the Lease decides.
     leads: Option<Leads>,
 }
@@ -62,7 +62,7 @@ pub(super) fn of(
     let own = [replica_name().as_bytes(), b"\0", data.path().as_os_str().as_encoded_bytes()].concat();
     let own = format!("{:?}", Digest::of(&own));
     let own: Arc<str> = own.chars().take(8).collect::<String>().into();
-    let shared = Shared::new(Sharing::new(bucket, &options, own), metrics.shared.clone(), data.path());
+    let shared = SharingTask::new(Sharing::new(bucket, &options, own), metrics.shared.clone(), data.path());
     Ok(Some(Replicas { shared, leads }))
 }
 

@@ -7,10 +7,10 @@ use holdfast_api::watch_problem::WatchProblem;
 
 /// The state of an API server and of its watches. Folders of manifests have no state here.
 #[derive(Debug, Default)]
-pub struct Sources(Mutex<State>);
+pub struct Sources(Mutex<SourcesState>);
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct SourcesState {
     kubernetes: bool,
     kinds: Vec<WatchProblem>,
     failing: Option<String>,
@@ -20,7 +20,7 @@ struct State {
 
 /// A snapshot of the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct SourcesSnapshot {
     /// Whether the source is an API server.
     pub kubernetes: bool,
     /// Problems of watches.
@@ -32,14 +32,14 @@ pub struct Seen {
 }
 
 impl Sources {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SourcesState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state for an API server that has not answered yet.
     pub fn of_kubernetes() -> Self {
         let failing = Some("it has not answered yet".to_owned());
-        Self(Mutex::new(State { kubernetes: true, failing, ..State::default() }))
+        Self(Mutex::new(SourcesState { kubernetes: true, failing, ..SourcesState::default() }))
     }
 
     /// Sets all current problems of watches.
@@ -75,9 +75,9 @@ impl Sources {
     }
 
     /// The current state.
-    pub fn seen(&self) -> Seen {
-        let State { kubernetes, kinds, failing, answered, .. } = self.state().clone();
-        Seen { kubernetes, kinds, failing, seconds_ago: answered.map(|at| at.elapsed().as_secs()) }
+    pub fn seen(&self) -> SourcesSnapshot {
+        let SourcesState { kubernetes, kinds, failing, answered, .. } = self.state().clone();
+        SourcesSnapshot { kubernetes, kinds, failing, seconds_ago: answered.map(|at| at.elapsed().as_secs()) }
     }
 }
 

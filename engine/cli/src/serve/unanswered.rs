@@ -15,11 +15,11 @@ pub(crate) type NotAnswering = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
 /// Since when the oldest response of each stream is unanswered.
 #[derive(Debug, Default)]
-pub(super) struct Responses {
+pub(super) struct UnansweredResponses {
     since: BTreeMap<(u64, u64), Instant>,
 }
 
-impl Responses {
+impl UnansweredResponses {
     /// Records the unanswered responses; returns the Envoys with one that is too old.
     pub(super) fn look(&mut self, unanswered: Vec<Unanswered>, now: Instant) -> NotAnswering {
         let mut since = BTreeMap::new();
@@ -46,7 +46,7 @@ mod tests {
     fn a_response_that_is_answered_in_time_is_not_reported() {
         let envoy = EnvoyId { fleet: "infra/public".into(), node: "one".into(), build: "".into() };
         let sent = |nonce| vec![Unanswered { envoy: envoy.clone(), stream: 1, nonce }];
-        let (mut responses, start) = (Responses::default(), Instant::now());
+        let (mut responses, start) = (UnansweredResponses::default(), Instant::now());
         assert_eq!(responses.look(sent(1), start), NotAnswering::new());
         assert_eq!(
             responses.look(sent(2), start + UNANSWERED_TIME_MAX),

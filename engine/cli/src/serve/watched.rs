@@ -34,7 +34,7 @@ pub(crate) struct Watched {
 }
 
 /// The data folder.
-pub(crate) struct Folder {
+pub(crate) struct DataFolder {
     /// The path.
     pub(crate) path: PathBuf,
     /// The identity of the opened folder; `None` if it is not checked.
@@ -46,12 +46,12 @@ pub(crate) struct Folder {
 impl Watched {
     /// Reads the dates that an earlier run left in the data folder.
     pub(crate) fn open(
-        folder: Folder,
+        folder: DataFolder,
         sources: Arc<Sources>,
         leadership: Option<Leadership>,
         reachable: Reachable,
     ) -> Self {
-        let Folder { path, opened, not_stored } = folder;
+        let DataFolder { path, opened, not_stored } = folder;
         let file = path.join(FILE);
         let ledger = match read(&file) {
             Ok(ledger) => ledger,
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn dates_are_there_after_a_restart_and_a_damaged_file_is_none() {
         let folder = tempfile::tempdir().unwrap();
-        let path = || Folder { path: folder.path().to_owned(), opened: None, not_stored: None };
+        let path = || DataFolder { path: folder.path().to_owned(), opened: None, not_stored: None };
         let open = || Watched::open(path(), Arc::default(), None, Reachable::default());
         let mut watched = open();
         let present = Present { id: "a".into(), uid: "u".into(), generation: Some(1), since: None };

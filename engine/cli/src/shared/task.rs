@@ -28,7 +28,7 @@ const BUCKET_PAUSE_MAX: Duration = Duration::from_secs(30);
 const NOTED: &str = "shared-generation";
 
 /// The shared state, before its task starts.
-pub struct Shared {
+pub struct SharingTask {
     sharing: Sharing<Box<dyn Bucket>>,
     metrics: SharedMetrics,
     data: PathBuf,
@@ -40,7 +40,7 @@ pub type Leads = Box<dyn FnMut() -> bool + Send>;
 /// The sender of changes to share.
 pub type Outbox = Sender<Batch>;
 
-impl Shared {
+impl SharingTask {
     /// The shared state of these replicas; `data` is this replica's data folder.
     pub fn new(sharing: Sharing<Box<dyn Bucket>>, metrics: SharedMetrics, data: &Path) -> Self {
         Self { sharing, metrics, data: data.to_owned() }
@@ -90,7 +90,7 @@ impl Shared {
 }
 
 fn work(
-    mut shared: Shared,
+    mut shared: SharingTask,
     mut leads: Leads,
     runtime: &Handle,
     batches: &Receiver<Batch>,

@@ -24,7 +24,7 @@ const REST: Duration = Duration::from_millis(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// By path in the folder: inode, size, and time of the last change, in nanoseconds of Unix time.
-type Signature = BTreeMap<PathBuf, (u64, u64, i128)>;
+type FolderSignature = BTreeMap<PathBuf, (u64, u64, i128)>;
 
 /// The copy, which is removed when this is dropped.
 #[derive(Debug)]
@@ -75,14 +75,14 @@ fn attempt(folder: &Path) -> io::Result<Option<Copy>> {
     Ok((signature(folder)? == before).then_some(copy))
 }
 
-fn is_at_rest(signature: &Signature) -> bool {
+fn is_at_rest(signature: &FolderSignature) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().cast_signed();
     // A time stamp in the future comes from the clock of another host, and gives no information.
     signature.values().all(|(_, _, changed)| *changed > now || now - changed >= REST.as_nanos().cast_signed())
 }
 
-fn signature(folder: &Path) -> io::Result<Signature> {
-    let mut signature = Signature::new();
+fn signature(folder: &Path) -> io::Result<FolderSignature> {
+    let mut signature = FolderSignature::new();
     let mut waiting = vec![(PathBuf::new(), 0)];
     while let Some((path, depth)) = waiting.pop() {
         for entry in fs::read_dir(folder.join(&path))? {
@@ -129,7 +129,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let written = |ago: Duration| {
             let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() - ago;
-            Signature::from([(PathBuf::from("db"), (1, 1, at.as_nanos().cast_signed()))])
+            FolderSignature::from([(PathBuf::from("db"), (1, 1, at.as_nanos().cast_signed()))])
         };
         assert!(is_at_rest(&written(Duration::from_secs(1))) && !is_at_rest(&written(Duration::ZERO)));
         assert!(is_at_rest(&signature(folder.path()).unwrap()), "nothing is at rest");

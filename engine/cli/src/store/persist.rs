@@ -57,7 +57,7 @@ pub struct Persisted {
 
 /// The state that the thread shares with its users.
 #[derive(Default)]
-struct Shared {
+struct SharedQueue {
     queue: Mutex<Queue>,
     /// Notified when changes wait, or the thread has to end.
     wake: Condvar,
@@ -85,7 +85,7 @@ struct Queue {
     ending: bool,
 }
 
-impl Shared {
+impl SharedQueue {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // A batch is appended or taken in one step, so a panic leaves no partial batch.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -98,7 +98,7 @@ impl Shared {
 
 /// The handle of the thread that stores changes.
 pub struct Persist {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
 }
 
 impl Persist {
@@ -122,7 +122,7 @@ impl Persist {
         pace: Pace,
         committed: impl Fn(Duration) + Send + 'static,
     ) -> anyhow::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedQueue::default());
         shared.reported().0 = store.statistics();
         let own = shared.clone();
         std::thread::Builder::new()

@@ -8,7 +8,7 @@ use clap::Args;
 use holdfast_engine::identity::names;
 use holdfast_engine::identity::token::Rules;
 
-use crate::arguments::{Listen, socket_address, socket_path};
+use crate::arguments::{ListenAddress, socket_address, socket_path};
 use crate::cli::EnvoyMode;
 use crate::failure::Failure;
 
@@ -55,22 +55,22 @@ pub struct XdsArgs {
 
 /// The listen address of the xDS server: any address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct XdsListen(pub Listen);
+pub struct XdsListen(pub ListenAddress);
 
 impl FromStr for XdsListen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("unix:") {
-            Some(path) => socket_path(path).map(Listen::Unix).map(Self),
-            None => socket_address(text).map(Listen::Tcp).map(Self),
+            Some(path) => socket_path(path).map(ListenAddress::Unix).map(Self),
+            None => socket_address(text).map(ListenAddress::Tcp).map(Self),
         }
     }
 }
 
 /// The protection of the xDS server against unauthenticated peers.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Protection {
+pub enum ServerProtection {
     /// Only users of this host can reach the server.
     None,
     /// No protection: every client that reaches this address is trusted.
@@ -108,11 +108,11 @@ impl XdsArgs {
     ///
     /// # Errors
     /// Returns an error if the protection is insufficient, or the flags contradict each other; it describes the remedy.
-    pub fn protection(&self, envoys: EnvoyMode, has_api_server: bool) -> Result<Protection, Failure> {
+    pub fn protection(&self, envoys: EnvoyMode, has_api_server: bool) -> Result<ServerProtection, Failure> {
         let wrong = |why: &str| Err(Failure::usage(why));
         let address = match &self.xds_listen {
-            Some(XdsListen(Listen::Tcp(address))) => Some(*address),
-            Some(XdsListen(Listen::Unix(_))) | None => None,
+            Some(XdsListen(ListenAddress::Tcp(address))) => Some(*address),
+            Some(XdsListen(ListenAddress::Unix(_))) | None => None,
         };
         let (Some(certificate), Some(key)) = (self.xds_tls_cert.clone(), self.xds_tls_key.clone()) else {
             if self.xds_tls_cert.is_some() || self.xds_tls_key.is_some() {
@@ -125,12 +125,14 @@ impl XdsArgs {
                 );
             }
             return match address {
-                Some(address) if !address.ip().is_loopback() && self.insecure_xds => Ok(Protection::Insecure(address)),
+                Some(address) if !address.ip().is_loopback() && self.insecure_xds => {
+                    Ok(ServerProtection::Insecure(address))
+                }
                 Some(address) if !address.ip().is_loopback() => Err(Failure::usage(format!(
                     "--xds-listen {address}: this address is not a loopback address, and any client that reaches it could read the private keys of every Gateway. Serve over TLS with --xds-tls-cert, --xds-tls-key and --xds-client-ca (`holdfast \
                      certgen` makes the certificates), listen on a loopback address or a unix socket, or set --insecure-xds if no other client reaches it"
                 ))),
-                _ => Ok(Protection::None),
+                _ => Ok(ServerProtection::None),
             };
         };
         if address.is_none() {
@@ -163,7 +165,7 @@ impl XdsArgs {
             (None, None) => None,
         };
         let (client_ca, trust_domain) = (self.xds_client_ca.clone(), self.xds_trust_domain.clone());
-        Ok(Protection::Tls(Box::new(Protected { certificate, key, client_ca, trust_domain, tokens })))
+        Ok(ServerProtection::Tls(Box::new(Protected { certificate, key, client_ca, trust_domain, tokens })))
     }
 }
 
@@ -189,7 +191,7 @@ mod tests {
         xds: XdsArgs,
     }
 
-    fn protection(line: &str, envoys: EnvoyMode) -> Result<Protection, String> {
+    fn protection(line: &str, envoys: EnvoyMode) -> Result<ServerProtection, String> {
         let words = std::iter::once("x").chain(line.split(' ').filter(|word| !word.is_empty()));
         Line::try_parse_from(words).unwrap().xds.protection(envoys, false).map_err(|failure| failure.to_string())
     }
@@ -197,7 +199,7 @@ mod tests {
     #[test]
     fn what_others_can_reach_is_served_over_tls_or_not_at_all() {
         for line in ["", "--xds-listen unix:/x", "--xds-listen 127.0.0.1:1", "--xds-listen [::1]:1"] {
-            assert_eq!(protection(line, EnvoyMode::Managed), Ok(Protection::None), "{line}");
+            assert_eq!(protection(line, EnvoyMode::Managed), Ok(ServerProtection::None), "{line}");
         }
         let reachable = "--xds-listen 0.0.0.0:18000";
         let error = protection(reachable, EnvoyMode::None).unwrap_err();
@@ -205,20 +207,20 @@ mod tests {
             assert!(error.contains(flag), "{flag}: {error}");
         }
         let insecure = protection(&format!("{reachable} --insecure-xds"), EnvoyMode::None);
-        assert_eq!(insecure, Ok(Protection::Insecure("0.0.0.0:18000".parse().unwrap())));
+        assert_eq!(insecure, Ok(ServerProtection::Insecure("0.0.0.0:18000".parse().unwrap())));
         let tls = format!("{reachable} --xds-tls-cert c --xds-tls-key k --xds-client-ca a");
-        let Ok(Protection::Tls(protected)) = protection(&tls, EnvoyMode::None) else { panic!("no TLS") };
+        let Ok(ServerProtection::Tls(protected)) = protection(&tls, EnvoyMode::None) else { panic!("no TLS") };
         assert_eq!((protected.client_ca, protected.tokens), (Some("a".into()), None));
         assert_eq!(protected.trust_domain, "holdfast.dev");
         let tokens = "--xds-tls-cert c --xds-tls-key k --xds-token-audience h --xds-token-jwks j --xds-token-issuer i";
         let tls = format!("--xds-listen 127.0.0.1:1 {tokens}");
-        let Ok(Protection::Tls(protected)) = protection(&tls, EnvoyMode::None) else { panic!("no TLS") };
+        let Ok(ServerProtection::Tls(protected)) = protection(&tls, EnvoyMode::None) else { panic!("no TLS") };
         let rules = Rules { audience: "h".into(), issuer: "i".into() };
         assert_eq!(protected.tokens, Some(Tokens { rules, key_set: Some("j".into()) }));
         // The keys are fetched from the API server.
         let line = "x --xds-listen 127.0.0.1:1 --xds-tls-cert c --xds-tls-key k --xds-token-audience h";
         let xds = Line::try_parse_from(line.split(' ')).unwrap().xds;
-        let Ok(Protection::Tls(protected)) = xds.protection(EnvoyMode::None, true) else { panic!("no TLS") };
+        let Ok(ServerProtection::Tls(protected)) = xds.protection(EnvoyMode::None, true) else { panic!("no TLS") };
         assert_eq!(protected.tokens.unwrap().key_set, None);
     }
 

@@ -6,7 +6,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_engine::identity::token::{self, Rules};
-use holdfast_engine::identity::{Proof, certificate};
+use holdfast_engine::identity::{VerifiedIdentity, certificate};
 use holdfast_xds::{Admitted, Authenticator, NotAdmitted, PresentedCredentials};
 use rustls_pki_types::{CertificateDer, UnixTime};
 use tokio::sync::watch;
@@ -31,7 +31,11 @@ impl ClientAuthenticator {
     }
 
     /// Verifies the certificate again, since the authorities may have changed after the handshake.
-    fn by_certificate(&self, chain: &[CertificateDer<'static>], now: u64) -> Result<Option<Proof>, NotAdmitted> {
+    fn by_certificate(
+        &self,
+        chain: &[CertificateDer<'static>],
+        now: u64,
+    ) -> Result<Option<VerifiedIdentity>, NotAdmitted> {
         let Some((own, others)) = chain.split_first() else { return Ok(None) };
         let clients = self.clients.borrow().clone();
         let verifier =
@@ -41,7 +45,7 @@ impl ClientAuthenticator {
         certificate::proof(own, &self.trust_domain).map(Some).map_err(|error| refused(&error))
     }
 
-    fn by_token(&self, token: Option<&str>, now: u64) -> Result<Option<Proof>, NotAdmitted> {
+    fn by_token(&self, token: Option<&str>, now: u64) -> Result<Option<VerifiedIdentity>, NotAdmitted> {
         let Some(token) = token else { return Ok(None) };
         let (rules, keys) = self
             .tokens
@@ -58,7 +62,7 @@ impl ClientAuthenticator {
             (Some(one), Some(other)) if one.gateway != other.gateway => {
                 return Err(refused("certificate and token belong to different Gateways"));
             }
-            (Some(one), Some(other)) => Proof { until: one.until.min(other.until), ..one },
+            (Some(one), Some(other)) => VerifiedIdentity { until: one.until.min(other.until), ..one },
             (Some(proof), None) | (None, Some(proof)) => proof,
             (None, None) => return Err(refused("the client presented neither a certificate nor a token")),
         };
@@ -84,7 +88,7 @@ fn refused(why: impl std::fmt::Display) -> NotAdmitted {
 mod tests {
     use std::sync::Arc;
 
-    use holdfast_engine::identity::keys::Keys;
+    use holdfast_engine::identity::keys::VerificationKeys;
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType, date_time_ymd};
 
     use super::*;
@@ -120,7 +124,7 @@ mod tests {
         let (foreign, _) = authority();
         let (_clients, watched) = watch::channel(verifier(&[&der]));
         let rules = Rules { audience: "holdfast".into(), issuer: "https://issuer.example".into() };
-        let keys = Keys::parse(include_bytes!("../../../src/identity/testdata/rsa.jwks.json")).unwrap();
+        let keys = VerificationKeys::parse(include_bytes!("../../../src/identity/testdata/rsa.jwks.json")).unwrap();
         let (known, keys) = watch::channel(KnownKeys::new(Arc::new(keys), None));
         let authenticator = ClientAuthenticator::new("holdfast.dev".into(), watched.clone(), Some((rules, keys)));
         let decide = |chain: &[CertificateDer<'static>], token: Option<&str>| {

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use holdfast_translate::provision::secure;
 use serde_json::{Value, json};
 
-use crate::arguments::Target;
+use crate::arguments::ServerAddress;
 use crate::failure::Failure;
 
 /// The file of the Envoy's certificate, with its chain.
@@ -81,14 +81,14 @@ impl CredentialArgs {
     ///
     /// # Errors
     /// Returns an error if the flags are incomplete or contradict each other.
-    pub fn credentials(&self, xds: &Target) -> Result<Option<Credentials>, Failure> {
+    pub fn credentials(&self, xds: &ServerAddress) -> Result<Option<Credentials>, Failure> {
         let Some(folder) = &self.xds_credentials else {
             return match (self.print, &self.xds_server_name) {
                 (Printed::Bootstrap, None) => Ok(None),
                 _ => Err(Failure::usage("--xds-server-name and --print sds-... need --xds-credentials")),
             };
         };
-        let Target::Tcp(host, _) = xds else {
+        let ServerAddress::Tcp(host, _) = xds else {
             return Err(Failure::usage("--xds-credentials: a unix socket does not use TLS; set --xds HOST:PORT"));
         };
         if !folder.is_absolute() {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn ambiguous_credential_flags_are_refused() {
-        let tcp = Target::Tcp("holdfast.infra.svc".into(), 18000);
+        let tcp = ServerAddress::Tcp("holdfast.infra.svc".into(), 18000);
         let args = |folder: Option<&str>, name: Option<&str>, print| CredentialArgs {
             xds_credentials: folder.map(Into::into),
             xds_token: None,
@@ -244,6 +244,6 @@ mod tests {
         assert!(token("/t").credentials(&tcp).unwrap().unwrap().token.is_some());
         token("t").credentials(&tcp).unwrap_err();
         args(Some("x"), None, Printed::Bootstrap).credentials(&tcp).unwrap_err();
-        args(Some("/x"), None, Printed::Bootstrap).credentials(&Target::Unix("/s".into())).unwrap_err();
+        args(Some("/x"), None, Printed::Bootstrap).credentials(&ServerAddress::Unix("/s".into())).unwrap_err();
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use futures::future::BoxFuture;
-use holdfast_engine::identity::keys::Keys;
+use holdfast_engine::identity::keys::VerificationKeys;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ const REMOTE_EVERY: Duration = Duration::from_secs(60);
 const KEYS_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A source of keys, as a JSON Web Key Set.
-pub trait KeySource: Send + Sync + 'static {
+pub trait KeySetSource: Send + Sync + 'static {
     /// The current keys.
     fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>>>;
 }
@@ -28,7 +28,7 @@ pub trait KeySource: Send + Sync + 'static {
 /// Keys in a file.
 pub struct FileKeys(pub PathBuf);
 
-impl KeySource for FileKeys {
+impl KeySetSource for FileKeys {
     fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>>> {
         let path = self.0.clone();
         Box::pin(async move {
@@ -42,18 +42,18 @@ impl KeySource for FileKeys {
 /// The known keys, and until when (seconds since 1970) they are valid.
 #[derive(Clone, Debug, Default)]
 pub struct KnownKeys {
-    keys: Option<Arc<Keys>>,
+    keys: Option<Arc<VerificationKeys>>,
     until: Option<u64>,
 }
 
 impl KnownKeys {
     /// Keys that are valid until a time, or forever if there is none.
-    pub fn new(keys: Arc<Keys>, until: Option<u64>) -> Self {
+    pub fn new(keys: Arc<VerificationKeys>, until: Option<u64>) -> Self {
         Self { keys: Some(keys), until }
     }
 
     /// The keys that are valid at a time.
-    pub fn at(&self, now: u64) -> Option<&Keys> {
+    pub fn at(&self, now: u64) -> Option<&VerificationKeys> {
         self.keys.as_deref().filter(|_| self.until.is_none_or(|until| now < until))
     }
 }
@@ -68,13 +68,13 @@ pub struct Follower<S> {
 
 /// The content of the file in which keys are kept.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredKeySet {
     /// The time at which they were fetched, in seconds since 1970.
     fetched: u64,
     key_set: String,
 }
 
-impl<S: KeySource> Follower<S> {
+impl<S: KeySetSource> Follower<S> {
     /// Follows a source that can be unavailable, and keeps its keys in a file.
     pub fn of_remote(source: S, kept: PathBuf) -> Self {
         Self { source, every: REMOTE_EVERY, kept: Some((kept, KEYS_AGE_MAX)) }
@@ -126,7 +126,7 @@ impl<S: KeySource> Follower<S> {
 
     fn take(&self, fetched: &Result<Vec<u8>, String>) -> Result<KnownKeys> {
         let bytes = fetched.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
-        let keys = Arc::new(Keys::parse(bytes)?);
+        let keys = Arc::new(VerificationKeys::parse(bytes)?);
         let Some((path, age_max)) = &self.kept else { return Ok(KnownKeys::new(keys, None)) };
         let now = now();
         if let Err(error) = keep(path, now, bytes) {
@@ -147,7 +147,7 @@ fn keep(path: &Path, fetched: u64, key_set: &[u8]) -> Result<()> {
     use std::io::Write;
     let key_set = String::from_utf8(key_set.to_vec()).context("not UTF-8")?;
     let mut file = tempfile::NamedTempFile::new_in(path.parent().context("no folder")?)?;
-    file.write_all(&serde_json::to_vec(&Kept { fetched, key_set })?)?;
+    file.write_all(&serde_json::to_vec(&StoredKeySet { fetched, key_set })?)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
@@ -155,8 +155,8 @@ fn keep(path: &Path, fetched: u64, key_set: &[u8]) -> Result<()> {
 
 /// The keys that an earlier run kept, if they are still valid. Keys with a time in the future are rejected too.
 fn restore(path: &Path, age_max: Duration) -> Option<KnownKeys> {
-    let kept: Kept = serde_json::from_slice(&material::read("kept keys", path).ok()?).ok()?;
-    let keys = Keys::parse(kept.key_set.as_bytes()).ok()?;
+    let kept: StoredKeySet = serde_json::from_slice(&material::read("kept keys", path).ok()?).ok()?;
+    let keys = VerificationKeys::parse(kept.key_set.as_bytes()).ok()?;
     let until = kept.fetched.checked_add(age_max.as_secs())?;
     (kept.fetched <= now() && now() < until).then(|| KnownKeys::new(Arc::new(keys), Some(until)))
 }
@@ -175,9 +175,9 @@ mod tests {
     const KEY_SET: &[u8] = include_bytes!("../../../src/identity/testdata/rsa.jwks.json");
 
     /// A source that can be unavailable.
-    struct Remote(Arc<AtomicBool>);
+    struct UnreliableSource(Arc<AtomicBool>);
 
-    impl KeySource for Remote {
+    impl KeySetSource for UnreliableSource {
         fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>>> {
             let is_away = self.0.load(Ordering::Relaxed);
             Box::pin(async move { if is_away { anyhow::bail!("away") } else { Ok(KEY_SET.to_vec()) } })
@@ -191,7 +191,7 @@ mod tests {
         let away = Arc::new(AtomicBool::new(true));
         let hour = Duration::from_secs(3600);
         let start = || {
-            let remote = Remote(away.clone());
+            let remote = UnreliableSource(away.clone());
             let kept = Some((path.clone(), hour));
             Follower { source: remote, every: Duration::from_millis(5), kept }.start()
         };
@@ -199,7 +199,7 @@ mod tests {
         assert!(known.borrow_and_update().at(now()).is_none());
         away.store(false, Ordering::Relaxed);
         tokio::time::timeout(Duration::from_secs(30), known.changed()).await.unwrap().unwrap();
-        assert_eq!(known.borrow().at(now()).map(Keys::count), Some(1));
+        assert_eq!(known.borrow().at(now()).map(VerificationKeys::count), Some(1));
         assert!(known.borrow().at(now() + 3601).is_none());
         drop(known);
         away.store(true, Ordering::Relaxed);

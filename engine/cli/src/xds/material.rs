@@ -25,7 +25,7 @@ pub(super) type Clients = Option<Arc<dyn ClientCertVerifier>>;
 
 /// The files.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
+pub(super) struct TlsFiles {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
     pub(super) client_ca: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub(super) struct Files {
 
 /// The contents of the files.
 #[derive(PartialEq, Eq)]
-struct Contents {
+struct TlsFileContents {
     certificate: Vec<u8>,
     key: Vec<u8>,
     client_ca: Option<Vec<u8>>,
@@ -45,7 +45,7 @@ struct Contents {
 ///
 /// # Errors
 /// Returns an error if the files are unusable now. Unusable files later change nothing, and are logged.
-pub(super) fn follow(files: Files) -> Result<(TlsSource, watch::Receiver<Clients>)> {
+pub(super) fn follow(files: TlsFiles) -> Result<(TlsSource, watch::Receiver<Clients>)> {
     let contents = files.read()?;
     let (configuration, clients) = files.make(&contents)?;
     let (tls, tls_source) = watch::channel(configuration);
@@ -84,17 +84,17 @@ pub(super) fn follow(files: Files) -> Result<(TlsSource, watch::Receiver<Clients
     Ok((tls_source, verifiers))
 }
 
-impl Files {
-    fn read(&self) -> Result<Contents> {
+impl TlsFiles {
+    fn read(&self) -> Result<TlsFileContents> {
         let client_ca = self.client_ca.as_ref().map(|path| read("--xds-client-ca", path));
-        Ok(Contents {
+        Ok(TlsFileContents {
             certificate: read("--xds-tls-cert", &self.certificate)?,
             key: read("--xds-tls-key", &self.key)?,
             client_ca: client_ca.transpose()?,
         })
     }
 
-    fn make(&self, contents: &Contents) -> Result<(Arc<rustls::ServerConfig>, Clients)> {
+    fn make(&self, contents: &TlsFileContents) -> Result<(Arc<rustls::ServerConfig>, Clients)> {
         let chain = certificates(&contents.certificate).context("--xds-tls-cert")?;
         // The parse error is dropped, since it could contain parts of the key.
         let key = PrivateKeyDer::from_pem_slice(&contents.key).ok();
@@ -151,7 +151,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let files =
-            Files { certificate: at("crt"), key: at("key"), client_ca: Some(at("ca")), others_have_tokens: false };
+            TlsFiles { certificate: at("crt"), key: at("key"), client_ca: Some(at("ca")), others_have_tokens: false };
         let (certificate, key) = pair();
         let write = |name: &str, text: &str| std::fs::write(at(name), text).unwrap();
         let refused = || format!("{:#}", follow(files.clone()).err().unwrap());

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use holdfast_xds::Bound;
 
-use self::arguments::{Protected, Protection, Tokens};
+use self::arguments::{Protected, ServerProtection, Tokens};
 use self::authenticator::ClientAuthenticator;
-use self::keys::{FileKeys, Follower, KeySource};
-use self::material::Files;
-use super::arguments::Listen;
+use self::keys::{FileKeys, Follower, KeySetSource};
+use self::material::TlsFiles;
+use super::arguments::ListenAddress;
 use super::commands::run::RunArgs;
 use super::data::DataDir;
 use super::failure::Failure;
@@ -32,22 +32,22 @@ const KEPT_KEYS: &str = "token-keys.json";
 ///
 /// # Errors
 /// Returns an error if the flags contradict each other, files are unusable, or the address cannot be bound.
-pub async fn bind(args: &RunArgs, data: &DataDir, remote_keys: Option<impl KeySource>) -> Result<Bound, Failure> {
+pub async fn bind(args: &RunArgs, data: &DataDir, remote_keys: Option<impl KeySetSource>) -> Result<Bound, Failure> {
     let protection = args.xds.protection(args.envoys(), remote_keys.is_some())?;
     let listen = match &args.xds.xds_listen {
         Some(listen) => match &listen.0 {
-            Listen::Unix(path) => holdfast_xds::Listen::Unix(path.clone()),
-            Listen::Tcp(address) => holdfast_xds::Listen::Tcp(*address),
+            ListenAddress::Unix(path) => holdfast_xds::Listen::Unix(path.clone()),
+            ListenAddress::Tcp(address) => holdfast_xds::Listen::Tcp(*address),
         },
         None => holdfast_xds::Listen::Unix(data.socket("xds.sock")?),
     };
     let protected = match protection {
-        Protection::None => None,
-        Protection::Insecure(address) => {
+        ServerProtection::None => None,
+        ServerProtection::Insecure(address) => {
             tracing::warn!(%address, "--insecure-xds: any client that reaches this address can read the private keys of every Gateway");
             None
         }
-        Protection::Tls(protected) => Some(guard(*protected, data, remote_keys).await?),
+        ServerProtection::Tls(protected) => Some(guard(*protected, data, remote_keys).await?),
     };
     let bound = holdfast_xds::bind(listen).context("--xds-listen")?;
     Ok(match protected {
@@ -59,10 +59,10 @@ pub async fn bind(args: &RunArgs, data: &DataDir, remote_keys: Option<impl KeySo
 async fn guard(
     protected: Protected,
     data: &DataDir,
-    remote_keys: Option<impl KeySource>,
+    remote_keys: Option<impl KeySetSource>,
 ) -> Result<(holdfast_xds::TlsSource, ClientAuthenticator), Failure> {
     let Protected { certificate, key, client_ca, trust_domain, tokens } = protected;
-    let files = Files { certificate, key, client_ca, others_have_tokens: tokens.is_some() };
+    let files = TlsFiles { certificate, key, client_ca, others_have_tokens: tokens.is_some() };
     let (tls, clients) = material::follow(files)?;
     let tokens = match tokens {
         Some(Tokens { rules, key_set: Some(path) }) => Some((rules, Follower::of_file(FileKeys(path)).start().await?)),

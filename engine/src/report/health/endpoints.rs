@@ -11,113 +11,114 @@ use holdfast_translate::route::RoutePlan;
 
 use super::requests;
 use crate::engine::Engine;
-use crate::health::facts::{Effect, Found, NO_ENDPOINTS};
-use crate::health::view::{Detected, Gets};
+use crate::health::facts::{Effect, NO_ENDPOINTS, ObjectProblem};
+use crate::health::view::{DetectedBy, Gets};
 
 /// Envoy's response status for a cluster without endpoints.
 const STATUS: u16 = 503;
 
-impl Engine {
-    /// Adds a finding for each used Service without endpoints. Clients receive 503 for its share of the requests of a
-    /// rule: Envoy selects the backend before it selects an endpoint.
-    pub(super) fn services_without_endpoints(&self, found: &mut Vec<Found>, effects: &mut Vec<Effect>) {
-        let empty = self.translator.without_endpoints();
-        if empty.is_empty() {
-            return;
-        }
-        let mut gateways: BTreeMap<&ServicePort, BTreeSet<Arc<str>>> = BTreeMap::new();
-        let mut down: BTreeSet<&ServicePort> = BTreeSet::new();
-        for (key, desired) in self.translator.routes() {
-            for gateway in desired.gateways() {
-                let name: Arc<str> = gateway.namespaced_name().into();
-                let scope = self.scope_of(&name);
-                let served = scope.and_then(|scope| self.translator.served_route(&scope.id.fleet, key));
-                let plan = served.map_or(desired, |served| &**served);
-                for service in plan.services() {
-                    if let Some(service) = empty.get(&service) {
-                        gateways.entry(service).or_default().insert(name.clone());
-                    }
-                }
-                for ((object, section), Unit { services, is_whole }) in units(plan, empty) {
-                    let share = scope.and_then(|scope| self.translator.served_share(&scope.id.fleet, &object));
-                    let share = share.or_else(|| self.translator.route(&object).cloned());
-                    let (hosts, paths) = share.map(|share| requests(&share, &name, &section)).unwrap_or_default();
-                    down.extend(&services);
-                    effects.push(Effect {
-                        object: self.identity(&object, None),
-                        gateway: name.clone(),
-                        section,
-                        gets: if is_whole { Gets::Status { status: STATUS } } else { Gets::Share { status: STATUS } },
-                        hosts,
-                        paths,
-                        causes: services.iter().map(|service| service.key.clone()).collect(),
-                        message: String::new(),
-                        version: None,
-                    });
+/// Adds a finding for each used Service without endpoints. Clients receive 503 for its share of the requests of a
+/// rule: Envoy selects the backend before it selects an endpoint.
+pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<ObjectProblem>, effects: &mut Vec<Effect>) {
+    let empty = engine.translator.without_endpoints();
+    if empty.is_empty() {
+        return;
+    }
+    let mut gateways: BTreeMap<&ServicePort, BTreeSet<Arc<str>>> = BTreeMap::new();
+    let mut down: BTreeSet<&ServicePort> = BTreeSet::new();
+    for (key, desired) in engine.translator.routes() {
+        for gateway in desired.gateways() {
+            let name: Arc<str> = gateway.namespaced_name().into();
+            let scope = engine.scope_of(&name);
+            let served = scope.and_then(|scope| engine.translator.served_route(&scope.id.fleet, key));
+            let plan = served.map_or(desired, |served| &**served);
+            for service in plan.services() {
+                if let Some(service) = empty.get(&service) {
+                    gateways.entry(service).or_default().insert(name.clone());
                 }
             }
-        }
-        for (service, gateways) in gateways {
-            let class = if down.contains(service) { Class::Referential } else { Class::Ignored };
-            found.push(Found {
-                object: self.identity(&service.key, None),
-                generation: self.generation_of(&service.key),
-                field: String::new(),
-                class,
-                reason: NO_ENDPOINTS.to_owned(),
-                message: self.why_empty(service),
-                detected: Detected::Translation,
-                gateways,
-                since: None,
-                used: true,
-            });
+            for ((object, section), UnitWithoutEndpoints { services, is_whole }) in units(plan, empty) {
+                let share = scope.and_then(|scope| engine.translator.served_share(&scope.id.fleet, &object));
+                let share = share.or_else(|| engine.translator.route(&object).cloned());
+                let (hosts, paths) = share.map(|share| requests(&share, &name, &section)).unwrap_or_default();
+                down.extend(&services);
+                effects.push(Effect {
+                    object: engine.identity(&object, None),
+                    gateway: name.clone(),
+                    section,
+                    gets: if is_whole { Gets::Status { status: STATUS } } else { Gets::Share { status: STATUS } },
+                    hosts,
+                    paths,
+                    causes: services.iter().map(|service| service.key.clone()).collect(),
+                    message: String::new(),
+                    version: None,
+                });
+            }
         }
     }
+    for (service, gateways) in gateways {
+        let class = if down.contains(service) { Class::Referential } else { Class::Ignored };
+        found.push(ObjectProblem {
+            object: engine.identity(&service.key, None),
+            generation: engine.generation_of(&service.key),
+            field: String::new(),
+            class,
+            reason: NO_ENDPOINTS.to_owned(),
+            message: why_empty(engine, service),
+            detected: DetectedBy::Translation,
+            gateways,
+            since: None,
+            used: true,
+        });
+    }
+}
 
-    fn why_empty(&self, service: &ServicePort) -> String {
-        let port = service.port;
-        let Some(object) = self.objects().get(&service.key) else {
-            return format!("port {port} has no endpoint: the Service does not exist");
-        };
-        let name = match &object.body {
-            Body::Service(service) => service.port(port).map(|port| port.name.clone()),
-            _ => None,
-        };
-        let slices: Vec<_> = self.translator.slices(&service.key).filter_map(|key| self.objects().get(key)).collect();
-        let ports: BTreeSet<&str> = slices
-            .iter()
-            .flat_map(|object| match &object.body {
-                Body::EndpointSlice(slice) => slice.ports.iter().map(|port| &*port.name).collect(),
-                _ => Vec::new(),
-            })
-            .collect();
-        match name {
-            _ if slices.is_empty() => format!("port {port} has no endpoint: no EndpointSlice belongs to the Service"),
-            Some(name) if !ports.contains(&*name) => {
-                let ports: Vec<String> = ports.iter().map(|port| format!("\"{port}\"")).collect();
-                let ports = if ports.is_empty() { "none".to_owned() } else { ports.join(", ") };
-                format!(
-                    "port {port} has no endpoint: its name in the Service is \"{name}\", and the ports of its EndpointSlices \
-                     are {ports}"
-                )
-            }
-            _ => format!(
-                "port {port} has no endpoint: no EndpointSlice of the Service has a ready endpoint with a usable \
-                 address"
-            ),
+fn why_empty(engine: &Engine, service: &ServicePort) -> String {
+    let port = service.port;
+    let Some(object) = engine.objects().get(&service.key) else {
+        return format!("port {port} has no endpoint: the Service does not exist");
+    };
+    let name = match &object.body {
+        Body::Service(service) => service.port(port).map(|port| port.name.clone()),
+        _ => None,
+    };
+    let slices: Vec<_> = engine.translator.slices(&service.key).filter_map(|key| engine.objects().get(key)).collect();
+    let ports: BTreeSet<&str> = slices
+        .iter()
+        .flat_map(|object| match &object.body {
+            Body::EndpointSlice(slice) => slice.ports.iter().map(|port| &*port.name).collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    match name {
+        _ if slices.is_empty() => format!("port {port} has no endpoint: no EndpointSlice belongs to the Service"),
+        Some(name) if !ports.contains(&*name) => {
+            let ports: Vec<String> = ports.iter().map(|port| format!("\"{port}\"")).collect();
+            let ports = if ports.is_empty() { "none".to_owned() } else { ports.join(", ") };
+            format!(
+                "port {port} has no endpoint: its name in the Service is \"{name}\", and the ports of its EndpointSlices \
+                 are {ports}"
+            )
         }
+        _ => format!(
+            "port {port} has no endpoint: no EndpointSlice of the Service has a ready endpoint with a usable \
+             address"
+        ),
     }
 }
 
 /// A unit of a route object that forwards to Services without endpoints.
-struct Unit<'a> {
+struct UnitWithoutEndpoints<'a> {
     services: BTreeSet<&'a ServicePort>,
     /// All requests of the unit are forwarded to these Services.
     is_whole: bool,
 }
 
 /// Returns the units that forward to Services without endpoints.
-fn units<'a>(plan: &RoutePlan, empty: &'a BTreeSet<ServicePort>) -> BTreeMap<(ObjectKey, Arc<str>), Unit<'a>> {
+fn units<'a>(
+    plan: &RoutePlan,
+    empty: &'a BTreeSet<ServicePort>,
+) -> BTreeMap<(ObjectKey, Arc<str>), UnitWithoutEndpoints<'a>> {
     let mut units = BTreeMap::new();
     for rendered in &*plan.routes {
         let Action::Forward(forward) = &rendered.route.action else { continue };
@@ -128,7 +129,8 @@ fn units<'a>(plan: &RoutePlan, empty: &'a BTreeSet<ServicePort>) -> BTreeMap<(Ob
             continue;
         }
         let unit = (rendered.route.key.clone(), rendered.route.section.clone());
-        let unit = units.entry(unit).or_insert_with(|| Unit { services: BTreeSet::new(), is_whole: true });
+        let unit =
+            units.entry(unit).or_insert_with(|| UnitWithoutEndpoints { services: BTreeSet::new(), is_whole: true });
         unit.is_whole &= backends().all(|backend| service(backend).is_some());
         unit.services.extend(services);
     }

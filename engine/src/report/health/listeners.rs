@@ -17,86 +17,82 @@ use crate::engine::Engine;
 use crate::health::facts::Effect;
 use crate::health::view::Gets;
 
-impl Engine {
-    /// Adds the effects on clients of each listener that differs from its desired state. The state that is served to
-    /// the Envoys of every build counts.
-    pub(super) fn listener_effects(&self, report: &FallbackReport, effects: &mut Vec<Effect>) {
-        let backfilled = report.backfilled_objects.iter().filter(|known| known.section.is_empty());
-        let backfilled: BTreeMap<ObjectKey, &BackfilledObject> =
-            backfilled.map(|known| (known.object.key(), known)).collect();
-        // A step of the fallback for the listener itself is a sufficient report.
-        let known =
-            effects.iter().filter(|effect| matches!(ObjectSection::parse(&effect.section), ObjectSection::Listener(_)));
-        let known: BTreeSet<(ObjectKey, Arc<str>, Arc<str>)> =
-            known.map(|effect| (effect.object.key(), effect.gateway.clone(), effect.section.clone())).collect();
-        let roots = LazyCell::new(|| self.roots());
-        for (key, plan) in self.translator.plans() {
-            let served: Vec<&GatewayPlan> = speaking(self.scopes.of(&plan.name))
-                .filter_map(|scope| self.translator.served_gateway(&scope.id.fleet))
-                .collect();
-            for listener in &plan.listeners {
-                let serving = |plan: &&GatewayPlan| {
-                    let mut listeners = plan.listeners.iter();
-                    listeners.any(|one| one.name == listener.name && one.state == ListenerState::Serving)
-                };
-                let shows = |plan: &&GatewayPlan, key: &ObjectKey| {
-                    let mut listeners = plan.listeners.iter().filter(|one| one.name == listener.name);
-                    listeners.any(|one| one.certificates.contains(key))
-                };
-                let is_closed = listener.state != ListenerState::Serving;
-                let gets = if served.is_empty() || !served.iter().all(serving) {
-                    if is_closed { vec![closed(listener)] } else { Vec::new() }
-                } else {
-                    let broken = listener.broken_certificates.iter().map(|(key, _)| key);
-                    let shown = broken.filter(|key| served.iter().all(|plan| shows(plan, key)));
-                    let earlier: Vec<Gets> = shown.filter_map(|key| backfilled.get(key)).map(earlier).collect();
-                    if earlier.is_empty() && is_closed { vec![Gets::AsBefore] } else { earlier }
-                };
-                if gets.is_empty() {
-                    continue;
-                }
-                let empty = Roots::new();
-                let roots = if listener.proxies { &*roots } else { &empty };
-                for (object, section) in writers(key, listener, roots) {
-                    let is_known = known.contains(&(object.clone(), plan.name.clone(), section.clone()));
-                    effects.extend(gets.iter().filter(|gets| !is_known || **gets != Gets::AsBefore).map(|gets| {
-                        Effect {
-                            object: self.identity(&object, None),
-                            gateway: plan.name.clone(),
-                            section: section.clone(),
-                            gets: gets.clone(),
-                            hosts: listener.hostname.iter().cloned().collect(),
-                            paths: BTreeSet::new(),
-                            causes: BTreeSet::new(),
-                            message: match gets {
-                                Gets::Refused | Gets::PortInUse => {
-                                    format!("listener {} is not served", listener.section())
-                                }
-                                _ => String::new(),
-                            },
-                            version: None,
+/// Adds the effects on clients of each listener that differs from its desired state. The state that is served to
+/// the Envoys of every build counts.
+pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects: &mut Vec<Effect>) {
+    let backfilled = report.backfilled_objects.iter().filter(|known| known.section.is_empty());
+    let backfilled: BTreeMap<ObjectKey, &BackfilledObject> =
+        backfilled.map(|known| (known.object.key(), known)).collect();
+    // A step of the fallback for the listener itself is a sufficient report.
+    let known =
+        effects.iter().filter(|effect| matches!(ObjectSection::parse(&effect.section), ObjectSection::Listener(_)));
+    let known: BTreeSet<(ObjectKey, Arc<str>, Arc<str>)> =
+        known.map(|effect| (effect.object.key(), effect.gateway.clone(), effect.section.clone())).collect();
+    let roots = LazyCell::new(|| roots(engine));
+    for (key, plan) in engine.translator.plans() {
+        let served: Vec<&GatewayPlan> = speaking(engine.scopes.of(&plan.name))
+            .filter_map(|scope| engine.translator.served_gateway(&scope.id.fleet))
+            .collect();
+        for listener in &plan.listeners {
+            let serving = |plan: &&GatewayPlan| {
+                let mut listeners = plan.listeners.iter();
+                listeners.any(|one| one.name == listener.name && one.state == ListenerState::Serving)
+            };
+            let shows = |plan: &&GatewayPlan, key: &ObjectKey| {
+                let mut listeners = plan.listeners.iter().filter(|one| one.name == listener.name);
+                listeners.any(|one| one.certificates.contains(key))
+            };
+            let is_closed = listener.state != ListenerState::Serving;
+            let gets = if served.is_empty() || !served.iter().all(serving) {
+                if is_closed { vec![closed(listener)] } else { Vec::new() }
+            } else {
+                let broken = listener.broken_certificates.iter().map(|(key, _)| key);
+                let shown = broken.filter(|key| served.iter().all(|plan| shows(plan, key)));
+                let earlier: Vec<Gets> = shown.filter_map(|key| backfilled.get(key)).map(earlier).collect();
+                if earlier.is_empty() && is_closed { vec![Gets::AsBefore] } else { earlier }
+            };
+            if gets.is_empty() {
+                continue;
+            }
+            let empty = Roots::new();
+            let roots = if listener.proxies { &*roots } else { &empty };
+            for (object, section) in writers(key, listener, roots) {
+                let is_known = known.contains(&(object.clone(), plan.name.clone(), section.clone()));
+                effects.extend(gets.iter().filter(|gets| !is_known || **gets != Gets::AsBefore).map(|gets| Effect {
+                    object: engine.identity(&object, None),
+                    gateway: plan.name.clone(),
+                    section: section.clone(),
+                    gets: gets.clone(),
+                    hosts: listener.hostname.iter().cloned().collect(),
+                    paths: BTreeSet::new(),
+                    causes: BTreeSet::new(),
+                    message: match gets {
+                        Gets::Refused | Gets::PortInUse => {
+                            format!("listener {} is not served", listener.section())
                         }
-                    }));
-                }
+                        _ => String::new(),
+                    },
+                    version: None,
+                }));
             }
         }
     }
+}
 
-    /// Returns the roots of HTTPProxies by their hosts in lower case; the empty name has the roots with the fallback
-    /// certificate for clients without SNI.
-    fn roots(&self) -> Roots {
-        let mut roots = Roots::new();
-        for object in self.objects().iter() {
-            let Body::HttpProxy(proxy) = &object.body else { continue };
-            let Some(host) = &proxy.virtual_host else { continue };
-            roots.entry(host.fqdn.to_ascii_lowercase()).or_default().insert(object.key.clone());
-            let tls = host.written.as_ref().and_then(|written| written.tls.as_ref());
-            if tls.is_some_and(|tls| tls.enable_fallback_certificate == Some(true)) {
-                roots.entry(String::new()).or_default().insert(object.key.clone());
-            }
+/// Returns the roots of HTTPProxies by their hosts in lower case; the empty name has the roots with the fallback
+/// certificate for clients without SNI.
+fn roots(engine: &Engine) -> Roots {
+    let mut roots = Roots::new();
+    for object in engine.objects().iter() {
+        let Body::HttpProxy(proxy) = &object.body else { continue };
+        let Some(host) = &proxy.virtual_host else { continue };
+        roots.entry(host.fqdn.to_ascii_lowercase()).or_default().insert(object.key.clone());
+        let tls = host.written.as_ref().and_then(|written| written.tls.as_ref());
+        if tls.is_some_and(|tls| tls.enable_fallback_certificate == Some(true)) {
+            roots.entry(String::new()).or_default().insert(object.key.clone());
         }
-        roots
     }
+    roots
 }
 
 /// See [`Engine::roots`].

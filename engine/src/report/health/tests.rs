@@ -8,13 +8,13 @@ use prost::Message;
 
 use super::*;
 use crate::engine::Event;
-use crate::health::inputs::Input;
-use crate::health::{Severity, Verdict};
+use crate::health::inputs::SourceState;
+use crate::health::{HealthVerdict, Severity};
 use crate::report::survey::tests::{BASE, Scene, envoys, exact, filtered, last_valid, route};
 
 /// Inputs of health that are read, and the Envoys of the scene.
 fn outside() -> Outside {
-    let input = Input { name: "manifests".into(), read: true, ..Input::default() };
+    let input = SourceState { name: "manifests".into(), read: true, ..SourceState::default() };
     Outside { input, connected: [("infra/public".into(), 2)].into(), ..Outside::default() }
 }
 
@@ -58,7 +58,7 @@ fn gates((isolate, use_last_valid): (bool, bool)) -> Fallback {
 fn nothing_is_reported_while_everything_is_current() {
     for combination in GATES {
         let scene = Scene::new(gates(combination), envoys());
-        assert_eq!((health(&scene).verdict, findings(&scene)), (Verdict::Healthy, vec![]), "{combination:?}");
+        assert_eq!((health(&scene).verdict, findings(&scene)), (HealthVerdict::Healthy, vec![]), "{combination:?}");
     }
 }
 
@@ -88,7 +88,7 @@ fn refusals_are_reported_with_envoys_message_under_each_gate() {
         let mut scene = Scene::new(gates(combination), envoys());
         scene.apply(&route(5, &filtered("/refused")));
         let health = health(&scene);
-        assert_ne!(health.verdict, Verdict::Healthy, "{combination:?}");
+        assert_ne!(health.verdict, HealthVerdict::Healthy, "{combination:?}");
         let all = Severity::ALL.into_iter().flat_map(|severity| health.of(severity));
         let messages: Vec<&str> = all.map(|finding| &*finding.message).collect();
         assert!(messages.iter().any(|message| message.contains("missing ]: [")), "{combination:?}: {messages:?}");
@@ -218,7 +218,7 @@ fn secured(gates: Fallback) -> Scene {
 }
 
 /// Returns the parts of objects with an effect on clients, and the effect.
-fn served(findings: &[crate::health::Finding]) -> BTreeSet<(String, Gets)> {
+fn served(findings: &[crate::health::HealthFinding]) -> BTreeSet<(String, Gets)> {
     let served = findings.iter().flat_map(|finding| &finding.served);
     served
         .map(|served| {

@@ -8,7 +8,7 @@ use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, documents, http_route};
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::secured::Secured;
-use holdfast_scenario_tests::tls::Authority;
+use holdfast_scenario_tests::tls::StoryAuthority;
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories};
 
 use super::{BACKFILL, LARGE, REPLACE, SAMPLE, comes_to_blame, comes_to_find, unprobed};
@@ -57,7 +57,7 @@ fn request(port: u16) -> HttpRequest {
 }
 
 /// Starts the Service `secured`: a server with a certificate of the authority, which closes connections without TLS.
-async fn secured(world: &World, authority: &Authority) -> Result<(Secured, Echo)> {
+async fn secured(world: &World, authority: &StoryAuthority) -> Result<(Secured, Echo)> {
     let echo = world.pod("default", "secured", "secured").await?;
     let secured = Secured::start(&authority.client("shop", 1)?, None, echo.address()).await?;
     world.write("secured.yaml", manifests::service("default", "secured", None, &[secured.address]))?;
@@ -70,7 +70,7 @@ async fn comes_to(port: u16, version: &str) -> Result<()> {
 
 /// A policy of the backend and a rule that uses it are both refused in one edit: both are backfilled.
 async fn a_cipher_beside_a_refused_rule(world: World) -> Result<()> {
-    let (secured, _echo) = secured(&world, &Authority::new("backends")?).await?;
+    let (secured, _echo) = secured(&world, &StoryAuthority::new("backends")?).await?;
     let port = world.gateway()?;
     let write = |more: &str, route: &str| world.write("batch.yaml", documents(&[tls(more), http_route("cart", route)]));
     write("", &cart("1", false))?;
@@ -100,7 +100,7 @@ async fn a_cipher_beside_a_refused_rule(world: World) -> Result<()> {
 /// With the gate only, the rules that use the backend are closed, other rules are served, and the closed ones recover.
 async fn a_cipher_without_last_valid_versions(world: World) -> Result<()> {
     let _other = world.backend("echo").await?;
-    let (secured, _echo) = secured(&world, &Authority::new("backends")?).await?;
+    let (secured, _echo) = secured(&world, &StoryAuthority::new("backends")?).await?;
     let port = world.gateway()?;
     world.write("config.yaml", tls(""))?;
     world.route("cart", &cart("1", false))?;
@@ -159,7 +159,7 @@ async fn hosts_that_cannot_be_served(world: World) -> Result<()> {
 
 /// A BackendTLSPolicy sets the trusted CA certificates: no earlier version is served, and nothing is sent without TLS.
 async fn authorities_are_those_of_today(world: World) -> Result<()> {
-    let authority = Authority::new("backends")?;
+    let authority = StoryAuthority::new("backends")?;
     let (secured, _echo) = secured(&world, &authority).await?;
     let pem = manifests::indent(&authority.pem, 4);
     let map = format!(

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::World;
-use holdfast_scenario_tests::connect::Connection;
+use holdfast_scenario_tests::connect::ClientConnection;
 use holdfast_scenario_tests::manifests::{documents, http_route};
 use holdfast_scenario_tests::request::{HttpRequest, get};
 
@@ -19,7 +19,7 @@ const HOSTS: usize = 20;
 
 /// A fault of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(super) enum RouteFault {
     /// A regular expression that is too large for the Envoys.
     Large,
     /// A mistake that is inserted after validation.
@@ -28,7 +28,7 @@ pub(super) enum Flaw {
 
 /// The expected or actual response of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum RouteResponse {
     /// A version, by its number.
     Version(u32),
     /// The direct response that is served instead.
@@ -50,7 +50,7 @@ impl Estate {
     }
 
     /// Writes all routes in this version, one file for each owner; some of them have a flaw.
-    pub(super) fn write(&self, version: u32, flaws: &BTreeMap<usize, Flaw>) -> Result<()> {
+    pub(super) fn write(&self, version: u32, flaws: &BTreeMap<usize, RouteFault>) -> Result<()> {
         for owner in 0..self.count.div_ceil(ROUTES_OF_ONE) {
             self.write_of(owner, version, flaws)?;
         }
@@ -58,7 +58,7 @@ impl Estate {
     }
 
     /// Writes the routes of one owner.
-    pub(super) fn write_of(&self, owner: usize, version: u32, flaws: &BTreeMap<usize, Flaw>) -> Result<()> {
+    pub(super) fn write_of(&self, owner: usize, version: u32, flaws: &BTreeMap<usize, RouteFault>) -> Result<()> {
         let own = owner * ROUTES_OF_ONE..((owner + 1) * ROUTES_OF_ONE).min(self.count);
         let routes: Vec<String> =
             own.map(|route| http_route(&format!("r{route}"), &spec(route, version, flaws.get(&route)))).collect();
@@ -71,7 +71,7 @@ impl Estate {
     }
 
     /// Sends a request to each route; fails with a list of unexpected responses.
-    pub(super) async fn answer(&self, expected: impl Fn(usize) -> Expected) -> Result<()> {
+    pub(super) async fn answer(&self, expected: impl Fn(usize) -> RouteResponse) -> Result<()> {
         let served = self.served().await?;
         let mut wrong = String::new();
         let mut count = 0;
@@ -86,8 +86,8 @@ impl Estate {
     }
 
     /// Returns the actual response of each route; all requests use one connection.
-    pub(super) async fn served(&self) -> Result<Vec<Expected>> {
-        let mut connection: Option<Connection> = None;
+    pub(super) async fn served(&self) -> Result<Vec<RouteResponse>> {
+        let mut connection: Option<ClientConnection> = None;
         let mut served = Vec::with_capacity(self.count);
         for route in 0..self.count {
             let request = self.request(route);
@@ -100,8 +100,8 @@ impl Estate {
                 connection = None;
             }
             served.push(match (reply.status.as_u16(), reply.header("x-version").parse()) {
-                (200, Ok(version)) => Expected::Version(version),
-                (404, _) if reply.body.starts_with("Holdfast has invalid") => Expected::Replaced,
+                (200, Ok(version)) => RouteResponse::Version(version),
+                (404, _) if reply.body.starts_with("Holdfast has invalid") => RouteResponse::Replaced,
                 _ => anyhow::bail!("{}: {reply:?}", request.line()),
             });
         }
@@ -114,13 +114,13 @@ pub(super) fn host(route: usize) -> String {
     format!("h{}.example", route % HOSTS)
 }
 
-fn spec(route: usize, version: u32, flaw: Option<&Flaw>) -> String {
+fn spec(route: usize, version: u32, flaw: Option<&RouteFault>) -> String {
     let matching = match flaw {
-        Some(Flaw::Large) => format!("{{type: RegularExpression, value: '/r{route}/{LARGE}'}}"),
+        Some(RouteFault::Large) => format!("{{type: RegularExpression, value: '/r{route}/{LARGE}'}}"),
         _ => format!("{{type: PathPrefix, value: /r{route}}}"),
     };
     let mistake = match flaw {
-        Some(Flaw::Mistake(name)) => {
+        Some(RouteFault::Mistake(name)) => {
             format!(", {{name: {}, value: {name}}}", holdfast_engine::testing::mistakes::HEADER)
         }
         _ => String::new(),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, small_binary};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy, small_binary};
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories};
 
-use super::estate::{Estate, Flaw};
+use super::estate::{Estate, RouteFault};
 use super::{BACKFILL, unprobed};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -71,13 +71,14 @@ async fn one_edit(
     version: u32,
     culprits: usize,
     how: &str,
-    envoy: Option<&Running>,
+    envoy: Option<&RunningEnvoy>,
 ) -> Result<()> {
     let (mut isolated, mut healed, mut rounds) = (Vec::new(), Vec::new(), Vec::new());
     for time in 0..3_u32 {
         let owner = (count / 10) / 3 + usize::try_from(time)?;
         // Of ten routes the last one is always valid.
-        let flaws: BTreeMap<usize, Flaw> = (0..culprits).map(|number| (owner * 10 + number, Flaw::Large)).collect();
+        let flaws: BTreeMap<usize, RouteFault> =
+            (0..culprits).map(|number| (owner * 10 + number, RouteFault::Large)).collect();
         let before = match envoy {
             Some(envoy) => envoy.refusals().await?,
             None => 0,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, http_route, service};
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
@@ -61,7 +61,7 @@ async fn served_by<const N: usize>(
     world: &World,
     flags: &[&str],
     envoys: [FleetEnvoy; N],
-) -> Result<(u16, Holdfast, [Running; N])> {
+) -> Result<(u16, Holdfast, [RunningEnvoy; N])> {
     let port = world.gateway()?;
     world.route("cart", &good("/cart", "1"))?;
     world.route("other", &good("/other", "1"))?;

@@ -1,7 +1,7 @@
 //! A closed host keeps its claim: no wildcard host answers for it, with TLS or without.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::connect::Trust;
+use holdfast_scenario_tests::connect::ClientTls;
 use holdfast_scenario_tests::fleet::FleetEnvoy;
 use holdfast_scenario_tests::manifests::{https_listener, listener, route};
 use holdfast_scenario_tests::request::{HttpRequest, get};
@@ -41,7 +41,7 @@ fn narrow_and_wild(port: u16, rest: &str) -> String {
 /// Returns a request for `a.shop.example` that trusts only the wildcard's certificate, which is valid for that name
 /// too.
 fn by_the_wildcard(port: u16, wild: &Certificate) -> HttpRequest {
-    let trust: Trust = wild.trust("a.shop.example");
+    let trust: ClientTls = wild.trust("a.shop.example");
     get(port, "/x").host("a.shop.example").tls(trust)
 }
 

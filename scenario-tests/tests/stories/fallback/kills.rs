@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::process::Process;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, binary, stories, until};
@@ -96,7 +96,7 @@ async fn at_ten_moments_of_blame(world: World) -> Result<()> {
     comes_to_serve(port, "/cart", "healed").await
 }
 
-async fn three_routes(world: &World) -> Result<(u16, Holdfast, Running)> {
+async fn three_routes(world: &World) -> Result<(u16, Holdfast, RunningEnvoy)> {
     let port = world.gateway()?;
     for name in ["cart", "other", "third"] {
         world.route(name, &good(&format!("/{name}"), "1"))?;

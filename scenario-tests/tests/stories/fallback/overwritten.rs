@@ -2,7 +2,7 @@
 //! earlier version is served that would pass it to backends.
 
 use anyhow::{Context, Result};
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{documents, http_route};
 use holdfast_scenario_tests::request::{HttpRequest, Reply, get};
@@ -45,7 +45,7 @@ fn path(name: &str) -> String {
 }
 
 /// Starts Holdfast and one small Envoy.
-async fn served(world: &World, options: &HoldfastOptions) -> Result<(Holdfast, Running)> {
+async fn served(world: &World, options: &HoldfastOptions) -> Result<(Holdfast, RunningEnvoy)> {
     let holdfast = world.run_with(options.clone()).await?;
     Ok((holdfast, FleetEnvoy::small("one").start(world, options).await?))
 }

@@ -134,14 +134,14 @@ async fn a_refused_cluster_never_reaches_production(world: World) -> Result<()> 
 }
 
 /// Two hosts of one port, the second of which is refused under one name and accepted under another.
-struct Hosts {
+struct HostPair {
     port: u16,
     certificates: [Certificate; 2],
 }
 
 const HOSTS: [&str; 2] = ["one.example", "two.example"];
 
-impl Hosts {
+impl HostPair {
     fn new(world: &World) -> Result<Self> {
         let hosts =
             Self { port: world.port()?, certificates: [Certificate::of(&HOSTS[..1])?, Certificate::of(&HOSTS[1..])?] };
@@ -177,7 +177,7 @@ impl Hosts {
 
 async fn a_refused_listener_closes_only_itself(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let hosts = Hosts::new(&world)?;
+    let hosts = HostPair::new(&world)?;
     world.route("all", &good("/", "1"))?;
     let options = unprobed(&world, &BACKFILL)?;
     let holdfast = world.run_with(options.clone()).await?;
@@ -198,7 +198,7 @@ async fn a_refused_listener_closes_only_itself(world: World) -> Result<()> {
 
 async fn a_refused_listener_never_reaches_production(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let hosts = Hosts::new(&world)?;
+    let hosts = HostPair::new(&world)?;
     world.route("all", &good("/", "1"))?;
     let holdfast = world.run_with(probed(&world, &BACKFILL)?).await?;
     probe_is_ready(&holdfast).await?;

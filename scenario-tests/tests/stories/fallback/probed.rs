@@ -12,7 +12,7 @@ use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, process, stories, until};
 
-use super::estate::{Estate, Expected, Flaw};
+use super::estate::{Estate, RouteFault, RouteResponse};
 use super::{BACKFILL, REPLACE, comes_to_blame, comes_to_serve, good, refused, serves};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -65,8 +65,9 @@ async fn production_refused_nothing(holdfast: &Holdfast) -> Result<()> {
 const ROUTES: usize = 1000;
 
 /// Returns this number of culprits, with all kinds of flaws in turn, far from each other.
-fn culprits(count: usize, round: usize) -> BTreeMap<usize, Flaw> {
-    let flaws: Vec<Flaw> = mistakes::ALONE.into_iter().map(Flaw::Mistake).chain([Flaw::Large]).collect();
+fn culprits(count: usize, round: usize) -> BTreeMap<usize, RouteFault> {
+    let flaws: Vec<RouteFault> =
+        mistakes::ALONE.into_iter().map(RouteFault::Mistake).chain([RouteFault::Large]).collect();
     (0..count).map(|number| ((number * 383 + round * 71) % ROUTES, flaws[(number + round) % flaws.len()])).collect()
 }
 
@@ -76,7 +77,7 @@ async fn culprits_of_a_thousand(world: World, flags: &[&str], backfilled: bool) 
     let estate = Estate::new(&world, port, ROUTES);
     estate.write(1, &BTreeMap::new())?;
     let holdfast = run_probed(&world, flags).await?;
-    until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
+    until("all are served", || estate.answer(|_| RouteResponse::Version(1))).await?;
     // Innocent routes that share a host, and an owner, with a culprit of each round.
     let load = Hammer::start([estate.request(1), estate.request(120)]);
     let mut served: Vec<u32> = vec![1; ROUTES];
@@ -86,9 +87,9 @@ async fn culprits_of_a_thousand(world: World, flags: &[&str], backfilled: bool) 
         ensure!(flaws.len() == count && !flaws.contains_key(&1) && !flaws.contains_key(&120), "another number");
         estate.write(version, &flaws)?;
         let expected = |route: usize| match flaws.contains_key(&route) {
-            true if backfilled => Expected::Version(served[route]),
-            true => Expected::Replaced,
-            false => Expected::Version(version),
+            true if backfilled => RouteResponse::Version(served[route]),
+            true => RouteResponse::Replaced,
+            false => RouteResponse::Version(version),
         };
         until(&format!("all but {count} are served in version {version}"), || estate.answer(expected)).await?;
         let names: Vec<String> = flaws.keys().map(|route| format!("r{route}")).collect();
@@ -98,7 +99,7 @@ async fn culprits_of_a_thousand(world: World, flags: &[&str], backfilled: bool) 
         innocents.for_each(|(_, served)| *served = version);
     }
     estate.write(9, &BTreeMap::new())?;
-    until("all are healed", || estate.answer(|_| Expected::Version(9))).await?;
+    until("all are healed", || estate.answer(|_| RouteResponse::Version(9))).await?;
     comes_to_blame(&holdfast, "probe", []).await?;
     production_refused_nothing(&holdfast).await?;
     load.stop_expecting(Shot::is_ok).await?;
@@ -120,19 +121,19 @@ async fn two_that_do_not_go_together(world: World) -> Result<()> {
     let estate = Estate::new(&world, port, 200);
     estate.write(1, &BTreeMap::new())?;
     let holdfast = run_probed(&world, &BACKFILL).await?;
-    until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
-    let pair = Flaw::Mistake(mistakes::PAIR);
+    until("all are served", || estate.answer(|_| RouteResponse::Version(1))).await?;
+    let pair = RouteFault::Mistake(mistakes::PAIR);
     // The first of them without the second is not a mistake.
     estate.write(2, &BTreeMap::from([(25, pair)]))?;
-    until("all are served", || estate.answer(|_| Expected::Version(2))).await?;
+    until("all are served", || estate.answer(|_| RouteResponse::Version(2))).await?;
     // The second, of the same host, and a third that is refused by itself.
-    let flaws = BTreeMap::from([(25, pair), (65, pair), (77, Flaw::Large)]);
+    let flaws = BTreeMap::from([(25, pair), (65, pair), (77, RouteFault::Large)]);
     estate.write(3, &flaws)?;
     until("all but the culprits are served in version 3", || async {
         let served = estate.served().await?;
-        let old: Vec<usize> = (0..200).filter(|route| served.get(*route) != Some(&Expected::Version(3))).collect();
+        let old: Vec<usize> = (0..200).filter(|route| served.get(*route) != Some(&RouteResponse::Version(3))).collect();
         ensure!(old == [25, 77] || old == [65, 77], "in another version: {old:?}");
-        ensure!(old.iter().all(|route| served.get(*route) == Some(&Expected::Version(2))), "{served:?}");
+        ensure!(old.iter().all(|route| served.get(*route) == Some(&RouteResponse::Version(2))), "{served:?}");
         Ok(())
     })
     .await?;
@@ -140,9 +141,9 @@ async fn two_that_do_not_go_together(world: World) -> Result<()> {
     // With one of them corrected, the other is served.
     estate.write_of(2, 4, &BTreeMap::new())?;
     let expected = |route: usize| match route {
-        20..30 => Expected::Version(4),
-        77 => Expected::Version(2),
-        _ => Expected::Version(3),
+        20..30 => RouteResponse::Version(4),
+        77 => RouteResponse::Version(2),
+        _ => RouteResponse::Version(3),
     };
     until("the other is released", || estate.answer(expected)).await?;
     production_refused_nothing(&holdfast).await
@@ -241,30 +242,33 @@ async fn edits_while_probes_are_killed(world: World) -> Result<()> {
     let estate = Estate::new(&world, port, 60);
     estate.write(1, &BTreeMap::new())?;
     let holdfast = run_probed(&world, &BACKFILL).await?;
-    until("all are served", || estate.answer(|_| Expected::Version(1))).await?;
+    until("all are served", || estate.answer(|_| RouteResponse::Version(1))).await?;
     let load = Hammer::start([estate.request(1), estate.request(33)]);
     for version in 2..10 {
-        let flaws = BTreeMap::from([(33, Flaw::Large), (40 + usize::try_from(version)?, Flaw::Mistake("duration"))]);
+        let flaws = BTreeMap::from([
+            (33, RouteFault::Large),
+            (40 + usize::try_from(version)?, RouteFault::Mistake("duration")),
+        ]);
         estate.write(version, &flaws)?;
         for probe in holdfast.probes() {
             process::signal(probe, "KILL");
         }
         tokio::time::sleep(Duration::from_millis(u64::from(version) * 37 % 150)).await;
     }
-    let flaws = BTreeMap::from([(33, Flaw::Large), (44, Flaw::Mistake("regex"))]);
+    let flaws = BTreeMap::from([(33, RouteFault::Large), (44, RouteFault::Mistake("regex"))]);
     estate.write(10, &flaws)?;
     until("all but two are served in version 10", || async {
         let served = estate.served().await?;
-        let old = (0..60).filter(|route| served.get(*route) != Some(&Expected::Version(10))).collect::<Vec<_>>();
+        let old = (0..60).filter(|route| served.get(*route) != Some(&RouteResponse::Version(10))).collect::<Vec<_>>();
         if old != [33, 44] {
             let plan = holdfast.diagnostics("/debug/plan").await?;
             bail!("in another version: {old:?}; the plan is {plan}");
         }
-        ensure!(served.get(33) == Some(&Expected::Version(1)), "{:?}", served.get(33));
+        ensure!(served.get(33) == Some(&RouteResponse::Version(1)), "{:?}", served.get(33));
         Ok(())
     })
     .await?;
     load.stop_expecting(Shot::is_ok).await?;
     estate.write(11, &BTreeMap::new())?;
-    until("all are healed", || estate.answer(|_| Expected::Version(11))).await
+    until("all are healed", || estate.answer(|_| RouteResponse::Version(11))).await
 }

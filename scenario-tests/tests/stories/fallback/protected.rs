@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::secured::Secured;
-use holdfast_scenario_tests::tls::Authority;
+use holdfast_scenario_tests::tls::StoryAuthority;
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, manifests, stories};
 
 use super::{BACKFILL, comes_to_blame};
@@ -120,7 +120,7 @@ async fn the_same_with_default_flags(world: World) -> Result<()> {
 
 /// TLS to a backend was acknowledged; an edit adds a cipher that Envoy refuses: requests continue with the earlier TLS.
 async fn unknown_cipher(world: World, flags: &[&str]) -> Result<()> {
-    let authority = Authority::new("backends")?;
+    let authority = StoryAuthority::new("backends")?;
     let echo = world.pod("default", "secured", "secured").await?;
     let secured = Secured::start(&authority.client("shop", 1)?, None, echo.address()).await?;
     world.write("secured.yaml", manifests::service("default", "secured", None, &[secured.address]))?;

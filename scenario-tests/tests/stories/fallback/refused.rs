@@ -1,7 +1,7 @@
 //! One Envoy, no probe: a route that it refuses, under each setting of the gates.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::{Hammer, Holdfast, Story, World, stories, until};
@@ -30,7 +30,7 @@ pub(crate) fn stories() -> Vec<Story> {
 }
 
 /// Two routes, `/cart` and `/other`, in version 1, served by one Envoy with the small limit.
-pub(super) async fn two_routes(world: &World, flags: &[&str]) -> Result<(u16, Holdfast, Running)> {
+pub(super) async fn two_routes(world: &World, flags: &[&str]) -> Result<(u16, Holdfast, RunningEnvoy)> {
     let port = world.gateway()?;
     world.route("cart", &good("/cart", "1"))?;
     world.route("other", &good("/other", "1"))?;
@@ -262,7 +262,7 @@ async fn state_of_the_world(world: World) -> Result<()> {
 }
 
 /// Waits until an Envoy has refused something.
-pub(super) async fn refuses_something(envoy: &Running) -> Result<()> {
+pub(super) async fn refuses_something(envoy: &RunningEnvoy) -> Result<()> {
     until("the Envoy has refused it", || async {
         ensure!(envoy.refusals().await? > 0, "it has not");
         Ok(())
@@ -270,17 +270,17 @@ pub(super) async fn refuses_something(envoy: &Running) -> Result<()> {
     .await
 }
 
-async fn refuses(envoy: &Running, times: u64) -> Result<()> {
+async fn refuses(envoy: &RunningEnvoy, times: u64) -> Result<()> {
     until("the Envoy has refused it", || refuses_exactly(envoy, times)).await
 }
 
-async fn refuses_exactly(envoy: &Running, times: u64) -> Result<()> {
+async fn refuses_exactly(envoy: &RunningEnvoy, times: u64) -> Result<()> {
     let refusals = envoy.refusals().await?;
     ensure!(refusals == times, "{} refused {refusals} times instead of {times}", envoy.node);
     Ok(())
 }
 
-async fn refuses_no_more_than(envoy: &Running, times: u64) -> Result<()> {
+async fn refuses_no_more_than(envoy: &RunningEnvoy, times: u64) -> Result<()> {
     let refusals = envoy.refusals().await?;
     ensure!(refusals <= times, "{} refused {refusals} times", envoy.node);
     Ok(())

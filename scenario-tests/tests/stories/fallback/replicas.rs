@@ -3,7 +3,7 @@
 //! Envoys share the Gateway's port: the kernel selects one of them for each connection.
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy};
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ async fn everywhere(port: u16, path: &str, version: &str) -> Result<()> {
 }
 
 /// Versions and contents of the route configurations of an Envoy.
-async fn routes(envoy: &Running) -> Result<Vec<(Value, Value)>> {
+async fn routes(envoy: &RunningEnvoy) -> Result<Vec<(Value, Value)>> {
     let dump = envoy.dump("dynamic_route_configs").await?;
     let configs = dump["configs"].as_array().context("no list")?;
     Ok(configs.iter().map(|config| (config["version_info"].clone(), config["route_config"].clone())).collect())

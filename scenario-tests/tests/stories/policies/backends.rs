@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::secured::Secured;
-use holdfast_scenario_tests::tls::{Authority, Certificate};
+use holdfast_scenario_tests::tls::{Certificate, StoryAuthority};
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, manifests, stories};
 
 pub(crate) fn stories() -> Vec<Story> {
@@ -35,7 +35,7 @@ fn route(world: &World, services: &[&str]) -> Result<()> {
     world.route("r", &format!("rules:\n{}", rules.collect::<String>()))
 }
 
-fn config_map(world: &World, name: &str, authority: &Authority) -> Result<()> {
+fn config_map(world: &World, name: &str, authority: &StoryAuthority) -> Result<()> {
     let text = manifests::indent(&authority.pem, 4);
     let map = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default}}\ndata:\n  ca.crt: |\n{text}"
@@ -67,7 +67,7 @@ fn map_validation(map: &str, more: &str) -> String {
 
 /// Whatever is wrong with a policy, no byte goes to the backend without TLS; other backends are served.
 async fn tls_or_nothing(world: World) -> Result<()> {
-    let (authority, untrusted) = (Authority::new("backends")?, Authority::new("untrusted")?);
+    let (authority, untrusted) = (StoryAuthority::new("backends")?, StoryAuthority::new("untrusted")?);
     let certificate = authority.client("shop", 1)?;
     let echo = world.pod("default", "secured", "secured").await?;
     let secured = Secured::start(&certificate, None, echo.address()).await?;
@@ -123,7 +123,7 @@ async fn tls_or_nothing(world: World) -> Result<()> {
 
 /// The proxy presents a client certificate that a backend requires, and the new one after renewal.
 async fn certificates_are_shown(world: World) -> Result<()> {
-    let authority = Authority::new("everybody")?;
+    let authority = StoryAuthority::new("everybody")?;
     let (certificate, own, untrusted) =
         (authority.client("shop", 1)?, authority.client("proxy", 2)?, Certificate::of(&["untrusted.example.com"])?);
     let echo = world.pod("default", "secured", "secured").await?;

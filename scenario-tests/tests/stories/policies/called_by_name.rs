@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::names::{Answers, NameServer};
+use holdfast_scenario_tests::names::{DnsAnswers, NameServer};
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::services::auth::{Authorizer, CREDENTIALS};
 use holdfast_scenario_tests::services::tokens::TokenMaker;
@@ -31,14 +31,14 @@ const END: &str =
     "filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /}}}]";
 
 /// Servers inside (on loopback) and outside, each a Backend by name.
-struct Places {
+struct NamedServers {
     inside: Plain,
     outside: Option<Plain>,
     envoy: String,
     _names: NameServer,
 }
 
-impl Places {
+impl NamedServers {
     async fn start(world: &World) -> Result<Self> {
         let own = own_address().and_then(|address| if let IpAddr::V4(own) = address { Some(own) } else { None });
         let inside = Plain::start(IpAddr::from(Ipv4Addr::LOCALHOST), "inside").await?;
@@ -46,7 +46,7 @@ impl Places {
             Some(own) => Some(Plain::start(IpAddr::from(own), "outside").await?),
             None => None,
         };
-        let mut answers = Answers::from([("inside.names.test".into(), vec![Ipv4Addr::LOCALHOST])]);
+        let mut answers = DnsAnswers::from([("inside.names.test".into(), vec![Ipv4Addr::LOCALHOST])]);
         answers.extend(own.map(|own| ("outside.names.test".to_owned(), vec![own])));
         let names = NameServer::start(answers).await?;
         let files = format!("nameserver {}\n", names.address);
@@ -147,7 +147,7 @@ async fn is_called_by_all(port: u16, place: &str, server: &Plain, token: &str) -
 
 async fn names_that_lead_inside_are_sent_nothing(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let places = Places::start(&world).await?;
+    let places = NamedServers::start(&world).await?;
     // Backends on loopback are not served at first.
     let served = match places.outside {
         Some(_) => "{group: gateway.kgateway.dev, kind: Backend, name: outside}",
@@ -185,7 +185,7 @@ async fn names_that_lead_inside_are_sent_nothing(world: World) -> Result<()> {
 /// Health checks would connect to any resolved address: a policy with health checks closes its Backend, unless the
 /// operator allows loopback.
 async fn no_health_checks_by_name(world: World) -> Result<()> {
-    let places = Places::start(&world).await?;
+    let places = NamedServers::start(&world).await?;
     let check = "{timeout: 1s, interval: 1s, unhealthyThreshold: 3, healthyThreshold: 1, http: {path: /health}}";
     let checked = format!(
         "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: BackendConfigPolicy\n\

@@ -86,7 +86,7 @@ fn extension(name: &str, address: SocketAddr, spec: &str) -> String {
 }
 
 /// A policy field and its variants.
-struct Field {
+struct PolicyField {
     spec: String,
     /// The extension that it refers to, in a working and a broken version.
     extension: String,
@@ -99,7 +99,7 @@ struct Field {
 }
 
 /// Checks the field at every level, with every way to break it.
-async fn holds(world: &World, field: &Field) -> Result<()> {
+async fn holds(world: &World, field: &PolicyField) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let estate = TwoListeners::write(world, ONE)?;
     world.write("extension.yaml", &field.extension)?;
@@ -149,7 +149,7 @@ fn ext_auth(name: &str, address: SocketAddr, more: &str) -> String {
 
 async fn authorization(world: World) -> Result<()> {
     let server = Authorizer::grpc().await?;
-    let field = Field {
+    let field = PolicyField {
         spec: "extAuth: {extensionRef: {name: auth}}".into(),
         extension: ext_auth("auth", server.address(), ""),
         bad_extension: ext_auth("auth", server.address(), ", statusOnError: 42"),
@@ -173,7 +173,7 @@ async fn authorization_over_http(world: World) -> Result<()> {
         );
         extension("auth", server.address(), &spec)
     };
-    let field = Field {
+    let field = PolicyField {
         spec: "extAuth: {extensionRef: {name: auth}}".into(),
         extension: over_http("/check"),
         bad_extension: over_http("check"),
@@ -196,7 +196,7 @@ async fn tokens(world: World) -> Result<()> {
         let spec = format!("jwt: {{providers: [{{name: own, issuer: maker, jwks: {{local: {{inline: '{keys}'}}}}}}]}}");
         extension("tokens", maker.address(), &spec)
     };
-    let field = Field {
+    let field = PolicyField {
         spec: "jwtAuth: {extensionRef: {name: tokens}}".into(),
         extension: with_keys(&maker.keys()?),
         bad_extension: with_keys("{}"),
@@ -226,7 +226,7 @@ async fn limits(world: World) -> Result<()> {
         let spec = format!("rateLimit: {{{domain} failOpen: false, timeout: 5s, {grpc}}}");
         extension("limits", limiter.address(), &spec)
     };
-    let field = Field {
+    let field = PolicyField {
         spec: counted("x-counted"),
         extension: of_domain("domain: shop,"),
         bad_extension: of_domain(""),

@@ -6,8 +6,8 @@ use holdfast_scenario_tests::echo::Recorded;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{https_listener, listener, service};
 use holdfast_scenario_tests::request::{HttpRequest, request};
-use holdfast_scenario_tests::services::logs::{Line, LogServer};
-use holdfast_scenario_tests::tls::{Authority, Certificate};
+use holdfast_scenario_tests::services::logs::{AccessLogEntry, LogServer};
+use holdfast_scenario_tests::tls::{Certificate, StoryAuthority};
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -54,7 +54,7 @@ fn http(world: &World, target: &str, settings: &str) -> Result<()> {
     set(world, "p", target, &format!("httpSettings: {{{settings}}}"))
 }
 
-fn authorities(kind: &str, name: &str, authority: &Authority) -> String {
+fn authorities(kind: &str, name: &str, authority: &StoryAuthority) -> String {
     let field = if kind == "Secret" { "stringData" } else { "data" };
     let text = serde_json::Value::from(&*authority.pem);
     format!(
@@ -129,7 +129,7 @@ async fn doors(world: &World) -> Result<(TlsPort, u16)> {
 async fn clients_show_certificates(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let (door, plain) = doors(&world).await?;
-    let (ours, others) = (Authority::new("ours")?, Authority::new("others")?);
+    let (ours, others) = (StoryAuthority::new("ours")?, StoryAuthority::new("others")?);
     let (known, untrusted) = (ours.client("known", 1)?, others.client("untrusted", 1)?);
     world.write("ours.yaml", authorities("Secret", "ours", &ours))?;
     world.write("others.yaml", authorities("ConfigMap", "others", &others))?;
@@ -197,7 +197,7 @@ async fn clients_show_certificates(world: World) -> Result<()> {
 async fn older_connections_are_guarded_too(world: World) -> Result<()> {
     let echo = world.backend("echo").await?;
     let (door, plain) = doors(&world).await?;
-    let ours = Authority::new("ours")?;
+    let ours = StoryAuthority::new("ours")?;
     let known = ours.client("known", 1)?;
     world.write("ours.yaml", authorities("Secret", "ours", &ours))?;
     let _holdfast = world.run().await?;
@@ -332,7 +332,7 @@ async fn requests_are_logged_to_a_service(world: World) -> Result<()> {
     request(port).path("/silent").reaches("echo").await?;
     for name in ["first", "second"] {
         log(name)?;
-        let wanted = Line {
+        let wanted = AccessLogEntry {
             log: name.to_owned(),
             path: format!("/{name}"),
             status: 200,

@@ -7,7 +7,7 @@ use holdfast_scenario_tests::request::{HttpRequest, request};
 use holdfast_scenario_tests::{Story, World, stories};
 use hyper::Method;
 
-use super::guards::{self, Guard};
+use super::guards::{self, ProtectingPolicy};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -53,7 +53,7 @@ pub(super) fn set(world: &World, target: &str, spec: &str) -> Result<()> {
 }
 
 /// Checks the guard at every level, with every way to break it.
-async fn holds(world: &World, guard: &Guard, base: impl Fn(u16) -> HttpRequest) -> Result<()> {
+async fn holds(world: &World, guard: &ProtectingPolicy, base: impl Fn(u16) -> HttpRequest) -> Result<()> {
     let _echo = world.backend("echo").await?;
     let port = world.gateway()?;
     world.route("r", ROUTE)?;

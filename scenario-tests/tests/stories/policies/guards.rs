@@ -4,7 +4,7 @@ use holdfast_scenario_tests::request::HttpRequest;
 use hyper::Method;
 
 /// A policy that protects.
-pub(crate) struct Guard {
+pub(crate) struct ProtectingPolicy {
     /// The spec of the policy.
     pub(crate) spec: &'static str,
     /// Further objects.
@@ -24,8 +24,8 @@ const MISSING: &str = "apiKeyAuth: {secretRef: {name: nobody}}";
 /// A policy that cannot be parsed.
 const UNREADABLE: &str = "timeouts: soon";
 
-pub(crate) fn basic_auth() -> Guard {
-    Guard {
+pub(crate) fn basic_auth() -> ProtectingPolicy {
+    ProtectingPolicy {
         spec: "basicAuth: {users: [\"alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=\"]}",
         besides: "",
         passing: |request| request.header("authorization", "Basic YWxpY2U6c2VzYW1l"),
@@ -35,8 +35,8 @@ pub(crate) fn basic_auth() -> Guard {
     }
 }
 
-pub(crate) fn api_key() -> Guard {
-    Guard {
+pub(crate) fn api_key() -> ProtectingPolicy {
+    ProtectingPolicy {
         spec: "apiKeyAuth: {secretRef: {name: keys}, clientIdHeader: x-client}",
         besides: "{apiVersion: v1, kind: Secret, metadata: {name: keys, namespace: default}, \
                   stringData: {alice: k-123, bob: k-456}}",
@@ -47,8 +47,8 @@ pub(crate) fn api_key() -> Guard {
     }
 }
 
-pub(crate) fn acl() -> Guard {
-    Guard {
+pub(crate) fn acl() -> ProtectingPolicy {
+    ProtectingPolicy {
         spec: "acl: {defaultAction: deny, rules: [{cidrs: [10.0.0.0/8], action: allow}, \
                {cidrs: [10.1.0.0/16], action: deny}, {cidrs: [10.1.2.0/24], action: allow}, \
                {cidrs: [\"fd00::/8\"], action: allow}]}",
@@ -60,8 +60,8 @@ pub(crate) fn acl() -> Guard {
     }
 }
 
-pub(crate) fn rbac() -> Guard {
-    Guard {
+pub(crate) fn rbac() -> ProtectingPolicy {
+    ProtectingPolicy {
         spec: "rbac: {policy: {matchExpressions: [\"request.headers['role'] in ['admin', 'root']\", \
                \"request.headers['x-friend'] == 'yes' && request.url_path.startsWith('/friends/')\"]}}",
         besides: "",
@@ -76,8 +76,8 @@ pub(crate) fn rbac() -> Guard {
     }
 }
 
-pub(crate) fn csrf() -> Guard {
-    Guard {
+pub(crate) fn csrf() -> ProtectingPolicy {
+    ProtectingPolicy {
         spec: "csrf: {percentageEnabled: 100, additionalOrigins: [{suffix: .friend.example}]}",
         besides: "",
         passing: |request| request.method(Method::POST).header("origin", "http://a.friend.example"),
@@ -87,8 +87,8 @@ pub(crate) fn csrf() -> Guard {
     }
 }
 
-pub(crate) fn buffer() -> Guard {
-    Guard {
+pub(crate) fn buffer() -> ProtectingPolicy {
+    ProtectingPolicy {
         spec: "buffer: {maxRequestSize: 1Ki}",
         besides: "",
         passing: |request| request.method(Method::POST).body(vec![b'x'; 512]),

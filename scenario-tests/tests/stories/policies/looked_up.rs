@@ -4,11 +4,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::names::{Answers, NameServer};
+use holdfast_scenario_tests::names::{DnsAnswers, NameServer};
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::secured::Secured;
 use holdfast_scenario_tests::surroundings::{self, AUTHORITIES, NAME_SERVERS};
-use holdfast_scenario_tests::tls::Authority;
+use holdfast_scenario_tests::tls::StoryAuthority;
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories, until};
 
 use super::elsewhere::{Plain, backend, own_address, route};
@@ -43,7 +43,7 @@ async fn names_with_several_addresses(world: World) -> Result<()> {
     let port = outside.as_ref().map_or(0, |outside| outside.address.port());
     let inside = Plain::at(SocketAddr::from((LOCAL, port)), "inside").await?;
     let behind_silence = Plain::start(IpAddr::from(LOCAL), "inside").await?;
-    let mut answers = Answers::from([
+    let mut answers = DnsAnswers::from([
         ("refused.names.test".into(), vec![LOCAL, METADATA]),
         ("refused-twice.names.test".into(), vec![METADATA, LOCAL]),
     ]);
@@ -98,7 +98,7 @@ async fn hosts_by_names_that_lead_inside(world: World) -> Result<()> {
         None => None,
     };
     let mut answers =
-        Answers::from([("loopback.names.test".into(), vec![LOCAL]), ("metadata.names.test".into(), vec![METADATA])]);
+        DnsAnswers::from([("loopback.names.test".into(), vec![LOCAL]), ("metadata.names.test".into(), vec![METADATA])]);
     answers.extend(own.map(|own| ("outside.names.test".to_owned(), vec![own])));
     let server = NameServer::start(answers).await?;
     let envoy = surroundings::binary(&world, &[(NAME_SERVERS, &format!("nameserver {}\n", server.address))])?;
@@ -133,23 +133,23 @@ async fn hosts_by_names_that_lead_inside(world: World) -> Result<()> {
 }
 
 /// Two authorities, one of which the system trusts.
-struct Authorities {
-    trusted: Authority,
-    other: Authority,
+struct AuthorityPair {
+    trusted: StoryAuthority,
+    other: StoryAuthority,
     envoy: String,
 }
 
-fn authorities(world: &World) -> Result<Authorities> {
-    let (trusted, other) = (Authority::new("trusted")?, Authority::new("other")?);
+fn authorities(world: &World) -> Result<AuthorityPair> {
+    let (trusted, other) = (StoryAuthority::new("trusted")?, StoryAuthority::new("other")?);
     let envoy = surroundings::binary(world, &[(AUTHORITIES, &trusted.pem)])?.display().to_string();
-    Ok(Authorities { trusted, other, envoy })
+    Ok(AuthorityPair { trusted, other, envoy })
 }
 
 /// With `enableTls`, requests reach only servers with a certificate for the requested name from an authority of the
 /// system: neither a certificate of another authority nor one for another name is accepted.
 async fn anywhere_by_tls_to_hosts_that_prove_their_name(world: World) -> Result<()> {
     let echo = world.pod("default", "echo", "echo").await?;
-    let Authorities { trusted, other, envoy } = authorities(&world)?;
+    let AuthorityPair { trusted, other, envoy } = authorities(&world)?;
     let proves = Secured::start(&trusted.server(&["localhost"])?, None, echo.address()).await?;
     let untrusted = Secured::start(&other.server(&["localhost"])?, None, echo.address()).await?;
     let misnamed = Secured::start(&trusted.server(&["elsewhere.test"])?, None, echo.address()).await?;
@@ -188,7 +188,7 @@ async fn was_looked_at(wrong: &Secured) -> Result<()> {
 /// Functions: a signed call is sent only to a server with a valid certificate for the name.
 async fn functions_by_tls_to_hosts_that_prove_their_name(world: World) -> Result<()> {
     let aws = Plain::start(IpAddr::from(LOCAL), r#"{"statusCode": 201, "body": "made"}"#).await?;
-    let Authorities { trusted, other, envoy } = authorities(&world)?;
+    let AuthorityPair { trusted, other, envoy } = authorities(&world)?;
     let proves = Secured::start(&trusted.server(&["localhost"])?, None, aws.address).await?;
     let untrusted = Secured::start(&other.server(&["localhost"])?, None, aws.address).await?;
     let misnamed = Secured::start(&trusted.server(&["elsewhere.test"])?, None, aws.address).await?;

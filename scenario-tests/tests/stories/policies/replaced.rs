@@ -7,7 +7,7 @@ use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
 
 use super::enforced::policy;
-use super::guards::{self, Guard};
+use super::guards::{self, ProtectingPolicy};
 
 pub(crate) fn stories() -> Vec<Story> {
     stories!(
@@ -81,7 +81,7 @@ async fn invalid_policies(world: World, flags: &[&str]) -> Result<()> {
     }
     let besides = beside(port);
     for guard in [first, guards::api_key(), guards::csrf(), guards::buffer()] {
-        let Guard { spec, passing, failing, status, broken, .. } = &guard;
+        let ProtectingPolicy { spec, passing, failing, status, broken, .. } = &guard;
         if !guard.besides.is_empty() {
             world.write("besides.yaml", guard.besides)?;
         }

@@ -2,10 +2,10 @@
 //! impossible.
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::connect::Trust;
+use holdfast_scenario_tests::connect::ClientTls;
 use holdfast_scenario_tests::manifests::documents;
 use holdfast_scenario_tests::request::{HttpRequest, get};
-use holdfast_scenario_tests::tls::{Authority, Certificate};
+use holdfast_scenario_tests::tls::{Certificate, StoryAuthority};
 use holdfast_scenario_tests::{Hammer, Story, World, stories, until};
 
 use super::{ServedProxies, proxy, serve};
@@ -48,7 +48,7 @@ impl HttpsPort {
         Self { certificate, port: served.https }
     }
 
-    fn trust(&self, name: &str) -> Trust {
+    fn trust(&self, name: &str) -> ClientTls {
         self.certificate.trust(&format!("{name}.example.com"))
     }
 
@@ -73,7 +73,7 @@ impl HttpsPort {
 async fn clients_show_certificates(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = Certificate::of(&["*.example.com"])?;
-    let (ours, others) = (Authority::new("ours")?, Authority::new("others")?);
+    let (ours, others) = (StoryAuthority::new("ours")?, StoryAuthority::new("others")?);
     let (known, lost, untrusted) = (ours.client("known", 1)?, ours.client("lost", 2)?, others.client("untrusted", 1)?);
     let secrets = [
         certificate.secret("shop", "certificate"),
@@ -124,7 +124,7 @@ async fn clients_show_certificates(world: World) -> Result<()> {
 async fn backends_receive_certificate_details(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = Certificate::of(&["*.example.com"])?;
-    let ours = Authority::new("ours")?;
+    let ours = StoryAuthority::new("ours")?;
     let known = ours.client("known", 1)?;
     let secrets = [certificate.secret("shop", "certificate"), secret("authorities", "ca.crt", &ours.pem)];
     world.write("secrets.yaml", documents(&secrets))?;
@@ -156,7 +156,7 @@ async fn backends_receive_certificate_details(world: World) -> Result<()> {
 async fn what_cannot_be_checked_closes_one_host(world: World) -> Result<()> {
     let _echo = world.backend_in("shop", "echo", None).await?;
     let certificate = Certificate::of(&["*.example.com"])?;
-    let ours = Authority::new("ours")?;
+    let ours = StoryAuthority::new("ours")?;
     let known = ours.client("known", 1)?;
     world.write("certificate.yaml", certificate.secret("shop", "certificate"))?;
     world.write("authorities.yaml", secret("authorities", "ca.crt", &ours.pem))?;

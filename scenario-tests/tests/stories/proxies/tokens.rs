@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Result, ensure};
-use holdfast_scenario_tests::names::{Answers, NameServer};
+use holdfast_scenario_tests::names::{DnsAnswers, NameServer};
 use holdfast_scenario_tests::services::tokens::TokenMaker;
 use holdfast_scenario_tests::surroundings::{self, NAME_SERVERS};
 use holdfast_scenario_tests::{HoldfastOptions, Story, World, stories, until};
@@ -233,7 +233,7 @@ async fn keys_at_names_that_lead_inside(world: World) -> Result<()> {
     let own = own.unwrap_or(Ipv4Addr::LOCALHOST);
     let outside = Plain::start(IpAddr::from(own), "{\"keys\": []}").await?;
     let answers = [("inside.names.test".to_owned(), Ipv4Addr::LOCALHOST), ("outside.names.test".to_owned(), own)];
-    let names = NameServer::start(Answers::from(answers.map(|(name, address)| (name, vec![address])))).await?;
+    let names = NameServer::start(DnsAnswers::from(answers.map(|(name, address)| (name, vec![address])))).await?;
     let files = format!("nameserver {}\n", names.address);
     let envoy = surroundings::binary(&world, &[(NAME_SERVERS, &files)])?.display().to_string();
     let at = |name: &str, server: &Plain| format!("http://{name}.names.test:{}/keys", server.address.port());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use holdfast_cli::kubernetes::rights::{Place, Right, rights};
+use holdfast_cli::kubernetes::rights::{PermissionScope, Right, rights};
 
 use super::{path, yaml};
 
@@ -35,7 +35,7 @@ fn rules(rights: &[Right]) -> String {
 #[test]
 fn rules_are_made_of_the_list() {
     let mut text = HEAD.to_owned();
-    for place in Place::ALL {
+    for place in PermissionScope::ALL {
         let here: Vec<Right> = rights().into_iter().filter(|right| right.place == place).collect();
         writeln!(text, "{}:", place.name()).unwrap();
         text.push_str(&rules(&here));
@@ -48,12 +48,17 @@ fn nothing_is_written_but_statuses_and_what_is_its_own() {
     for right in rights() {
         let writes = right.verbs.iter().any(|verb| !["get", "list", "watch"].contains(verb));
         let may_write = right.resource.ends_with("/status") || right.group == "events.k8s.io";
-        assert!(!writes || may_write || matches!(right.place, Place::Own | Place::Shared | Place::Planes), "{right:?}");
+        assert!(
+            !writes
+                || may_write
+                || matches!(right.place, PermissionScope::Own | PermissionScope::Shared | PermissionScope::Planes),
+            "{right:?}"
+        );
         assert!(!right.verbs.contains(&"*") && !right.resource.contains('*'), "{right:?}");
         assert!(!["pods/exec", "users", "groups"].contains(&right.resource.as_str()), "{right:?}");
     }
     // The right to read Secrets belongs to namespaces, never to the cluster-scoped rules.
     let secrets: Vec<Right> = rights().into_iter().filter(|right| right.resource == "secrets").collect();
-    assert!(secrets.iter().all(|right| right.place != Place::Cluster), "{secrets:?}");
+    assert!(secrets.iter().all(|right| right.place != PermissionScope::Cluster), "{secrets:?}");
     assert!(yaml("files/rights.yaml")["cluster"].to_string().contains("gatewayclasses"));
 }

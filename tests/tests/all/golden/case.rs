@@ -4,7 +4,7 @@
 //!
 //! - `# include: include/class.yaml`: files of `golden/` that are applied first
 //! - `# settings: replacement=off, mode=cluster`: settings, see [`setting`]
-//! - `# show: LDS, edges`: the parts of the result that are shown in full, see [`Case::show`]
+//! - `# show: LDS, edges`: the parts of the result that are shown in full, see [`GoldenCase::show`]
 //! - `# ask: GET shop.example.com/cart x-a=1`: a request that is traced through the result, see [`TracedRequest`]
 //! - `# acknowledge`: Envoy acknowledges everything
 //! - `# step: a sentence`: the beginning of a step; its events happen after those of the step before
@@ -24,7 +24,7 @@ use holdfast_graph::ObjectKey;
 use super::trace::TracedRequest;
 
 /// The content of a file.
-pub(super) struct Case {
+pub(super) struct GoldenCase {
     /// Settings of the engine.
     pub(super) settings: Settings,
     /// The parts that are shown in full: short names of xDS types, `edges`, `statuses`, `planes`, `bootstrap`.
@@ -51,7 +51,7 @@ pub(super) struct CaseStep {
     pub(super) skipped: Vec<String>,
 }
 
-impl Case {
+impl GoldenCase {
     /// Parses a case; `folder` contains the files to include.
     pub(super) fn read(text: &str, folder: &Path) -> Result<Self, String> {
         let mut case = Self {

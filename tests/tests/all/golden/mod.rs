@@ -17,7 +17,7 @@ mod yaml;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use case::Case;
+use case::GoldenCase;
 use serde_json::Value;
 
 /// Defines one test for each area: the tests run in parallel, and a failure names its area.
@@ -97,7 +97,7 @@ fn check(area: &str) {
     assert!(!cases.is_empty(), "no case in {area}");
     for path in cases {
         let name = format!("{area}/{}", path.file_stem().unwrap().to_str().unwrap());
-        let case = Case::read(&fs::read_to_string(&path).unwrap(), &folder());
+        let case = GoldenCase::read(&fs::read_to_string(&path).unwrap(), &folder());
         let text = match case.and_then(|case| report::of(&case)) {
             Ok(report) => text(&report),
             Err(error) => {

@@ -1,16 +1,16 @@
 //! Desired data planes: the objects of every Gateway, abridged. Hashes are left out.
 
-use holdfast_cli::arguments::Target;
+use holdfast_cli::arguments::ServerAddress;
 use holdfast_cli::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use holdfast_cli::cli::XdsMode;
 use holdfast_engine::engine::Engine;
 use holdfast_translate::provision::{self, APPLIED_ANNOTATION, Operator};
 use serde_json::{Map, Value, json};
 
-use super::case::Case;
+use super::case::GoldenCase;
 
 /// Returns the data planes of all Gateways.
-pub(super) fn of(case: &Case, engine: &Engine) -> Value {
+pub(super) fn of(case: &GoldenCase, engine: &Engine) -> Value {
     let host = if case.show.contains("by-address") { "2001:db8::1" } else { "holdfast.holdfast-system.svc" };
     let operator = Operator {
         image: "envoy:1.40.0".into(),
@@ -23,7 +23,7 @@ pub(super) fn of(case: &Case, engine: &Engine) -> Value {
         let bootstrap = Bootstrap {
             gateway: plane.gateway.namespaced_name(),
             node_id: "none".into(),
-            xds: Target::Tcp(host.into(), 18000),
+            xds: ServerAddress::Tcp(host.into(), 18000),
             credentials: None,
             admin: None,
             mode: XdsMode::Delta,
@@ -39,7 +39,7 @@ pub(super) fn of(case: &Case, engine: &Engine) -> Value {
 
 /// Returns an object: in full if the case shows `planes`, otherwise the ports of a Service or the replicas of a
 /// Deployment.
-fn shown(case: &Case, object: Value) -> (String, Value) {
+fn shown(case: &GoldenCase, object: Value) -> (String, Value) {
     let (title, object) = whole(case, object);
     if case.show.contains("planes") {
         return (title, object);
@@ -53,7 +53,7 @@ fn shown(case: &Case, object: Value) -> (String, Value) {
     (title, short)
 }
 
-fn whole(case: &Case, mut object: Value) -> (String, Value) {
+fn whole(case: &GoldenCase, mut object: Value) -> (String, Value) {
     let text = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
     let title = format!(
         "{} {} {}/{}",

@@ -10,14 +10,14 @@ use holdfast_graph::{Edge, Node, ObjectKey};
 use holdfast_xds::{Answer, Outcome, ResourceType, Snapshot, to_json};
 use serde_json::{Map, Value, json};
 
-use super::case::{Case, CaseStep};
+use super::case::{CaseStep, GoldenCase};
 
 /// Types with resources that are always shown, abridged. Of other types only names are shown, unless the case shows
 /// them in full.
 const SHOWN: [ResourceType; 2] = [ResourceType::Route, ResourceType::Endpoints];
 
 /// Translates a case step by step, and compares every step with other ways to the same objects.
-pub(super) fn of(case: &Case) -> Result<Value, String> {
+pub(super) fn of(case: &GoldenCase) -> Result<Value, String> {
     let mut engine = Engine::new(case.settings.clone());
     let mut world: BTreeMap<ObjectKey, Event> = BTreeMap::new();
     let mut reports = Vec::new();
@@ -76,7 +76,7 @@ fn without_repeats(earlier: &Value, later: &mut Value) {
 
 /// Checks that every deviation from the written objects has a fault, and that the result depends only on the objects:
 /// not on the order of events, nor on earlier objects.
-fn agree(case: &Case, engine: &Engine, world: &BTreeMap<ObjectKey, Event>) -> Result<(), String> {
+fn agree(case: &GoldenCase, engine: &Engine, world: &BTreeMap<ObjectKey, Event>) -> Result<(), String> {
     let unreported = testing::unreported(engine);
     if !unreported.is_empty() {
         return Err(format!("no fault tells that {}", unreported.join("; ")));
@@ -124,7 +124,7 @@ fn acknowledge(engine: &mut Engine, actions: &[Action]) {
     }
 }
 
-fn report(case: &Case, step: &CaseStep, engine: &Engine, actions: &[Action]) -> Value {
+fn report(case: &GoldenCase, step: &CaseStep, engine: &Engine, actions: &[Action]) -> Value {
     let mut report = state(case, engine);
     let fields = report.as_object_mut().unwrap();
     if !step.title.is_empty() {
@@ -148,7 +148,7 @@ fn action(action: &Action) -> Option<Value> {
 }
 
 /// Returns everything that is derived from the objects.
-fn state(case: &Case, engine: &Engine) -> Value {
+fn state(case: &GoldenCase, engine: &Engine) -> Value {
     let mut fields = Map::new();
     let views = engine.gateways();
     let mut gateways = Map::new();
@@ -213,7 +213,7 @@ fn listener(view: &ListenerView) -> String {
     text
 }
 
-fn resources(case: &Case, snapshot: &Snapshot, kind: ResourceType) -> Option<(String, Value)> {
+fn resources(case: &GoldenCase, snapshot: &Snapshot, kind: ResourceType) -> Option<(String, Value)> {
     let resources = snapshot.of(kind);
     if resources.is_empty() {
         return None;

@@ -31,9 +31,9 @@ const ROOMS: [&str; 16] = [
 
 /// Paths of one file that begin with `crate`, `super` or `self`.
 #[derive(Default)]
-struct Paths(Vec<Vec<String>>);
+struct CratePaths(Vec<Vec<String>>);
 
-impl Paths {
+impl CratePaths {
     fn of(file: &syn::File) -> Vec<Vec<String>> {
         let mut paths = Self::default();
         paths.visit_file(file);
@@ -58,7 +58,7 @@ impl Paths {
     }
 }
 
-impl<'a> Visit<'a> for Paths {
+impl<'a> Visit<'a> for CratePaths {
     fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
         self.tree(&item.tree, &[]);
     }
@@ -94,7 +94,7 @@ fn exports(root: &syn::File) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for item in &root.items {
         let syn::Item::Use(item) = item else { continue };
-        let mut paths = Paths::default();
+        let mut paths = CratePaths::default();
         paths.tree(&item.tree, &["crate".to_owned()]);
         let ends = paths.0.iter().filter_map(|path| Some((path.last()?.clone(), path.get(1)?.clone())));
         found.extend(ends);
@@ -119,7 +119,7 @@ fn rooms_of_translate_use_only_earlier_rooms() {
         let module = module(&name);
         let is_test = module.iter().any(|part| part == "tests" || part == "testing");
         let Some(from) = module.first().filter(|_| !is_test) else { continue };
-        for path in Paths::of(&parsed(&file)) {
+        for path in CratePaths::of(&parsed(&file)) {
             let names = absolute(&path, &module);
             let Some(first) = names.first() else { continue };
             let to = exports.get(first).unwrap_or(first);
@@ -132,7 +132,7 @@ fn rooms_of_translate_use_only_earlier_rooms() {
 #[test]
 fn paths_lead_to_rooms() {
     let file = syn::parse_file("use super::{a, b::{self, C}}; fn f() { crate::room::g::<super::D>(); x::y(); }");
-    let paths: Vec<String> = Paths::of(&file.unwrap()).iter().map(|path| path.join("::")).collect();
+    let paths: Vec<String> = CratePaths::of(&file.unwrap()).iter().map(|path| path.join("::")).collect();
     assert_eq!(paths, ["super::a", "super::b::self", "super::b::C", "crate::room::g", "super::D"]);
     let names = |path: &str| path.split("::").map(str::to_owned).collect::<Vec<_>>();
     let module = module("engine/translate/src/policy/listener/mod.rs");

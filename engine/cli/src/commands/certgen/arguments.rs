@@ -7,7 +7,7 @@ use clap::Args;
 use holdfast_check::duration;
 use holdfast_engine::identity::names;
 
-use super::place::{self, Place};
+use super::place::{self, CertificateStorage};
 use super::secrets::Secrets;
 use crate::arguments::{GatewayName, SecretName};
 use crate::failure::Failure;
@@ -73,7 +73,7 @@ impl CertgenArgs {
     ///
     /// # Errors
     /// Returns an error if the flags contradict each other, or if no API server is configured.
-    pub(super) fn wish(self) -> Result<(Wish, Place), Failure> {
+    pub(super) fn wish(self) -> Result<(Wish, CertificateStorage), Failure> {
         if self.mount_path.as_ref().is_some_and(|path| !path.is_absolute()) {
             return Err(Failure::usage("--mount-path: the path must be absolute, as the Envoy sees it"));
         }
@@ -89,12 +89,12 @@ impl CertgenArgs {
             authority_life: self.authority_lifetime.as_secs(),
         };
         let place = match (self.out, self.secret) {
-            (Some(folder), _) => Place::Folder(folder),
+            (Some(folder), _) => CertificateStorage::Folder(folder),
             (None, Some(secret)) => {
                 let server = secret.key();
                 place::check_names(&server, &wish.gateways)?;
                 let secrets = Box::new(Secrets::of(self.kubeconfig.as_deref(), self.kube_context.as_deref())?);
-                Place::Secrets { secrets, server }
+                CertificateStorage::Secrets { secrets, server }
             }
             (None, None) => return Err(Failure::usage("name a destination: --out or --secret")),
         };

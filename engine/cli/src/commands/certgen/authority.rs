@@ -11,7 +11,7 @@ use rcgen::{
 };
 
 use super::leaf::{self, DIFFER};
-use super::shelf::Contents;
+use super::shelf::ShelfContents;
 use crate::xds::credentials::AUTHORITIES;
 
 /// How long a new authority is only trusted before it signs, in seconds, so that every reader has loaded it by then.
@@ -19,10 +19,10 @@ pub(super) const TRUSTED_FIRST: u64 = 24 * 3600;
 
 /// All authorities by creation time (seconds since 1970), which is also the name of an authority.
 #[derive(Debug)]
-pub(super) struct Authorities(BTreeMap<u64, Authority>);
+pub(super) struct Authorities(BTreeMap<u64, CertificateAuthority>);
 
 #[derive(Debug)]
-struct Authority {
+struct CertificateAuthority {
     pem: String,
     key_pem: String,
     not_after: u64,
@@ -30,7 +30,7 @@ struct Authority {
 
 impl Authorities {
     /// Reads the authorities on a shelf. Ignores other content.
-    pub(super) fn read(contents: &Contents) -> Result<Self> {
+    pub(super) fn read(contents: &ShelfContents) -> Result<Self> {
         let mut all = BTreeMap::new();
         for (name, pem) in contents {
             let Some(made) = name.strip_suffix(".crt").and_then(|made| made.parse().ok()) else { continue };
@@ -40,7 +40,7 @@ impl Authorities {
             let text =
                 |bytes: &[u8]| String::from_utf8(bytes.to_vec()).context("a certificate authority is not valid UTF-8");
             let (_, not_after) = leaf::validity(pem).context("the certificate of an authority is not valid")?;
-            all.insert(made, Authority { pem: text(pem)?, key_pem: text(key_pem)?, not_after });
+            all.insert(made, CertificateAuthority { pem: text(pem)?, key_pem: text(key_pem)?, not_after });
         }
         Ok(Self(all))
     }
@@ -55,13 +55,13 @@ impl Authorities {
         params.not_before = date_time_ymd(1970, 1, 1) + Duration::from_secs(now.saturating_sub(DIFFER));
         params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(now + life);
         let pem = params.self_signed(&key)?.pem();
-        self.0.insert(now, Authority { pem, key_pem: key.serialize_pem(), not_after: now + life });
+        self.0.insert(now, CertificateAuthority { pem, key_pem: key.serialize_pem(), not_after: now + life });
         Ok(Some("created a certificate authority\n".to_owned()))
     }
 
     /// The shelf content: the authorities that have not expired.
-    pub(super) fn contents(&self, now: u64) -> Contents {
-        let mut contents = Contents::new();
+    pub(super) fn contents(&self, now: u64) -> ShelfContents {
+        let mut contents = ShelfContents::new();
         for (made, authority) in self.current(now) {
             contents.insert(format!("{made}.key"), authority.key_pem.clone().into());
             contents.insert(format!("{made}.crt"), authority.pem.clone().into());
@@ -81,7 +81,7 @@ impl Authorities {
 
     /// The authority that signs now, with its certificate and the time at which it expires.
     pub(super) fn signer(&self, now: u64) -> Result<(Issuer<'static, KeyPair>, &[u8], u64)> {
-        let is_known = |(made, _): &(&u64, &Authority)| **made + TRUSTED_FIRST <= now;
+        let is_known = |(made, _): &(&u64, &CertificateAuthority)| **made + TRUSTED_FIRST <= now;
         let signer = self.current(now).rev().find(is_known).or_else(|| self.current(now).next());
         let (made, authority) = signer.context("all certificate authorities have expired")?;
         // The parse error is dropped, since it could contain parts of the key.
@@ -89,7 +89,7 @@ impl Authorities {
         Ok((Issuer::new(params(*made), key), authority.pem.as_bytes(), authority.not_after))
     }
 
-    fn current(&self, now: u64) -> impl DoubleEndedIterator<Item = (&u64, &Authority)> {
+    fn current(&self, now: u64) -> impl DoubleEndedIterator<Item = (&u64, &CertificateAuthority)> {
         self.0.iter().filter(move |(_, authority)| authority.not_after > now)
     }
 }

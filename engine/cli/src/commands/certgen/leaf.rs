@@ -14,7 +14,7 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::parse_x509_pem;
 
 use super::authority::Authorities;
-use super::shelf::Contents;
+use super::shelf::ShelfContents;
 use crate::xds::credentials::{CERTIFICATE, KEY};
 
 /// Backdating of new certificates, in seconds: tolerance for peers with a slow clock.
@@ -22,25 +22,30 @@ pub(super) const DIFFER: u64 = 300;
 
 /// The desired properties of a certificate.
 #[derive(Debug)]
-pub(super) struct Leaf {
-    pub(super) role: Role,
+pub(super) struct LeafCertificate {
+    pub(super) role: CertificateRole,
     /// Lifetime, in seconds.
     pub(super) life: u64,
 }
 
 /// The owner of a certificate.
 #[derive(Debug)]
-pub(super) enum Role {
+pub(super) enum CertificateRole {
     /// The xDS server, with its names.
     Server(Vec<String>),
     /// The Envoys of a Gateway, with the Gateway's URI.
     Gateway(String),
 }
 
-impl Leaf {
+impl LeafCertificate {
     /// Replaces the certificate if it is due or differs from the desired properties. Returns a line for the report if
     /// it was replaced.
-    pub(super) fn renew(&self, contents: &mut Contents, authorities: &Authorities, now: u64) -> Result<Option<String>> {
+    pub(super) fn renew(
+        &self,
+        contents: &mut ShelfContents,
+        authorities: &Authorities,
+        now: u64,
+    ) -> Result<Option<String>> {
         let (issuer, signer, signer_ends) = authorities.signer(now)?;
         if self.is_fine(contents, signer, now) == Some(true) {
             return Ok(None);
@@ -53,8 +58,8 @@ impl Leaf {
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![match self.role {
-            Role::Server(_) => ExtendedKeyUsagePurpose::ServerAuth,
-            Role::Gateway(_) => ExtendedKeyUsagePurpose::ClientAuth,
+            CertificateRole::Server(_) => ExtendedKeyUsagePurpose::ServerAuth,
+            CertificateRole::Gateway(_) => ExtendedKeyUsagePurpose::ClientAuth,
         }];
         params.use_authority_key_identifier_extension = true;
         let epoch = date_time_ymd(1970, 1, 1);
@@ -64,12 +69,14 @@ impl Leaf {
         contents.insert(KEY.into(), key.serialize_pem().into());
         contents.insert(CERTIFICATE.into(), certificate.pem().into());
         Ok(Some(match &self.role {
-            Role::Server(names) => format!("created the certificate of the xDS server {}\n", names.join(", ")),
-            Role::Gateway(uri) => format!("created the certificate of {uri}\n"),
+            CertificateRole::Server(names) => {
+                format!("created the certificate of the xDS server {}\n", names.join(", "))
+            }
+            CertificateRole::Gateway(uri) => format!("created the certificate of {uri}\n"),
         }))
     }
 
-    fn is_fine(&self, contents: &Contents, signer: &[u8], now: u64) -> Option<bool> {
+    fn is_fine(&self, contents: &ShelfContents, signer: &[u8], now: u64) -> Option<bool> {
         let (certificate, key) = (contents.get(CERTIFICATE)?, contents.get(KEY)?);
         check_pair(certificate, key).ok()?;
         let (_, pem) = parse_x509_pem(certificate).ok()?;
@@ -83,8 +90,8 @@ impl Leaf {
         let mut names: Vec<String> = names.value.general_names.iter().filter_map(shown).collect();
         names.sort();
         let mut wanted = match &self.role {
-            Role::Server(names) => names.clone(),
-            Role::Gateway(uri) => vec![uri.clone()],
+            CertificateRole::Server(names) => names.clone(),
+            CertificateRole::Gateway(uri) => vec![uri.clone()],
         };
         wanted.sort();
         wanted.dedup();
@@ -93,15 +100,15 @@ impl Leaf {
 
     fn kind(&self) -> &'static str {
         match self.role {
-            Role::Server(_) => "holdfast xds server",
-            Role::Gateway(_) => "holdfast gateway",
+            CertificateRole::Server(_) => "holdfast xds server",
+            CertificateRole::Gateway(_) => "holdfast gateway",
         }
     }
 
     fn names(&self) -> Result<Vec<SanType>> {
         match &self.role {
-            Role::Gateway(uri) => Ok(vec![SanType::URI(uri.as_str().try_into()?)]),
-            Role::Server(names) => {
+            CertificateRole::Gateway(uri) => Ok(vec![SanType::URI(uri.as_str().try_into()?)]),
+            CertificateRole::Server(names) => {
                 let mut names = names.clone();
                 names.sort();
                 names.dedup();

@@ -19,9 +19,9 @@ use holdfast_engine::identity::names;
 pub use self::arguments::CertgenArgs;
 use self::arguments::Wish;
 use self::authority::Authorities;
-use self::leaf::{Leaf, Role};
-use self::place::Place;
-use self::shelf::{Contents, Shelf};
+use self::leaf::{CertificateRole, LeafCertificate};
+use self::place::CertificateStorage;
+use self::shelf::{Shelf, ShelfContents};
 use crate::cli::DataFormat;
 use crate::failure::Failure;
 use crate::output;
@@ -41,7 +41,7 @@ pub fn run(args: CertgenArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Renews everything that is due; returns a line for each renewal.
-fn renew(wish: &Wish, place: &Place, now: u64) -> anyhow::Result<Vec<String>> {
+fn renew(wish: &Wish, place: &CertificateStorage, now: u64) -> anyhow::Result<Vec<String>> {
     let mut renewed = Vec::new();
     let shelf = place.authority();
     let before = shelf.read()?;
@@ -55,7 +55,7 @@ fn renew(wish: &Wish, place: &Place, now: u64) -> anyhow::Result<Vec<String>> {
     }
     let bundle = authorities.bundle(now);
 
-    let server = Leaf { role: Role::Server(wish.server_names.clone()), life: wish.life };
+    let server = LeafCertificate { role: CertificateRole::Server(wish.server_names.clone()), life: wish.life };
     renewed.extend(put(&*place.server(), &server, &authorities, &bundle, None, now)?);
     for gateway in &wish.gateways {
         let (namespace, name) = gateway.split_once('/').unwrap_or_default();
@@ -64,7 +64,7 @@ fn renew(wish: &Wish, place: &Place, now: u64) -> anyhow::Result<Vec<String>> {
             Some(path) => path.clone(),
             None => place.seen_at(namespace, name)?,
         };
-        let client = Leaf { role: Role::Gateway(uri), life: wish.life };
+        let client = LeafCertificate { role: CertificateRole::Gateway(uri), life: wish.life };
         renewed.extend(put(&*place.gateway(namespace, name), &client, &authorities, &bundle, Some(&seen_at), now)?);
     }
     Ok(renewed)
@@ -73,14 +73,14 @@ fn renew(wish: &Wish, place: &Place, now: u64) -> anyhow::Result<Vec<String>> {
 /// Writes a certificate with the authorities that its owner trusts and, for an Envoy, the SDS files that refer to both.
 fn put(
     shelf: &dyn Shelf,
-    leaf: &Leaf,
+    leaf: &LeafCertificate,
     authorities: &Authorities,
     bundle: &str,
     seen_at: Option<&std::path::Path>,
     now: u64,
 ) -> anyhow::Result<Option<String>> {
     let before = shelf.read()?;
-    let mut after: Contents = before.clone();
+    let mut after: ShelfContents = before.clone();
     let renewed = leaf.renew(&mut after, authorities, now)?;
     after.insert(AUTHORITIES.into(), bundle.into());
     if let Some(folder) = seen_at {

@@ -19,19 +19,19 @@ const MOUNT_PATH: &str = "/etc/holdfast/xds";
 const SECRET_NAME_BYTES_MAX: usize = 253;
 
 /// Storage of certificates.
-pub(super) enum Place {
+pub(super) enum CertificateStorage {
     /// Folders below this folder.
     Folder(PathBuf),
     /// Secrets; `server` is the Secret of the xDS server.
     Secrets { secrets: Box<Secrets>, server: ObjectKey },
 }
 
-impl Place {
+impl CertificateStorage {
     /// The authorities with their keys.
     pub(super) fn authority(&self) -> Box<dyn Shelf + '_> {
         match self {
-            Place::Folder(folder) => Box::new(Folder(folder.join("authority"))),
-            Place::Secrets { secrets, server } => {
+            CertificateStorage::Folder(folder) => Box::new(Folder(folder.join("authority"))),
+            CertificateStorage::Secrets { secrets, server } => {
                 Box::new(secrets.shelf(namespace(server), &format!("{}{AUTHORITY}", server.name), "Opaque"))
             }
         }
@@ -40,24 +40,28 @@ impl Place {
     /// The certificate of the server.
     pub(super) fn server(&self) -> Box<dyn Shelf + '_> {
         match self {
-            Place::Folder(folder) => Box::new(Folder(folder.join("server"))),
-            Place::Secrets { secrets, server } => Box::new(secrets.shelf(namespace(server), &server.name, TLS)),
+            CertificateStorage::Folder(folder) => Box::new(Folder(folder.join("server"))),
+            CertificateStorage::Secrets { secrets, server } => {
+                Box::new(secrets.shelf(namespace(server), &server.name, TLS))
+            }
         }
     }
 
     /// The certificate of a Gateway's Envoys.
     pub(super) fn gateway(&self, namespace: &str, name: &str) -> Box<dyn Shelf + '_> {
         match self {
-            Place::Folder(folder) => Box::new(Folder(gateway_folder(folder, namespace, name))),
-            Place::Secrets { secrets, .. } => Box::new(secrets.shelf(namespace, &gateway_secret(name), TLS)),
+            CertificateStorage::Folder(folder) => Box::new(Folder(gateway_folder(folder, namespace, name))),
+            CertificateStorage::Secrets { secrets, .. } => {
+                Box::new(secrets.shelf(namespace, &gateway_secret(name), TLS))
+            }
         }
     }
 
     /// The default path at which an Envoy sees its certificate.
     pub(super) fn seen_at(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         match self {
-            Place::Folder(folder) => Ok(std::path::absolute(gateway_folder(folder, namespace, name))?),
-            Place::Secrets { .. } => Ok(MOUNT_PATH.into()),
+            CertificateStorage::Folder(folder) => Ok(std::path::absolute(gateway_folder(folder, namespace, name))?),
+            CertificateStorage::Secrets { .. } => Ok(MOUNT_PATH.into()),
         }
     }
 }

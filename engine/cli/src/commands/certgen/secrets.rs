@@ -14,7 +14,7 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams};
 use kube::{Client, Error};
 use tokio::runtime::Runtime;
 
-use super::shelf::{Contents, Shelf};
+use super::shelf::{Shelf, ShelfContents};
 use crate::failure::Failure;
 use crate::kubernetes::client;
 use crate::kubernetes::leader::within;
@@ -64,9 +64,9 @@ pub(super) struct SecretShelf<'a> {
 }
 
 impl Shelf for SecretShelf<'_> {
-    fn read(&self) -> Result<Contents> {
+    fn read(&self) -> Result<ShelfContents> {
         let found = self.runtime.block_on(within(self.api.get_opt(&self.name)));
-        let Some(secret) = found.with_context(|| self.named.clone())? else { return Ok(Contents::new()) };
+        let Some(secret) = found.with_context(|| self.named.clone())? else { return Ok(ShelfContents::new()) };
         if secret.type_.as_deref() != Some(self.kind) {
             let kind = secret.type_.unwrap_or_default();
             bail!(
@@ -80,7 +80,7 @@ impl Shelf for SecretShelf<'_> {
         Ok(data.into_iter().take(SECRET_KEYS_MAX).map(|(name, bytes)| (name, bytes.0)).collect())
     }
 
-    fn write(&self, contents: &Contents) -> Result<()> {
+    fn write(&self, contents: &ShelfContents) -> Result<()> {
         let data: BTreeMap<String, ByteString> =
             contents.iter().map(|(name, bytes)| (name.clone(), ByteString(bytes.clone()))).collect();
         let secret = Secret {

@@ -12,7 +12,7 @@ use crate::data;
 use crate::xds::credentials::KEY;
 
 /// The contents of a shelf, by name.
-pub(super) type Contents = BTreeMap<String, Vec<u8>>;
+pub(super) type ShelfContents = BTreeMap<String, Vec<u8>>;
 
 /// Maximum number of files of a folder that are read.
 const CERTIFICATE_FILES_MAX: usize = 64;
@@ -22,10 +22,10 @@ const CERTIFICATE_FILE_BYTES_MAX: u64 = 1 << 20;
 /// A place for contents that belong together.
 pub(super) trait Shelf {
     /// Reads all contents; empty if the place does not exist yet.
-    fn read(&self) -> Result<Contents>;
+    fn read(&self) -> Result<ShelfContents>;
 
     /// Replaces the contents; entries that are already equal are not written.
-    fn write(&self, contents: &Contents) -> Result<()>;
+    fn write(&self, contents: &ShelfContents) -> Result<()>;
 }
 
 /// A folder that only this user can read.
@@ -33,13 +33,13 @@ pub(super) trait Shelf {
 pub(super) struct Folder(pub(super) PathBuf);
 
 impl Shelf for Folder {
-    fn read(&self) -> Result<Contents> {
+    fn read(&self) -> Result<ShelfContents> {
         let named = || format!("{}", self.0.display());
         let entries = match fs::read_dir(&self.0) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Contents::new()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ShelfContents::new()),
             entries => entries.with_context(named)?,
         };
-        let mut contents = Contents::new();
+        let mut contents = ShelfContents::new();
         for entry in entries.take(CERTIFICATE_FILES_MAX) {
             let entry = entry.with_context(named)?;
             let about = entry.metadata().with_context(named)?;
@@ -51,7 +51,7 @@ impl Shelf for Folder {
         Ok(contents)
     }
 
-    fn write(&self, contents: &Contents) -> Result<()> {
+    fn write(&self, contents: &ShelfContents) -> Result<()> {
         let before = self.read()?;
         data::create_private(&self.0).with_context(|| format!("{}", self.0.display()))?;
         // Keys are written first: a reader in between finds the old certificate, and later both new files.

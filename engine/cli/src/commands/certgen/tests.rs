@@ -15,12 +15,12 @@ const DAY: u64 = 86_400;
 const START: u64 = 1_800_000_000;
 
 /// Renews in a folder.
-fn renew(wish: &(Wish, Place), now: u64) -> anyhow::Result<Vec<String>> {
+fn renew(wish: &(Wish, CertificateStorage), now: u64) -> anyhow::Result<Vec<String>> {
     super::renew(&wish.0, &wish.1, now)
 }
 
-fn wish(folder: &Path) -> (Wish, Place) {
-    (wished(), Place::Folder(folder.to_owned()))
+fn wish(folder: &Path) -> (Wish, CertificateStorage) {
+    (wished(), CertificateStorage::Folder(folder.to_owned()))
 }
 
 fn wished() -> Wish {
@@ -92,7 +92,7 @@ fn what_is_made_is_what_the_server_and_envoys_take() {
 
     // Other names, a damaged key or an additional Gateway: only the affected certificates are made again.
     let other = Wish { server_names: vec!["holdfast.infra.svc".into()], ..wished() };
-    let other = (other, Place::Folder(folder.path().to_owned()));
+    let other = (other, CertificateStorage::Folder(folder.path().to_owned()));
     assert_eq!(renew(&other, START).unwrap().len(), 1);
     std::fs::write(public.join("tls.key"), "").unwrap();
     let third = (Wish { gateways: vec!["infra/public".into(), "b/third".into()], ..other.0 }, other.1);
@@ -105,7 +105,7 @@ fn no_peer_sees_a_certificate_that_it_cannot_verify() {
     let folder = tempfile::tempdir().unwrap();
     let before = tempfile::tempdir().unwrap();
     let wish = Wish { life: 9 * DAY, authority_life: 60 * DAY, ..wished() };
-    let wish = (wish, Place::Folder(folder.path().to_owned()));
+    let wish = (wish, CertificateStorage::Folder(folder.path().to_owned()));
     let copy = |name: &str| {
         std::fs::create_dir_all(before.path().join(name)).unwrap();
         for file in std::fs::read_dir(folder.path().join(name)).unwrap() {

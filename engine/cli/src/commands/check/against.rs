@@ -26,9 +26,9 @@ const FLAG: &str = "--against";
 #[derive(Debug, Serialize)]
 pub(super) struct Against {
     /// The stored state.
-    pub(super) store: Store,
+    pub(super) store: StoreSummary,
     /// The settings of the fallback, which determine the result.
-    pub(super) settings: Gates,
+    pub(super) settings: FallbackGates,
     /// The objects that would not be served as written, and their replacements, in the form of
     /// `/debug/config/fallback`.
     pub(super) fallback: FallbackReport,
@@ -41,7 +41,7 @@ pub(super) struct Against {
 /// The stored state.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Store {
+pub(super) struct StoreSummary {
     /// The path of the store.
     pub(super) path: String,
     /// The number of commits.
@@ -69,7 +69,7 @@ pub(super) struct Stored {
 /// The settings of the fallback.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Gates {
+pub(super) struct FallbackGates {
     pub(super) fallback_configuration: bool,
     pub(super) use_last_valid_config_for_fallback: bool,
     pub(super) backfill_dependants: bool,
@@ -78,12 +78,12 @@ pub(super) struct Gates {
 }
 
 /// The stored state, before the manifests are read.
-pub(super) struct Before {
-    store: Store,
+pub(super) struct Baseline {
+    store: StoreSummary,
     stored: BTreeSet<holdfast_graph::ObjectKey>,
 }
 
-impl Before {
+impl Baseline {
     /// Reads the store; returns also the incarnations for the manifests and the events for the engine.
     pub(super) fn read(data: &Path, key: Option<Key>) -> Result<(Self, Incarnations, Vec<Event>), Failure> {
         let past = Past::read(FLAG, data, key)?;
@@ -96,7 +96,7 @@ impl Before {
             refused: *refused,
         });
         let before = Self {
-            store: Store {
+            store: StoreSummary {
                 path: past.folder.display().to_string(),
                 generation: past.generation,
                 scopes: scopes.collect(),
@@ -110,7 +110,7 @@ impl Before {
 
 impl Against {
     /// The decisions of the engine about the manifests that it has received.
-    pub(super) fn new(before: Before, engine: &Engine) -> Self {
+    pub(super) fn new(before: Baseline, engine: &Engine) -> Self {
         let fallback = engine.fallback();
         let served_otherwise: BTreeSet<_> = fallback
             .broken_objects
@@ -123,7 +123,7 @@ impl Against {
         Self {
             untried: untried.map(|key| key.to_string()).collect(),
             gone: gone.map(ToString::to_string).collect(),
-            settings: Gates::of(&engine.settings().fallback, engine.settings().replacement.is_some()),
+            settings: FallbackGates::of(&engine.settings().fallback, engine.settings().replacement.is_some()),
             store: before.store,
             fallback,
         }
@@ -143,7 +143,7 @@ impl Against {
     }
 }
 
-impl Gates {
+impl FallbackGates {
     fn of(settings: &Fallback, replace: bool) -> Self {
         Self {
             fallback_configuration: settings.isolate,

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use self::against::{Against, Before};
+use self::against::{Against, Baseline};
 use self::report::Report;
 use crate::cli::{DataFormat, ReportFormat};
 use crate::failure::Failure;
@@ -66,7 +66,7 @@ pub fn run(args: CheckArgs) -> Result<ExitCode, Failure> {
 fn report(args: &CheckArgs) -> Result<Report, Failure> {
     let settings = args.translation.settings()?;
     let Some(data) = &args.against else { return Ok(Report::new(&offline::translate(&args.paths, settings)?, None)) };
-    let (before, incarnations, events) = Before::read(data, args.store_key.load()?)?;
+    let (before, incarnations, events) = Baseline::read(data, args.store_key.load()?)?;
     let offline = offline::translate_after(&args.paths, settings, incarnations, events)?;
     let against = Against::new(before, &offline.engine);
     Ok(Report::new(&offline, Some(against)))

@@ -22,11 +22,11 @@ pub(super) struct Report {
     /// The number of objects that are used.
     pub(super) objects: usize,
     /// Everything that would not be served as written, by file and line.
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<CheckFinding>,
     /// The replacements of rules that would be served.
     pub(super) replacements: Vec<ReplacementView>,
     /// The Gateways with their listeners.
-    pub(super) gateways: Vec<Served>,
+    pub(super) gateways: Vec<ServedGateway>,
     /// The status of every object that has one.
     pub(super) statuses: Vec<ObjectStatus>,
     /// Objects of kinds that are not read.
@@ -38,7 +38,7 @@ pub(super) struct Report {
 
 /// A Gateway, and the number of its resources.
 #[derive(Debug, Serialize)]
-pub(super) struct Served {
+pub(super) struct ServedGateway {
     #[serde(flatten)]
     pub(super) gateway: GatewayView,
     /// The number of resources that its Envoys would have.
@@ -48,7 +48,7 @@ pub(super) struct Served {
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Severity {
+pub(super) enum CheckSeverity {
     /// A part of an object is not served as written.
     Error,
     /// A field, or another definition of the same object, is ignored.
@@ -57,7 +57,7 @@ pub(super) enum Severity {
 
 /// A finding. Findings are ordered by place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(super) struct Finding {
+pub(super) struct CheckFinding {
     /// The file; empty if the object is in none.
     pub(super) file: String,
     /// The line, from 1; 0 for the file as a whole.
@@ -65,7 +65,7 @@ pub(super) struct Finding {
     /// The column, from 1; 0 for the line as a whole.
     pub(super) column: u32,
     /// The severity.
-    pub(super) severity: Severity,
+    pub(super) severity: CheckSeverity,
     /// The object, `group/Kind:namespace/name`; empty if it is unknown.
     pub(super) object: String,
     /// The field; empty for the object as a whole.
@@ -79,14 +79,15 @@ pub(super) struct Finding {
 impl Report {
     pub(super) fn new(offline: &Offline, against: Option<Against>) -> Self {
         let Offline { manifests, reading, engine, actions } = offline;
-        let mut findings: Vec<Finding> = reading.problems.iter().map(Finding::of_problem).collect();
+        let mut findings: Vec<CheckFinding> = reading.problems.iter().map(CheckFinding::of_problem).collect();
         // A root that cannot be read has a problem already.
         let is_reported =
             |root: &Root| reading.problems.iter().any(|problem| Path::new(&*problem.file).starts_with(&root.path));
-        findings.extend(manifests.empty_roots().into_iter().filter(|root| !is_reported(root)).map(Finding::of_empty));
-        findings.extend(engine.faults().iter().map(|fault| Finding::of_fault(fault, manifests)));
+        findings
+            .extend(manifests.empty_roots().into_iter().filter(|root| !is_reported(root)).map(CheckFinding::of_empty));
+        findings.extend(engine.faults().iter().map(|fault| CheckFinding::of_fault(fault, manifests)));
         let refused = against.iter().flat_map(Against::refused);
-        findings.extend(refused.map(|broken| Finding::of_refused(broken, manifests)));
+        findings.extend(refused.map(|broken| CheckFinding::of_refused(broken, manifests)));
         findings.sort();
         let resources = |name: &str| {
             let published = actions.iter().filter_map(|action| match action {
@@ -103,7 +104,7 @@ impl Report {
             objects: reading.objects,
             findings,
             replacements: engine.replacements().into_iter().filter(is_served).collect(),
-            gateways: gateways.map(|gateway| Served { resources: resources(&gateway.name), gateway }).collect(),
+            gateways: gateways.map(|gateway| ServedGateway { resources: resources(&gateway.name), gateway }).collect(),
             statuses: engine.statuses(),
             foreign: reading.foreign.clone(),
             against,
@@ -111,11 +112,11 @@ impl Report {
     }
 }
 
-impl Finding {
+impl CheckFinding {
     fn of_problem(problem: &Problem) -> Self {
         let Problem { file, line, column, message } = problem.clone();
         let (object, field) = (String::new(), String::new());
-        let (severity, reason) = (Severity::Error, "Unreadable");
+        let (severity, reason) = (CheckSeverity::Error, "Unreadable");
         Self { file: file.to_string(), line, column, severity, object, field, reason, message }
     }
 
@@ -123,11 +124,11 @@ impl Finding {
     fn of_empty(root: &Root) -> Self {
         let message = "the path contains no objects: check the path".to_owned();
         let (object, field, file) = (String::new(), String::new(), root.path.display().to_string());
-        Self { file, line: 0, column: 0, severity: Severity::Error, object, field, reason: "NoObjects", message }
+        Self { file, line: 0, column: 0, severity: CheckSeverity::Error, object, field, reason: "NoObjects", message }
     }
 
     fn of_fault(fault: &Fault, manifests: &Manifests) -> Self {
-        let severity = if fault.class == Class::Ignored { Severity::Warning } else { Severity::Error };
+        let severity = if fault.class == Class::Ignored { CheckSeverity::Warning } else { CheckSeverity::Error };
         Self { severity, ..Self::of(&fault.object, &fault.field, fault.reason, fault.message.clone(), manifests) }
     }
 
@@ -143,6 +144,6 @@ impl Finding {
         let (line, column) = place.unwrap_or_default();
         let file = entry.map(|entry| entry.source.file.to_string()).unwrap_or_default();
         let (object, field) = (object.to_string(), field.to_owned());
-        Self { file, line, column, severity: Severity::Error, object, field, reason, message }
+        Self { file, line, column, severity: CheckSeverity::Error, object, field, reason, message }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::report::{Finding, Report, Severity};
+use super::report::{CheckFinding, CheckSeverity, Report};
 
 /// The schema of the output.
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
@@ -25,7 +25,7 @@ pub(super) fn format(report: &Report) -> Value {
     })
 }
 
-fn result(finding: &Finding, rules: &[&str]) -> Value {
+fn result(finding: &CheckFinding, rules: &[&str]) -> Value {
     let mut text = String::new();
     for part in [&finding.object, &finding.field] {
         if !part.is_empty() {
@@ -38,15 +38,15 @@ fn result(finding: &Finding, rules: &[&str]) -> Value {
         "ruleId": finding.reason,
         "ruleIndex": rules.iter().position(|rule| *rule == finding.reason),
         "level": match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
+            CheckSeverity::Error => "error",
+            CheckSeverity::Warning => "warning",
         },
         "message": { "text": text },
         "locations": locations(finding),
     })
 }
 
-fn locations(finding: &Finding) -> Vec<Value> {
+fn locations(finding: &CheckFinding) -> Vec<Value> {
     let mut location = serde_json::Map::new();
     if !finding.file.is_empty() {
         let mut physical = json!({ "artifactLocation": { "uri": uri(&finding.file) } });

@@ -61,11 +61,11 @@ spec:
 }
 
 /// A data folder in which an Envoy has accepted `shop/cart` in generation 1, and manifests.
-struct Scene {
+struct CheckScene {
     folder: TempDir,
 }
 
-impl Scene {
+impl CheckScene {
     fn new() -> Self {
         let scene = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir(scene.manifests()).unwrap();
@@ -156,7 +156,7 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn what_was_proven_good_is_nothing_to_object_to() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     let text = scene.expect_report(
         GATES,
         0,
@@ -170,7 +170,7 @@ fn what_was_proven_good_is_nothing_to_object_to() {
 
 #[test]
 fn a_broken_edit_is_backfilled_and_nothing_in_the_folder_changes() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     let before = contents(&scene.data());
     scene.write("cart.yaml", &route("cart", "two", "/a["));
     let text = scene.expect_report(
@@ -195,7 +195,7 @@ fn a_broken_edit_is_backfilled_and_nothing_in_the_folder_changes() {
 
 #[test]
 fn without_the_gate_nothing_is_backfilled() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     scene.write("cart.yaml", &route("cart", "two", "/a["));
     let text = scene.expect_report("", 1, &["FallbackConfiguration is off", "rules[1] replaced, answers 404"]);
     assert!(!text.contains("backfilled with"), "{text}");
@@ -203,7 +203,7 @@ fn without_the_gate_nothing_is_backfilled() {
 
 #[test]
 fn what_an_envoy_refused_before_is_a_finding() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     scene.write("cart.yaml", &route("cart", "refused-word", "/a+"));
     scene.serve();
     let refused = [
@@ -222,7 +222,7 @@ fn what_an_envoy_refused_before_is_a_finding() {
 
 #[test]
 fn what_was_never_stored_is_replaced() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     scene.write("new.yaml", &route("new", "one", "/b["));
     let text = scene.expect_report(GATES, 1, &["HTTPRoute:shop/new: rules[1] replaced, answers 404"]);
     assert!(!text.contains("HTTPRoute:shop/cart: broken"), "{text}");
@@ -230,7 +230,7 @@ fn what_was_never_stored_is_replaced() {
 
 #[test]
 fn backfilled_dependants_are_reported_with_their_cause() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     scene.write("service.yaml", &service("nonsense"));
     scene.write("cart.yaml", &route("cart", "two", "/a+"));
     let report = scene.check(GATES).unwrap();
@@ -245,7 +245,7 @@ fn backfilled_dependants_are_reported_with_their_cause() {
 
 #[test]
 fn a_deleted_object_is_not_backfilled() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     fs::remove_file(scene.manifests().join("cart.yaml")).unwrap();
     let text = scene.expect_report(GATES, 0, &[&format!("{CART}: would be deleted")]);
     assert!(!text.contains("backfilled with"), "{text}");
@@ -253,7 +253,7 @@ fn a_deleted_object_is_not_backfilled() {
 
 #[test]
 fn a_version_of_another_uid_is_no_stand_in() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     let broken = route("cart", "two", "/a[").replace("namespace: shop}", "namespace: shop, uid: another}");
     scene.write("cart.yaml", &broken);
     let text = scene.expect_report(GATES, 1, &["rules[1] replaced, answers 404"]);
@@ -262,7 +262,7 @@ fn a_version_of_another_uid_is_no_stand_in() {
 
 #[test]
 fn a_store_in_use_is_read_all_the_same() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     scene.write("cart.yaml", &route("cart", "two", "/a["));
     let _lock = DataDir::open(&scene.data()).unwrap();
     let _store = scene.store();
@@ -271,7 +271,7 @@ fn a_store_in_use_is_read_all_the_same() {
 
 #[test]
 fn a_missing_or_unusable_store_is_reported() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     let failure = || scene.check(GATES).map(|_| ()).unwrap_err();
     let usage = format!("{:?}", std::process::ExitCode::from(2));
     let db = scene.data().join(FOLDER).join("db");
@@ -294,7 +294,7 @@ fn a_missing_or_unusable_store_is_reported() {
 
 #[test]
 fn a_store_that_lost_its_end_is_used_and_reported() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     let earlier = contents(&scene.data().join(FOLDER));
     scene.write("cart.yaml", &route("cart", "two", "/a+"));
     scene.serve();
@@ -309,7 +309,7 @@ fn a_store_that_lost_its_end_is_used_and_reported() {
 
 #[test]
 fn sealed_versions_are_known_with_their_key_only() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     let key = [7; 32];
     let key_file = scene.folder.path().join("key");
     fs::write(&key_file, key).unwrap();
@@ -334,7 +334,7 @@ fn sealed_versions_are_known_with_their_key_only() {
 
 #[test]
 fn a_store_of_another_installation_is_not_used() {
-    let scene = Scene::new();
+    let scene = CheckScene::new();
     fs::remove_dir_all(scene.data().join(FOLDER)).unwrap();
     let options = Options { identity: "somebody else".into(), key: None };
     let mut store = SledStore::open(&scene.data().join(FOLDER), &options).unwrap().store;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::instead;
 use super::lines::Lines;
-use super::report::{Finding, Report, Severity};
+use super::report::{CheckFinding, CheckSeverity, Report};
 
 /// The report as lines. Findings are last, where a terminal shows them.
 pub(super) fn format(report: &Report) -> String {
@@ -119,7 +119,7 @@ fn write_status(status: &ObjectStatus, text: &mut Lines) {
     }
 }
 
-fn write_finding(finding: &Finding, text: &mut Lines) {
+fn write_finding(finding: &CheckFinding, text: &mut Lines) {
     let mut line = String::new();
     if !finding.file.is_empty() {
         line += &format!("{}:", finding.file);
@@ -131,8 +131,8 @@ fn write_finding(finding: &Finding, text: &mut Lines) {
         line.push(' ');
     }
     line += match finding.severity {
-        Severity::Error => "error: ",
-        Severity::Warning => "warning: ",
+        CheckSeverity::Error => "error: ",
+        CheckSeverity::Warning => "warning: ",
     };
     for part in [&finding.object, &finding.field] {
         if !part.is_empty() {

@@ -19,7 +19,7 @@ const DEMO_ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct DemoResponse {
     /// HTTP status.
     pub(super) status: u16,
     /// The sender of the response: the pod of a backend, or the Gateway itself.
@@ -31,11 +31,11 @@ pub(super) struct Answer {
 }
 
 /// Sends `GET path` with a `Host` header.
-pub(super) async fn get(to: SocketAddr, host: &str, path: &str) -> anyhow::Result<Answer> {
+pub(super) async fn get(to: SocketAddr, host: &str, path: &str) -> anyhow::Result<DemoResponse> {
     tokio::time::timeout(REQUEST_TIMEOUT, request(to, host, path)).await.context("no answer in time")?
 }
 
-async fn request(to: SocketAddr, host: &str, path: &str) -> anyhow::Result<Answer> {
+async fn request(to: SocketAddr, host: &str, path: &str) -> anyhow::Result<DemoResponse> {
     let stream = TcpStream::connect(to).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     // The connection ends with its sender; an error of it shows in the response.
@@ -48,5 +48,5 @@ async fn request(to: SocketAddr, host: &str, path: &str) -> anyhow::Result<Answe
     let answered = serde_json::from_slice::<BackendAnswer>(&body).ok();
     let version = answered.as_ref().and_then(|answered| answered.route_version);
     let by = answered.map_or_else(|| "the Gateway".to_owned(), |answered| format!("pod {}", answered.pod));
-    Ok(Answer { status, by, version, body: String::from_utf8_lossy(&body).into_owned() })
+    Ok(DemoResponse { status, by, version, body: String::from_utf8_lossy(&body).into_owned() })
 }

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use stage::Stage;
+use stage::DemoStage;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ async fn show(args: &DemoArgs) -> anyhow::Result<()> {
     show!("Holdfast demo: two teams share one Gateway; one of them makes mistakes.\n");
     show!("1. Starting Holdfast, an Envoy and two backends (the first run downloads Envoy, which takes a while).");
     let mut stage = tokio::select! {
-        stage = Stage::build() => stage?,
+        stage = DemoStage::build() => stage?,
         () = interrupts.next() => bail!(INTERRUPTED),
     };
     let outcome = tokio::select! {

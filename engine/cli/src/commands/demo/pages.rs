@@ -5,25 +5,25 @@ use holdfast_fallback::view::FallbackReport;
 use serde_json::Value;
 
 use super::client;
-use super::stage::Stage;
+use super::stage::DemoStage;
 
 /// The path of the fallback page.
 pub(super) const FALLBACK: &str = "/debug/config/fallback";
 
 /// The number of configurations that Envoy has refused since it started, from its own statistics.
-pub(super) async fn refused_by_envoy(stage: &Stage) -> anyhow::Result<u64> {
+pub(super) async fn refused_by_envoy(stage: &DemoStage) -> anyhow::Result<u64> {
     let page = client::get(stage.admin, "localhost", "/stats?filter=update_rejected").await.context("Envoy's admin")?;
     let counts = page.body.lines().filter_map(|line| line.split_once(": "));
     Ok(counts.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum())
 }
 
 /// The report of the fallback: `/debug/config/fallback`.
-pub(super) async fn fallback(stage: &Stage) -> anyhow::Result<FallbackReport> {
+pub(super) async fn fallback(stage: &DemoStage) -> anyhow::Result<FallbackReport> {
     serde_json::from_value(page(stage, FALLBACK).await?).context(FALLBACK)
 }
 
 /// The condition of the route `refunds` about its broken rule.
-pub(super) async fn status_of_refunds(stage: &Stage) -> anyhow::Result<String> {
+pub(super) async fn status_of_refunds(stage: &DemoStage) -> anyhow::Result<String> {
     let page = page(stage, "/debug/statuses").await?;
     let objects = page.get("objects").and_then(Value::as_array).into_iter().flatten();
     let name = |status: &Value| status.pointer("/object/name").and_then(Value::as_str).map(str::to_owned);
@@ -32,7 +32,7 @@ pub(super) async fn status_of_refunds(stage: &Stage) -> anyhow::Result<String> {
     found.context("the route's status has no condition Accepted")
 }
 
-async fn page(stage: &Stage, path: &str) -> anyhow::Result<Value> {
+async fn page(stage: &DemoStage, path: &str) -> anyhow::Result<Value> {
     let page = client::get(stage.diagnostics(), "localhost", path).await.context("diagnostics")?;
     serde_json::from_str(&page.body).context("diagnostics")
 }

@@ -11,7 +11,7 @@ use holdfast_xds::identity::FLAGS_FIELD;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::arguments::{Listen, Target};
+use crate::arguments::{ListenAddress, ServerAddress};
 use crate::bootstrap::{Bootstrap, MAX_CONNECTIONS, MAX_HEAP_BYTES};
 use crate::cli::{DataFormat, XdsMode};
 use crate::output;
@@ -69,9 +69,9 @@ pub(super) fn envoy(binary: &Path, folder: &Path, admin: SocketAddr) -> anyhow::
     let bootstrap = Bootstrap {
         gateway: "infra/public".into(),
         node_id: "demo".into(),
-        xds: Target::Unix(folder.join("data/xds.sock")),
+        xds: ServerAddress::Unix(folder.join("data/xds.sock")),
         credentials: None,
-        admin: Some(Listen::Tcp(admin)),
+        admin: Some(ListenAddress::Tcp(admin)),
         mode: XdsMode::Delta,
         max_heap_bytes: MAX_HEAP_BYTES,
         max_connections: MAX_CONNECTIONS,
@@ -124,7 +124,7 @@ mod tests {
         let bootstrap = Bootstrap {
             gateway: "infra/public".into(),
             node_id: "demo".into(),
-            xds: Target::Unix("/x".into()),
+            xds: ServerAddress::Unix("/x".into()),
             credentials: None,
             admin: None,
             mode: XdsMode::Delta,

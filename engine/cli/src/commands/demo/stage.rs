@@ -17,7 +17,7 @@ use crate::envoy::find;
 const PORT: u16 = 8080;
 
 /// All processes and servers of the demo.
-pub(super) struct Stage {
+pub(super) struct DemoStage {
     folder: TempDir,
     shop: DemoBackend,
     checkout: DemoBackend,
@@ -30,7 +30,7 @@ pub(super) struct Stage {
     pub(super) admin: SocketAddr,
 }
 
-impl Stage {
+impl DemoStage {
     /// Starts everything.
     pub(super) async fn build() -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("holdfast-demo-").tempdir().context("cannot make a folder")?;

@@ -7,10 +7,10 @@ use holdfast_api::settings::INVALID_ROUTE_RESPONSE_BODY;
 use holdfast_fallback::view::{FallbackReport, Status};
 use holdfast_graph::Detected;
 
-use super::client::{self, Answer};
+use super::client::{self, DemoResponse};
 use super::manifests::{BAD_REGEX, HOST, LARGE_REGEX, PAY_HOST};
 use super::pages;
-use super::stage::Stage;
+use super::stage::DemoStage;
 
 /// How long a step may take to have its effect.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ const DEMO_MESSAGE_CHARS_MAX: usize = 100;
 
 /// A request with its expected response.
 #[derive(Clone, Copy)]
-struct Expected {
+struct DemoRequest {
     host: &'static str,
     path: &'static str,
     status: u16,
@@ -31,7 +31,7 @@ struct Expected {
 }
 
 /// Runs all steps.
-pub(super) async fn run(stage: &mut Stage) -> anyhow::Result<()> {
+pub(super) async fn run(stage: &mut DemoStage) -> anyhow::Result<()> {
     serves(stage).await?;
     only_envoy_notices(stage).await?;
     restarted(stage).await?;
@@ -42,7 +42,7 @@ pub(super) async fn run(stage: &mut Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn serves(stage: &Stage) -> anyhow::Result<()> {
+async fn serves(stage: &DemoStage) -> anyhow::Result<()> {
     wait(stage, &shop(1)).await?;
     show!("   The Gateway listens on {}; diagnostics are on http://{}/debug", stage.gateway, stage.diagnostics());
     show!("   Manifests: {}", stage.manifests().display());
@@ -51,7 +51,7 @@ async fn serves(stage: &Stage) -> anyhow::Result<()> {
     show(stage, &[shop(1), pay(1), orders(1)]).await
 }
 
-async fn only_envoy_notices(stage: &Stage) -> anyhow::Result<()> {
+async fn only_envoy_notices(stage: &DemoStage) -> anyhow::Result<()> {
     show!("\n2. The checkout team applies version 2 of its route, with a new expression:");
     show!("   {LARGE_REGEX}");
     show!("   The expression is valid; but it is larger than this Envoy accepts, and Envoy refuses the configuration.");
@@ -66,7 +66,7 @@ async fn only_envoy_notices(stage: &Stage) -> anyhow::Result<()> {
     show(stage, &[shop(2), orders(1)]).await
 }
 
-async fn restarted(stage: &mut Stage) -> anyhow::Result<()> {
+async fn restarted(stage: &mut DemoStage) -> anyhow::Result<()> {
     show!("\n3. Holdfast is killed. Envoy continues to serve:");
     stage.kill_holdfast().await;
     show(stage, &[orders(1)]).await?;
@@ -78,7 +78,7 @@ async fn restarted(stage: &mut Stage) -> anyhow::Result<()> {
     wait_for_report(stage, "backfilled", went_back).await
 }
 
-async fn repaired(stage: &Stage) -> anyhow::Result<()> {
+async fn repaired(stage: &DemoStage) -> anyhow::Result<()> {
     show!("\n4. The checkout team applies version 3, which is valid. No restart and no release is needed:");
     stage.edit_checkout(3, "/checkout/(orders|v2)/[a-z0-9-]+")?;
     wait(stage, &pay(3)).await?;
@@ -86,12 +86,13 @@ async fn repaired(stage: &Stage) -> anyhow::Result<()> {
     wait_for_report(stage, "healed", all_is_current).await
 }
 
-async fn nothing_to_go_back_to(stage: &Stage) -> anyhow::Result<()> {
+async fn nothing_to_go_back_to(stage: &DemoStage) -> anyhow::Result<()> {
     show!("\n5. A new route lacks a bracket ({BAD_REGEX}). No version of it ever worked: a direct response");
     show!("   replaces its rule, so that its requests do not reach a broader route.");
     let before = stage.received_by_shop();
     stage.add_refunds()?;
-    let refunds = Expected { host: HOST, path: "/checkout/refunds/7", status: 404, by: "the Gateway", version: None };
+    let refunds =
+        DemoRequest { host: HOST, path: "/checkout/refunds/7", status: 404, by: "the Gateway", version: None };
     let answer = wait(stage, &refunds).await?;
     ensure!(answer.body == INVALID_ROUTE_RESPONSE_BODY, "the replaced rule answers another body than expected");
     show(stage, &[refunds, pay(3), shop(3)]).await?;
@@ -103,7 +104,7 @@ async fn nothing_to_go_back_to(stage: &Stage) -> anyhow::Result<()> {
     stage.delete("refunds.yaml")
 }
 
-async fn deleted(stage: &Stage) -> anyhow::Result<()> {
+async fn deleted(stage: &DemoStage) -> anyhow::Result<()> {
     show!("\n6. The checkout team applies version 2 again. It is not sent to Envoy a second time:");
     let before = pages::refused_by_envoy(stage).await?;
     stage.edit_checkout(2, LARGE_REGEX)?;
@@ -111,37 +112,37 @@ async fn deleted(stage: &Stage) -> anyhow::Result<()> {
     let refused = pages::refused_by_envoy(stage).await?;
     show!("   Configurations that Envoy has refused in all: {refused}, as before");
     ensure!(refused == before && before > 0, "Envoy should have refused {before} configurations, and no more");
-    let paid = Expected { host: PAY_HOST, ..pay(3) };
+    let paid = DemoRequest { host: PAY_HOST, ..pay(3) };
     show(stage, &[paid]).await?;
     show!("   Then it deletes the route. A deleted route is not served any more, in no version:");
     stage.delete("checkout.yaml")?;
-    let gone = Expected { status: 404, by: "the Gateway", version: None, ..paid };
+    let gone = DemoRequest { status: 404, by: "the Gateway", version: None, ..paid };
     let answer = wait(stage, &gone).await?;
     ensure!(answer.body.is_empty(), "something is served instead of a deleted route");
     show(stage, &[gone, shop(3)]).await?;
     wait_for_report(stage, "healed", all_is_current).await
 }
 
-fn shop(version: u32) -> Expected {
-    Expected { host: HOST, path: "/", status: 200, by: "pod shop-1", version: Some(version) }
+fn shop(version: u32) -> DemoRequest {
+    DemoRequest { host: HOST, path: "/", status: 200, by: "pod shop-1", version: Some(version) }
 }
 
-fn pay(version: u32) -> Expected {
-    Expected { host: HOST, path: "/checkout", status: 200, by: "pod checkout-1", version: Some(version) }
+fn pay(version: u32) -> DemoRequest {
+    DemoRequest { host: HOST, path: "/checkout", status: 200, by: "pod checkout-1", version: Some(version) }
 }
 
-fn orders(version: u32) -> Expected {
-    Expected { path: "/checkout/orders/42", ..pay(version) }
+fn orders(version: u32) -> DemoRequest {
+    DemoRequest { path: "/checkout/orders/42", ..pay(version) }
 }
 
-impl Expected {
-    fn is(&self, answer: &Answer) -> bool {
+impl DemoRequest {
+    fn is(&self, answer: &DemoResponse) -> bool {
         (answer.status, answer.by.as_str(), answer.version) == (self.status, self.by, self.version)
     }
 }
 
 /// Sends a request until the response is as expected.
-async fn wait(stage: &Stage, expected: &Expected) -> anyhow::Result<Answer> {
+async fn wait(stage: &DemoStage, expected: &DemoRequest) -> anyhow::Result<DemoResponse> {
     let started = Instant::now();
     loop {
         let answer = client::get(stage.gateway, expected.host, expected.path).await;
@@ -161,7 +162,7 @@ async fn wait(stage: &Stage, expected: &Expected) -> anyhow::Result<Answer> {
 }
 
 /// Sends requests, prints the responses, and fails if one is not as expected.
-async fn show(stage: &Stage, requests: &[Expected]) -> anyhow::Result<()> {
+async fn show(stage: &DemoStage, requests: &[DemoRequest]) -> anyhow::Result<()> {
     for expected in requests {
         let answer = client::get(stage.gateway, expected.host, expected.path).await.context(expected.path)?;
         let version = answer.version.map(|version| format!(", version {version} of the route")).unwrap_or_default();
@@ -176,7 +177,7 @@ async fn show(stage: &Stage, requests: &[Expected]) -> anyhow::Result<()> {
 }
 
 /// Waits until Envoy has refused a configuration.
-async fn wait_for_refusal(stage: &Stage) -> anyhow::Result<()> {
+async fn wait_for_refusal(stage: &DemoStage) -> anyhow::Result<()> {
     let started = Instant::now();
     while pages::refused_by_envoy(stage).await? == 0 {
         ensure!(started.elapsed() <= STEP_TIMEOUT, "Envoy has refused nothing");
@@ -204,7 +205,11 @@ fn all_is_current(report: &FallbackReport) -> bool {
 }
 
 /// Waits until diagnostics have the expected content, and prints a summary.
-async fn wait_for_report(stage: &Stage, what: &str, expected: impl Fn(&FallbackReport) -> bool) -> anyhow::Result<()> {
+async fn wait_for_report(
+    stage: &DemoStage,
+    what: &str,
+    expected: impl Fn(&FallbackReport) -> bool,
+) -> anyhow::Result<()> {
     let started = Instant::now();
     let report = loop {
         match pages::fallback(stage).await {

@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Args;
-use holdfast_engine::health::{Health, Verdict};
+use holdfast_engine::health::{Health, HealthVerdict};
 use serde_json::Value;
 
-use self::part::Part;
+use self::part::SelectedPart;
 use self::text::Style;
 use crate::cli::TableFormat;
 use crate::failure::Failure;
@@ -75,8 +75,8 @@ impl FromStr for Diagnostics {
 }
 
 /// The result, and its printed form.
-struct Shown {
-    verdict: Verdict,
+struct StatusOutput {
+    verdict: HealthVerdict,
     text: String,
 }
 
@@ -89,9 +89,9 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     if args.watch {
         return runtime.block_on(watch(args));
     }
-    let Shown { verdict, text } = runtime.block_on(show(args))?;
+    let StatusOutput { verdict, text } = runtime.block_on(show(args))?;
     let printed = output::print(&text)?;
-    Ok(if verdict == Verdict::Healthy { printed } else { ExitCode::from(1) })
+    Ok(if verdict == HealthVerdict::Healthy { printed } else { ExitCode::from(1) })
 }
 
 /// Prints changes until the command is interrupted or the reader is gone.
@@ -100,7 +100,7 @@ async fn watch(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut before = String::new();
     loop {
         let text = match show(args).await {
-            Ok(Shown { text, .. }) => text,
+            Ok(StatusOutput { text, .. }) => text,
             Err(failure) => format!("{failure}\n"),
         };
         if clear {
@@ -127,9 +127,9 @@ fn without_ages(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-async fn show(args: &StatusArgs) -> Result<Shown, Failure> {
+async fn show(args: &StatusArgs) -> Result<StatusOutput, Failure> {
     let mut health: Health = parsed(args, PAGE, &fetch(args, PAGE).await?)?;
-    let part = Part { namespace: args.namespace.as_deref(), gateway: args.gateway.as_deref() };
+    let part = SelectedPart { namespace: args.namespace.as_deref(), gateway: args.gateway.as_deref() };
     if let Some(unknown) = part.unknown(&health) {
         // An unreadable input may contain the name.
         if health.inputs.problems.is_empty() {
@@ -158,7 +158,7 @@ async fn show(args: &StatusArgs) -> Result<Shown, Failure> {
             text
         }
     };
-    Ok(Shown { verdict, text })
+    Ok(StatusOutput { verdict, text })
 }
 
 async fn fetch(args: &StatusArgs, page: &str) -> Result<hyper::body::Bytes, Failure> {

@@ -11,13 +11,13 @@ const KNOWN_NAMES_MAX: usize = 10;
 
 /// The selected part; everything if neither is set.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Part<'a> {
+pub(super) struct SelectedPart<'a> {
     pub(super) namespace: Option<&'a str>,
     /// `namespace/name`.
     pub(super) gateway: Option<&'a str>,
 }
 
-impl Part<'_> {
+impl SelectedPart<'_> {
     /// The message about an unknown name; `None` if all names are known.
     pub(super) fn unknown(&self, health: &Health) -> Option<String> {
         if let Some(namespace) = self.namespace {
@@ -52,7 +52,7 @@ impl Part<'_> {
 }
 
 /// ` of namespace shop at Gateway infra/public`; empty for everything.
-impl fmt::Display for Part<'_> {
+impl fmt::Display for SelectedPart<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(namespace) = self.namespace {
             write!(f, " of namespace {}", printable::plain(namespace))?;

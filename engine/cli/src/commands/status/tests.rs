@@ -14,7 +14,7 @@ const ADDRESS: &str = "127.0.0.1:10256";
 
 #[test]
 fn outages_come_first_with_owner_file_reason_remedy_and_everyone_they_affect() {
-    let text = text::format(&judge(&broken_shop()), &Part::default(), ADDRESS, NOW, Style::Plain);
+    let text = text::format(&judge(&broken_shop()), &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
     holdfast_golden::check(concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/status/golden.txt"), &text);
 }
 
@@ -22,7 +22,7 @@ fn outages_come_first_with_owner_file_reason_remedy_and_everyone_they_affect() {
 fn healthy_parts_take_few_lines() {
     let mut healthy = facts();
     healthy.gateways.clear();
-    let text = text::format(&judge(&healthy), &Part::default(), ADDRESS, NOW, Style::Plain);
+    let text = text::format(&judge(&healthy), &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
     let expected = "Everything is served as desired.\nThere is no Gateway.\n\n\
                     Objects come from manifests: read, 4 objects\n";
     assert_eq!(text, expected);
@@ -32,7 +32,7 @@ fn healthy_parts_take_few_lines() {
 fn nothing_that_comes_from_elsewhere_steers_a_terminal() {
     let mut facts = broken_shop();
     facts.found[0].message = "missing ]:\u{1b}[31m\nHTTPRoute forged".into();
-    let text = text::format(&judge(&facts), &Part::default(), ADDRESS, NOW, Style::Coloured);
+    let text = text::format(&judge(&facts), &SelectedPart::default(), ADDRESS, NOW, Style::Coloured);
     assert!(text.starts_with("\u{1b}[1;31mNOT") && !text.contains("\u{1b}[31m"), "{text}");
     assert!(!text.contains("\nHTTPRoute forged"), "{text}");
 }
@@ -50,10 +50,10 @@ fn what_is_too_much_for_a_screen_is_counted() {
         })
         .collect();
     facts.effects.clear();
-    let text = text::format(&judge(&facts), &Part::default(), ADDRESS, NOW, Style::Plain);
+    let text = text::format(&judge(&facts), &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
     assert!(text.contains("\nand 10 more: --output json shows all\n"), "{text}");
     facts.found.iter_mut().for_each(|found| found.message = "missing".into());
-    let text = text::format(&judge(&facts), &Part::default(), ADDRESS, NOW, Style::Plain);
+    let text = text::format(&judge(&facts), &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
     assert!(text.contains(", and 59 more with the same cause\n"), "{text}");
     assert!(text.contains(" and 54 more (--output json shows all)\n"), "{text}");
 }
@@ -116,7 +116,7 @@ fn exit_codes_follow_the_verdict() {
 fn a_name_of_which_nothing_is_known_is_a_mistake_and_a_known_one_is_named() {
     let mut health = judge(&facts());
     health.namespaces.insert("shop".into(), Default::default());
-    let of = |namespace, gateway| Part { namespace, gateway };
+    let of = |namespace, gateway| SelectedPart { namespace, gateway };
     let typo = of(Some("shpo"), None).unknown(&health).unwrap();
     assert!(typo.starts_with("--namespace shpo: ") && typo.ends_with("namespaces with objects: shop"), "{typo}");
     let typo = of(Some("shop"), Some("infra/pubilc")).unknown(&health).unwrap();

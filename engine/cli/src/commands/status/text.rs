@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use holdfast_check::time::Moment;
-use holdfast_engine::health::view::{Detected, Gets, InputProblem, Inputs, Place, Served, Source, Subject};
-use holdfast_engine::health::{Finding, Health, Severity, Verdict};
+use holdfast_engine::health::view::{
+    DetectedBy, Gets, InputProblem, Inputs, ManifestPosition, ObjectAtFault, ServedInstead, SourceView,
+};
+use holdfast_engine::health::{Health, HealthFinding, HealthVerdict, Severity};
 use holdfast_fallback::view::{Identity, ServedState};
 
-use super::part::Part;
+use super::part::SelectedPart;
 use crate::output::age;
 use crate::printable;
 
@@ -36,7 +38,7 @@ impl Style {
 }
 
 /// The selected health as lines. `address` is that of diagnostics, `now` is in seconds of Unix time.
-pub(super) fn format(health: &Health, part: &Part<'_>, address: &str, now: i64, style: Style) -> String {
+pub(super) fn format(health: &Health, part: &SelectedPart<'_>, address: &str, now: i64, style: Style) -> String {
     let mut text = String::new();
     let page = Page { part: part.to_string(), address, now, style };
     // Writing to a String cannot fail.
@@ -54,9 +56,9 @@ struct Page<'a> {
 impl Page<'_> {
     fn write(&self, health: &Health, text: &mut String) -> std::fmt::Result {
         let code = match health.verdict {
-            Verdict::Healthy => "32",
-            Verdict::Degraded => "1;33",
-            Verdict::Down => "1;31",
+            HealthVerdict::Healthy => "32",
+            HealthVerdict::Degraded => "1;33",
+            HealthVerdict::Down => "1;31",
         };
         writeln!(text, "{}", self.style.paint(code, &health.summary().sentence_about(&self.part)))?;
         gateways(health, text)?;
@@ -66,7 +68,7 @@ impl Page<'_> {
         self.inputs(&health.inputs, text)
     }
 
-    fn section(&self, severity: Severity, findings: &[Finding], text: &mut String) -> std::fmt::Result {
+    fn section(&self, severity: Severity, findings: &[HealthFinding], text: &mut String) -> std::fmt::Result {
         if findings.is_empty() {
             return Ok(());
         }
@@ -88,7 +90,7 @@ impl Page<'_> {
         }
     }
 
-    fn finding(&self, finding: &Finding, severity: Severity, text: &mut String) -> std::fmt::Result {
+    fn finding(&self, finding: &HealthFinding, severity: Severity, text: &mut String) -> std::fmt::Result {
         let Some((first, others)) = finding.objects.split_first() else { return Ok(()) };
         let generation = first.generation.map(|generation| format!(", generation {generation}")).unwrap_or_default();
         let more = match others.len() {
@@ -112,7 +114,7 @@ impl Page<'_> {
         }
         let field = if first.field.is_empty() { String::new() } else { format!("{}: ", plain(&first.field)) };
         writeln!(text, "  why      {}: {field}{}", how(finding, severity), plain(&finding.message))?;
-        if let Some(Place { file, line }) = &first.place {
+        if let Some(ManifestPosition { file, line }) = &first.place {
             writeln!(text, "  file     {}:{line}", plain(file))?;
         }
         self.served(finding, severity, text)?;
@@ -126,24 +128,24 @@ impl Page<'_> {
         writeln!(text, "  next     {}", self.next(&finding.next))
     }
 
-    fn served(&self, finding: &Finding, severity: Severity, text: &mut String) -> std::fmt::Result {
+    fn served(&self, finding: &HealthFinding, severity: Severity, text: &mut String) -> std::fmt::Result {
         let subjects: BTreeSet<&Identity> = finding.objects.iter().map(|subject| &subject.object).collect();
-        let is_own = |served: &&Served| subjects.contains(&served.object);
-        let (own, others): (Vec<&Served>, Vec<&Served>) = finding.served.iter().partition(is_own);
+        let is_own = |served: &&ServedInstead| subjects.contains(&served.object);
+        let (own, others): (Vec<&ServedInstead>, Vec<&ServedInstead>) = finding.served.iter().partition(is_own);
         let several = finding.objects.len() > 1;
-        let described = |served: &Served| {
+        let described = |served: &ServedInstead| {
             let of = if several { format!("{}: ", name(&served.object)) } else { String::new() };
             format!("{of}{}", gets(served))
         };
         lines("instead", own.iter().map(|served| described(served)).collect(), text)?;
-        let affected = |served: &&Served| format!("{}: {}", name(&served.object), gets(served));
+        let affected = |served: &&ServedInstead| format!("{}: {}", name(&served.object), gets(served));
         lines("affects", others.iter().map(affected).collect(), text)?;
         match (finding.served.is_empty(), severity) {
             (true, Severity::Outage) => writeln!(text, "  instead  it is not served"),
             (true, Severity::Warning) if finding.reason == "TargetNotFound" => {
                 writeln!(text, "  instead  the policy has no effect: its intended targets are served without it")
             }
-            (true, Severity::Degraded) if finding.detected_by != Detected::Envoys => {
+            (true, Severity::Degraded) if finding.detected_by != DetectedBy::Envoys => {
                 writeln!(text, "  instead  the last acknowledged configuration stays")
             }
             _ => Ok(()),
@@ -166,7 +168,7 @@ impl Page<'_> {
         if let more @ 1.. = inputs.problems.len().saturating_sub(FINDINGS_SHOWN_MAX) {
             writeln!(text, "\nand {more} more: --output json shows all")?;
         }
-        for Source { name, live, seen_seconds_ago, objects } in &inputs.sources {
+        for SourceView { name, live, seen_seconds_ago, objects } in &inputs.sources {
             let state = if *live { "read" } else { "NOT read now" };
             let seen = match seen_seconds_ago {
                 Some(seconds) => format!("; last answer {seconds} s ago"),
@@ -221,19 +223,19 @@ fn gateways(health: &Health, text: &mut String) -> std::fmt::Result {
 }
 
 /// How the finding was detected, or what sort of mistake it is.
-fn how(finding: &Finding, severity: Severity) -> &'static str {
+fn how(finding: &HealthFinding, severity: Severity) -> &'static str {
     match (finding.detected_by, severity) {
-        (Detected::Nack, _) => "refused by Envoy",
-        (Detected::Probe, _) => "refused by the probe",
-        (Detected::Suspected, _) => "may have been refused by Envoy",
-        (Detected::Envoys, _) => "observed",
-        (Detected::Translation, Severity::Warning) => "not as written",
-        (Detected::Translation, _) => "cannot be translated",
+        (DetectedBy::Nack, _) => "refused by Envoy",
+        (DetectedBy::Probe, _) => "refused by the probe",
+        (DetectedBy::Suspected, _) => "may have been refused by Envoy",
+        (DetectedBy::Envoys, _) => "observed",
+        (DetectedBy::Translation, Severity::Warning) => "not as written",
+        (DetectedBy::Translation, _) => "cannot be translated",
     }
 }
 
 /// What clients receive, with the affected requests.
-fn gets(served: &Served) -> String {
+fn gets(served: &ServedInstead) -> String {
     let section = if served.section.is_empty() { "it".to_owned() } else { plain(&served.section) };
     let what = match &served.gets {
         Gets::Status { status } => format!("{section} answers {status}"),
@@ -263,7 +265,7 @@ fn gets(served: &Served) -> String {
     if paths.is_empty() { format!("{what}: {hosts}") } else { format!("{what}: {hosts} {paths}") }
 }
 
-fn also(subject: &Subject) -> String {
+fn also(subject: &ObjectAtFault) -> String {
     let field = if subject.field.is_empty() { String::new() } else { format!(" ({})", subject.field) };
     format!("{}{field}", name(&subject.object))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use crate::arguments::Target;
+use crate::arguments::ServerAddress;
 
 /// The default image of Envoy.
 pub const IMAGE: &str = "envoyproxy/envoy:distroless-v1.40.0";
@@ -30,7 +30,7 @@ pub struct ProvisionArgs {
     pub provision_drain_image: Option<String>,
     /// Address of the xDS server for the deployed Envoys [default: holdfast.NAMESPACE.svc:18000, of $POD_NAMESPACE]
     #[arg(long, env = "CONTROLLER_PROVISION_XDS_ADDRESS", value_name = "HOST:PORT")]
-    pub provision_xds_address: Option<Target>,
+    pub provision_xds_address: Option<ServerAddress>,
     /// File (PEM) of the authorities by which deployed Envoys verify the xDS server: with it they use TLS, and
     /// authenticate with the token of their ServiceAccount
     #[arg(long, env = "CONTROLLER_PROVISION_XDS_AUTHORITIES", value_name = "FILE")]
@@ -47,17 +47,17 @@ impl ProvisionArgs {
     /// The name in the certificate of the xDS server.
     pub(super) fn xds_server_name(&self) -> String {
         match self.xds_address() {
-            Target::Tcp(host, _) => host,
-            Target::Unix(_) => String::new(),
+            ServerAddress::Tcp(host, _) => host,
+            ServerAddress::Unix(_) => String::new(),
         }
     }
 
     /// The address of the xDS server for Envoys.
-    pub(super) fn xds_address(&self) -> Target {
+    pub(super) fn xds_address(&self) -> ServerAddress {
         let namespace = || std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
         let default = || {
             let namespace = namespace().unwrap_or_else(|| NAMESPACE.into());
-            Target::Tcp(format!("holdfast.{namespace}.svc"), XDS_PORT)
+            ServerAddress::Tcp(format!("holdfast.{namespace}.svc"), XDS_PORT)
         };
         self.provision_xds_address.clone().unwrap_or_else(default)
     }

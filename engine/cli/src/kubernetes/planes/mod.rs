@@ -59,7 +59,7 @@ impl DataPlanes {
         let (wanted, receiver) = watch::channel(None);
         let (news, events) = mpsc::channel(DATA_PLANE_REPORTS_MAX);
         let owned = Owned::watch(client, namespaces);
-        let plan = Plan::new(args)?;
+        let plan = DataPlaneInputs::new(args)?;
         tokio::spawn(Writer::new(client.clone(), plan, owned, leadership, news).run(receiver));
         Ok((Self(wanted), events))
     }
@@ -76,12 +76,12 @@ impl DataPlanes {
 }
 
 /// The inputs that all data planes have in common.
-struct Plan {
+struct DataPlaneInputs {
     operator: Operator,
     args: ProvisionArgs,
 }
 
-impl Plan {
+impl DataPlaneInputs {
     fn new(args: &ProvisionArgs) -> anyhow::Result<Self> {
         let operator = Operator {
             image: args.provision_image.clone(),

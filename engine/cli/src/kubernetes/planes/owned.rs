@@ -61,12 +61,12 @@ impl Kind {
 }
 
 /// Kind, namespace and name.
-pub(super) type Key = (&'static str, String, String);
+pub(super) type OwnedKey = (&'static str, String, String);
 
 /// All objects with our label.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Owned {
-    objects: Arc<Mutex<BTreeMap<Key, Value>>>,
+    objects: Arc<Mutex<BTreeMap<OwnedKey, Value>>>,
     changed: Arc<Notify>,
 }
 
@@ -98,7 +98,7 @@ impl Owned {
                 Ok(watcher::Event::InitApply(object)) => listed.extend(entry(kind, object)),
                 Ok(watcher::Event::InitDone) => {
                     let mut objects = self.lock();
-                    let is_of = |key: &Key| key.0 == kind.kind && namespace.as_ref().is_none_or(|of| *of == key.1);
+                    let is_of = |key: &OwnedKey| key.0 == kind.kind && namespace.as_ref().is_none_or(|of| *of == key.1);
                     objects.retain(|key, _| !is_of(key));
                     objects.append(&mut listed);
                 }
@@ -118,7 +118,7 @@ impl Owned {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Value>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<OwnedKey, Value>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,24 +128,24 @@ impl Owned {
     }
 
     /// Returns an object.
-    pub(super) fn get(&self, key: &Key) -> Option<Value> {
+    pub(super) fn get(&self, key: &OwnedKey) -> Option<Value> {
         self.lock().get(key).cloned()
     }
 
     /// Stores an object that the API server returned, before the watch event arrives.
-    pub(super) fn put(&self, key: Key, object: Value) {
+    pub(super) fn put(&self, key: OwnedKey, object: Value) {
         self.lock().insert(key, object);
     }
 
     /// The objects that match.
-    pub(super) fn filter(&self, wanted: impl Fn(&Key, &Value) -> bool) -> Vec<(Key, Value)> {
+    pub(super) fn filter(&self, wanted: impl Fn(&OwnedKey, &Value) -> bool) -> Vec<(OwnedKey, Value)> {
         let objects = self.lock();
         let found = objects.iter().filter(|(key, object)| wanted(key, object));
         found.map(|(key, object)| (key.clone(), object.clone())).collect()
     }
 }
 
-fn entry(kind: &'static Kind, mut object: DynamicObject) -> Option<(Key, Value)> {
+fn entry(kind: &'static Kind, mut object: DynamicObject) -> Option<(OwnedKey, Value)> {
     object.managed_fields_mut().clear();
     let key = (kind.kind, object.namespace().unwrap_or_default(), object.name_any());
     Some((key, serde_json::to_value(object).ok()?))

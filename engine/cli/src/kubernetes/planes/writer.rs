@@ -16,8 +16,8 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::owned::{Key, Kind, Owned};
-use super::{Plan, Wanted};
+use super::owned::{Kind, Owned, OwnedKey};
+use super::{DataPlaneInputs, Wanted};
 use crate::kubernetes::leader::Leadership;
 
 /// Minimum time between two writes.
@@ -31,7 +31,7 @@ const DATA_PLANE_ERROR_CHARS_MAX: usize = 400;
 
 pub(super) struct Writer {
     client: Client,
-    plan: Plan,
+    plan: DataPlaneInputs,
     owned: Owned,
     leadership: Leadership,
     news: mpsc::Sender<Vec<Event>>,
@@ -41,7 +41,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(
         client: Client,
-        plan: Plan,
+        plan: DataPlaneInputs,
         owned: Owned,
         leadership: Leadership,
         news: mpsc::Sender<Vec<Event>>,
@@ -148,7 +148,7 @@ impl Writer {
             }
         }
         // Objects that parameters requested earlier and no longer request.
-        let is_left = |key: &Key, object: &Value| {
+        let is_left = |key: &OwnedKey, object: &Value| {
             let optional = Kind::named(key.0).is_some_and(|kind| kind.optional);
             optional && compare::is_ours(object, &plane.uid) && !wanted.iter().any(|(wanted, _, _)| wanted == key)
         };
@@ -174,13 +174,13 @@ impl Writer {
         }
     }
 
-    fn api(&self, key: &Key) -> Option<Api<DynamicObject>> {
+    fn api(&self, key: &OwnedKey) -> Option<Api<DynamicObject>> {
         let resource = Kind::named(key.0)?.resource();
         Some(Api::namespaced_with(self.client.clone(), &key.1, &resource))
     }
 
     /// The object of this name, whether it is ours or not.
-    async fn find(&self, key: &Key) -> Result<Option<Value>, Error> {
+    async fn find(&self, key: &OwnedKey) -> Result<Option<Value>, Error> {
         if let Some(known) = self.owned.get(key) {
             return Ok(Some(known));
         }
@@ -189,7 +189,7 @@ impl Writer {
         found.map(|found| serde_json::to_value(found).map_err(Error::SerdeError)).transpose()
     }
 
-    async fn apply(&self, key: &Key, object: &Value, found: Option<&Value>) -> Result<(), Error> {
+    async fn apply(&self, key: &OwnedKey, object: &Value, found: Option<&Value>) -> Result<(), Error> {
         let Some(api) = self.api(key) else { return Ok(()) };
         let mut object = object.clone();
         // If others set the number of Pods, an apply without this field would reset it to one.
@@ -215,7 +215,7 @@ impl Writer {
     }
 
     /// Deletes an object; returns true if it is gone.
-    async fn delete(&self, key: &Key, object: &Value) -> bool {
+    async fn delete(&self, key: &OwnedKey, object: &Value) -> bool {
         let Some(api) = self.api(key) else { return true };
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned);
         let params = DeleteParams {
@@ -236,13 +236,13 @@ impl Writer {
     }
 }
 
-fn key(object: &Value) -> Option<Key> {
+fn key(object: &Value) -> Option<OwnedKey> {
     let text = |at: &str| object.pointer(at).and_then(Value::as_str);
     let kind = Kind::named(text("/kind")?)?;
     Some((kind.kind, text("/metadata/namespace")?.to_owned(), text("/metadata/name")?.to_owned()))
 }
 
-fn foreign((kind, namespace, name): &Key, found: &Value) -> String {
+fn foreign((kind, namespace, name): &OwnedKey, found: &Value) -> String {
     // An object of an earlier Gateway with this name is garbage-collected.
     let reason = if compare::has_label(found) && compare::owner(found).is_some() {
         "belongs to another Gateway, or to a deleted Gateway of the same name and is being deleted"
@@ -253,7 +253,7 @@ fn foreign((kind, namespace, name): &Key, found: &Value) -> String {
     format!("{kind} {namespace}/{name} {reason}")
 }
 
-fn describe((kind, namespace, name): &Key, what: &str, error: &Error) -> String {
+fn describe((kind, namespace, name): &OwnedKey, what: &str, error: &Error) -> String {
     let message = match error {
         Error::Api(status) => status.message.clone(),
         error => error.to_string(),

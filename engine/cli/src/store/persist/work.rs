@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use holdfast_store::{Batch, LastValidStore, StoreError};
 
-use super::{Pace, Shared, merge};
+use super::{Pace, SharedQueue, merge};
 
 /// Maximum age of the reported statistics while the store is written.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Commits waiting changes until the thread has to end.
-pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, committed: impl Fn(Duration)) {
+pub(super) fn work(mut store: impl LastValidStore, shared: &SharedQueue, pace: Pace, committed: impl Fn(Duration)) {
     // Signals the end even if this thread panics, so that no caller waits for it.
-    let _ended = Ended(shared);
+    let _ended = EndOfWork(shared);
     let (mut next, mut reported_at) = (Instant::now(), None);
     let mut again_after = pace.again_after;
     loop {
@@ -69,7 +69,7 @@ pub(super) fn work(mut store: impl LastValidStore, shared: &Shared, pace: Pace, 
 }
 
 /// Waits until the next commit is due and changes wait; takes all of them.
-fn take(shared: &Shared, next: Instant) -> (Batch, u64, bool) {
+fn take(shared: &SharedQueue, next: Instant) -> (Batch, u64, bool) {
     let mut queue = shared.queue();
     loop {
         let left = next.saturating_duration_since(Instant::now());
@@ -87,7 +87,7 @@ fn take(shared: &Shared, next: Instant) -> (Batch, u64, bool) {
 
 /// Commits a batch. If the batch is rejected, its changes are committed one by one, so that one that is too large
 /// affects no other.
-fn commit(store: &mut impl LastValidStore, batch: Batch, shared: &Shared) -> Result<(), (StoreError, Batch)> {
+fn commit(store: &mut impl LastValidStore, batch: Batch, shared: &SharedQueue) -> Result<(), (StoreError, Batch)> {
     match store.commit(batch.clone()) {
         Ok(()) => return Ok(()),
         Err(error) if error.is_refusal() => {}
@@ -108,9 +108,9 @@ fn commit(store: &mut impl LastValidStore, batch: Batch, shared: &Shared) -> Res
     Ok(())
 }
 
-struct Ended<'a>(&'a Shared);
+struct EndOfWork<'a>(&'a SharedQueue);
 
-impl Drop for Ended<'_> {
+impl Drop for EndOfWork<'_> {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::SeqCst);
         self.0.done.notify_all();

@@ -2,36 +2,36 @@
 
 /// A combination of gates.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gates {
+pub(super) struct GateCombination {
     /// FallbackConfiguration.
     isolate: bool,
     /// InvalidRouteReplacement.
     replace: bool,
     /// Use of last valid versions, if enabled.
-    last_valid: Option<LastValid>,
+    last_valid: Option<LastValidOptions>,
     /// Whether there is a probe.
     pub(super) probe: bool,
 }
 
 /// Options of last valid versions.
 #[derive(Clone, Copy, Debug)]
-struct LastValid {
+struct LastValidOptions {
     /// Whether dependants are backfilled together with the objects that they depend on.
     dependants: bool,
     /// BackfillUnresolvedReferences.
     unresolved: bool,
 }
 
-const fn gates(isolate: bool, replace: bool, probe: bool) -> Gates {
-    Gates { isolate, replace, last_valid: None, probe }
+const fn gates(isolate: bool, replace: bool, probe: bool) -> GateCombination {
+    GateCombination { isolate, replace, last_valid: None, probe }
 }
 
-const fn last_valid(replace: bool, dependants: bool, unresolved: bool, probe: bool) -> Gates {
-    Gates { isolate: true, replace, last_valid: Some(LastValid { dependants, unresolved }), probe }
+const fn last_valid(replace: bool, dependants: bool, unresolved: bool, probe: bool) -> GateCombination {
+    GateCombination { isolate: true, replace, last_valid: Some(LastValidOptions { dependants, unresolved }), probe }
 }
 
 /// All combinations.
-pub(super) const ALL: [Gates; 12] = [
+pub(super) const ALL: [GateCombination; 12] = [
     gates(false, true, false),
     gates(false, false, true),
     gates(true, true, true),
@@ -46,12 +46,12 @@ pub(super) const ALL: [Gates; 12] = [
     last_valid(false, false, true, true),
 ];
 
-impl Gates {
+impl GateCombination {
     /// Returns the flags.
     pub(super) fn flags(self) -> Vec<String> {
         let mut named = vec![("InvalidRouteReplacement", self.replace), ("FallbackConfiguration", self.isolate)];
         let mut flags = Vec::new();
-        if let Some(LastValid { dependants, unresolved }) = self.last_valid {
+        if let Some(LastValidOptions { dependants, unresolved }) = self.last_valid {
             named.push(("BackfillUnresolvedReferences", unresolved));
             flags.push("--use-last-valid-config-for-fallback=true".to_owned());
             flags.push(format!("--backfill-dependants={dependants}"));

@@ -17,8 +17,8 @@ use holdfast_scenario_tests::services::processing::{self, ProcessingServer};
 use holdfast_scenario_tests::services::tokens::TokenMaker;
 use hyper::Method;
 
-use super::level::Level;
-use super::tls::{self, Kind};
+use super::level::AttachmentLevel;
+use super::tls::{self, PolicyKind};
 
 /// All fields that decide whether a request is allowed.
 pub(super) const FIELDS: [&str; 15] = [
@@ -44,12 +44,12 @@ pub(super) const REFUSED_CONNECTION: u16 = 0;
 /// A regular expression that translation accepts, and an Envoy with its default limit refuses.
 pub(super) const LARGE: &str = "([a-z0-9]{1,40}-[a-z0-9]{1,40})";
 
-type Change = Box<dyn Fn(HttpRequest) -> HttpRequest + Send + Sync>;
+type RequestChange = Box<dyn Fn(HttpRequest) -> HttpRequest + Send + Sync>;
 
 /// A protecting field in use.
-pub(super) struct Guard {
+pub(super) struct ProtectingField {
     /// The kind of the policy.
-    pub(super) kind: Kind,
+    pub(super) kind: PolicyKind,
     /// The spec of the policy.
     pub(super) spec: String,
     /// The objects that it refers to; empty where there are none.
@@ -57,9 +57,9 @@ pub(super) struct Guard {
     /// Objects that exist during the whole story; empty where none are needed.
     pub(super) fixtures: String,
     /// Makes a request that is allowed; unset where no request is allowed permanently.
-    pub(super) passing: Option<Change>,
+    pub(super) passing: Option<RequestChange>,
     /// Makes a request that is denied.
-    pub(super) failing: Change,
+    pub(super) failing: RequestChange,
     /// The status of a denied request.
     pub(super) status: u16,
     /// Number of requests per edit that pass although they should be denied: the remainder of a rate limit.
@@ -74,14 +74,14 @@ pub(super) struct Guard {
     _server: Option<Box<dyn Any + Send + Sync>>,
 }
 
-impl Guard {
+impl ProtectingField {
     pub(super) fn new(
         spec: &str,
         status: u16,
         failing: impl Fn(HttpRequest) -> HttpRequest + Send + Sync + 'static,
     ) -> Self {
         Self {
-            kind: Kind::default(),
+            kind: PolicyKind::default(),
             fixtures: String::new(),
             spec: spec.to_owned(),
             besides: String::new(),
@@ -119,7 +119,7 @@ impl Guard {
 
     /// Uses another kind of policy, with objects that exist during the whole story; `refused` is the spec that only
     /// Envoy refuses.
-    pub(super) fn of(self, kind: Kind, refused: String, fixtures: String) -> Self {
+    pub(super) fn of(self, kind: PolicyKind, refused: String, fixtures: String) -> Self {
         Self { kind, refused, fixtures, ..self }
     }
 
@@ -132,17 +132,17 @@ impl Guard {
 }
 
 /// The levels at which a field is available.
-pub(super) fn levels(field: &str) -> &'static [Level] {
+pub(super) fn levels(field: &str) -> &'static [AttachmentLevel] {
     match field {
         // Client certificates require TLS.
-        "clientCertificateValidation" => &[Level::Secure, Level::Doors],
-        "BackendConfigPolicy.tls" | "BackendTLSPolicy" => &[Level::Backend],
-        _ => &Level::OF_TRAFFIC,
+        "clientCertificateValidation" => &[AttachmentLevel::Secure, AttachmentLevel::Doors],
+        "BackendConfigPolicy.tls" | "BackendTLSPolicy" => &[AttachmentLevel::Backend],
+        _ => &AttachmentLevel::OF_TRAFFIC,
     }
 }
 
 /// Creates the guard of a field; the objects that it refers to are named after the level.
-pub(super) async fn guard(field: &str, level: Level, world: &World) -> Result<Guard> {
+pub(super) async fn guard(field: &str, level: AttachmentLevel, world: &World) -> Result<ProtectingField> {
     let place = level.name();
     Ok(match field {
         "basicAuth" => basic_auth(),
@@ -158,14 +158,14 @@ pub(super) async fn guard(field: &str, level: Level, world: &World) -> Result<Gu
         "extProc" => ext_proc(place).await?,
         "oauth2" => oauth2(place).await?,
         "clientCertificateValidation" => tls::clients(level)?,
-        "BackendConfigPolicy.tls" => tls::backend(Kind::Backend, world, place).await?,
-        "BackendTLSPolicy" => tls::backend(Kind::BackendTls, world, place).await?,
+        "BackendConfigPolicy.tls" => tls::backend(PolicyKind::Backend, world, place).await?,
+        "BackendTLSPolicy" => tls::backend(PolicyKind::BackendTls, world, place).await?,
         other => bail!("there is no guard for {other}"),
     })
 }
 
-fn basic_auth() -> Guard {
-    Guard::new("basicAuth: {users: ['alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=']}", 401, |request| {
+fn basic_auth() -> ProtectingField {
+    ProtectingField::new("basicAuth: {users: ['alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=']}", 401, |request| {
         request.header("authorization", "Basic YWxpY2U6d3Jvbmc=")
     })
     .passing(|request| request.header("authorization", "Basic YWxpY2U6c2VzYW1l"))
@@ -173,13 +173,13 @@ fn basic_auth() -> Guard {
     .bad("basicAuth: {users: ['alice:sesame']}")
 }
 
-fn api_key(place: &str) -> Guard {
+fn api_key(place: &str) -> ProtectingField {
     let spec = format!("apiKeyAuth: {{secretRef: {{name: keys-{place}}}}}");
     let secret = format!(
         "{{apiVersion: v1, kind: Secret, metadata: {{name: keys-{place}, namespace: {NAMESPACE}}}, \
          stringData: {{alice: k-123}}}}"
     );
-    Guard::new(&spec, 401, |request| request.header("api-key", "k-124"))
+    ProtectingField::new(&spec, 401, |request| request.header("api-key", "k-124"))
         .passing(|request| request.header("api-key", "k-123"))
         .besides(secret)
         .bad(&format!("apiKeyAuth: {{secretRef: {{name: keys-{place}}}, keySources: [{{}}]}}"))
@@ -188,37 +188,37 @@ fn api_key(place: &str) -> Guard {
 /// The loopback address that is allowed.
 const WELCOME: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-fn acl() -> Guard {
+fn acl() -> ProtectingField {
     let list = |range: &str| format!("acl: {{defaultAction: deny, rules: [{{cidrs: [{range}], action: allow}}]}}");
-    Guard::new(&list("127.0.0.2"), 403, |request| request)
+    ProtectingField::new(&list("127.0.0.2"), 403, |request| request)
         .passing(|request| request.coming_from(WELCOME))
         .bad(&list("127.0.0.2/8"))
 }
 
-fn rbac() -> Guard {
+fn rbac() -> ProtectingField {
     let of =
         |more: &str| format!("rbac: {{policy: {{matchExpressions: [\"request.headers['role'] == 'admin'{more}\"]}}}}");
-    let guard = Guard::new(&of(""), 403, |request| request.header("role", "guest"));
+    let guard = ProtectingField::new(&of(""), 403, |request| request.header("role", "guest"));
     // The regular expression is a larger program in Envoy, which compiles it as UTF-8, than its text suggests.
-    Guard { refused: of(" && request.path.matches('.{20}')"), ..guard }
+    ProtectingField { refused: of(" && request.path.matches('.{20}')"), ..guard }
         .passing(|request| request.header("role", "admin"))
         .bad(&of(" && nobody()"))
 }
 
-fn csrf() -> Guard {
+fn csrf() -> ProtectingField {
     let origins = |more: &str| {
         format!("csrf: {{percentageEnabled: 100, additionalOrigins: [{{suffix: .friend.example}}{more}]}}")
     };
     let from = |request: HttpRequest, origin: &str| request.method(Method::POST).header("origin", origin);
-    let guard = Guard::new(&origins(""), 403, move |request| from(request, "http://evil.example"));
-    Guard { refused: origins(&format!(", {{safeRegex: '{LARGE}'}}")), ..guard }
+    let guard = ProtectingField::new(&origins(""), 403, move |request| from(request, "http://evil.example"));
+    ProtectingField { refused: origins(&format!(", {{safeRegex: '{LARGE}'}}")), ..guard }
         .passing(move |request| from(request, "http://a.friend.example"))
         .bad(&origins(", {safeRegex: '('}"))
 }
 
-fn buffer() -> Guard {
+fn buffer() -> ProtectingField {
     let of = |request: HttpRequest, bytes: usize| request.method(Method::POST).body(vec![b'x'; bytes]);
-    Guard::new("buffer: {maxRequestSize: 1Ki}", 413, move |request| of(request, 2048))
+    ProtectingField::new("buffer: {maxRequestSize: 1Ki}", 413, move |request| of(request, 2048))
         .passing(move |request| of(request, 512))
         .bad("buffer: {maxRequestSize: 0}")
 }
@@ -226,12 +226,12 @@ fn buffer() -> Guard {
 /// Each edit refills the token bucket, and so does any edit of other objects in the same route configuration.
 const EDITS_MAX: u64 = 20;
 
-fn local_limit() -> Guard {
+fn local_limit() -> ProtectingField {
     let bucket = |most: u32| {
         format!("rateLimit: {{local: {{tokenBucket: {{maxTokens: {most}, tokensPerFill: 1, fillInterval: 1h}}}}}}")
     };
-    let guard = Guard::new(&bucket(1), 429, |request| request).bad(&bucket(0));
-    Guard { slack: EDITS_MAX, ..guard }
+    let guard = ProtectingField::new(&bucket(1), 429, |request| request).bad(&bucket(0));
+    ProtectingField { slack: EDITS_MAX, ..guard }
 }
 
 /// Returns a GatewayExtension and its Service.
@@ -245,32 +245,32 @@ fn extension(name: &str, spec: &str, address: SocketAddr) -> String {
     ])
 }
 
-async fn ext_auth(place: &str) -> Result<Guard> {
+async fn ext_auth(place: &str) -> Result<ProtectingField> {
     let server = Authorizer::grpc().await?;
     let name = format!("auth-{place}");
     let spec = format!("extAuth: {{grpcService: {{backendRef: {{name: {name}, port: 8080}}, requestTimeout: 5s}}}}");
     let used = |by: &str| format!("{by}: {{extensionRef: {{name: {name}}}}}");
-    Ok(Guard::new(&used("extAuth"), REFUSED, |request| request)
+    Ok(ProtectingField::new(&used("extAuth"), REFUSED, |request| request)
         .passing(|request| request.header("authorization", CREDENTIALS))
         .besides(extension(&name, &spec, server.address()))
         .bad(&used("jwtAuth"))
         .calling(server))
 }
 
-async fn jwt(place: &str) -> Result<Guard> {
+async fn jwt(place: &str) -> Result<ProtectingField> {
     let maker = TokenMaker::start("maker").await?;
     let (name, bearer) = (format!("tokens-{place}"), maker.bearer("shop")?);
     let spec =
         format!("jwt: {{providers: [{{name: own, issuer: maker, jwks: {{local: {{inline: '{}'}}}}}}]}}", maker.keys()?);
     let used = |by: &str| format!("{by}: {{extensionRef: {{name: {name}}}}}");
-    Ok(Guard::new(&used("jwtAuth"), 401, |request| request.header("authorization", "Bearer nonsense"))
+    Ok(ProtectingField::new(&used("jwtAuth"), 401, |request| request.header("authorization", "Bearer nonsense"))
         .passing(move |request| request.header("authorization", &bearer))
         .besides(extension(&name, &spec, maker.address()))
         .bad(&used("extAuth"))
         .calling(maker))
 }
 
-async fn global_limit(place: &str) -> Result<Guard> {
+async fn global_limit(place: &str) -> Result<ProtectingField> {
     // The limit is 0: a request with a descriptor is denied, a request without one is allowed.
     let limiter = Limiter::start(0).await?;
     let name = format!("limits-{place}");
@@ -282,28 +282,28 @@ async fn global_limit(place: &str) -> Result<Guard> {
             "rateLimit: {{global: {{extensionRef: {{name: {name}}}, descriptors: [{{entries: [{{type: Header, header: {header}}}]}}]}}}}"
         )
     };
-    Ok(Guard::new(&used("x-counted"), 429, |request| request.header("x-counted", "yes"))
+    Ok(ProtectingField::new(&used("x-counted"), 429, |request| request.header("x-counted", "yes"))
         .passing(|request| request)
         .besides(extension(&name, &spec, limiter.address()))
         .bad(&used("'no header'"))
         .calling(limiter))
 }
 
-async fn ext_proc(place: &str) -> Result<Guard> {
+async fn ext_proc(place: &str) -> Result<ProtectingField> {
     let server = ProcessingServer::start().await?;
     let name = format!("seen-{place}");
     let spec = format!(
         "extProc: {{failOpen: false, messageTimeout: 5s, grpcService: {{backendRef: {{name: {name}, port: 8080}}}}}}"
     );
     let used = |more: &str| format!("extProc: {{extensionRef: {{name: {name}}}{more}}}");
-    Ok(Guard::new(&used(""), 403, |request| request)
+    Ok(ProtectingField::new(&used(""), 403, |request| request)
         .passing(|request| request.header("x-word", processing::PASS))
         .besides(extension(&name, &spec, server.address()))
         .bad(&used(", processingMode: {requestBodyMode: SOMETIMES}"))
         .calling(server))
 }
 
-async fn oauth2(place: &str) -> Result<Guard> {
+async fn oauth2(place: &str) -> Result<ProtectingField> {
     let server = LoginServer::start("s3cret").await?;
     let name = format!("login-{place}");
     let spec = format!(
@@ -317,7 +317,7 @@ async fn oauth2(place: &str) -> Result<Guard> {
     );
     let used = |by: &str| format!("{by}: {{extensionRef: {{name: {name}}}}}");
     // No login here: other stories cover it.
-    Ok(Guard::new(&used("oauth2"), 302, |request| {
+    Ok(ProtectingField::new(&used("oauth2"), 302, |request| {
         request.header("cookie", "BearerToken=a; OauthHMAC=b; OauthExpires=4102444800")
     })
     .besides(documents(&[extension(&name, &spec, server.address()), secret]))

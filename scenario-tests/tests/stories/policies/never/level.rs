@@ -6,11 +6,11 @@ use holdfast_scenario_tests::manifests::{self, NAMESPACE, class, documents, gate
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 
-use super::tls::Kind;
+use super::tls::PolicyKind;
 
 /// A level of attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(super) enum AttachmentLevel {
     /// A rule of an HTTPRoute, by its name.
     Rule,
     /// An HTTPRoute.
@@ -33,7 +33,7 @@ pub(super) enum Level {
 pub(super) const TRUSTED: &str = "trusted";
 pub(super) const IMPOSTOR: &str = "impostor";
 
-impl Level {
+impl AttachmentLevel {
     /// All levels; the first is broken until its policy exists.
     pub(super) const ALL: [Self; 8] =
         [Self::Named, Self::Rule, Self::Route, Self::Plain, Self::Secure, Self::Gateway, Self::Doors, Self::Backend];
@@ -94,7 +94,7 @@ impl Level {
 }
 
 /// Gateways and routes, one for each level.
-pub(super) struct Estate {
+pub(super) struct RoutesByLevel {
     world: World,
     plain: u16,
     tls: u16,
@@ -103,7 +103,7 @@ pub(super) struct Estate {
     certificate: Certificate,
 }
 
-impl Estate {
+impl RoutesByLevel {
     /// The Gateways that need Envoys.
     pub(super) const GATEWAYS: [&str; 3] = ["default/public", "default/whole", "default/doors"];
 
@@ -136,15 +136,15 @@ impl Estate {
                 ),
             ]),
         )?;
-        for level in Level::ALL {
+        for level in AttachmentLevel::ALL {
             let parent = match level {
-                Level::Plain => "- {name: public, sectionName: plain}\n",
-                Level::Secure => "- {name: public, sectionName: secure}\n",
-                Level::Gateway => "- {name: whole}\n",
-                Level::Doors => "- {name: doors}\n",
+                AttachmentLevel::Plain => "- {name: public, sectionName: plain}\n",
+                AttachmentLevel::Secure => "- {name: public, sectionName: secure}\n",
+                AttachmentLevel::Gateway => "- {name: whole}\n",
+                AttachmentLevel::Doors => "- {name: doors}\n",
                 _ => "- {name: public, sectionName: broad}\n",
             };
-            let filters = if level == Level::Named {
+            let filters = if level == AttachmentLevel::Named {
                 let policy = level.policy();
                 format!(
                     "filters: [{{type: ExtensionRef, extensionRef: {{group: gateway.kgateway.dev, kind: TrafficPolicy, name: {policy}}}}}]"
@@ -153,9 +153,9 @@ impl Estate {
                 String::new()
             };
             let hosts = format!("[{}]", level.host());
-            let to = if level == Level::Backend { TRUSTED } else { "echo" };
+            let to = if level == AttachmentLevel::Backend { TRUSTED } else { "echo" };
             let mut text = route(level.name(), parent, &hosts, "/guarded", &filters, to);
-            if level == Level::Backend {
+            if level == AttachmentLevel::Backend {
                 text = documents(&[text, route(IMPOSTOR, parent, &hosts, "/impostor", "", IMPOSTOR)]);
             }
             world.write(&format!("route-{}.yaml", level.name()), text)?;
@@ -163,30 +163,34 @@ impl Estate {
         let estate = Self { world: world.clone(), plain, tls, whole, doors, certificate };
         // Their endpoints are written with a guard.
         let services = [TRUSTED, IMPOSTOR].map(|name| manifests::service(NAMESPACE, name, None, &[]));
-        estate.write_fixtures(Level::Backend, &documents(&services))?;
+        estate.write_fixtures(AttachmentLevel::Backend, &documents(&services))?;
         Ok(estate)
     }
 
     /// Returns a request to the route of a level.
-    pub(super) fn request(&self, level: Level) -> HttpRequest {
+    pub(super) fn request(&self, level: AttachmentLevel) -> HttpRequest {
         let port = match level {
-            Level::Secure => self.tls,
-            Level::Gateway => self.whole,
-            Level::Doors => self.doors,
+            AttachmentLevel::Secure => self.tls,
+            AttachmentLevel::Gateway => self.whole,
+            AttachmentLevel::Doors => self.doors,
             _ => self.plain,
         };
         let host = level.host();
         let request = get(port, "/guarded").host(&host);
-        if matches!(level, Level::Secure | Level::Doors) { request.tls(self.certificate.trust(&host)) } else { request }
+        if matches!(level, AttachmentLevel::Secure | AttachmentLevel::Doors) {
+            request.tls(self.certificate.trust(&host))
+        } else {
+            request
+        }
     }
 
     /// Writes the TrafficPolicy of a level.
-    pub(super) fn policy(&self, level: Level, spec: &str) -> Result<()> {
-        self.policy_of(Kind::Traffic, level, spec)
+    pub(super) fn policy(&self, level: AttachmentLevel, spec: &str) -> Result<()> {
+        self.policy_of(PolicyKind::Traffic, level, spec)
     }
 
     /// Writes the policy of a level.
-    pub(super) fn policy_of(&self, kind: Kind, level: Level, spec: &str) -> Result<()> {
+    pub(super) fn policy_of(&self, kind: PolicyKind, level: AttachmentLevel, spec: &str) -> Result<()> {
         let (kind, version) = (kind.name(), kind.version());
         let targets = level.target().map(|target| format!("targetRefs: [{target}]\n")).unwrap_or_default();
         let spec = manifests::indent(&format!("{targets}{spec}"), 2);
@@ -201,27 +205,27 @@ impl Estate {
     }
 
     /// Deletes the policy of a level.
-    pub(super) fn without_policy(&self, level: Level) -> Result<()> {
+    pub(super) fn without_policy(&self, level: AttachmentLevel) -> Result<()> {
         self.world.delete(&format!("{}.yaml", level.policy()))
     }
 
     /// Writes the objects that exist during the whole story.
-    pub(super) fn write_fixtures(&self, level: Level, objects: &str) -> Result<()> {
+    pub(super) fn write_fixtures(&self, level: AttachmentLevel, objects: &str) -> Result<()> {
         self.world.write(&format!("fixtures-{}.yaml", level.name()), objects)
     }
 
     /// Writes the objects that the guard of a level refers to.
-    pub(super) fn besides(&self, level: Level, objects: &str) -> Result<()> {
+    pub(super) fn besides(&self, level: AttachmentLevel, objects: &str) -> Result<()> {
         self.world.write(&besides(level), objects)
     }
 
     /// Deletes the objects that the guard of a level refers to.
-    pub(super) fn without_besides(&self, level: Level) -> Result<()> {
+    pub(super) fn without_besides(&self, level: AttachmentLevel) -> Result<()> {
         self.world.delete(&besides(level))
     }
 }
 
-fn besides(level: Level) -> String {
+fn besides(level: AttachmentLevel) -> String {
     format!("besides-{}.yaml", level.name())
 }
 

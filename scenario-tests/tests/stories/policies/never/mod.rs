@@ -50,7 +50,7 @@ async fn every_pair_is_tried(_world: World) -> Result<()> {
     writeln!(
         std::io::stderr(),
         "policies::never: {cells} cells of {fields} fields, {} levels and {} combinations of gates, each broken in {} ways",
-        level::Level::ALL.len(),
+        level::AttachmentLevel::ALL.len(),
         gates::ALL.len(),
         round::WAYS.len()
     )?;

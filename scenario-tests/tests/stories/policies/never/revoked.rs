@@ -7,24 +7,27 @@ use holdfast_scenario_tests::manifests::{NAMESPACE, route};
 use holdfast_scenario_tests::request::HttpRequest;
 use holdfast_scenario_tests::{Hammer, HoldfastOptions, World, until};
 
-use super::gates::Gates;
+use super::gates::GateCombination;
 use super::guard::LARGE;
-use super::level::{Estate, Level};
+use super::level::{AttachmentLevel, RoutesByLevel};
 
 const ALICE: (&str, &str) = ("alice:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=", "Basic YWxpY2U6c2VzYW1l");
 /// Another user with the same password.
 const BOB: (&str, &str) = ("bob:{SHA}CEo1Ae3vaEXy8eQZjsOiuBz1xrw=", "Basic Ym9iOnNlc2FtZQ==");
 
-pub(super) async fn run(world: World, gates: Gates) -> Result<()> {
+pub(super) async fn run(world: World, gates: GateCombination) -> Result<()> {
     let _backends = (world.backend("echo").await?, world.backend("broad").await?);
-    let estate = Estate::write(&world)?;
+    let estate = RoutesByLevel::write(&world)?;
     let write_user = |(user, _): (&str, &str)| {
-        Level::OF_TRAFFIC
+        AttachmentLevel::OF_TRAFFIC
             .into_iter()
             .try_for_each(|level| estate.policy(level, &format!("basicAuth: {{users: ['{user}']}}")))
     };
     let of = |(_, credentials): (&str, &str)| -> Vec<HttpRequest> {
-        Level::OF_TRAFFIC.into_iter().map(|level| estate.request(level).header("authorization", credentials)).collect()
+        AttachmentLevel::OF_TRAFFIC
+            .into_iter()
+            .map(|level| estate.request(level).header("authorization", credentials))
+            .collect()
     };
     write_user(ALICE)?;
     let flags = gates.flags();
@@ -32,7 +35,7 @@ pub(super) async fn run(world: World, gates: Gates) -> Result<()> {
     let options = HoldfastOptions::new(&world)?.without_envoy().args(&flags);
     let holdfast = world.run_with(options.clone()).await?;
     let mut envoys = Vec::new();
-    for gateway in Estate::GATEWAYS {
+    for gateway in RoutesByLevel::GATEWAYS {
         let envoy = FleetEnvoy { gateway, ..FleetEnvoy::secretly_small(&gateway.replace('/', "-")) };
         envoys.push(envoy.start(&world, &options).await?);
     }

@@ -2,18 +2,18 @@
 //! requests on new and existing connections.
 
 use anyhow::{Context, Result, ensure};
-use holdfast_scenario_tests::fleet::{FleetEnvoy, Running, connected, small_binary};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, RunningEnvoy, connected, small_binary};
 use holdfast_scenario_tests::request::HttpRequest;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, World, until};
 
-use super::gates::Gates;
-use super::guard::{Guard, REFUSED_CONNECTION, guard};
-use super::level::{Estate, Level};
+use super::gates::GateCombination;
+use super::guard::{ProtectingField, REFUSED_CONNECTION, guard};
+use super::level::{AttachmentLevel, RoutesByLevel};
 use super::plan::Round;
-use super::tls::Kind;
+use super::tls::PolicyKind;
 
 /// The ways to break a policy.
-pub(super) const WAYS: [Way; 3] = [Way::Missing, Way::Bad, Way::Refused];
+pub(super) const WAYS: [PolicyBreakage; 3] = [PolicyBreakage::Missing, PolicyBreakage::Bad, PolicyBreakage::Refused];
 /// Number of edits of each policy without waiting between them.
 const HASTY: usize = 4;
 /// Minimum number of edits in a round.
@@ -24,7 +24,7 @@ const ENDED_AT: usize = 3;
 
 /// A way to break a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PolicyBreakage {
     /// An object that it refers to is missing.
     Missing,
     /// It cannot be enforced as written.
@@ -35,8 +35,8 @@ pub(super) enum Way {
 
 /// A policy at a level.
 struct Cell {
-    level: Level,
-    guard: Guard,
+    level: AttachmentLevel,
+    guard: ProtectingField,
     passing: Option<HttpRequest>,
     failing: HttpRequest,
 }
@@ -44,16 +44,16 @@ struct Cell {
 /// The running processes and the state of a story.
 struct Works {
     world: World,
-    estate: Estate,
-    gates: Gates,
+    estate: RoutesByLevel,
+    gates: GateCombination,
     options: HoldfastOptions,
     holdfast: Option<Holdfast>,
-    envoys: Vec<Running>,
+    envoys: Vec<RunningEnvoy>,
     edits: usize,
 }
 
 /// Runs the rounds of one combination of gates, all with the same Envoys.
-pub(super) async fn run(world: &World, gates: Gates, rounds: &[Round]) -> Result<()> {
+pub(super) async fn run(world: &World, gates: GateCombination, rounds: &[Round]) -> Result<()> {
     let _backends = (world.backend("echo").await?, world.backend("broad").await?);
     let mut works = Works::start(world, gates).await?;
     for round in rounds {
@@ -65,15 +65,15 @@ pub(super) async fn run(world: &World, gates: Gates, rounds: &[Round]) -> Result
 }
 
 impl Works {
-    async fn start(world: &World, gates: Gates) -> Result<Self> {
-        let estate = Estate::write(world)?;
+    async fn start(world: &World, gates: GateCombination) -> Result<Self> {
+        let estate = RoutesByLevel::write(world)?;
         let flags = gates.flags();
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let binary = small_binary(world)?.display().to_string();
         let options = HoldfastOptions::new(world)?.without_envoy().args(&flags).env("ENVOY_BIN", &binary);
         let holdfast = world.run_with(options.clone()).await?;
         let mut envoys = Vec::new();
-        for gateway in Estate::GATEWAYS {
+        for gateway in RoutesByLevel::GATEWAYS {
             let node = gateway.replace('/', "-");
             let envoy = FleetEnvoy { gateway, ..FleetEnvoy::secretly_small(&node) };
             envoys.push(envoy.start(world, &options).await?);
@@ -101,7 +101,7 @@ impl Works {
     }
 
     /// Adds a policy where there was none: existing connections are guarded as well.
-    async fn attach(&mut self, level: Level, field: &str) -> Result<Cell> {
+    async fn attach(&mut self, level: AttachmentLevel, field: &str) -> Result<Cell> {
         let guard = guard(field, level, &self.world).await?;
         if !guard.fixtures.is_empty() {
             self.estate.write_fixtures(level, &guard.fixtures)?;
@@ -111,7 +111,7 @@ impl Works {
             (guard.passing.as_ref().map(|change| change(request.clone())), (guard.failing)(request));
         let cell = Cell { level, guard, passing, failing };
         let mut old = None;
-        if level == Level::Named {
+        if level == AttachmentLevel::Named {
             cell.failing.comes_to_answer(level.closed()).await?;
         } else {
             cell.failing.comes_to_reach("echo").await?;
@@ -133,16 +133,16 @@ impl Works {
         let hammers = [Hammer::start([cell.failing.clone()]), Hammer::start_kept([cell.failing.clone()])];
         for way in WAYS {
             self.broken(cell, way).await.with_context(|| format!("broken: {way:?}"))?;
-            if at == KILLED_AT && way == Way::Bad {
+            if at == KILLED_AT && way == PolicyBreakage::Bad {
                 let options = self.holdfast.take().context("it does not run")?.kill()?;
                 self.again(options).await?;
                 self.is_broken(cell, way).await.context("after it was killed")?;
             }
-            if at == ENDED_AT && way == Way::Refused {
+            if at == ENDED_AT && way == PolicyBreakage::Refused {
                 self.holdfast.take().context("it does not run")?.terminate().await?.expect_code(0)?;
-                self.write_broken(cell, Way::Bad)?;
+                self.write_broken(cell, PolicyBreakage::Bad)?;
                 self.again(self.options.clone()).await?;
-                self.is_broken(cell, Way::Bad).await.context("after it ended")?;
+                self.is_broken(cell, PolicyBreakage::Bad).await.context("after it ended")?;
             }
             for hammer in &hammers {
                 hammer.goes_on(5).await?;
@@ -181,33 +181,33 @@ impl Works {
         self.estate.policy_of(cell.guard.kind, cell.level, &cell.guard.spec)
     }
 
-    fn write_broken(&mut self, cell: &Cell, way: Way) -> Result<()> {
+    fn write_broken(&mut self, cell: &Cell, way: PolicyBreakage) -> Result<()> {
         self.edits += 1;
         let write_policy = |spec: &str| self.estate.policy_of(cell.guard.kind, cell.level, spec);
         match way {
-            Way::Missing if !cell.guard.besides.is_empty() => self.estate.without_besides(cell.level),
-            Way::Missing => write_policy(&cell.guard.missing_spec()),
-            Way::Bad => write_policy(&cell.guard.bad),
-            Way::Refused => write_policy(&cell.guard.refused),
+            PolicyBreakage::Missing if !cell.guard.besides.is_empty() => self.estate.without_besides(cell.level),
+            PolicyBreakage::Missing => write_policy(&cell.guard.missing_spec()),
+            PolicyBreakage::Bad => write_policy(&cell.guard.bad),
+            PolicyBreakage::Refused => write_policy(&cell.guard.refused),
         }
     }
 
-    async fn broken(&mut self, cell: &Cell, way: Way) -> Result<()> {
+    async fn broken(&mut self, cell: &Cell, way: PolicyBreakage) -> Result<()> {
         self.write_broken(cell, way)?;
         self.is_broken(cell, way).await
     }
 
     /// Checks that the fault is reported, and that no unauthorized request passes.
-    async fn is_broken(&self, cell: &Cell, way: Way) -> Result<()> {
+    async fn is_broken(&self, cell: &Cell, way: PolicyBreakage) -> Result<()> {
         self.comes_to_report(true).await?;
-        if way != Way::Refused && self.gates.closes() {
+        if way != PolicyBreakage::Refused && self.gates.closes() {
             for request in cell.passing.iter().chain([&cell.failing]) {
                 request.comes_to_answer(cell.level.closed()).await?;
             }
         } else if cell.guard.slack == 0 {
             let reply = cell.failing.send().await;
             // Where TLS protects, the connection may be refused.
-            ensure!(reply.is_ok() || cell.guard.kind == Kind::Listener, "{reply:?}");
+            ensure!(reply.is_ok() || cell.guard.kind == PolicyKind::Listener, "{reply:?}");
             ensure!(
                 reply.as_ref().map_or(true, |reply| reply.pod().is_err()),
                 "{} passes: {reply:?}",
@@ -248,7 +248,7 @@ impl Works {
                 // A missing object does not cause a fallback, but is listed as a fault.
                 let faults = holdfast.diagnostics("/debug/faults").await?;
                 let faults = faults["faults"].as_array().context("no faults")?;
-                let kinds = Kind::ALL.map(Kind::name);
+                let kinds = PolicyKind::ALL.map(PolicyKind::name);
                 reported =
                     faults.iter().any(|found| kinds.iter().any(|kind| found["fault"]["object"]["kind"] == *kind));
             }

@@ -6,14 +6,14 @@ use base64::engine::general_purpose::STANDARD;
 use holdfast_scenario_tests::World;
 use holdfast_scenario_tests::manifests::{NAMESPACE, documents, indent, service};
 use holdfast_scenario_tests::secured::Secured;
-use holdfast_scenario_tests::tls::Authority;
+use holdfast_scenario_tests::tls::StoryAuthority;
 
-use super::guard::{Guard, REFUSED_CONNECTION};
-use super::level::{IMPOSTOR, Level, TRUSTED};
+use super::guard::{ProtectingField, REFUSED_CONNECTION};
+use super::level::{AttachmentLevel, IMPOSTOR, TRUSTED};
 
 /// The kind of a policy, with its API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PolicyKind {
     #[default]
     Traffic,
     Listener,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
     BackendTls,
 }
 
-impl Kind {
+impl PolicyKind {
     pub(super) const ALL: [Self; 4] = [Self::Traffic, Self::Listener, Self::Backend, Self::BackendTls];
 
     pub(super) fn name(self) -> &'static str {
@@ -50,7 +50,7 @@ fn authorities(name: &str, text: &str) -> String {
 }
 
 /// Returns a CA certificate with an invalid version, which only Envoy checks.
-fn odd(authority: &Authority) -> Result<String> {
+fn odd(authority: &StoryAuthority) -> Result<String> {
     let body: String = authority.pem.lines().filter(|line| !line.starts_with('-')).collect();
     let mut bytes = STANDARD.decode(body.trim())?;
     let version = [0xa0, 3, 2, 1, 2];
@@ -62,7 +62,7 @@ fn odd(authority: &Authority) -> Result<String> {
 }
 
 /// Returns ConfigMaps with valid CA certificates, with invalid PEM, and with an invalid version.
-fn three(authority: &Authority, place: &str) -> Result<(String, String)> {
+fn three(authority: &StoryAuthority, place: &str) -> Result<(String, String)> {
     let bad = authority.pem.replace("BEGIN", "BEGAN");
     let others = [authorities(&format!("bad-{place}"), &bad), authorities(&format!("odd-{place}"), &odd(authority)?)];
     Ok((authorities(&format!("ca-{place}"), &authority.pem), documents(&others)))
@@ -70,8 +70,8 @@ fn three(authority: &Authority, place: &str) -> Result<(String, String)> {
 
 /// Client certificates; the denied request has no certificate, at the level of Gateways a certificate of an untrusted
 /// authority.
-pub(super) fn clients(level: Level) -> Result<Guard> {
-    let (ours, others) = (Authority::new("ours")?, Authority::new("others")?);
+pub(super) fn clients(level: AttachmentLevel) -> Result<ProtectingField> {
+    let (ours, others) = (StoryAuthority::new("ours")?, StoryAuthority::new("others")?);
     let (known, untrusted) = (ours.client("known", 1)?, others.client("untrusted", 1)?);
     let place = level.name();
     let (besides, fixtures) = three(&ours, place)?;
@@ -81,15 +81,12 @@ pub(super) fn clients(level: Level) -> Result<Guard> {
              caCertificateRefs: [{{group: '', kind: ConfigMap, name: {name}-{place}}}]}}}}"
         )
     };
-    let strange = level == Level::Doors;
-    let guard =
-        Guard::new(
-            &spec("ca"),
-            REFUSED_CONNECTION,
-            move |request| if strange { request.showing(&untrusted) } else { request },
-        );
+    let strange = level == AttachmentLevel::Doors;
+    let guard = ProtectingField::new(&spec("ca"), REFUSED_CONNECTION, move |request| {
+        if strange { request.showing(&untrusted) } else { request }
+    });
     Ok(guard
-        .of(Kind::Listener, spec("odd"), fixtures)
+        .of(PolicyKind::Listener, spec("odd"), fixtures)
         .passing(move |request| request.showing(&known))
         .besides(besides)
         .bad(&spec("bad")))
@@ -97,8 +94,8 @@ pub(super) fn clients(level: Level) -> Result<Guard> {
 
 /// TLS to a backend. The denied request would reach a server with a certificate of an untrusted authority, which also
 /// answers without TLS.
-pub(super) async fn backend(kind: Kind, world: &World, place: &str) -> Result<Guard> {
-    let (authority, untrusted) = (Authority::new("backends")?, Authority::new("untrusted")?);
+pub(super) async fn backend(kind: PolicyKind, world: &World, place: &str) -> Result<ProtectingField> {
+    let (authority, untrusted) = (StoryAuthority::new("backends")?, StoryAuthority::new("untrusted")?);
     let (own, others) = (authority.client("shop", 1)?, untrusted.client("shop", 1)?);
     let (besides, fixtures) = three(&authority, place)?;
     let echo = world.pod(NAMESPACE, TRUSTED, "echo").await?;
@@ -109,13 +106,13 @@ pub(super) async fn backend(kind: Kind, world: &World, place: &str) -> Result<Gu
         service(NAMESPACE, IMPOSTOR, None, &[impostor.address]),
     ];
     let fixtures = documents(&[&services[..], &[fixtures]].concat());
-    let guard = if kind == Kind::BackendTls {
+    let guard = if kind == PolicyKind::BackendTls {
         let spec = |name: &str| {
             format!(
                 "validation: {{hostname: {NAME}, caCertificateRefs: [{{group: '', kind: ConfigMap, name: {name}-{place}}}]}}"
             )
         };
-        let guard = Guard::new(&spec("ca"), 503, |request| request.path("/impostor"));
+        let guard = ProtectingField::new(&spec("ca"), 503, |request| request.path("/impostor"));
         guard.of(kind, spec("odd"), fixtures).besides(besides).bad(&spec("bad"))
     } else {
         let text = indent(&authority.pem, 4);
@@ -125,7 +122,7 @@ pub(super) async fn backend(kind: Kind, world: &World, place: &str) -> Result<Gu
         let spec = |name: &str, more: &str| {
             format!("tls: {{secretRef: {{name: {name}-{place}}}, sni: {NAME}, verifySubjectAltNames: [{NAME}]{more}}}")
         };
-        let guard = Guard::new(&spec("ca", ""), 503, |request| request.path("/impostor"));
+        let guard = ProtectingField::new(&spec("ca", ""), 503, |request| request.path("/impostor"));
         guard
             .of(kind, spec("ca", ", parameters: {cipherSuites: [NO-SUCH-CIPHER]}"), fixtures)
             .besides(secret)
