@@ -103,7 +103,7 @@ pub(super) fn known_with(
             if state.hold.refusal_of(ResourceType::Cluster, &name, version).is_some() {
                 return Known::Refused;
             }
-            if !state.evidence.is_good_cluster(&state.hold, &name, version, &body) {
+            if !state.evidence.is_good_cluster(state.hold, &name, version, &body) {
                 unknown.insert(name, body);
             }
         }
