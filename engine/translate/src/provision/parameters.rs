@@ -375,7 +375,7 @@ mod tests {
             ("resources: {limits: {memory: 1GB}}", "resources.limits.memory"),
             ("resources: {limit: {memory: 1Gi}}", "resources.limit"),
             ("pod: {labels: {a: 'b c'}}", "pod.labels"),
-            ("pod: {tolerations: [{kee: x}]}", "pod.tolerations.0.kee"),
+            ("pod: {tolerations: [{kee: x}]}", "pod.tolerations[0].kee"),
             ("image: 'a b'", "image"),
             ("concurrency: 0", "concurrency"),
             ("drainSeconds: 3601", "drainSeconds"),
