@@ -3,6 +3,8 @@
 //!
 //! Translation creates the model, and `encode` encodes it. Nothing here depends on Kubernetes kinds or Envoy messages.
 
+pub mod containment;
+pub mod placeholder;
 pub mod table;
 
 use std::cmp::Reverse;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 
 use holdfast_api::object::Age;
 use holdfast_graph::{ObjectKey, Origins};
+use placeholder::Placeholder;
 
 use crate::features::body_format::ResponseBodyFormat;
 use crate::features::chain::ChainFilter;
@@ -47,6 +50,8 @@ pub struct Route {
     pub precedence: Precedence,
     /// The requests that it matches.
     pub matches: Match,
+    /// The broken match that the route replaces, if it is a placeholder.
+    pub placeholder: Option<Placeholder>,
     /// The action on matching requests.
     pub action: Action,
     /// Header changes of requests.
@@ -94,6 +99,7 @@ impl Route {
             name,
             precedence,
             matches,
+            placeholder: None,
             action,
             request_headers: HeaderEdits::default(),
             response_headers: HeaderEdits::default(),

@@ -20,6 +20,7 @@ mod matching;
 mod metrics;
 mod narrowed;
 mod odd_values;
+mod order;
 mod places;
 mod policies;
 mod probe;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         metrics::stories(),
         narrowed::stories(),
         odd_values::stories(),
+        order::stories(),
         places::stories(),
         policies::stories(),
         probe::stories(),

@@ -24,8 +24,7 @@ use imbl::OrdMap;
 pub use levels::GatewayGuards;
 use levels::{speaks, with_policies};
 
-use super::chains;
-use super::ports;
+use super::{chains, placeholders, ports};
 use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::outcome::route::{Rendered, RoutePlan};
@@ -559,8 +558,15 @@ impl Fleet {
         let encoded = |rendered: Arc<Rendered>| (rendered.encoded(context), rendered);
         // Closed routes have no parts: they are neither suspected nor proven.
         let open = served.into_iter().filter(|_| !is_closed);
-        let (mut routes, parts): (Vec<Bytes>, Vec<_>) =
-            open.map(encoded).map(|((bytes, content), r)| (bytes, (content, r))).unzip();
+        let open: Vec<Arc<Rendered>> = open.collect();
+        let mut overlaps = placeholders::overlaps(&open, context);
+        let (mut routes, mut parts) = (Vec::with_capacity(open.len()), Vec::with_capacity(open.len()));
+        for (index, rendered) in open.into_iter().enumerate() {
+            routes.append(&mut overlaps.remove(&index).unwrap_or_default());
+            let ((bytes, content), rendered) = encoded(rendered);
+            routes.push(bytes);
+            parts.push((content, rendered));
+        }
         table.parts.insert(host.clone(), parts.into());
         if is_closed && state.base != Some(Base::Misdirected) {
             routes.push(answer);

@@ -54,12 +54,13 @@ pub(crate) fn read<'a>(index: usize, rule: &'a GrpcRule, regexes: &Regexes) -> R
 
 fn any_call() -> Ranked {
     let matches = Match { grpc: true, ..Match::any() };
-    Ranked { matches, rank: PathRank::Grpc(Reverse(0), Reverse(0)), narrowed: false, left: None }
+    Ranked { matches, rank: PathRank::Grpc(Reverse(0), Reverse(0)), narrowed: false, is_path_lost: false, left: None }
 }
 
 fn read_match(written: &GrpcRouteRulesMatches, field: &str, regexes: &Regexes, flaws: &mut Vec<Flaw>) -> Ranked {
-    let mut narrowed = false;
+    let (mut narrowed, mut is_path_lost) = (false, false);
     let mut flaw = |below: String, message: String| {
+        is_path_lost |= below.starts_with("method");
         flaws.push(Flaw::new(format!("{field}.{below}"), message));
         narrowed = true;
     };
@@ -71,7 +72,7 @@ fn read_match(written: &GrpcRouteRulesMatches, field: &str, regexes: &Regexes, f
     });
     let headers = conditions::read(Of::Headers, headers, regexes, &mut flaw);
     let matches = Match { path, method: None, headers, query: vec![], grpc: true };
-    narrowing::placed(Ranked { matches, rank, narrowed, left })
+    narrowing::placed(Ranked { matches, rank, narrowed, is_path_lost, left })
 }
 
 /// Returns the path of a call, its rank, and the narrowed path to use if Envoy refuses the regular expression of the

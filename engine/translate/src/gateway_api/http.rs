@@ -33,7 +33,7 @@ pub(crate) fn read<'a>(index: usize, rule: &'a HttpRule, regexes: &Regexes) -> R
         .collect();
     if matches.is_empty() {
         let any = Match::any();
-        matches.push(Ranked { rank: rank(&any.path), matches: any, narrowed: false, left: None });
+        matches.push(Ranked { rank: rank(&any.path), matches: any, narrowed: false, is_path_lost: false, left: None });
     }
     let backends = rule.backend_refs.as_deref().unwrap_or_default();
     let paths: Vec<&PathMatch> = matches.iter().map(|ranked| &ranked.matches.path).collect();
@@ -66,7 +66,10 @@ fn read_match(written: &HttpRouteRulesMatches, field: &str, regexes: &Regexes, f
         flaws.push(Flaw::new(format!("{field}.{below}"), message));
         narrowed = true;
     };
-    let (path, path_rank) = read_path(written, regexes, &mut flaw);
+    let (path, path_rank, is_path_lost) = match read_path(written, regexes, &mut flaw) {
+        Ok(path) => (path.clone(), rank(&path), false),
+        Err((path, rank)) => (path, rank, true),
+    };
     let headers = written.headers.iter().flatten().map(|header| Written {
         name: &header.name,
         value: &header.value,
@@ -82,14 +85,15 @@ fn read_match(written: &HttpRouteRulesMatches, field: &str, regexes: &Regexes, f
     let method = written.method.as_ref().and_then(|method| serde_json::to_value(method).ok());
     let method = method.as_ref().and_then(Value::as_str).map(Arc::from);
     let matches = Match { path, method, headers, query, grpc: false };
-    narrowing::placed(Ranked { matches, rank: path_rank, narrowed, left: None })
+    narrowing::placed(Ranked { matches, rank: path_rank, narrowed, is_path_lost, left: None })
 }
 
+/// Returns the path of a match; the error is the narrowed path with its rank.
 fn read_path(
     written: &HttpRouteRulesMatches,
     regexes: &Regexes,
     flaw: &mut impl FnMut(String, String),
-) -> (PathMatch, PathRank) {
+) -> Result<PathMatch, (PathMatch, PathRank)> {
     let default = (None, "/");
     let (kind, value) =
         written.path.as_ref().map_or(default, |path| (path.r#type.as_ref(), path.value.as_deref().unwrap_or("/")));
@@ -100,7 +104,7 @@ fn read_path(
             Ok(_) => PathMatch::Regex(value.into()),
             Err(fault) => {
                 flaw("path.value".into(), fault.to_string());
-                return narrowing::regex_path(value, regexes);
+                return Err(narrowing::regex_path(value, regexes));
             }
         },
     };
@@ -108,10 +112,9 @@ fn read_path(
         && let Err(fault) = holdfast_check::path::matched(text)
     {
         flaw("path.value".into(), fault.to_string());
-        return narrowing::path(text);
+        return Err(narrowing::path(text));
     }
-    let rank = rank(&path);
-    (path, rank)
+    Ok(path)
 }
 
 /// Reads the readable parts of the matches of a rule that did not decode.

@@ -93,7 +93,7 @@ pub(crate) fn plan(
 pub(crate) fn failed(object: &Object, claims: &Claims, settings: &Settings) -> RoutePlan {
     let fault = guard::fault(&object.key);
     let closing = Closing { how: Manner::AsWritten, message: fault.message.as_str().into() };
-    let outcome = rule::closed(object, &rule::nothing_known(0, None), &closing, settings);
+    let outcome = rule::closed(object, &rule::nothing_known(0, None), &closing, true, settings);
     let mut plan = RoutePlan { faults: claims.faults.clone(), parents: claims.parents.clone(), ..RoutePlan::default() };
     plan.routes = outcome.routes.into_iter().map(|route| Arc::new(Rendered::new(route))).collect();
     plan.replaced = outcome.replaced.into_iter().collect();
@@ -112,18 +112,18 @@ fn places(attachment: &Attachment) -> impl Iterator<Item = (ObjectKey, TableName
 }
 
 fn outcomes(object: &Object, closed: &ClosedSections, settings: &Settings, reader: &mut Reader<'_>) -> Vec<Outcome> {
+    let attached = policy::route::attached(object, reader);
     let unreadable = |index: usize, name: Option<&Arc<str>>, matches: Vec<Ranked>, why: &str| {
         let name = name.map(|name| &**name);
         match closing(closed, index) {
             // Envoy refused even the direct response that replaces the rule.
-            Some(closing) => rule::closed(object, &rule::nothing_known(index, name), closing, settings),
+            Some(closing) => rule::closed(object, &rule::nothing_known(index, name), closing, true, settings),
             None => rule::unreadable(object, index, name, &matches, why.to_owned(), settings),
         }
     };
-    let attached = policy::route::attached(object, reader);
     let regexes = Regexes::of_object(narrowing::limits(settings));
     let mut decoded = |index: usize, rule: ReadRule<'_>| match closing(closed, index) {
-        Some(closing) => rule::closed(object, &rule, closing, settings),
+        Some(closing) => rule::closed(object, &rule, closing, attached.reach(rule.name), settings),
         None => rule::translate(object, rule, &attached, settings, reader),
     };
     match &object.body {

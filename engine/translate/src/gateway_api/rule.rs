@@ -96,8 +96,8 @@ pub(crate) fn translate(
     outcome.policies.extend(attached.keys.iter().cloned());
     let policies = attached.keys.iter().chain(&attached.secrets).chain(attached.answer.as_ref().map(|(key, _)| key));
     let origins = policies.fold(Origins::one(object.key.clone()), |origins, key| origins.with(key.clone()));
-    let place = Place { object, index: rule.index, name: rule.name, origins };
     let guarded = object.body.names_guard(Some(rule.index)) || !attached.keys.is_empty();
+    let place = Place { object, index: rule.index, name: rule.name, origins, is_guarded: guarded };
     let mut flawed = flaws.first().map(|flaw| format!("{field}.{}: {}", flaw.field, flaw.message));
     if attached.answer.is_some() && (!rule.backends.is_empty() || rule.filters.redirect.is_some()) {
         let message = "a rule that names a DirectResponse can have neither backendRefs nor a redirect";
@@ -220,7 +220,8 @@ pub(crate) fn unreadable(
     message: String,
     settings: &Settings,
 ) -> Outcome {
-    let place = Place { object, index, name, origins: Origins::one(object.key.clone()) };
+    // Nothing is known of the filters that protect it.
+    let place = Place { object, index, name, origins: Origins::one(object.key.clone()), is_guarded: true };
     broken(place, matches, ObjectSection::Rule(index).to_string(), message, settings, Outcome::default())
 }
 
@@ -231,8 +232,16 @@ pub(crate) fn nothing_known<'a>(index: usize, name: Option<&'a str>) -> ReadRule
 }
 
 /// Translates a rule that Envoy refuses as written: it is replaced by a direct response, or left out.
-pub(crate) fn closed(object: &Object, rule: &ReadRule<'_>, closing: &Closing, settings: &Settings) -> Outcome {
-    let place = Place { object, index: rule.index, name: rule.name, origins: Origins::one(object.key.clone()) };
+pub(crate) fn closed(
+    object: &Object,
+    rule: &ReadRule<'_>,
+    closing: &Closing,
+    has_policies: bool,
+    settings: &Settings,
+) -> Outcome {
+    let origins = Origins::one(object.key.clone());
+    let is_guarded = has_policies || object.body.names_guard(Some(rule.index));
+    let place = Place { object, index: rule.index, name: rule.name, origins, is_guarded };
     let section = ObjectSection::Rule(rule.index).to_string();
     let narrowed: Vec<Ranked>;
     let matches = match closing.how {
@@ -286,6 +295,8 @@ struct Place<'a> {
     index: usize,
     name: Option<&'a str>,
     origins: Origins,
+    /// Whether a policy or a filter protects the rule, or may protect it.
+    is_guarded: bool,
 }
 
 impl Place<'_> {
@@ -309,7 +320,8 @@ impl Place<'_> {
         let (key, matches) = (self.object.key.clone(), ranked.matches.clone());
         let name = names::route(&key, self.index, self.name, entry).into();
         let section = self.section().into();
-        Route { origins: self.origins.clone(), ..Route::bare(key, name, precedence, matches, action, section) }
+        let (origins, placeholder) = (self.origins.clone(), ranked.placeholder(self.is_guarded));
+        Route { origins, placeholder, ..Route::bare(key, name, precedence, matches, action, section) }
     }
 }
 

@@ -13,6 +13,7 @@ use holdfast_api::section::{ObjectSection, STREAM};
 use holdfast_api::settings::{Replacement, Settings, body_for};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::features::rewrite::PathRewrite;
+use holdfast_envoy::model::placeholder::{Placeholder, UNREADABLE_EXPRESSION};
 use holdfast_envoy::model::table::TableName;
 use holdfast_envoy::model::{
     Action, FixedResponse, Match, NamedMatch, PathMatch, PathRank, Precedence, Route, ValueMatch,
@@ -305,6 +306,18 @@ fn entry<'a>(
     }
 }
 
+/// Returns whether the path of a route is written as a regular expression.
+fn has_expression(leaf: &Leaf, owner: &Object) -> bool {
+    let What::Route { index, .. } = leaf.what else { return false };
+    let Body::HttpProxy(proxy) = &owner.body else { return false };
+    let conditions: &[MatchCondition] = match proxy.routes.get(index) {
+        Some(ProxyEntry::Decoded(route)) => route.conditions.as_deref().unwrap_or_default(),
+        Some(ProxyEntry::Broken { conditions, .. }) => conditions,
+        None => return false,
+    };
+    conditions.iter().any(|condition| condition.regex.as_ref().is_some_and(|pattern| !pattern.is_empty()))
+}
+
 fn section(leaf: &Leaf) -> String {
     match leaf.what {
         What::Route { index, .. } => ObjectSection::ProxyRoute(index).to_string(),
@@ -371,6 +384,7 @@ impl Host<'_> {
         let implicit = served.origin == RouteOrigin::Implicit;
         let name = names::proxy_route(&leaf.owner, &section, leaf.instance, implicit);
         let mut matches = self.matches(served);
+        let mut placeholder = None;
         let action = match made {
             Ok(made) => {
                 let mut action = made.action.clone();
@@ -393,11 +407,13 @@ impl Host<'_> {
                     class,
                     message,
                 });
+                placeholder = self.placeholder(served, owner, problem, &matches);
                 let Some(response) = response else { return };
                 Action::Respond(response)
             }
         };
         let mut route = self.bare(place, name, &section, owner, matches, action);
+        route.placeholder = placeholder;
         let ancestors: Origins = leaf.ancestors.iter().cloned().collect();
         route.origins = ancestors.with(leaf.owner.clone());
         if let Ok(made) = made {
@@ -415,6 +431,32 @@ impl Host<'_> {
             route.secure_port = self.claim.seats.as_ref().and_then(|seats| Some(seats.https.as_ref()?.seen_port));
         }
         plan.routes.push(Arc::new(Rendered::new(route)));
+    }
+
+    /// Returns the facts about the conditions of a broken route as written; `None` if they are served as written.
+    fn placeholder(
+        &self,
+        served: &Served<'_>,
+        owner: &Object,
+        problem: &RouteFailure,
+        matches: &Match,
+    ) -> Option<Placeholder> {
+        let is_guarded = match problem {
+            RouteFailure::Invalid(_) => false,
+            RouteFailure::Guarded(_) | RouteFailure::Closed(_) => true,
+            RouteFailure::Include(..) | RouteFailure::NoService(_) => return None,
+        };
+        let is_narrowed = matches!(served.origin, RouteOrigin::Placeholder | RouteOrigin::Beginning(_));
+        let is_expression_kept =
+            matches!(served.conditions.path, Path::Regex(_)) && !matches!(served.origin, RouteOrigin::Beginning(_));
+        let path = match &matches.path {
+            PathMatch::Text(text) if text.len() > 1 && has_expression(served.leaf, owner) => UNREADABLE_EXPRESSION,
+            PathMatch::Regex(_) if !is_expression_kept => UNREADABLE_EXPRESSION,
+            PathMatch::Regex(pattern) => PathRank::Regex(Reverse(pattern.chars().count())),
+            PathMatch::Exact(_) => PathRank::Exact,
+            PathMatch::Text(text) | PathMatch::Prefix(text) => PathRank::Prefix(Reverse(text.chars().count())),
+        };
+        is_narrowed.then_some(Placeholder { path, is_guarded })
     }
 
     /// Returns the response that replaces a route.

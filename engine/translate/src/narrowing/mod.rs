@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::Regexes;
+use holdfast_envoy::model::placeholder::{Placeholder, UNREADABLE_CALL, UNREADABLE_EXPRESSION};
 use holdfast_envoy::model::{Match, NamedMatch, PathMatch, PathRank, ValueMatch};
 use serde_json::{Map, Value};
 
@@ -19,6 +20,8 @@ pub(crate) struct Ranked {
     pub(crate) matches: Match,
     pub(crate) rank: PathRank,
     pub(crate) narrowed: bool,
+    /// Whether the path as written cannot be read, so that its rank is unknown.
+    pub(crate) is_path_lost: bool,
     /// The narrowed path; derived from the path where unset.
     pub(crate) left: Option<(PathMatch, PathRank)>,
 }
@@ -26,7 +29,19 @@ pub(crate) struct Ranked {
 impl Ranked {
     /// Returns a match for every request of the host, ranked after all other routes, for rules that are unreadable.
     pub(crate) fn last() -> Self {
-        Self { matches: Match::any(), rank: PathRank::Last, narrowed: true, left: None }
+        Self { matches: Match::any(), rank: PathRank::Last, narrowed: true, is_path_lost: true, left: None }
+    }
+
+    /// Returns the facts about the match as written; `None` if it is served as written.
+    pub(crate) fn placeholder(&self, is_guarded: bool) -> Option<Placeholder> {
+        // Without a readable part of the path, longer paths of other routes come first.
+        let is_known = self.matches.path != PathMatch::Prefix("/".into());
+        let path = match (self.is_path_lost && is_known, self.matches.grpc) {
+            (true, true) => UNREADABLE_CALL,
+            (true, false) => UNREADABLE_EXPRESSION,
+            (false, _) => self.rank,
+        };
+        self.narrowed.then_some(Placeholder { path, is_guarded })
     }
 }
 
@@ -69,13 +84,14 @@ pub(crate) fn placed(mut ranked: Ranked) -> Ranked {
     ranked
 }
 
-/// Narrows a path to its longest prefix that requests can have.
+/// Narrows a path to its longest prefix that requests can have. A slash at its end counts: `/admin/` is narrower than
+/// the prefix of segments `/admin`, and comes before it.
 pub(crate) fn path(text: &str) -> (PathMatch, PathRank) {
     let prefix = usable(text);
     if prefix.len() < KNOWN_CHARS_MIN {
         return (PathMatch::Prefix("/".into()), PathRank::Last);
     }
-    (PathMatch::Text(prefix.into()), PathRank::Prefix(Reverse(prefix.trim_end_matches('/').chars().count())))
+    (PathMatch::Text(prefix.into()), PathRank::Prefix(Reverse(prefix.chars().count())))
 }
 
 /// Narrows a match that Envoy refuses for an unknown reason: only parts that cannot be the reason stay.
@@ -100,7 +116,8 @@ pub(crate) fn narrowed(ranked: &Ranked) -> Ranked {
         query: present(&ranked.matches.query),
         grpc: ranked.matches.grpc,
     };
-    placed(Ranked { matches, rank, narrowed: true, left: None })
+    let is_path_lost = ranked.is_path_lost || matches.path != ranked.matches.path;
+    placed(Ranked { matches, rank, narrowed: true, is_path_lost, left: None })
 }
 
 /// Returns the longest prefix of a text that a normalised path can have: up to a query, a fragment, an illegal

@@ -52,6 +52,14 @@ pub(crate) fn attached<'a>(object: &Object, reader: &mut Reader<'a>) -> Attached
 }
 
 impl Attached<'_> {
+    /// Returns whether a policy is attached to the object, or to its rule with this name.
+    pub(crate) fn reach(&self, name: Option<&str>) -> bool {
+        self.policies.iter().any(|(_, _, section)| match section {
+            Section::Whole => true,
+            Section::Named(of) => name.is_some_and(|name| **of == *name),
+        })
+    }
+
     /// Returns the settings for a rule: of the policies that it references, that are attached to it, and that are
     /// attached to its object.
     pub(crate) fn of_rule(

@@ -5,6 +5,9 @@
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto>
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use regex::Regex;
 use serde_json::Value;
 
@@ -83,7 +86,11 @@ fn matches(wanted: &Value, request: &RoutedRequest) -> bool {
     } else {
         whole(wanted["safeRegex"]["regex"].as_str().unwrap(), path)
     };
+    // The header includes the query.
+    let query: Vec<String> = request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let full_path = if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) };
     let header = |name: &str| match name {
+        ":path" => Some(&*full_path),
         ":method" => Some(&*request.method),
         ":authority" => Some(&*request.host),
         name => request.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value),
@@ -126,8 +133,20 @@ fn value_matches(wanted: &Value, value: Option<&str>) -> bool {
     matches != (wanted["invertMatch"] == Value::Bool(true))
 }
 
-fn whole(pattern: &str, text: &str) -> bool {
-    Regex::new(&format!("^(?:{pattern})$")).unwrap().is_match(text)
+thread_local! {
+    /// Expressions that were compiled before.
+    static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
+}
+
+/// Returns whether an expression matches the whole text.
+pub(super) fn whole(pattern: &str, text: &str) -> bool {
+    COMPILED.with_borrow_mut(|compiled| match compiled.get(pattern) {
+        Some(regex) => regex.is_match(text),
+        None => {
+            let regex = Regex::new(&format!("^(?:{pattern})$")).unwrap();
+            compiled.entry(pattern.to_owned()).or_insert(regex).is_match(text)
+        }
+    })
 }
 
 fn rewritten(action: &Value, matched: &Value, request: &RoutedRequest) -> String {

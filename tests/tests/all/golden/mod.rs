@@ -9,6 +9,7 @@
 
 mod case;
 mod matcher;
+mod order;
 mod planes;
 mod report;
 mod trace;
