@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::watch;
 use tracing::warn;
@@ -11,6 +12,7 @@ use crate::audiences::{AudienceOffer, Edition, FleetAudiences};
 use crate::connection::{Connection, Protocol};
 use crate::counts::{FleetCounters, PushCounts};
 use crate::limits::REFUSED_MAX;
+use crate::silence::{ClientActivity, LostEnvoys, SilentEnvoy};
 use crate::view::EnvoyView;
 use crate::{EnvoyId, Offers, ResourceType, Version};
 
@@ -26,6 +28,7 @@ struct FleetsState {
     fleets: Mutex<BTreeMap<Arc<str>, OfferedFleet>>,
     /// Every identified stream, by its number.
     streams: Mutex<BTreeMap<u64, Arc<StreamState>>>,
+    lost: LostEnvoys,
     opened: AtomicU64,
     encodes: AtomicU64,
     /// The number of the newest content that was offered to any fleet.
@@ -75,6 +78,7 @@ pub(crate) struct StreamState {
     pub(crate) number: u64,
     pub(crate) envoy: EnvoyId,
     pub(crate) protocol: Protocol,
+    activity: ClientActivity,
     connection: Mutex<Connection>,
 }
 
@@ -126,6 +130,7 @@ impl Fleets {
 
     /// Handles the removal of a Gateway: connected Envoys keep their resources, new ones are sent nothing.
     pub fn withdraw(&self, fleet: &str) {
+        self.0.lost.forget(fleet);
         let mut fleets = lock(&self.0.fleets);
         if let Some(found) = fleets.get(fleet) {
             found.offers.send_if_modified(|current| {
@@ -162,6 +167,24 @@ impl Fleets {
         unanswered.collect()
     }
 
+    /// Returns the Envoys that do not answer: connected ones, and ones with a connection that was closed because of that.
+    pub fn silent(&self) -> Vec<SilentEnvoy> {
+        self.silent_at(Instant::now())
+    }
+
+    pub(crate) fn silent_at(&self, now: Instant) -> Vec<SilentEnvoy> {
+        let mut by_node: BTreeMap<_, Option<SilentEnvoy>> = BTreeMap::new();
+        for stream in self.streams() {
+            let envoy = stream.envoy.clone();
+            let quiet = stream.activity.silence(now);
+            let silent = quiet.map(|quiet| SilentEnvoy { envoy: envoy.clone(), quiet, connected: true });
+            // An Envoy that connected again may have an old connection, on which no bytes arrive.
+            let node = by_node.entry((envoy.fleet, envoy.node)).or_insert_with(|| silent.clone());
+            *node = node.take().and(silent);
+        }
+        by_node.into_values().flatten().chain(self.0.lost.silent(now)).collect()
+    }
+
     /// Returns the counts of sent responses since the start.
     pub fn pushes(&self) -> PushCounts {
         let by_type = lock(&self.0.fleets)
@@ -185,7 +208,8 @@ impl Fleets {
     }
 
     /// Adds a stream of an identified Envoy.
-    pub(crate) fn join(&self, envoy: EnvoyId, protocol: Protocol) -> Membership {
+    pub(crate) fn join(&self, envoy: EnvoyId, protocol: Protocol, activity: ClientActivity) -> Membership {
+        self.0.lost.came(&envoy);
         let number = self.0.opened.fetch_add(1, Relaxed);
         let mut fleets = lock(&self.0.fleets);
         let fleet = fleets.entry(envoy.fleet.clone()).or_insert_with(OfferedFleet::new);
@@ -199,7 +223,7 @@ impl Fleets {
             connection.was_refused(ResourceType::Secret, name, *version);
         }
         let connection = Mutex::new(connection);
-        let state = Arc::new(StreamState { number, envoy, protocol, connection });
+        let state = Arc::new(StreamState { number, envoy, protocol, activity, connection });
         lock(&self.0.streams).insert(number, state.clone());
         Membership { fleets: self.clone(), state, counters, refused_secrets, offers: Some(offers), seen: None }
     }
@@ -251,7 +275,15 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         self.offers = None;
-        lock(&self.fleets.0.streams).remove(&self.state.number);
+        let mut streams = lock(&self.fleets.0.streams);
+        streams.remove(&self.state.number);
+        let EnvoyId { fleet, node, .. } = &self.state.envoy;
+        let is_same = |stream: &Arc<StreamState>| (&stream.envoy.fleet, &stream.envoy.node) == (fleet, node);
+        let now = Instant::now();
+        if self.state.activity.is_lost(now) && !streams.values().any(is_same) {
+            self.fleets.0.lost.left(&self.state.envoy, &self.state.activity, now);
+        }
+        drop(streams);
         // A fleet that is neither published nor has Envoys is removed.
         let mut fleets = lock(&self.fleets.0.fleets);
         let is_abandoned = |fleet: &OfferedFleet| fleet.offers.receiver_count() == 0 && fleet.offers.borrow().is_none();
@@ -275,7 +307,7 @@ mod tests {
     async fn publishing_equal_content_again_wakes_no_stream() {
         let fleets = Fleets::new();
         fleets.publish("a/b", everyone("x=1"));
-        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta);
+        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta, ClientActivity::of_new(Instant::now()));
         assert_eq!(member.next_offer().await.snapshot, routes("x=1"));
         fleets.publish("a/b", everyone("x=1"));
         assert!(!member.offers.as_ref().unwrap().has_changed().unwrap());
@@ -287,11 +319,11 @@ mod tests {
     async fn a_withdrawn_fleet_leaves_connected_envoys_unchanged_and_serves_no_new_ones() {
         let fleets = Fleets::new();
         fleets.publish("a/b", everyone("x=1"));
-        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta);
+        let mut member = fleets.join(envoy("a/b e"), Protocol::Delta, ClientActivity::of_new(Instant::now()));
         member.next_offer().await;
         fleets.withdraw("a/b");
         assert!(!member.offers.as_ref().unwrap().has_changed().unwrap());
-        let late = fleets.join(envoy("a/b late"), Protocol::Delta);
+        let late = fleets.join(envoy("a/b late"), Protocol::Delta, ClientActivity::of_new(Instant::now()));
         assert!(late.offers.as_ref().unwrap().borrow().is_none());
         fleets.publish("a/b", everyone("y=1"));
         assert_eq!(member.next_offer().await.snapshot, routes("y=1"));
@@ -300,8 +332,8 @@ mod tests {
     #[tokio::test]
     async fn unpublished_fleets_leave_nothing_behind() {
         let fleets = Fleets::new();
-        let first = fleets.join(envoy("no/such e1"), Protocol::Sotw);
-        let second = fleets.join(envoy("no/such e2"), Protocol::Delta);
+        let first = fleets.join(envoy("no/such e1"), Protocol::Sotw, ClientActivity::of_new(Instant::now()));
+        let second = fleets.join(envoy("no/such e2"), Protocol::Delta, ClientActivity::of_new(Instant::now()));
         assert_eq!(fleets.connected(), BTreeMap::from([("no/such".to_owned(), 2)]));
         drop((first, second));
         assert!(fleets.connected().is_empty());
@@ -314,8 +346,9 @@ mod tests {
     #[tokio::test]
     async fn envoys_are_shown_by_fleet_then_node_then_age() {
         let fleets = Fleets::new();
-        let members = [("b/b", "e1"), ("a/a", "e2"), ("a/a", "e1"), ("a/a", "e1")]
-            .map(|(fleet, node)| fleets.join(envoy(&format!("{fleet} {node}")), Protocol::Delta));
+        let members = [("b/b", "e1"), ("a/a", "e2"), ("a/a", "e1"), ("a/a", "e1")].map(|(fleet, node)| {
+            fleets.join(envoy(&format!("{fleet} {node}")), Protocol::Delta, ClientActivity::of_new(Instant::now()))
+        });
         let shown: Vec<_> = fleets
             .envoys()
             .into_iter()

@@ -55,10 +55,21 @@ pub const REFUSED_MAX: usize = 4096;
 pub const REFUSAL_CHARS_MAX: usize = 1024;
 
 /// Interval of HTTP/2 pings on an idle connection.
-pub const KEEPALIVE: Duration = Duration::from_secs(30);
+pub const KEEPALIVE: Duration = Duration::from_secs(3);
 
-/// Time limit for the answer to such a ping, after which the connection is closed.
-pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time limit for the answer to such a ping, after which the connection is closed. An Envoy that is busy for a moment
+/// keeps its connection.
+pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// Longest time without bytes of an Envoy with an open connection before the Envoy counts as silent: the interval of
+/// pings, and five seconds for the answer.
+pub const SILENCE_MAX: Duration = Duration::from_secs(8);
+
+/// Longest time for which an Envoy is reported as silent after its connection was closed, unless it connects again.
+pub const LOST_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// Maximum number of Envoys that are reported as silent after their connection was closed.
+pub const LOST_ENVOYS_MAX: usize = 1024;
 
 /// Time limit for a TLS handshake.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use rustls_pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -15,6 +16,7 @@ use tonic::transport::server::Connected;
 
 use crate::limits::{ADMISSION_TIMEOUT, CLOSING_TIMEOUT};
 use crate::rooms::Room;
+use crate::silence::ClientActivity;
 
 /// The client of a connection; clones share the same state.
 #[derive(Clone, Debug)]
@@ -26,6 +28,7 @@ struct PeerState {
     address: Option<IpAddr>,
     room: Mutex<Option<Room>>,
     stage: watch::Sender<PeerStage>,
+    activity: ClientActivity,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,7 @@ impl Peer {
             address,
             room: Mutex::new(room),
             stage: watch::Sender::new(PeerStage::Unauthenticated),
+            activity: ClientActivity::of_new(Instant::now()),
         }))
     }
 
@@ -53,6 +57,11 @@ impl Peer {
     /// Returns the address, for the log only.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.0.address
+    }
+
+    /// Returns when bytes of the client were last read.
+    pub(crate) fn activity(&self) -> &ClientActivity {
+        &self.0.activity
     }
 
     /// Records that an RPC of the client was admitted.
@@ -134,11 +143,19 @@ impl AsyncRead for PeerIo {
         if self.ended {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        match &mut self.wire {
+        let before = bytes.filled().len();
+        let read = match &mut self.wire {
             Wire::Tcp(stream) => Pin::new(stream).poll_read(task, bytes),
             Wire::Unix(stream) => Pin::new(stream).poll_read(task, bytes),
             Wire::Tls(stream) => Pin::new(stream).poll_read(task, bytes),
+        };
+        match &read {
+            Poll::Ready(Ok(())) if bytes.filled().len() > before => self.peer.activity().bytes_read(Instant::now()),
+            Poll::Ready(Ok(())) if bytes.remaining() == 0 => {}
+            Poll::Ready(_) => self.peer.activity().closed_by_client(),
+            Poll::Pending => {}
         }
+        read
     }
 }
 

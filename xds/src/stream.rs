@@ -111,7 +111,7 @@ async fn converse<R: Request>(
     let EnvoyId { fleet, node, build } = &envoy;
     info!(%fleet, %node, %build, protocol = ?R::PROTOCOL, "Envoy connected");
     let mut stream = ClientStream {
-        member: context.fleets.join(envoy.clone(), R::PROTOCOL),
+        member: context.fleets.join(envoy.clone(), R::PROTOCOL, peer.activity().clone()),
         sender: EventSender::begin(context.notices, envoy.clone(), first.reports_versions()).await,
         belonging,
         turn: 0,

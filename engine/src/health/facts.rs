@@ -25,8 +25,8 @@ pub struct Outside {
     pub places: imbl::HashMap<ObjectKey, Source>,
     /// The number of open streams of Envoys, by Gateway (`namespace/name`).
     pub connected: BTreeMap<Arc<str>, usize>,
-    /// The nodes of connected Envoys that do not answer, by Gateway.
-    pub not_answering: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Envoys that do not answer, by Gateway and node.
+    pub not_answering: BTreeMap<Arc<str>, BTreeMap<Arc<str>, NotAnswering>>,
     /// Since when objects are at fault.
     pub ledger: Arc<Ledger>,
     /// Why nothing can be stored; unset while storing works.
@@ -55,11 +55,24 @@ impl Default for Outside {
     }
 }
 
+/// An Envoy that does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnswering {
+    /// Since when.
+    pub since: Moment,
+    /// Whether the Envoy is connected. The connection of an Envoy that is silent for long is closed.
+    pub is_connected: bool,
+    /// Whether nothing at all comes from the Envoy; else only responses are unanswered.
+    pub is_silent: bool,
+}
+
 /// A managed Envoy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managed {
     /// `running`, or another state.
     pub state: String,
+    /// The process id, while it runs.
+    pub pid: Option<u32>,
     /// Whether the process has a configuration to serve: it was connected, or comes from an earlier run. A process that
     /// was started and never connected serves nothing.
     pub serves: bool,

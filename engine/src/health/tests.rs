@@ -1,6 +1,6 @@
 //! Tests of health.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::fault::Class;
@@ -9,7 +9,7 @@ use holdfast_check::time::Moment;
 use holdfast_fallback::view::{EnvoyCounts, ServedState};
 use holdfast_graph::ObjectKey;
 
-use super::facts::{Managed, ObjectProblem, Refusing};
+use super::facts::{Managed, NotAnswering, ObjectProblem, Refusing};
 use super::view::Gets;
 use super::*;
 use crate::testing::facts::{broken_shop, effect, facts, found, identity};
@@ -91,7 +91,8 @@ fn each_situation_alone_is_not_healthy() {
     assert_eq!(refusing(1, false), (Down, [1, 0, 0, 0]), "it came with nothing, and takes nothing");
     let silent = with(|facts| {
         facts.gateways[0].state.envoys = envoys(2, 0, 0);
-        facts.outside.not_answering = [("infra/public".into(), BTreeSet::from(["one".into()]))].into();
+        facts.outside.connected = [("infra/public".into(), 2)].into();
+        facts.outside.not_answering = not_answering(true, false);
     });
     assert_eq!(silent, (Degraded, [0, 1, 0, 0]), "one of two does not answer");
     let state = |state| with(move |facts| facts.gateways[0].state.state = state);
@@ -106,7 +107,7 @@ fn each_situation_alone_is_not_healthy() {
         })
     };
     let managed = |state: &str, serves: bool| {
-        let envoy = Managed { state: state.into(), serves };
+        let envoy = Managed { state: state.into(), pid: None, serves };
         without_envoy(&|facts: &mut Facts| drop(facts.outside.managed.insert("infra/public".into(), envoy.clone())))
     };
     assert_eq!(managed("running", true), (Degraded, [0, 1, 0, 0]), "an Envoy that was connected goes on serving");
@@ -121,6 +122,51 @@ fn each_situation_alone_is_not_healthy() {
     assert_eq!(with(|facts| facts.outside.store = Some("full".into())), (Degraded, [0, 0, 0, 1]));
     let file = ("a.yaml:1:2".into(), "no".to_owned());
     assert_eq!(with(|facts| facts.outside.input.files.push(file.clone())), (Degraded, [0, 0, 0, 1]));
+}
+
+/// The Envoy `one` of the Gateway does not answer.
+fn not_answering(is_connected: bool, is_silent: bool) -> BTreeMap<Arc<str>, BTreeMap<Arc<str>, NotAnswering>> {
+    let envoy = NotAnswering { since: Moment(TEN), is_connected, is_silent };
+    [("infra/public".into(), [("one".into(), envoy)].into())].into()
+}
+
+#[test]
+fn an_envoy_from_which_nothing_comes_is_an_outage_unless_another_one_answers() {
+    let health = |connected, is_connected, change: &dyn Fn(&mut Facts)| {
+        let mut facts = facts();
+        facts.gateways[0].state.envoys = EnvoyCounts { acknowledged: connected, ..EnvoyCounts::default() };
+        facts.outside.connected = [("infra/public".into(), connected)].into();
+        facts.outside.not_answering = not_answering(is_connected, true);
+        change(&mut facts);
+        judge(&facts)
+    };
+    for (connected, is_connected) in [(1, true), (0, false)] {
+        let health = health(connected, is_connected, &|_| ());
+        let finding = &health.outages[0];
+        assert_eq!(counts(&health), (HealthVerdict::Down, [1, 0, 0, 0]));
+        assert_eq!((finding.since, &finding.served[0].gets), (Some(Moment(TEN)), &Gets::NoResponse));
+        assert_eq!(finding.message, "Envoy one does not answer: requests to 127.0.0.1:8080 probably get no response");
+        assert_eq!(finding.next, "/debug/envoys");
+        assert_eq!(health.gateways[0].envoys.pending, connected, "what it acknowledged is not known to be served");
+    }
+    for (connected, is_connected) in [(2, true), (1, false)] {
+        let health = health(connected, is_connected, &|_| ());
+        assert_eq!(counts(&health), (HealthVerdict::Degraded, [0, 1, 0, 0]), "{connected}");
+        assert_eq!(health.gateways[0].envoys.pending, usize::from(is_connected));
+    }
+    let follower = health(1, true, &|facts| facts.outside.leads = false);
+    assert_eq!(counts(&follower), (HealthVerdict::Degraded, [0, 1, 0, 0]), "another replica may have another Envoy");
+    let managed = health(0, false, &|facts| {
+        let envoy = Managed { state: "running".into(), pid: Some(17), serves: true };
+        facts.outside.managed.insert("infra/public".into(), envoy);
+    });
+    assert_eq!(counts(&managed), (HealthVerdict::Down, [1, 0, 0, 0]), "it does not go on serving");
+    assert!(managed.outages[0].next.starts_with("kill -CONT 17"), "{}", managed.outages[0].next);
+    let elsewhere = health(1, true, &|facts| {
+        let silent = std::mem::take(&mut facts.outside.not_answering);
+        facts.outside.not_answering = silent.into_values().map(|envoys| ("infra/other".into(), envoys)).collect();
+    });
+    assert_eq!(counts(&elsewhere), (HealthVerdict::Healthy, [0, 0, 0, 0]), "it is an Envoy of another Gateway");
 }
 
 #[test]

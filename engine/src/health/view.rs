@@ -171,6 +171,8 @@ pub enum Gets {
     },
     /// Connections are refused or closed.
     Refused,
+    /// Requests get no response.
+    NoResponse,
     /// Connections reach the process or the Gateway that uses the port.
     PortInUse,
     /// The part is excluded: another route of the host answers, or 404.
@@ -199,9 +201,12 @@ impl Gets {
     /// Returns the severity: whether clients get an error, or nothing.
     pub fn severity(&self) -> Severity {
         match self {
-            Gets::Status { .. } | Gets::Share { .. } | Gets::Refused | Gets::PortInUse | Gets::Nothing => {
-                Severity::Outage
-            }
+            Gets::Status { .. }
+            | Gets::Share { .. }
+            | Gets::Refused
+            | Gets::NoResponse
+            | Gets::PortInUse
+            | Gets::Nothing => Severity::Outage,
             Gets::LastValid { .. } | Gets::LastValidOf { .. } | Gets::AsBefore => Severity::Degraded,
         }
     }

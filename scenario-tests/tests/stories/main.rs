@@ -33,6 +33,7 @@ mod restarts;
 mod rewrites;
 mod seeing;
 mod sets;
+mod silence;
 mod tls;
 mod weights;
 mod xds_access;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         rewrites::stories(),
         seeing::stories(),
         sets::stories(),
+        silence::stories(),
         tls::stories(),
         weights::stories(),
         xds_access::stories(),

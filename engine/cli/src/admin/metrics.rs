@@ -19,6 +19,7 @@ use super::input_metrics::InputMetrics;
 use super::namespace_metrics::NamespaceMetrics;
 use super::register::Register;
 use super::shared_metrics::SharedMetrics;
+use crate::serve::silence::NotAnsweringByGateway;
 use crate::store::persist::Persisted;
 
 /// Upper bounds of the duration histograms, in seconds.
@@ -49,6 +50,7 @@ pub struct Metrics {
     /// Problems with watches of the API server, and missing permissions.
     pub problems: IntGaugeVec,
     connected: IntGaugeVec,
+    silent: IntGaugeVec,
     sent: SentCounters,
     /// Metrics of the fallback and the store.
     pub fallback: FallbackMetrics,
@@ -116,6 +118,7 @@ impl Metrics {
                 &["about", "reason"],
             )?,
             connected: all.gauges("xds_connected_envoys", "Envoys that are connected", &["gateway"])?,
+            silent: all.gauges("xds_silent_envoys", "Envoys that do not answer", &["gateway"])?,
             sent: SentCounters::new(all)?,
             fallback: FallbackMetrics::new(all)?,
             shared: SharedMetrics::new(all)?,
@@ -182,6 +185,17 @@ impl Metrics {
             let _ = self.nacks.remove_label_values(&[&**gateway, kind.short_name()]);
         }
         *known = now;
+    }
+
+    /// Records the Envoys that do not answer.
+    pub fn not_answering(&self, not_answering: &NotAnsweringByGateway) {
+        self.silent.reset();
+        for gateway in &*self.gateways.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.silent.with_label_values(&[&**gateway]).set(0);
+        }
+        for (gateway, envoys) in not_answering {
+            self.silent.with_label_values(&[&**gateway]).set(signed(envoys.len()));
+        }
     }
 
     /// Removes the series of a Gateway that is gone.

@@ -1,12 +1,13 @@
 //! Client of an Envoy's admin interface over its unix socket, to end the Envoy without aborting requests.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::{Method, Request};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
@@ -20,6 +21,21 @@ const POLL_EVERY: Duration = Duration::from_millis(50);
 /// Returns whether the Envoy is ready, that is, has received its first configuration.
 pub(super) async fn is_ready(socket: &Path) -> bool {
     request(socket, Method::GET, "/ready").await.is_ok()
+}
+
+/// Returns whether the Envoy answers, with any status; `None` if nothing listens on the socket, which proves nothing.
+pub(super) async fn answers(socket: &Path) -> Option<bool> {
+    let answered = tokio::time::timeout(ADMIN_ANSWER_TIME_MAX, response(socket, Method::GET, "/ready")).await;
+    match answered {
+        Ok(Ok(_)) => Some(true),
+        Ok(Err(error)) => {
+            let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+            let is_absent = matches!(kind, Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused));
+            // The queue of connections of a stopped process is full after a while.
+            if is_absent { None } else { Some(false) }
+        }
+        Err(_) => Some(false),
+    }
 }
 
 /// Stops accepting connections, and waits until no request is in progress, for at most `at_most`.
@@ -56,6 +72,12 @@ async fn request(socket: &Path, method: Method, path: &str) -> Result<String> {
 }
 
 async fn send_without_timeout(socket: &Path, method: Method, path: &str) -> Result<String> {
+    let (status, body) = response(socket, method, path).await?;
+    ensure!(status.is_success(), "{path} answered {status}");
+    Ok(body)
+}
+
+async fn response(socket: &Path, method: Method, path: &str) -> Result<(StatusCode, String)> {
     let stream = UnixStream::connect(socket).await.context("cannot connect")?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     // The task ends with the sender, which also reports errors of the connection.
@@ -66,8 +88,7 @@ async fn send_without_timeout(socket: &Path, method: Method, path: &str) -> Resu
     let body = Limited::new(answer.into_body(), ADMIN_ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
     connection.abort();
-    ensure!(status.is_success(), "{path} answered {status}");
-    Ok(String::from_utf8_lossy(&body).into_owned())
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
 #[cfg(test)]

@@ -37,6 +37,8 @@ const RESTART_AFTER: Duration = Duration::from_millis(100);
 const ENVOY_RESTART_AFTER_MAX: Duration = Duration::from_secs(10);
 /// After this time an exit no longer counts as a failed start.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
+/// Interval of requests to the admin interface of a running Envoy.
+const ADMIN_CHECKED_EVERY: Duration = Duration::from_secs(2);
 /// Maximum length of an Envoy's folder name, in bytes; the limit of file systems is 255.
 const ENVOY_FOLDER_BYTES_MAX: usize = 200;
 
@@ -75,6 +77,9 @@ pub struct ManagedEnvoy {
     pub admin: PathBuf,
     /// Its version.
     pub version: String,
+    /// When its admin interface last answered, if it does not answer now.
+    #[serde(skip)]
+    pub last_answer: Option<Instant>,
 }
 
 /// All managed Envoys.
@@ -242,6 +247,7 @@ impl One {
                     self.show("running", Some(running.identity.pid), adopted);
                     tokio::select! {
                         () = stop_requested(&mut ending) => return self.end(running).await,
+                        never = self.watch() => never,
                         how = running.ended() => {
                             tracing::error!(gateway = %self.gateway, pid = running.identity.pid, how, "an Envoy ended unexpectedly; Holdfast starts another one");
                         }
@@ -342,6 +348,20 @@ impl One {
         self.forget();
     }
 
+    /// Sends requests to the admin interface of the running Envoy at intervals, without end.
+    async fn watch(&self) -> ! {
+        let mut last_answer = Instant::now();
+        loop {
+            tokio::time::sleep(ADMIN_CHECKED_EVERY).await;
+            let is_silent = admin::answers(&self.admin).await == Some(false);
+            last_answer = if is_silent { last_answer } else { Instant::now() };
+            let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(view) = views.get_mut(&self.gateway) {
+                view.last_answer = is_silent.then_some(last_answer);
+            }
+        }
+    }
+
     fn forget(&self) {
         EnvoyRecord::remove(&self.folder);
         // The Envoy leaves its socket behind.
@@ -386,6 +406,7 @@ impl One {
             folder: self.folder.clone(),
             admin: self.admin.clone(),
             version: self.options.binary.version.clone(),
+            last_answer: None,
         };
         let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
         // While one Envoy takes over from another, it connects before its state is `running`.
@@ -419,7 +440,7 @@ fn folder(data: &Path, gateway: &str) -> PathBuf {
 }
 
 /// The node id of a managed Envoy.
-fn node_id(gateway: &str) -> String {
+pub fn node_id(gateway: &str) -> String {
     format!("{}-managed", gateway.replace('/', "-"))
 }
 

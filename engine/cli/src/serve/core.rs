@@ -26,8 +26,8 @@ use super::health::Readiness;
 use super::hold_off::HoldOff;
 use super::news::News;
 use super::outputs::Outputs;
+use super::silence::{LookTime, Silence};
 use super::sources::SourcesSnapshot;
-use super::unanswered::{NotAnswering, UnansweredResponses};
 use super::watched::Watched;
 use crate::admin::metrics::Metrics;
 use crate::events::{EventRecorder, LogRecorder};
@@ -103,9 +103,8 @@ pub struct Core {
     watched: Watched,
     /// The last processed change count of the sources, and the last reason why no Envoy could connect.
     surroundings_seen: (u64, Option<String>),
-    responses: UnansweredResponses,
-    /// Connected Envoys that do not answer.
-    not_answering: NotAnswering,
+    /// Envoys that do not answer.
+    silence: Silence,
     /// Since when files, kinds and sources cannot be read.
     inputs_since: BTreeMap<Arc<str>, Moment>,
     /// The last reading: the number of objects, and their source.
@@ -178,8 +177,7 @@ impl Core {
             planes: None,
             watched: Watched::default(),
             surroundings_seen: (0, None),
-            responses: UnansweredResponses::default(),
-            not_answering: NotAnswering::new(),
+            silence: Silence::default(),
             inputs_since: BTreeMap::new(),
             objects: (0, "".into()),
         }
@@ -432,15 +430,18 @@ impl Core {
         }
         let health = holdfast_engine::health::judge(&facts);
         self.metrics.namespaces.health(&health);
+        self.metrics.not_answering(self.silence.seen());
+        self.news.not_answering(self.silence.seen());
         self.health.note(health.summary());
     }
 
     /// Returns whether the sources, or the ability of Envoys to connect and answer, changed since the last call.
     fn surroundings_changed(&mut self) -> bool {
         let changes = (self.watched.sources.changes(), self.watched.reachable.failure());
-        let not_answering = self.responses.look(self.outputs.unanswered(), Instant::now());
-        let has_changed = self.surroundings_seen != changes || self.not_answering != not_answering;
-        (self.surroundings_seen, self.not_answering) = (changes, not_answering);
+        let now = LookTime { instant: Instant::now(), moment: Moment(self.engine.now()) };
+        let is_silence_new = self.silence.look(self.outputs.unanswered(), self.outputs.silent(), now);
+        let has_changed = self.surroundings_seen != changes || is_silence_new;
+        self.surroundings_seen = changes;
         has_changed
     }
 
@@ -464,7 +465,7 @@ impl Core {
             input,
             places: self.places.clone(),
             connected: self.outputs.connected(),
-            not_answering: self.not_answering.clone(),
+            not_answering: self.silence.seen().clone(),
             ledger: self.watched.ledger.clone(),
             // The removal of the folder is also the reason why commits fail.
             store: self.watched.not_stored().or_else(|| self.outputs.store_failing()),

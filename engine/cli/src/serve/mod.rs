@@ -14,8 +14,8 @@ mod replicas;
 mod running;
 mod settings;
 mod signals;
+pub(crate) mod silence;
 pub mod sources;
-mod unanswered;
 pub mod watched;
 
 use std::sync::Arc;

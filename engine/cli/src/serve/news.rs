@@ -1,6 +1,7 @@
 //! Log of problems: one line when a problem begins, one when it ends, none in between.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use holdfast_api::fault::{Class, Fault};
 use holdfast_engine::report::{GatewayView, ReplacementView};
@@ -9,6 +10,7 @@ use holdfast_fallback::checker::Objection;
 
 use crate::manifests::Problem;
 use crate::serve::core::ManifestPositions;
+use crate::serve::silence::NotAnsweringByGateway;
 
 /// Maximum number of lines of one sort that are logged at once; further ones are only counted.
 const LOGGED_LINES_MAX: usize = 50;
@@ -22,6 +24,7 @@ pub struct News {
     refusals: BTreeSet<String>,
     objections: BTreeSet<String>,
     gateways: BTreeSet<String>,
+    not_answering: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 
 impl News {
@@ -67,6 +70,20 @@ impl News {
             tracing::info!(%object, section, gateway, "no longer replaced");
         });
         self.replacements = now;
+    }
+
+    /// Logs Envoys that stopped answering, and Envoys that answer again or have ended.
+    pub fn not_answering(&mut self, not_answering: &NotAnsweringByGateway) {
+        let pairs = not_answering.iter().flat_map(|(gateway, envoys)| envoys.keys().map(move |node| (gateway, node)));
+        let now: BTreeSet<(Arc<str>, Arc<str>)> =
+            pairs.map(|(gateway, node)| (gateway.clone(), node.clone())).collect();
+        begun(&now, &self.not_answering, "silent Envoys", |(gateway, node)| {
+            tracing::warn!(%gateway, %node, "an Envoy does not answer");
+        });
+        over(&now, &self.not_answering, "silent Envoys", |(gateway, node)| {
+            tracing::info!(%gateway, %node, "no longer: an Envoy does not answer");
+        });
+        self.not_answering = now;
     }
 
     /// Logs new refusals by Envoys, and refusals that ended. The version makes equal refusals by several Envoys one

@@ -8,8 +8,10 @@ use std::time::Duration;
 use holdfast_engine::health::facts::Managed;
 use holdfast_fallback::trial::{Outcome, Trial, Tried};
 use holdfast_store::Batch;
-use holdfast_xds::{EnvoyId, Fleets, Offers};
+use holdfast_xds::limits::SILENCE_MAX;
+use holdfast_xds::{EnvoyId, Fleets, Offers, SilentEnvoy};
 
+use crate::envoy::supervisor::node_id;
 use crate::envoy::{ManagedEnvoy, Supervisor};
 use crate::probe::{NotTaken, Prober};
 use crate::shared::task::Outbox;
@@ -50,6 +52,25 @@ impl Outputs {
         self.fleets.unanswered()
     }
 
+    /// Envoys that do not answer: silent clients of the xDS server, and managed ones with an admin interface that does
+    /// not answer.
+    pub(super) fn silent(&self) -> Vec<SilentEnvoy> {
+        let mut silent = self.fleets.silent();
+        let views = self.supervisor.as_ref().map(Supervisor::views).unwrap_or_default();
+        for view in views.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            let Some(quiet) = view.last_answer.map(|last| last.elapsed()).filter(|quiet| *quiet >= SILENCE_MAX) else {
+                continue;
+            };
+            let node = node_id(&view.gateway);
+            let is_known = silent.iter().any(|known| *known.envoy.fleet == *view.gateway && *known.envoy.node == *node);
+            if !is_known {
+                let envoy = EnvoyId { fleet: view.gateway.clone(), node: node.into(), build: "".into() };
+                silent.push(SilentEnvoy { envoy, quiet, connected: false });
+            }
+        }
+        silent
+    }
+
     /// Records that an Envoy has connected.
     pub fn envoy_connected(&self, envoy: &EnvoyId) {
         if let Some(supervisor) = &self.supervisor {
@@ -64,7 +85,7 @@ impl Outputs {
         let views = views.lock().unwrap_or_else(PoisonError::into_inner);
         let managed = |view: &ManagedEnvoy| {
             let serves = view.was_connected || view.adopted;
-            (view.gateway.clone(), Managed { state: view.state.to_owned(), serves })
+            (view.gateway.clone(), Managed { state: view.state.to_owned(), pid: view.pid, serves })
         };
         views.values().map(managed).collect()
     }

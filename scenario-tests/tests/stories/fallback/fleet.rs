@@ -230,13 +230,13 @@ async fn a_silent_envoy_blocks_no_other_envoy(world: World) -> Result<()> {
     // An Envoy other than the canary that does not answer is reported as well.
     two.freeze();
     world.route("cart", &good("/cart", "cart-1"))?;
-    health_contains(&["Envoy two is connected, but has not answered", "\"verdict\":\"degraded\""]).await?;
+    health_contains(&["Envoy two ", "\"verdict\":\"degraded\""]).await?;
     two.thaw();
     health_contains(&[]).await?;
     one.freeze();
     world.route("cart", &good("/cart", "cart-2"))?;
     tokio::time::sleep(SILENCE).await;
-    health_contains(&["Envoy one is connected, but has not answered"]).await?;
+    health_contains(&["Envoy one ", "\"verdict\":\"degraded\""]).await?;
     world.route("other", &good("/other", "other-2"))?;
     // A connection to the silent Envoy would block, so the other Envoy's config dump is used.
     until("the Envoy that is well has the newest", || async {

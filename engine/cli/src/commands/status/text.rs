@@ -241,6 +241,7 @@ fn gets(served: &ServedInstead) -> String {
         Gets::Status { status } => format!("{section} answers {status}"),
         Gets::Share { status } => format!("a share of the requests to {section} gets status {status}"),
         Gets::Refused => format!("connections to {section} are refused"),
+        Gets::NoResponse => format!("requests to {section} get no response"),
         Gets::PortInUse => format!("connections to {section} reach the process or Gateway that uses its port"),
         Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
         Gets::Nothing => format!("{section} left out"),
