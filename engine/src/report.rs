@@ -39,7 +39,7 @@ use holdfast_translate::finding::Finding;
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
 use holdfast_translate::query::duplicates::Duplicates;
-use holdfast_translate::route::RoutePlan;
+use holdfast_translate::route::{Replaced, RoutePlan};
 use holdfast_xds::ResourceType;
 pub use missing::missing_backends;
 use serde::Serialize;
@@ -147,13 +147,14 @@ impl Engine {
         let varied = self.varied();
         for (key, plan) in self.translator.routes() {
             for gateway in plan.gateways() {
-                let served = varied.get(gateway).and_then(|scope| self.translator.served_route(&scope.id.fleet, key));
+                let at = varied.get(gateway);
+                let served = at.and_then(|scope| self.translator.served_route(&scope.id.fleet, key));
                 views.extend(served.map_or(plan, |served| served).replaced.iter().map(|replaced| ReplacementView {
                     gateway: gateway.namespaced_name(),
                     object: replaced.object.clone(),
                     section: replaced.section.clone(),
                     scope: scope(&replaced.section).name(),
-                    cause: replaced.class,
+                    cause: cause(replaced, at.copied()),
                     response: replaced.response,
                     message: replaced.message.clone(),
                     policy: replaced.policy.clone(),
@@ -211,7 +212,9 @@ impl Engine {
                 holdfast_translate::httpproxy::status::of_extension(findings.iter(), generation)
             }
             Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => self.policy_status(report, key, generation)?,
-            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => backends::backend_policy_status(self, object)?,
+            Body::BackendConfigPolicy(_) | Body::BackendTlsPolicy(_) => {
+                backends::backend_policy_status(self, report, object)?
+            }
             Body::Backend(_) => backends::backend_status(self, object)?,
             Body::DirectResponse(_) => extensions::answer_status(self, key, generation)?,
             Body::GatewayExtension(extension) => extensions::extension_status(self, key, extension, generation),
@@ -302,6 +305,12 @@ impl Engine {
         });
         Some(json!({ "parents": parents.collect::<Vec<_>>() }))
     }
+}
+
+/// Returns the class of the cause of a replacement: a policy that Envoys refuse is not a matter of references.
+fn cause(replaced: &Replaced, at: Option<&FallbackScope>) -> Class {
+    let mut hidden = at.into_iter().flat_map(|scope| &scope.derived.overlay.hidden);
+    if hidden.any(|key| replaced.policy.as_ref() == Some(key)) { Class::Invalid } else { replaced.class }
 }
 
 /// Returns the condition that an older route has the same matches; none if there is no conflict.

@@ -5,23 +5,31 @@ use std::collections::BTreeMap;
 use holdfast_api::apis::Body;
 use holdfast_api::object::Object;
 use holdfast_api::status::{Condition, FALLBACK_CONDITION};
+use holdfast_fallback::view::FallbackReport;
+use holdfast_graph::ObjectKey;
 use holdfast_translate::backend_policy::plan::BackendPlan;
 use holdfast_translate::query::effects::PolicyEffect;
 use serde_json::{Value, json};
 
+use super::conditions;
 use super::policies::{ANCESTORS_MAX, reference};
 use crate::engine::Engine;
 
 /// Effect of backends that are closed.
 const CLOSED: &str = "requests to the target backends of the policy are answered with status 500";
+/// Effect of a policy that Envoys refuse: where each rule is replaced, its status is a setting.
+const REFUSED: &str = "requests to the target backends of the policy get an error response";
 
 /// Returns the status of a policy of backends.
-pub(super) fn backend_policy_status(engine: &Engine, object: &Object) -> Option<Value> {
+pub(super) fn backend_policy_status(engine: &Engine, report: &FallbackReport, object: &Object) -> Option<Value> {
     let plan = engine.translator.backend(&object.key)?;
     let effects = engine.translator.policy_effects(&object.key, engine.objects());
     let mut ancestors: Vec<(Value, Vec<Condition>)> = effects
         .into_iter()
-        .map(|(gateway, effect)| (reference(&gateway, None), conditions(object, plan, effect)))
+        .map(|(gateway, effect)| {
+            let served = PolicyAtEnvoys::at(engine, report, &object.key, &gateway);
+            (reference(&gateway, None), conditions(object, plan, effect, served))
+        })
         .collect();
     // A target without an effective ancestor is the ancestor itself.
     for target in &plan.targets {
@@ -30,7 +38,11 @@ pub(super) fn backend_policy_status(engine: &Engine, object: &Object) -> Option<
             Body::BackendTlsPolicy(_) => {
                 vec![Condition::new("Accepted", false, "TargetNotFound", &**why), resolved(plan)]
             }
-            _ => vec![accepted(plan), Condition::new("Attached", false, "TargetNotFound", &**why)],
+            _ => {
+                let missing = Condition::new("Accepted", false, "TargetNotFound", &**why);
+                let accepted = Some(accepted(plan)).filter(|_| plan.unenforceable.is_some()).unwrap_or(missing);
+                vec![accepted, Condition::new("Attached", false, "TargetNotFound", &**why)]
+            }
         };
         ancestors.push((reference(&target.key, target.section.as_deref()), conditions));
     }
@@ -75,24 +87,52 @@ pub(super) fn backend_origins(engine: &Engine) -> Value {
     json!(origins)
 }
 
-fn conditions(object: &Object, plan: &BackendPlan, effect: PolicyEffect) -> Vec<Condition> {
-    let mut conditions = match &object.body {
-        Body::BackendTlsPolicy(_) => {
-            let accepted = match (&plan.unenforceable, &plan.conflicted) {
-                (None, Some(other)) => Condition::new("Accepted", false, "Conflicted", &**other),
-                _ => accepted_as_upstream(plan),
-            };
-            vec![accepted, resolved(plan)]
+/// What the Envoys of a Gateway have instead of a desired policy.
+struct PolicyAtEnvoys {
+    /// The condition of an earlier version.
+    fallback: Option<Condition>,
+    /// Why the desired version is not served, although translation accepts it.
+    refused: Option<String>,
+}
+
+impl PolicyAtEnvoys {
+    fn at(engine: &Engine, report: &FallbackReport, key: &ObjectKey, gateway: &ObjectKey) -> Self {
+        let fallback = conditions::condition(report, key, &gateway.namespaced_name());
+        Self {
+            fallback: fallback.filter(|condition| condition.reason == "Backfilled"),
+            refused: engine.refused_policy(key, gateway),
         }
-        _ => vec![accepted(plan), attached(plan, effect)],
+    }
+}
+
+fn conditions(object: &Object, plan: &BackendPlan, effect: PolicyEffect, served: PolicyAtEnvoys) -> Vec<Condition> {
+    let is_tls = matches!(&object.body, Body::BackendTlsPolicy(_));
+    let desired = match (is_tls, &plan.unenforceable, &plan.conflicted) {
+        (true, None, Some(other)) => Condition::new("Accepted", false, "Conflicted", &**other),
+        (true, ..) => accepted_as_upstream(plan),
+        (false, ..) => accepted(plan),
     };
+    let is_closed = served.fallback.is_none() && (served.refused.is_some() || plan.unenforceable.is_some());
+    let accepted = match (&served.fallback, &served.refused) {
+        (Some(_), refused) => {
+            let why = refused.as_deref().or(plan.unenforceable.as_deref());
+            let message = format!("an earlier version of the policy is enforced: {}", why.unwrap_or_default());
+            Condition::new("Accepted", false, "Invalid", message)
+        }
+        (None, Some(why)) if plan.unenforceable.is_none() => {
+            Condition::new("Accepted", false, "Invalid", format!("{REFUSED}: {why}"))
+        }
+        _ => desired,
+    };
+    let mut conditions = vec![accepted, if is_tls { resolved(plan) } else { attached(is_closed, effect) }];
     if effect.tls_overridden {
         let message = "a BackendTLSPolicy for the same backend overrides spec.tls";
         conditions.push(Condition::new("Overridden", true, "ConflictedWithBackendTLSPolicy", message));
     }
-    if plan.unenforceable.is_some() && plan.conflicted.is_none() {
-        conditions.push(Condition::new(FALLBACK_CONDITION, true, "Replaced", CLOSED));
-    }
+    let effect = if plan.unenforceable.is_some() { CLOSED } else { REFUSED };
+    let closed = is_closed && plan.conflicted.is_none();
+    let closed = closed.then(|| Condition::new(FALLBACK_CONDITION, true, "Replaced", effect));
+    conditions.extend(served.fallback.or(closed));
     conditions
 }
 
@@ -103,8 +143,8 @@ fn accepted(plan: &BackendPlan) -> Condition {
     }
 }
 
-fn attached(plan: &BackendPlan, effect: PolicyEffect) -> Condition {
-    if plan.unenforceable.is_some() {
+fn attached(is_closed: bool, effect: PolicyEffect) -> Condition {
+    if is_closed {
         return Condition::new("Attached", false, "Pending", "the policy cannot be enforced");
     }
     match effect {

@@ -59,6 +59,8 @@ pub(super) fn extension_status(
 ) -> Value {
     let unread = extension.unread.iter().map(|unread| format!("{}: {}", unread.field, unread.message));
     let mut wrong: BTreeSet<String> = unread.collect();
+    let refused = engine.translator.plans().into_keys().filter_map(|gateway| engine.refused_policy(key, gateway));
+    wrong.extend(refused);
     let mut invalid = !wrong.is_empty();
     for (_, plan) in engine.translator.policies() {
         let Some((class, message)) = plan.blamed.get(key) else { continue };

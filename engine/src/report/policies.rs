@@ -97,8 +97,8 @@ impl Engine {
         // A target without an effective ancestor is the ancestor itself.
         for target in &plan.targets {
             let Some(why) = &target.missing else { continue };
-            let attached = Condition::new("Attached", false, "TargetNotFound", &**why);
-            ancestors.push((reference(&target.key, target.section.as_deref()), vec![accepted.clone(), attached]));
+            let conditions = without_target(plan, &accepted, why);
+            ancestors.push((reference(&target.key, target.section.as_deref()), conditions));
         }
         let ancestors = ancestors.into_iter().take(ANCESTORS_MAX).map(|(ancestor, conditions)| {
             let conditions = conditions.into_iter().map(|condition| condition.of_generation(generation));
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// Returns the reason why Envoys of a Gateway refuse a policy.
-    fn refused_policy(&self, key: &ObjectKey, gateway: &ObjectKey) -> Option<String> {
+    pub(super) fn refused_policy(&self, key: &ObjectKey, gateway: &ObjectKey) -> Option<String> {
         let node = Node::whole(key.clone());
         let scopes = speaking(self.scopes.of(&gateway.namespaced_name()));
         let own = |scope: &FallbackScope| {
@@ -303,6 +303,13 @@ fn enforced(plan: &PolicyPlan) -> String {
         true => "the policy is enforced".to_owned(),
         false => format!("the policy is enforced, except for the parts that are left out: {}", ignored.join("; ")),
     }
+}
+
+/// Returns the conditions at a target that does not exist. A fault of the policy itself has precedence.
+fn without_target(plan: &PolicyPlan, accepted: &Condition, why: &str) -> Vec<Condition> {
+    let missing = |kind| Condition::new(kind, false, "TargetNotFound", why);
+    let accepted = if plan.unenforceable.is_some() { accepted.clone() } else { missing("Accepted") };
+    vec![accepted, missing("Attached")]
 }
 
 fn describe(policy: &ObjectKey, why: &Unenforceable) -> String {

@@ -71,12 +71,32 @@ fn message(fault: Option<&Fault>) -> String {
     }
 }
 
+/// Changes a status of an earlier version: the object is neither accepted nor valid, at the top and in each entry.
 fn not_accepted(status: &mut Value, message: &str) {
+    let message = format!("{message}; the last version that could be read is served");
+    for list in ["parents", "ancestors"] {
+        let entries = status.get_mut(list).and_then(Value::as_array_mut);
+        entries.into_iter().flatten().for_each(|entry| negate(entry, &message));
+    }
+    negate(status, &message);
+    if let Some(fields) = status.as_object_mut()
+        && fields.contains_key("currentStatus")
+    {
+        fields.insert("currentStatus".into(), "invalid".into());
+        fields.insert("description".into(), message.into());
+    }
+}
+
+fn negate(status: &mut Value, message: &str) {
     let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
-    let accepted = conditions.and_then(|all| all.iter_mut().find(|condition| condition["type"] == "Accepted"));
-    if let Some(Value::Object(accepted)) = accepted {
-        accepted.insert("status".into(), "False".into());
-        accepted.insert("reason".into(), REASON.into());
-        accepted.insert("message".into(), format!("{message}; the last version that could be read is served").into());
+    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let reason = match condition.get("type").and_then(Value::as_str) {
+            Some("Accepted") => REASON,
+            Some("Valid") => "ErrorPresent",
+            _ => continue,
+        };
+        condition.insert("status".into(), "False".into());
+        condition.insert("reason".into(), reason.into());
+        condition.insert("message".into(), message.into());
     }
 }

@@ -215,6 +215,11 @@ impl<'a> Reader<'a> {
         self.over.filter(|over| over.objects.contains_key(key)).and_then(|_| self.objects.get(key))
     }
 
+    /// Returns whether the overlay hides an object that exists.
+    pub(super) fn is_hidden(&self, key: &ObjectKey) -> bool {
+        self.over.is_some_and(|over| over.hidden.contains(key)) && self.objects.get(key).is_some()
+    }
+
     /// Returns the current version of an object even if the overlay has another one: access lists and keys are never
     /// read from an earlier version.
     pub(super) fn current(&mut self, key: &ObjectKey) -> Option<&'a Arc<Object>> {

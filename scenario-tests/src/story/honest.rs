@@ -1,11 +1,16 @@
 //! Consistency of health, conditions, the fallback page and the configuration of Envoys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::Class;
+use holdfast_api::status::FALLBACK_CONDITION;
 use holdfast_engine::engine::Engine;
 use holdfast_engine::health::{Outside, SourceState};
-use holdfast_fallback::view::Status;
+use holdfast_engine::report::ReplacementView;
+use holdfast_fallback::view::{BrokenObject, Status};
+use holdfast_graph::{Detected, ObjectKey};
 use holdfast_xds::Snapshot;
 use serde_json::Value;
 
@@ -16,7 +21,11 @@ use super::stage::StoryStage;
 /// Conditions that are true of an object that is served as desired.
 const POSITIVE: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Valid"];
 
-/// Checks that no other source reports a problem while health reports none.
+/// Types of conditions that report a problem while they are true.
+const NEGATIVE: [&str; 2] = ["PartiallyInvalid", FALLBACK_CONDITION];
+
+/// Checks that no other source reports a problem while health reports none, and that the status of each broken
+/// object reports a problem.
 pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &mut Vec<String>) {
     let mut connected: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected) {
@@ -24,6 +33,8 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &m
     }
     let input = SourceState { read: true, objects: engine.objects().len(), ..SourceState::default() };
     let health = engine.health(Outside { input, connected, ..Outside::default() });
+    broken_objects_report_it(engine, wrong);
+    refused_policies_are_no_references(engine, wrong);
     if !(health.outages.is_empty() && health.degraded.is_empty() && health.warnings.is_empty()) {
         return;
     }
@@ -47,9 +58,54 @@ pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &m
     }
 }
 
+/// Checks that the status of each broken object has a condition that reports a problem, if it has any condition. A
+/// listener that the host of one Envoy cannot bind is programmed at the others.
+fn broken_objects_report_it(engine: &Engine, wrong: &mut Vec<String>) {
+    let broken: BTreeSet<ObjectKey> =
+        engine.fallback().broken_objects.iter().map(|broken| broken.object.key()).collect();
+    let is_broken = |key: &ObjectKey| broken.contains(key) && &*key.kind != kinds::GATEWAY;
+    for status in engine.statuses().into_iter().filter(|status| is_broken(&status.object)) {
+        let (mut negative, mut all) = (Vec::new(), Vec::new());
+        collect(&status.status, &mut negative);
+        types(&status.status, &mut all);
+        let reports_it = !negative.is_empty() || all.iter().any(|kind| NEGATIVE.contains(kind));
+        if !all.is_empty() && !reports_it {
+            wrong.push(format!("{} is broken, and its status reports no problem: {}", status.object, status.status));
+        }
+    }
+}
+
+/// Checks that the replacement of a unit with a policy that Envoys refuse does not report that an object cannot be read.
+fn refused_policies_are_no_references(engine: &Engine, wrong: &mut Vec<String>) {
+    let report = engine.fallback();
+    let refused = |broken: &&BrokenObject| broken.detected_by != Detected::Translation;
+    let refused: BTreeSet<ObjectKey> =
+        report.broken_objects.iter().filter(refused).map(|broken| broken.object.key()).collect();
+    let of_refused = |view: &&ReplacementView| view.policy.as_ref().is_some_and(|policy| refused.contains(policy));
+    for view in engine.replacements().iter().filter(of_refused) {
+        if view.cause == Class::Referential || view.message.contains("cannot be read") {
+            wrong
+                .push(format!("{} {}: Envoys refuse the policy, and not: {}", view.object, view.section, view.message));
+        }
+    }
+}
+
 fn differences(envoy: &Envoy, new: &Engine) -> Vec<String> {
     let empty = Snapshot::default();
     difference(envoy, new.fleet(&envoy.id.fleet).unwrap_or(&empty))
+}
+
+/// Collects the types of the conditions in a status that are true, at any depth.
+fn types<'a>(status: &'a Value, all: &mut Vec<&'a str>) {
+    match status {
+        Value::Array(values) => values.iter().for_each(|value| types(value, all)),
+        Value::Object(fields) => {
+            let text = |name: &str| fields.get(name).and_then(Value::as_str);
+            all.extend(text("type").filter(|_| text("status") == Some("True")));
+            fields.values().for_each(|value| types(value, all));
+        }
+        _ => {}
+    }
 }
 
 /// Collects the conditions in a status, at any depth, that report a problem.

@@ -76,6 +76,9 @@ pub(crate) fn is_tls(key: &ObjectKey) -> bool {
     &*key.group == GATEWAY_GROUP && &*key.kind == kinds::BACKEND_TLS_POLICY
 }
 
+/// Why a policy that translation accepts is not enforced.
+const HELD_BACK: &str = "Envoy does not accept it, or not yet: see its status";
+
 /// A policy that cannot be enforced, with the error message.
 pub(super) type Unenforced = (ObjectKey, String);
 
@@ -130,7 +133,10 @@ fn find<'a>(target: &Target<'_>, reader: &mut Reader<'a>) -> Result<Found<'a>, U
             false => continue,
         };
         // A policy that cannot be read is still attached.
-        let Some(object) = reader.object(&key) else { return Err(refused(&key, target.key, "it cannot be read")) };
+        let Some(object) = reader.object(&key) else {
+            let why = if reader.is_hidden(&key) { HELD_BACK } else { "it cannot be read" };
+            return Err(refused(&key, target.key, why));
+        };
         match is_tls(&key) {
             true => tls.push((is_whole, object.age(), object)),
             false => configs.push((rank::rank(object).0, object)),
