@@ -1,6 +1,6 @@
 //! Shared code of the fuzz targets of grammars.
 
-use holdfast_engine::testing::texts::GRAMMARS;
+use holdfast_test_support::texts::GRAMMARS;
 
 /// Tries the bytes as a text, and as the choices that generate a text of the grammar.
 pub fn fuzz(name: &str, bytes: &[u8]) {

@@ -1,6 +1,6 @@
 //! Run time of the fallback checker, compared with the planner that makes the plan.
 //!
-//! `cargo bench -p holdfast-engine --features testing --bench checker [-- ROUTES…]` prints the median of each at 1,000
+//! `cargo bench -p holdfast-engine --bench checker [-- ROUTES…]` prints the median of each at 1,000
 //! and 2,000 routes, of which 1, 10 and 100 are broken and backfilled. The checker's time must grow with the number of
 //! broken routes, not with the number of all routes.
 
@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use holdfast_api::settings::Settings;
-use holdfast_engine::testing::plans::Plans;
+use holdfast_test_support::plans::Plans;
 use serde_json::{Value, json};
 
 /// Times that each is measured.

@@ -285,7 +285,7 @@ impl Engine {
     }
 
     /// Returns whether the object exists but cannot be read at all.
-    pub(crate) fn is_unreadable(&self, key: &ObjectKey) -> bool {
+    pub fn is_unreadable(&self, key: &ObjectKey) -> bool {
         self.unusable.contains(key)
     }
 

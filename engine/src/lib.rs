@@ -8,13 +8,20 @@
 // not affect their order.
 #![allow(clippy::mutable_key_type)]
 
+// Test support names this crate as other crates do.
+#[cfg(test)]
+extern crate self as holdfast_engine;
+
 pub mod engine;
 pub mod health;
 pub mod identity;
 pub mod leadership;
 pub mod report;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
+// A part of it is used by tests of other packages only.
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub, unused_imports)]
+#[path = "../../tests/support/src/engine/mod.rs"]
+mod testing;
 #[cfg(test)]
 mod tests;
 pub mod watching;

@@ -5,7 +5,7 @@
 #![no_main]
 
 use holdfast_fallback::checker::About;
-use holdfast_engine::testing::plans::Plans;
+use holdfast_test_support::plans::Plans;
 use libfuzzer_sys::fuzz_target;
 
 /// Maximum number of steps in one world.

@@ -4,8 +4,8 @@
 
 use holdfast_engine::engine::{Engine, Event};
 use holdfast_api::settings::Settings;
-use holdfast_engine::testing::present::Present;
-use holdfast_engine::testing::{self, mutate};
+use holdfast_test_support::present::Present;
+use holdfast_test_support::{self as testing, mutate};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

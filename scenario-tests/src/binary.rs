@@ -27,20 +27,26 @@ fn find() -> Result<PathBuf> {
     Ok(binary)
 }
 
+/// Returns the program of this package that adds [mistakes](crate::mistakes) to what an Envoy receives; cargo builds it
+/// with the stories.
+pub fn envoy_with_mistakes() -> Result<PathBuf> {
+    Ok(profile_folder()?.join("envoy-with-mistakes").with_extension(env::consts::EXE_EXTENSION))
+}
+
 /// Returns the profile folder: a test binary is `<target>/<profile>/deps/<name>-<hash>`.
 fn profile_folder() -> Result<PathBuf> {
     let own = env::current_exe()?;
     Ok(own.parent().and_then(Path::parent).context("this binary is not in cargo's target folder")?.to_owned())
 }
 
-/// Builds the binary. `--tests` makes cargo select the same features of dependencies as `cargo test --workspace`, so
-/// that after that command only the binary is left to build. After a run of single tests the first build may take
-/// longer.
+/// Builds the binary. With this package cargo selects the features of dependencies that the stories are built with, so
+/// that only the binary is left to build.
 fn build(profile: &Path) -> Result<()> {
     let target = profile.parent().context("this binary is not in cargo's target folder")?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--locked", "--workspace", "--bins", "--tests"]).arg("--target-dir").arg(target);
+    command.args(["build", "--quiet", "--locked", "--bins", "-p", "holdfast-cli"]);
+    command.args(["-p", env!("CARGO_PKG_NAME"), "--target-dir"]).arg(target);
     if profile.ends_with("release") {
         command.arg("--release");
     }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Error, Result, ensure};
 use serde_json::Value;
 
+use crate::binary::envoy_with_mistakes;
 use crate::holdfast::HoldfastOptions;
 use crate::process::{self, Process};
 use crate::request::get;
@@ -38,6 +39,8 @@ pub struct FleetEnvoy {
     pub credentials: Option<PathBuf>,
     /// The file of the token, which the Envoy sends instead of a client certificate.
     pub token: Option<PathBuf>,
+    /// Whether marked resources get their [mistakes](crate::mistakes) on the way to the Envoy.
+    pub has_mistakes: bool,
     /// Replacements in the text of the bootstrap.
     pub edits: Vec<(String, String)>,
 }
@@ -53,6 +56,7 @@ impl FleetEnvoy {
             gateway: "default/public",
             credentials: None,
             token: None,
+            has_mistakes: false,
             edits: Vec::new(),
         }
     }
@@ -97,7 +101,12 @@ impl FleetEnvoy {
         let binary = envoy::find().map_err(Error::msg)?;
         let file = file.display().to_string();
         let args = ["-c", &file, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning"];
-        let process = Process::start(&binary, args, &[], &world.log(&self.node))?;
+        let shown = binary.display().to_string();
+        let (program, first) = match self.has_mistakes {
+            true => (envoy_with_mistakes()?, Some(&*shown)),
+            false => (binary, None),
+        };
+        let process = Process::start(&program, first.into_iter().chain(args), &[], &world.log(&self.node))?;
         Ok(RunningEnvoy { node: self.node, admin, process })
     }
 }
@@ -185,6 +194,25 @@ pub async fn connected(holdfast: &Holdfast, count: usize) -> Result<()> {
 /// An Envoy that Holdfast starts with it, the probe or a managed Envoy, refuses configuration that translation accepts.
 pub fn small_binary(world: &World) -> Result<PathBuf> {
     let binary = envoy::find().map_err(Error::msg)?;
+    small_program(world, "small-envoy", &binary.display().to_string())
+}
+
+/// Returns a program as [`small_binary`] that also refuses resources with [mistakes](crate::mistakes).
+pub fn small_binary_with_mistakes(world: &World) -> Result<PathBuf> {
+    small_program(world, "small-envoy-with-mistakes", &with_mistakes()?)
+}
+
+/// Returns a program that runs Envoy, which refuses resources with [mistakes](crate::mistakes).
+pub fn binary_with_mistakes(world: &World) -> Result<PathBuf> {
+    program(world, "envoy-with-mistakes", &format!("#!/bin/sh\nexec {} \"$@\"\n", with_mistakes()?))
+}
+
+fn with_mistakes() -> Result<String> {
+    let binary = envoy::find().map_err(Error::msg)?;
+    Ok(format!("{} {}", envoy_with_mistakes()?.display(), binary.display()))
+}
+
+fn small_program(world: &World, name: &str, command: &str) -> Result<PathBuf> {
     let script = format!(
         r#"#!/bin/sh
 previous=
@@ -197,11 +225,14 @@ for argument; do
   set -- "$@" "$argument"
   previous="$argument"
 done
-exec {} "$@"
-"#,
-        binary.display()
+exec {command} "$@"
+"#
     );
-    let file = world.folder().join("small-envoy");
+    program(world, name, &script)
+}
+
+fn program(world: &World, name: &str, script: &str) -> Result<PathBuf> {
+    let file = world.folder().join(name);
     fs::write(&file, script)?;
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
     Ok(file)

@@ -16,6 +16,7 @@ pub mod holdfast;
 pub mod kubernetes;
 pub mod manifests;
 pub mod marks;
+pub mod mistakes;
 pub mod names;
 pub mod ports;
 pub mod probe;

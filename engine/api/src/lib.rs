@@ -10,6 +10,4 @@ pub mod section;
 pub mod settings;
 pub mod snapshot;
 pub mod status;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
 pub mod watch_problem;

@@ -13,6 +13,10 @@
 // not affect their order.
 #![allow(clippy::mutable_key_type)]
 
+// Test support names this crate as other crates do.
+#[cfg(test)]
+extern crate self as holdfast_fallback;
+
 pub mod attribution;
 pub mod checker;
 pub mod context;
@@ -26,8 +30,11 @@ pub mod report;
 pub mod revocation;
 pub mod rollout;
 pub mod scope;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
+// A part of it is used by tests of other packages only.
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub, unused_imports)]
+#[path = "../../../tests/support/src/fallback/mod.rs"]
+mod testing;
 
 pub use attribution::{readmission, trials};
 pub use context::{step_inputs, trial};

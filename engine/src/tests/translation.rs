@@ -135,30 +135,6 @@ fn broken_objects_leave_the_same_as_from_scratch() {
     }
 }
 
-/// A route that panics in translation closes only its own hosts; everything else is served and updated.
-#[test]
-fn a_poisoned_object_is_contained() {
-    let mut engine = testing::engine(BASE, Settings::standalone());
-    let whole = testing::served(&engine);
-    let routes = testing::events(BASE);
-    let mut poisoned = routes.iter().find_map(|event| match event {
-        Event::Applied(object, _) if &*object.key.kind == "HTTPRoute" => Some(object.clone()),
-        _ => None,
-    });
-    let object = poisoned.as_mut().unwrap();
-    object.metadata.annotations.insert("holdfast.dev/testing-poison".into(), String::new());
-    let key = object.key.clone();
-    engine.handle(vec![Event::Applied(object.clone(), vec![])]);
-    assert!(engine.faults().iter().any(|fault| fault.object == key && fault.reason == "InternalError"));
-    assert!(engine.replacements().iter().any(|replaced| replaced.object == key));
-    let others = |rows: Vec<(String, ResourceType, String, String, Vec<String>)>| -> Vec<_> {
-        rows.into_iter().filter(|row| row.1 == ResourceType::Listener).collect()
-    };
-    assert_eq!(others(testing::served(&engine)), others(whole.clone()));
-    engine.handle(routes);
-    assert_eq!(testing::served(&engine), whole, "it heals when it is edited");
-}
-
 #[test]
 fn an_edit_of_one_tree_of_proxies_leaves_the_others_alone() {
     let tree = |name: &str, path: &str| {

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
-use holdfast_engine::testing::scopes::{Decided, ScopeSeen, scopes};
 use holdfast_graph::{Node, ObjectKey, Step};
+use holdfast_test_support::scopes::{Decided, ScopeSeen, scopes};
 use holdfast_xds::ResourceType;
 use prost::Message;
 

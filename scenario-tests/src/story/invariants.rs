@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use holdfast_engine::engine::{Engine, Event};
-use holdfast_engine::testing::scopes::{ScopeSeen, scopes};
 use holdfast_graph::{ObjectKey, Step};
+use holdfast_test_support::scopes::{ScopeSeen, scopes};
 use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;
 

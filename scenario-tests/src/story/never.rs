@@ -6,8 +6,8 @@ use envoy_types::pb::envoy::config::route::v3::{Route, RouteConfiguration};
 use holdfast_api::apis::Body;
 use holdfast_api::object::Object;
 use holdfast_engine::engine::Event;
-use holdfast_engine::testing::scopes::ScopeSeen;
 use holdfast_graph::ObjectKey;
+use holdfast_test_support::scopes::ScopeSeen;
 use holdfast_xds::{ResourceType, Snapshot};
 use prost::Message;
 

@@ -11,7 +11,7 @@ use super::{expect, invariants};
 /// Runs the story of a file.
 pub fn file(path: &Path) -> Result<()> {
     let text = std::fs::read_to_string(path)?;
-    let documents = holdfast_engine::testing::documents(&text);
+    let documents = holdfast_test_support::documents(&text);
     let [document] = &documents[..] else { bail!("a story is one document") };
     let story: StoryFile = serde_json::from_value(document.clone()).context("not a story")?;
     run(&story).with_context(|| story.why.clone())

@@ -23,7 +23,7 @@ impl ObjectWriter {
     /// Returns the objects of a text.
     pub fn objects(&mut self, text: &str) -> Result<Vec<Value>> {
         let mut objects = Vec::new();
-        for document in holdfast_engine::testing::documents(text) {
+        for document in holdfast_test_support::documents(text) {
             objects.extend(self.whole(document)?);
         }
         objects.iter_mut().for_each(|object| self.complete(object));
@@ -74,7 +74,7 @@ impl ObjectWriter {
         if text("basics").is_some() {
             let basics =
                 "{class: holdfast}\n---\n{gateway: infra/public}\n---\n{service: shop/a}\n---\n{service: shop/b}";
-            let documents = holdfast_engine::testing::documents(basics);
+            let documents = holdfast_test_support::documents(basics);
             let whole = documents.into_iter().map(|document| self.whole(document)).collect::<Result<Vec<_>>>()?;
             return Ok(whole.concat());
         }

@@ -344,7 +344,7 @@ impl StoryStage {
     fn write(&mut self, text: &str) -> Result<Vec<Event>> {
         let mut events = Vec::new();
         for document in self.writer.objects(text)? {
-            let Some(event) = holdfast_engine::testing::event(document.clone()) else {
+            let Some(event) = holdfast_test_support::event(document.clone()) else {
                 bail!("not an object of ours: {document}");
             };
             let key = match &event {

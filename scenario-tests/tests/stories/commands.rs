@@ -2,16 +2,23 @@
 
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Error, Result, ensure};
 use holdfast_scenario_tests::request::get;
-use holdfast_scenario_tests::{HoldfastOptions, Story, World, manifests, stories, until};
+use holdfast_scenario_tests::{HoldfastOptions, Story, World, binary, manifests, stories, until};
+use regex::bytes::Regex;
 use serde_json::Value;
 
 pub(crate) fn stories() -> Vec<Story> {
     let plain = stories!(
         "commands",
         false,
-        [translate_twice_gives_equal_bytes, check_as_json_and_sarif, check_finds_what_is_misspelt, version_and_help]
+        [
+            translate_twice_gives_equal_bytes,
+            check_as_json_and_sarif,
+            check_finds_what_is_misspelt,
+            version_and_help,
+            the_program_contains_no_test_code
+        ]
     );
     let with_envoy = stories!("commands", true, [demo_runs_to_its_end, check_against_a_store_in_use]);
     plain.into_iter().chain(with_envoy).collect()
@@ -201,5 +208,30 @@ async fn check_against_a_store_in_use(world: World) -> Result<()> {
     // The running Holdfast is not affected.
     get(port, "/").comes_to_reach("two").await?;
     holdfast.terminate().await?.expect_code(0)?;
+    Ok(())
+}
+
+/// Texts of test support and of switches for tests: objects of users must not reach them.
+const MARKERS: [&str; 8] = [
+    "holdfast.dev/testing",
+    "a test requests this panic",
+    "testing-mistake",
+    "holdfast-testing-pair",
+    "story-mistake",
+    "holdfast_test_support",
+    "holdfast_test_objects",
+    "holdfast_scenario_tests",
+];
+
+/// With `HOLDFAST_BIN`, the search is of another build, as the release.
+async fn the_program_contains_no_test_code(_world: World) -> Result<()> {
+    let program = fs::read(binary::holdfast()?)?;
+    let contains = |text: &str| Ok::<_, Error>(Regex::new(&regex::escape(text))?.is_match(&program));
+    ensure!(contains("gateway.kgateway.dev")?, "the search finds nothing in the program");
+    let mut found = Vec::new();
+    for marker in MARKERS {
+        found.extend(contains(marker)?.then_some(marker));
+    }
+    ensure!(found.is_empty(), "the program contains {found:?}");
     Ok(())
 }

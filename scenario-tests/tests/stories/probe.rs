@@ -8,12 +8,12 @@ use anyhow::{Context, Result, ensure};
 use holdfast_api::settings::Settings;
 use holdfast_cli::envoy::EnvoyBinary;
 use holdfast_cli::probe::ProbeState;
-use holdfast_engine::testing;
 use holdfast_fallback::trial::{Outcome, Trial};
 use holdfast_scenario_tests::candidates::{self, MISTAKES, Mistake};
 use holdfast_scenario_tests::probe::{ProbeDriver, is_accepted, is_refused, resident_bytes, those, trial};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Story, World, manifests, process, stories, until};
+use holdfast_test_support as testing;
 use holdfast_xds::ResourceType;
 
 pub(crate) fn stories() -> Vec<Story> {

@@ -3,7 +3,7 @@
 use holdfast_api::settings::Settings;
 use holdfast_check::re2::{Limits, OBJECT_STEPS_MAX, RegexFault, Regexes};
 use holdfast_engine::engine::Engine;
-use holdfast_engine::testing;
+use holdfast_test_support as testing;
 
 const SHOP: &str = include_str!("../../golden/include/shop.yaml");
 const SERVICES: &str = include_str!("../../golden/include/services.yaml");

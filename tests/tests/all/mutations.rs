@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Engine, Event};
-use holdfast_engine::testing::present::Present;
-use holdfast_engine::testing::{self, mutate};
 use holdfast_graph::ObjectKey;
+use holdfast_test_support::present::Present;
+use holdfast_test_support::{self as testing, mutate};
 use serde_json::Value;
 
 /// Default number of seeds for each case.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use holdfast_api::settings::Settings;
-use holdfast_engine::testing;
+use holdfast_test_support as testing;
 
 /// The environment variable of the child process, which only prints its versions.
 const VERSIONS_VARIABLE: &str = "HOLDFAST_TEST_VERSIONS";

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use holdfast_api::apis::document::{document, restored, stored};
 use holdfast_api::apis::{Body, Decoded, decode};
 use holdfast_api::object::Object;
-use holdfast_engine::testing::{self, mutate};
+use holdfast_test_support::{self as testing, mutate};
 use serde_json::{Value, json};
 
 use super::mutations::choices;

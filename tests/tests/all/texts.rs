@@ -5,7 +5,7 @@
 
 use std::panic;
 
-use holdfast_engine::testing::texts::GRAMMARS;
+use holdfast_test_support::texts::GRAMMARS;
 
 use super::mutations::choices;
 

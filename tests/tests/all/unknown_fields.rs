@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use holdfast_api::apis::{Decoded, decode};
-use holdfast_engine::testing;
+use holdfast_test_support as testing;
 use serde_json::{Value, json};
 
 /// Maps with keys that users choose.

@@ -71,8 +71,6 @@ pub fn encode(backend: &BackendCluster) -> Bytes {
         EndpointSource::Function(function) => function.hosts.apply(&mut cluster),
     }
     upstream.look_up(&mut cluster);
-    #[cfg(any(test, feature = "testing"))]
-    crate::encode::mistakes::spoil_cluster(&mut cluster);
     cluster.encode_to_vec().into()
 }
 

@@ -173,8 +173,6 @@ fn filter_chain(chain: &Chain) -> FilterChain {
                 ..Default::default()
             };
             settings.sockets().for_each(|socket| socket.apply_to_chain(&mut chain));
-            #[cfg(any(test, feature = "testing"))]
-            crate::encode::mistakes::spoil_chain(&mut chain);
             chain
         }
         Chain::Stream { host, name, tls, to } => {
@@ -374,10 +372,7 @@ fn of_policies(filter: &Known) -> HttpFilter {
 }
 
 pub(crate) fn own_filter(filter: &ChainFilter) -> HttpFilter {
-    #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
-    let (mut config, disabled) = filter.encode();
-    #[cfg(any(test, feature = "testing"))]
-    crate::encode::mistakes::spoil_filter(&mut config);
+    let (config, disabled) = filter.encode();
     HttpFilter {
         name: filter.name().to_owned(),
         disabled,

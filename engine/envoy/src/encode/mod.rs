@@ -6,8 +6,6 @@
 pub mod cluster;
 pub mod endpoints;
 pub mod listener;
-#[cfg(any(test, feature = "testing"))]
-pub mod mistakes;
 pub mod names;
 pub mod route;
 pub mod route_configuration;

@@ -39,8 +39,7 @@ const PER_FILTER_FIELD: u32 = 13;
 
 /// Encodes a route for a listener.
 pub fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
-    #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
-    let mut encoded = envoy::Route {
+    let encoded = envoy::Route {
         name: route.name.to_string(),
         r#match: Some(route_match(&route.matches)),
         action: Some(action(route, listener)),
@@ -52,8 +51,6 @@ pub fn encode(route: &Route, listener: ListenerContext) -> Vec<u8> {
         tracing: route.tracing.as_ref().map(TracingSettings::encode),
         ..Default::default()
     };
-    #[cfg(any(test, feature = "testing"))]
-    crate::encode::mistakes::spoil_route(&mut encoded, &route.response_headers);
     let mut bytes = encoded.encode_to_vec();
     if let (Action::Respond(response), Some(EnvoyAction::DirectResponse(_))) = (&route.action, &encoded.action) {
         put_format(response, &mut bytes);

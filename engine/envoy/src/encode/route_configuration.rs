@@ -34,10 +34,7 @@ pub fn virtual_host<'a>(
     routes: impl Iterator<Item = &'a Bytes> + Clone,
     settings: &HostSettings,
 ) -> Bytes {
-    #[cfg_attr(not(any(test, feature = "testing")), allow(unused_mut))]
-    let mut host = envoy::VirtualHost { name, domains: vec![domain], ..Default::default() };
-    #[cfg(any(test, feature = "testing"))]
-    crate::encode::mistakes::spoil_host(&mut host, routes.clone());
+    let host = envoy::VirtualHost { name, domains: vec![domain], ..Default::default() };
     let mut buffer = host.encode_to_vec();
     routes.for_each(|route| append(&mut buffer, ROUTES_FIELD, route));
     if let Some(limit) = &settings.rate_limit {

@@ -14,8 +14,6 @@ use super::names;
 
 /// Returns a certificate chain with its private key, both in PEM.
 pub fn encode(key: &ObjectKey, chain: &Bytes, private_key: &Bytes) -> Bytes {
-    #[cfg(any(test, feature = "testing"))]
-    let private_key = &crate::encode::mistakes::spoilt_key(chain, private_key);
     let inline = |bytes: &Bytes| {
         Some(DataSource { specifier: Some(Specifier::InlineBytes(bytes.to_vec())), ..Default::default() })
     };

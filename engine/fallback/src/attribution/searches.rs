@@ -77,7 +77,6 @@ impl Searches {
     }
 
     /// Returns the start of the next search, if one is scheduled.
-    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn again_at(&self) -> Option<u64> {
         self.again_at
     }

@@ -60,7 +60,6 @@ pub fn enforce(derived: &mut Derived, world: &World<'_>) {
 }
 
 /// Returns all objections to a fallback, in order, without duplicates.
-#[cfg(any(test, feature = "testing"))]
 pub fn objections(overlay: &Overlay, world: &World<'_>) -> Vec<Objection> {
     let mut found = guarded(overlay, world, stand_ins);
     found.extend(guarded(overlay, world, outcome));

@@ -16,7 +16,7 @@ use crate::plan::world::World;
 
 /// Returns all objections to serving an object in this version.
 pub(super) fn check(key: &ObjectKey, served: &Arc<Object>, world: &World<'_>, today: &Today<'_>) -> Vec<Objection> {
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(test)]
     assert!(
         !served.metadata.annotations.contains_key("holdfast.dev/testing-poison-checker"),
         "a test requests this panic"

@@ -32,7 +32,6 @@ impl FallbackScope {
     /// Returns all current waits with their latest ends, in milliseconds of Unix time.
     ///
     /// A new stage does not compile before it has a deadline here.
-    #[cfg(any(test, feature = "testing"))]
     pub fn waits(&self) -> Vec<(&'static str, u64)> {
         let stage = match &self.stage {
             // There is no wait; or the wait is for the leader, see the module documentation.

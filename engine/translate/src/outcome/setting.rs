@@ -64,7 +64,6 @@ impl PolicySettings {
     }
 
     /// Checks whether the contents were computed.
-    #[cfg(feature = "testing")]
     pub fn is_computed(&self) -> bool {
         self.contents.get().is_some()
     }

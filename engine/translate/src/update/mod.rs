@@ -225,7 +225,7 @@ impl Translator {
     ) -> (Option<T>, Vec<Edge>) {
         let mut reader = self.reader(over, objects);
         let outcome = guard::guarded(|| {
-            #[cfg(any(test, feature = "testing"))]
+            #[cfg(test)]
             guard::poison(reader.object(unit.subject()).map(|object| &**object));
             piece(&self.settings, &mut reader)
         });

@@ -37,7 +37,7 @@ pub(crate) enum Unit {
 
 impl Unit {
     /// Returns the object that the unit translates.
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(test)]
     pub(crate) fn subject(&self) -> &ObjectKey {
         match self {
             Unit::Policy(key)

@@ -121,7 +121,7 @@ fn spec(route: usize, version: u32, flaw: Option<&RouteFault>) -> String {
     };
     let mistake = match flaw {
         Some(RouteFault::Mistake(name)) => {
-            format!(", {{name: {}, value: {name}}}", holdfast_engine::testing::mistakes::HEADER)
+            format!(", {{name: {}, value: {name}}}", holdfast_scenario_tests::mistakes::HEADER)
         }
         _ => String::new(),
     };

@@ -1,11 +1,11 @@
 //! Clusters and listeners that a real Envoy refuses: the object to blame, and the objects that are still served.
 
 use anyhow::{Result, ensure};
-use holdfast_engine::testing::mistakes::NAME;
 use holdfast_scenario_tests::echo::Echo;
-use holdfast_scenario_tests::fleet::{FleetEnvoy, connected};
+use holdfast_scenario_tests::fleet::{FleetEnvoy, binary_with_mistakes, connected};
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, https_listener};
+use holdfast_scenario_tests::mistakes::NAME;
 use holdfast_scenario_tests::request::{HttpRequest, get};
 use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, stories, until};
@@ -25,6 +25,11 @@ pub(crate) fn stories() -> Vec<Story> {
             a_refused_listener_never_reaches_production,
         ]
     )
+}
+
+/// Returns an Envoy that refuses the mistakes.
+fn strict_envoy() -> FleetEnvoy {
+    FleetEnvoy { has_mistakes: true, ..FleetEnvoy::large("one") }
 }
 
 /// A route to a Service that is refused with HTTP/2, and another route.
@@ -52,7 +57,8 @@ async fn no_refusals(holdfast: &Holdfast) -> Result<()> {
 }
 
 fn probed(world: &World, flags: &[&str]) -> Result<HoldfastOptions> {
-    Ok(HoldfastOptions::new(world)?.args(&["--probe", "on"]).args(flags))
+    let binary = binary_with_mistakes(world)?.display().to_string();
+    Ok(HoldfastOptions::new(world)?.args(&["--probe", "on"]).args(flags).env("ENVOY_BIN", &binary))
 }
 
 const H2C: Option<&str> = Some("kubernetes.io/h2c");
@@ -61,7 +67,7 @@ async fn a_refused_cluster_goes_back_also_after_a_crash(world: World) -> Result<
     let (port, _echo, mistake) = two_services(&world).await?;
     let options = unprobed(&world, &BACKFILL)?;
     let holdfast = world.run_with(options.clone()).await?;
-    let envoy = FleetEnvoy::large("one").start(&world, &options).await?;
+    let envoy = strict_envoy().start(&world, &options).await?;
     for path in ["/cart", "/other"] {
         comes_to_serve(port, path, "1").await?;
     }
@@ -94,7 +100,7 @@ async fn a_refused_cluster_closes_only_its_users(world: World) -> Result<()> {
     let (port, _echo, mistake) = two_services(&world).await?;
     let options = unprobed(&world, &REPLACE)?;
     let holdfast = world.run_with(options.clone()).await?;
-    let _envoy = FleetEnvoy::large("one").start(&world, &options).await?;
+    let _envoy = strict_envoy().start(&world, &options).await?;
     for path in ["/cart", "/other"] {
         comes_to_serve(port, path, "1").await?;
     }
@@ -181,7 +187,7 @@ async fn a_refused_listener_closes_only_itself(world: World) -> Result<()> {
     world.route("all", &good("/", "1"))?;
     let options = unprobed(&world, &BACKFILL)?;
     let holdfast = world.run_with(options.clone()).await?;
-    let _envoy = FleetEnvoy::large("one").start(&world, &options).await?;
+    let _envoy = strict_envoy().start(&world, &options).await?;
     for index in [0, 1] {
         hosts.request(index).comes_to_answer(200).await?;
     }

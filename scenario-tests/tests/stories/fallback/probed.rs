@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use holdfast_engine::testing::mistakes;
-use holdfast_scenario_tests::fleet::small_binary;
+use holdfast_scenario_tests::fleet::small_binary_with_mistakes;
 use holdfast_scenario_tests::hammer::Shot;
 use holdfast_scenario_tests::manifests::{self, https_listener};
 use holdfast_scenario_tests::request::get;
 use holdfast_scenario_tests::tls::Certificate;
-use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, process, stories, until};
+use holdfast_scenario_tests::{Hammer, Holdfast, HoldfastOptions, Story, World, mistakes, process, stories, until};
 
 use super::estate::{Estate, RouteFault, RouteResponse};
 use super::{BACKFILL, REPLACE, comes_to_blame, comes_to_serve, good, refused, serves};
@@ -33,7 +32,7 @@ pub(crate) fn stories() -> Vec<Story> {
 
 /// Returns options with a managed Envoy and a probe, both with the small limit.
 pub(super) fn probed(world: &World, flags: &[&str]) -> Result<HoldfastOptions> {
-    let binary = small_binary(world)?.display().to_string();
+    let binary = small_binary_with_mistakes(world)?.display().to_string();
     Ok(HoldfastOptions::new(world)?.args(&["--probe", "on"]).args(flags).env("ENVOY_BIN", &binary))
 }
 

@@ -4,9 +4,10 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
-use holdfast_engine::testing::mistakes::NAME as MISTAKE;
+use holdfast_scenario_tests::fleet::binary_with_mistakes;
 use holdfast_scenario_tests::hammer::Hammer;
 use holdfast_scenario_tests::manifests::{documents, http_listener, https_listener, service};
+use holdfast_scenario_tests::mistakes::NAME as MISTAKE;
 use holdfast_scenario_tests::request::{HttpRequest, request};
 use holdfast_scenario_tests::services::auth::{Authorizer, CREDENTIALS, REFUSED};
 use holdfast_scenario_tests::services::limits::Limiter;
@@ -343,6 +344,12 @@ async fn a_listener_is_opened_on_purpose(world: World) -> Result<()> {
     Ok(())
 }
 
+/// Returns options with Envoys that refuse the mistake of a filter.
+fn with_mistakes(world: &World) -> Result<HoldfastOptions> {
+    let binary = binary_with_mistakes(world)?.display().to_string();
+    Ok(HoldfastOptions::new(world)?.env("ENVOY_BIN", &binary))
+}
+
 /// An extension that only Envoy refuses closes all routes that it guards, at every level, and its status reports the
 /// refusal.
 async fn refused_by_envoy_only(world: World) -> Result<()> {
@@ -353,7 +360,7 @@ async fn refused_by_envoy_only(world: World) -> Result<()> {
     world.write("auth.yaml", ext_auth("auth", server.address(), good))?;
     let spec = "extAuth: {extensionRef: {name: auth}}";
     estate.set(RULE, spec)?;
-    let options = HoldfastOptions::new(&world)?.args(&["--feature-gates", "FallbackConfiguration=true"]);
+    let options = with_mistakes(&world)?.args(&["--feature-gates", "FallbackConfiguration=true"]);
     let holdfast = world.run_with(options).await?;
     let authorized = |request: HttpRequest| request.header("authorization", CREDENTIALS);
     authorized(estate.plain()).comes_to_reach("echo").await?;
@@ -414,7 +421,7 @@ async fn refused_by_envoy_only_and_held(world: World) -> Result<()> {
     world.write("auth.yaml", ext_auth("auth", server.address(), ""))?;
     let spec = "extAuth: {extensionRef: {name: auth}}";
     estate.set(GATEWAY, spec)?;
-    let holdfast = world.run().await?;
+    let holdfast = world.run_with(with_mistakes(&world)?).await?;
     let authorized = |request: HttpRequest| request.header("authorization", CREDENTIALS);
     authorized(estate.plain()).comes_to_reach("echo").await?;
     let hammer = Hammer::start([estate.plain(), estate.secure()]);

@@ -4,7 +4,7 @@ mod rows;
 mod statuses;
 
 use holdfast_api::apis::{Decoded, decode};
-use holdfast_engine::testing;
+use holdfast_test_support as testing;
 use serde_json::{Map, Value, json};
 
 /// The schemas of Contour.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::Engine;
-use holdfast_engine::testing;
+use holdfast_test_support as testing;
 use serde_json::{Value, json};
 
 /// Number of trees, each with a root, two children and a leaf of the first child.

@@ -18,8 +18,8 @@ use std::time::Duration;
 use holdfast_api::apis::{Decoded, KINDS, decode};
 use holdfast_api::settings::{RateLimits, Replacement, Settings};
 use holdfast_engine::engine::Event;
-use holdfast_engine::testing;
 use holdfast_graph::ObjectKey;
+use holdfast_test_support as testing;
 
 use super::trace::TracedRequest;
 

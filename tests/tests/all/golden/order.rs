@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::Engine;
-use holdfast_engine::testing;
+use holdfast_test_support as testing;
 use holdfast_xds::{ResourceType, to_json};
 use serde_json::Value;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use holdfast_api::settings::{CONTROLLER_NAME, INVALID_ROUTE_RESPONSE_BODY, body_for};
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::report::ListenerView;
-use holdfast_engine::testing;
 use holdfast_graph::{Edge, Node, ObjectKey};
+use holdfast_test_support as testing;
 use holdfast_xds::{Answer, Outcome, ResourceType, Snapshot, to_json};
 use serde_json::{Map, Value, json};
 

@@ -93,8 +93,13 @@ fn rooms_of_fallback_use_only_earlier_rooms() {
 #[test]
 fn dependency_versions_are_declared_at_the_root_only() {
     let mut offences = Vec::new();
-    let folders =
-        ARROWS.map(|(_, folder, _)| folder).into_iter().chain(["tests", "tests/golden-driver", "scenario-tests"]);
+    let folders = ARROWS.map(|(_, folder, _)| folder).into_iter().chain([
+        "tests",
+        "tests/golden-driver",
+        "tests/objects",
+        "tests/support",
+        "scenario-tests",
+    ]);
     for member in folders {
         let manifest = manifest(member);
         let lines = manifest.lines().skip_while(|line| !line.contains("dependencies]"));

@@ -9,6 +9,7 @@ mod picture;
 mod purity;
 mod ratchets;
 mod rooms;
+mod ships;
 mod words;
 
 use std::fs;

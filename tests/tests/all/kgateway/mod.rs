@@ -4,7 +4,7 @@ mod shown;
 
 use holdfast_api::apis::{Decoded, decode};
 use holdfast_api::fault::Fault;
-use holdfast_engine::testing;
+use holdfast_test_support as testing;
 use serde_json::json;
 
 use crate::contour::sample;

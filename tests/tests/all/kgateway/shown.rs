@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use holdfast_engine::testing;
+use holdfast_test_support as testing;
 use serde_json::Value;
 
 use super::SCHEMAS;

@@ -1,7 +1,7 @@
 //! ListenerSet and Gateway against Gateway API's schemas: every field decodes.
 
 use holdfast_api::apis::{Decoded, decode};
-use holdfast_engine::testing;
+use holdfast_test_support as testing;
 use serde_json::json;
 
 use crate::contour::sample;

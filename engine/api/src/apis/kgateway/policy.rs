@@ -325,12 +325,21 @@ pub enum Quantity {
 }
 
 #[cfg(test)]
-#[allow(clippy::panic)]
+#[allow(clippy::panic, clippy::unwrap_used)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::{TARGETS_MAX, TARGETS_READ_MAX, observing};
-    use crate::apis::Body;
+    use crate::apis::{Body, Decoded, decode};
+    use crate::fault::Fault;
+    use crate::object::Object;
+
+    fn object(document: Value) -> Option<(Box<Object>, Vec<Fault>)> {
+        match decode(document, None) {
+            Decoded::Object(object, faults) => Some((object, faults)),
+            Decoded::Unusable(..) | Decoded::Foreign(_) | Decoded::Nameless(_) => None,
+        }
+    }
 
     /// Returns the number of known targets of a policy with `count` targets, and the messages of its faults.
     fn read(count: usize) -> (usize, Vec<String>) {
@@ -341,7 +350,7 @@ mod tests {
             "metadata": {"name": "p", "namespace": "n"},
             "spec": {"targetRefs": (0..count).map(target).collect::<Vec<_>>()},
         });
-        let Some((object, faults)) = crate::testing::object(document) else { panic!("it is no policy") };
+        let Some((object, faults)) = object(document) else { panic!("it is no policy") };
         let Body::TrafficPolicy(policy) = &object.body else { panic!("it is no policy") };
         (policy.targets.references.len(), faults.into_iter().map(|fault| fault.message).collect())
     }
@@ -361,10 +370,8 @@ mod tests {
     fn after(targets: &[&str], spec: &str) -> (Vec<String>, bool) {
         let policy = |spec: &str| {
             let head = "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: p, namespace: shop}\n";
-            let documents = crate::testing::documents(&format!("{head}{spec}"));
-            let Some((object, faults)) = documents.into_iter().find_map(crate::testing::object) else {
-                panic!("it is no policy")
-            };
+            let document = serde_saphyr::from_str(&format!("{head}{spec}")).unwrap();
+            let Some((object, faults)) = object(document) else { panic!("it is no policy") };
             (*object, !faults.is_empty())
         };
         let reference = |name: &&str| format!("{{group: g, kind: K, name: {name}}}");
@@ -437,7 +444,7 @@ mod tests {
             "metadata": {"name": "p", "namespace": "n"},
             "spec": {"perPort": [{"port": 80, "listener": {"httpSettings": {"accessLog": written, "serverName": "a"}}}]},
         });
-        let Some((object, faults)) = crate::testing::object(document) else { panic!("it is no policy") };
+        let Some((object, faults)) = object(document) else { panic!("it is no policy") };
         let Body::ListenerPolicy(policy) = &object.body else { panic!("it is no policy") };
         assert_eq!(policy.unread, [], "requests are served");
         let ports = policy.spec.as_ref().and_then(|spec| spec.per_port.as_ref());
@@ -473,7 +480,7 @@ mod tests {
             "metadata": {"name": "p", "namespace": "n"},
             "spec": {"targetRefs": [], "tracing": "often", "statPrefix": 5, "autoHostRewrite": true, "other": 1},
         });
-        let Some((object, faults)) = crate::testing::object(document) else { panic!("it is no policy") };
+        let Some((object, faults)) = object(document) else { panic!("it is no policy") };
         let Body::TrafficPolicy(policy) = &object.body else { panic!("it is no policy") };
         assert!(policy.spec.as_ref().is_some_and(|spec| spec.auto_host_rewrite == Some(true)));
         let unread: Vec<&str> = policy.unread.iter().map(|unread| &*unread.field).collect();

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use holdfast_api::settings::{Fallback, Settings};
 use holdfast_engine::engine::{Action, Engine, Event};
-use holdfast_engine::testing;
-use holdfast_engine::testing::played::PlayedEnvoy;
 use holdfast_fallback::restore;
 use holdfast_store::{Batch, LastValidStore, Options, SledStore};
+use holdfast_test_support as testing;
+use holdfast_test_support::played::PlayedEnvoy;
 use tempfile::TempDir;
 
 use super::*;

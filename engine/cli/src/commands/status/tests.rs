@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use holdfast_engine::health::judge;
-use holdfast_engine::testing::facts::{broken_shop, facts};
+use holdfast_test_support::facts::{broken_shop, facts};
 
 use super::*;
 

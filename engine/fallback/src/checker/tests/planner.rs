@@ -3,7 +3,7 @@
 //!
 //! Seeded: a failure names its seed. `HOLDFAST_SEEDS=10000` tries that number of seeds.
 
-use holdfast_api::testing::mutate::Choose;
+use holdfast_test_objects::mutate::Choose;
 
 use crate::checker::About;
 use crate::testing::plans::Plans;

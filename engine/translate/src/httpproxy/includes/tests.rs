@@ -14,7 +14,7 @@ use crate::httpproxy::rewrite::{self, Selected};
 
 /// Returns the routes of a root in their order, and the findings.
 fn read_all(yaml: &str) -> (Vec<String>, Vec<String>) {
-    let documents = holdfast_api::testing::documents(yaml);
+    let documents = holdfast_test_objects::documents(yaml);
     let proxies: Vec<(ObjectKey, Arc<HttpProxy>)> = documents
         .into_iter()
         .map(|mut spec| {

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_api::testing::mutate::{self, Choose};
 use holdfast_graph::{Content, Detected, Node, ObjectKey, Verdict};
+use holdfast_test_objects::mutate::{self, Choose};
 use holdfast_translate::fleet::FleetId;
 use serde_json::{Value, json};
 
 use super::{Plans, policies, proxies};
-use crate::checker;
+use holdfast_fallback::checker;
 
 /// Certificates with their keys.
 const PAIRS: [(&str, &str); 2] = [
     (
-        include_str!("../../../../check/src/certificate/fixtures/rsa2048.crt"),
-        include_str!("../../../../check/src/certificate/fixtures/rsa2048.key"),
+        include_str!("../../../../../engine/check/src/certificate/fixtures/rsa2048.crt"),
+        include_str!("../../../../../engine/check/src/certificate/fixtures/rsa2048.key"),
     ),
     (
-        include_str!("../../../../check/src/certificate/fixtures/p521.crt"),
-        include_str!("../../../../check/src/certificate/fixtures/p521.key"),
+        include_str!("../../../../../engine/check/src/certificate/fixtures/p521.crt"),
+        include_str!("../../../../../engine/check/src/certificate/fixtures/p521.key"),
     ),
 ];
 

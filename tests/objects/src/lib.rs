@@ -1,12 +1,11 @@
-//! Test support for this and other packages: objects and faults of YAML texts.
+//! Test support: objects and faults of YAML texts, and broken input.
 
 pub mod mutate;
 
+use holdfast_api::apis::{Decoded, decode};
+use holdfast_api::fault::Fault;
+use holdfast_api::object::Object;
 use serde_json::Value;
-
-use crate::apis::{Decoded, decode};
-use crate::fault::Fault;
-use crate::object::Object;
 
 /// Parses the documents of a YAML text as JSON.
 ///

@@ -15,21 +15,21 @@ use holdfast_api::fault::Fault;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
-use holdfast_api::testing::mutate::Choose;
 use holdfast_graph::{Content, Graph, ObjectKey, Quarantine};
+use holdfast_test_objects::mutate::Choose;
 use holdfast_translate::Translator;
 use serde_json::Value;
 
-use crate::checker;
-use crate::evidence::forms::Form;
-use crate::evidence::last_valid::LastValid;
-use crate::evidence::proof::Proof;
-use crate::plan::derive::{Derived, derive};
-use crate::plan::fairness::Fairness;
-use crate::plan::objection::Objection;
-use crate::plan::untried::AcknowledgedRoutes;
-use crate::plan::world::World;
-use crate::scope::event::Event;
+use holdfast_fallback::checker;
+use holdfast_fallback::checker::Objection;
+use holdfast_fallback::evidence::forms::Form;
+use holdfast_fallback::evidence::last_valid::LastValid;
+use holdfast_fallback::evidence::proof::Proof;
+use holdfast_fallback::plan::derive::{Derived, derive};
+use holdfast_fallback::plan::fairness::Fairness;
+use holdfast_fallback::plan::untried::AcknowledgedRoutes;
+use holdfast_fallback::plan::world::World;
+use holdfast_fallback::scope::event::Event;
 
 /// A Gateway with plain and TLS listeners, grants, Services and routes with filters that protect.
 const SAMPLE: &str = include_str!("sample.yaml");

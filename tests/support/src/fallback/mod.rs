@@ -1,13 +1,13 @@
-//! Test support for this and other packages: YAML texts to events, and plans of the fallback.
+//! YAML texts to events, and plans of the fallback.
 
 pub mod plans;
 pub mod present;
 
 use holdfast_api::apis::Decoded;
-use holdfast_api::testing::{decoded, documents};
+use holdfast_test_objects::{decoded, documents};
 use serde_json::Value;
 
-use crate::scope::event::Event;
+use holdfast_fallback::scope::event::Event;
 
 /// Returns an event for each object of a YAML text.
 pub fn events(yaml: &str) -> Vec<Event> {

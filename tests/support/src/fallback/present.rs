@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use holdfast_graph::ObjectKey;
 
-use crate::scope::event::Event;
+use holdfast_fallback::scope::event::Event;
 
 /// Existing objects, each with its relevant events.
 #[derive(Clone, Debug, Default)]

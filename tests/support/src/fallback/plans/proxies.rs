@@ -1,6 +1,6 @@
 //! Test scopes with HTTPProxies: two roots with guards and TLS, a child of both, a chain of includes.
 
-use holdfast_api::testing::mutate::Choose;
+use holdfast_test_objects::mutate::Choose;
 use holdfast_translate::httpproxy::listeners;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const SAMPLE: &str = include_str!("proxies.yaml");
 impl Plans {
     /// Creates the sample of HTTPProxies, all last valid, with random feature gates.
     pub fn of_proxies(choose: &mut Choose<'_>) -> Self {
-        let mut originals = holdfast_api::testing::documents(SAMPLE);
+        let mut originals = holdfast_test_objects::documents(SAMPLE);
         originals.push(edits::secret("infra", "wildcard", 0));
         Self::around(listeners::key(), originals, Self::chosen(choose))
     }

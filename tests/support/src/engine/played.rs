@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdfast_store::Batch;
 use holdfast_xds::{Answer, EnvoyId, Offers, Outcome, ResourceType, Version};
 
-use crate::engine::{Action, Engine, Event};
+use holdfast_engine::engine::{Action, Engine, Event};
 
 /// Maximum number of rounds of answers until nothing is published any more.
 const ROUNDS_MAX: usize = 100;

@@ -2,13 +2,13 @@
 //! pieces of its grammar. Numbers from the caller select the pieces, so that a fuzzer and a seeded test share the
 //! generator.
 
-use holdfast_api::testing::mutate::Choose;
 use holdfast_check::meter::{OutOfSteps, STEPS_PER_BYTE_MAX};
 use holdfast_check::re2::{
     Limits, OBJECT_STEPS_MAX, PATTERN_BYTES_MAX, RegexFault, Regexes, STEPS_MAX, check_substitution, literal_prefix,
 };
 use holdfast_check::{cel, format, log_format, template};
 use holdfast_envoy::features::rbac::{self, Conditions};
+use holdfast_test_objects::mutate::Choose;
 
 /// Numbers of repetitions of a piece.
 const TIMES: [usize; 8] = [1, 1, 2, 3, 17, 90, 400, 3000];

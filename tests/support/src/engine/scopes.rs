@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdfast_graph::{Detected, Node, ObjectKey, Step};
 
-use crate::engine::Engine;
+use holdfast_engine::engine::Engine;
 
 /// A decision about an object or a section of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use holdfast_api::object::Source;
 use holdfast_check::time::Moment;
 use holdfast_fallback::view::{GatewayState, Identity, ServedState};
 
-use crate::health::facts::{Effect, Facts, GatewayFacts, ObjectProblem};
-use crate::health::inputs::SourceState;
-use crate::health::view::{DetectedBy, Gets};
+use holdfast_engine::health::facts::{Effect, Facts, GatewayFacts, ObjectProblem};
+use holdfast_engine::health::inputs::SourceState;
+use holdfast_engine::health::view::{DetectedBy, Gets};
 
 /// 2026-11-20T10:00:00Z
 const TEN: i64 = 1_795_168_800;

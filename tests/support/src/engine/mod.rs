@@ -1,20 +1,18 @@
-//! Test support for this and other packages: YAML text to events, and an engine that has processed them.
+//! An engine that has processed the objects of a YAML text, and what it serves and reports.
 
 pub mod facts;
 pub mod played;
 pub mod scopes;
-pub mod texts;
 
 use holdfast_api::section;
 use holdfast_api::settings::Settings;
-pub use holdfast_api::testing::{documents, mutate};
-pub use holdfast_envoy::encode::mistakes;
-pub use holdfast_fallback::testing::{event, events, plans, present};
 use holdfast_graph::ObjectKey;
+pub use holdfast_test_objects::{documents, mutate};
+pub use holdfast_test_support::fallback::{event, events, plans, present};
 use holdfast_xds::ResourceType;
 use serde_json::Value;
 
-use crate::engine::Engine;
+use holdfast_engine::engine::Engine;
 
 /// Returns an engine that has processed a YAML text.
 pub fn engine(yaml: &str, settings: Settings) -> Engine {

@@ -7,7 +7,7 @@ use holdfast_api::apis::contour::http_proxy::ProxyEntry;
 use holdfast_api::apis::contour::route::ProxyRoute;
 use holdfast_api::apis::gateway::route::RuleEntry;
 use holdfast_api::object::Object;
-use holdfast_api::testing::mutate::Choose;
+use holdfast_test_objects::mutate::Choose;
 use holdfast_translate::outcome::policy::PolicyPlan;
 use holdfast_translate::outcome::setting::PolicySettings;
 use holdfast_translate::precedence::settings::Settings;

@@ -1,6 +1,6 @@
 //! Test scopes with policies at every level.
 
-use holdfast_api::testing::mutate::Choose;
+use holdfast_test_objects::mutate::Choose;
 use serde_json::{Value, json};
 
 use super::{Plans, SAMPLE, edits};
@@ -12,10 +12,10 @@ impl Plans {
     /// Creates the sample with policies at every level, all last valid, with random feature gates.
     pub fn of_policies(choose: &mut Choose<'_>) -> Self {
         let settings = Self::chosen(choose);
-        let mut originals = holdfast_api::testing::documents(SAMPLE);
+        let mut originals = holdfast_test_objects::documents(SAMPLE);
         originals.push(edits::secret("infra", "wildcard", 0));
         originals.push(edits::secret("shop", "cart", 1));
-        originals.extend(holdfast_api::testing::documents(POLICIES));
+        originals.extend(holdfast_test_objects::documents(POLICIES));
         Self::of(originals, settings)
     }
 }
