@@ -93,6 +93,11 @@ impl Engine {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
     }
 
+    /// Returns how often a date of a certificate passed that changes a report or what is served without an edit.
+    pub fn dates_passed(&self) -> u64 {
+        self.translator.dates_passed()
+    }
+
     /// Processes the events together; returns the resulting actions.
     pub fn handle(&mut self, events: Vec<Event>) -> Vec<Action> {
         let (mut forwarded, mut actions, mut objects_changed) = (Vec::new(), Vec::new(), false);
@@ -112,6 +117,11 @@ impl Engine {
             Event::Deleted(key) => self.delete(&key),
             // At startup there is nothing to translate yet, and the stored configuration is served.
             Event::PortsTaken(taken) => return self.translator.set_taken_ports(taken),
+            Event::Clock(now_ms) => {
+                self.now_ms = self.now_ms.max(now_ms);
+                forwarded.push(event);
+                return self.translator.set_time(self.now());
+            }
             not_of_objects => {
                 self.receive_other(not_of_objects, forwarded, actions);
                 return false;
@@ -123,10 +133,6 @@ impl Engine {
     /// Applies an event that changes no object, or forwards it to the scopes.
     fn receive_other(&mut self, event: Event, forwarded: &mut Vec<Event>, actions: &mut Vec<Action>) {
         match event {
-            Event::Clock(now_ms) => {
-                self.now_ms = self.now_ms.max(now_ms);
-                forwarded.push(event);
-            }
             Event::Probe(ref build) => {
                 self.probe.clone_from(build);
                 forwarded.push(event);

@@ -3,6 +3,7 @@
 //! Reports are computed on request, from the results of translation and the answers of Envoys.
 
 mod backends;
+pub mod certificates;
 pub mod conditions;
 mod data_planes;
 pub mod events;

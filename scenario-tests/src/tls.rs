@@ -18,6 +18,15 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::connect::ClientTls;
 
+/// The validity of a certificate, in seconds relative to a time; unset: always.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CertificateLife {
+    /// The beginning.
+    pub begins: Option<i64>,
+    /// The end.
+    pub expires: Option<i64>,
+}
+
 /// A certificate with its key.
 #[derive(Clone, Debug)]
 pub struct Certificate {
@@ -37,12 +46,16 @@ impl Certificate {
         Ok(Self { der: cert.der().clone(), pem: cert.pem(), key_pem: signing_key.serialize_pem() })
     }
 
-    /// Creates a self-signed certificate that expires the given number of seconds after the time at which stories of
-    /// the fallback begin.
-    pub fn until(names: &[&str], seconds: u64) -> Result<Self> {
+    /// Creates a self-signed certificate with a validity relative to a time, in seconds of Unix time.
+    pub fn living(names: &[&str], life: CertificateLife, time: i64) -> Result<Self> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names)?;
-        params.not_after = date_time_ymd(2027, 1, 15) + Duration::from_secs(8 * 3600 + seconds);
+        let at = |seconds: i64| {
+            let seconds = u64::try_from(time.saturating_add(seconds)).unwrap_or_default();
+            date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds)
+        };
+        params.not_before = life.begins.map_or(params.not_before, at);
+        params.not_after = life.expires.map_or(params.not_after, at);
         let key = KeyPair::generate()?;
         let cert = params.self_signed(&key)?;
         Ok(Self { der: cert.der().clone(), pem: cert.pem(), key_pem: key.serialize_pem() })

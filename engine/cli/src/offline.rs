@@ -1,6 +1,7 @@
 //! Offline translation of manifests, without serving.
 
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Action, Engine, Event};
@@ -47,7 +48,10 @@ pub fn translate_after(
         return Err(Failure::usage(format!("no manifest (*.yaml, *.yml, *.json) in {}", paths.join(", "))));
     }
     let mut engine = Engine::new(settings);
-    engine.handle(before);
+    // The validity of certificates and the age of last valid versions depend on the time.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let clock = Event::Clock(u64::try_from(now).unwrap_or(u64::MAX));
+    engine.handle(std::iter::once(clock).chain(before).collect());
     let actions = engine.handle(std::mem::take(&mut reading.events));
     Ok(Offline { manifests, reading, engine, actions })
 }

@@ -192,6 +192,9 @@ pub enum Gets {
         generation: i64,
         /// Since when that version is known to be valid.
         since: Moment,
+        /// When the certificate of that version expires, if the object is a certificate.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires: Option<Moment>,
     },
     /// The configuration that Envoys acknowledged before.
     AsBefore,

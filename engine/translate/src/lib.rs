@@ -18,6 +18,7 @@
 
 mod assembly;
 pub mod backend_policy;
+mod dates;
 mod gateway_api;
 pub mod httpproxy;
 mod incremental;

@@ -12,9 +12,11 @@ use holdfast_api::apis::kgateway::policy::Targets;
 use holdfast_api::object::Object;
 use holdfast_api::settings::Settings;
 use holdfast_api::snapshot::ObjectSnapshot;
+use holdfast_check::certificate::{DateFault, Validity};
 use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Edge, Node, ObjectKey, Role};
 
+use crate::dates::Dates;
 use crate::outcome::claims::{ListenerId, Rival};
 use crate::outcome::host::{Claimant, HostClaim};
 use crate::outcome::policy::{PolicyPlan, is_policy};
@@ -53,6 +55,8 @@ pub(super) enum Input {
     Secrets(Arc<str>),
     /// The ListenerSets that name a Gateway.
     Sets(ObjectKey),
+    /// Whether a time has come, in seconds of Unix time.
+    Date(i64),
 }
 
 /// Lookup tables of objects.
@@ -197,6 +201,7 @@ pub(super) struct Reader<'a> {
     /// Overlay with objects that are read in another version.
     pub(super) over: Option<&'a Overlay>,
     pub(super) indexes: &'a Indexes,
+    pub(super) dates: &'a Dates,
     pub(super) outcomes: &'a Outcomes,
     pub(super) reads: Vec<Input>,
     pub(super) edges: Vec<Edge>,
@@ -242,6 +247,14 @@ impl<'a> Reader<'a> {
             other.port() == port && (other.ip() == address || other.ip().is_unspecified() || address.is_unspecified())
         };
         self.indexes.taken.iter().find(|(other, _)| meets(other)).map(|(_, process)| process)
+    }
+
+    /// Returns what is reported about a certificate at this time. The unit is translated again when that changes.
+    pub(super) fn date_fault(&mut self, validity: Validity) -> Option<DateFault> {
+        let now = self.dates.now();
+        let next = validity.next_change(now.unwrap_or(i64::MIN));
+        self.reads.extend(next.map(Input::Date));
+        validity.fault(now?)
     }
 
     /// Returns whether objects of `from` (group, kind, namespace) may refer to this object. No other function evaluates

@@ -7,7 +7,7 @@ use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::status::FALLBACK_CONDITION;
 use holdfast_engine::engine::Engine;
-use holdfast_engine::health::{Outside, SourceState};
+use holdfast_engine::health::{Health, Outside, SourceState};
 use holdfast_engine::report::ReplacementView;
 use holdfast_fallback::view::{BrokenObject, Status};
 use holdfast_graph::{Detected, ObjectKey};
@@ -24,15 +24,20 @@ const POSITIVE: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Valid"];
 /// Types of conditions that report a problem while they are true.
 const NEGATIVE: [&str; 2] = ["PartiallyInvalid", FALLBACK_CONDITION];
 
-/// Checks that no other source reports a problem while health reports none, and that the status of each broken
-/// object reports a problem.
-pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &mut Vec<String>) {
+/// Returns the health that a stage reports.
+pub(super) fn health(stage: &StoryStage, engine: &Engine) -> Health {
     let mut connected: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     for envoy in stage.envoys.values().filter(|envoy| envoy.connected) {
         *connected.entry(envoy.id.fleet.clone()).or_default() += 1;
     }
     let input = SourceState { read: true, objects: engine.objects().len(), ..SourceState::default() };
-    let health = engine.health(Outside { input, connected, ..Outside::default() });
+    engine.health(Outside { input, connected, ..Outside::default() })
+}
+
+/// Checks that no other source reports a problem while health reports none, and that the status of each broken
+/// object reports a problem.
+pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &mut Vec<String>) {
+    let health = health(stage, engine);
     broken_objects_report_it(engine, wrong);
     refused_policies_are_no_references(engine, wrong);
     if !(health.outages.is_empty() && health.degraded.is_empty() && health.warnings.is_empty()) {

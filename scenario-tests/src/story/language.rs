@@ -268,4 +268,6 @@ pub struct Expect {
     pub nowhere: Vec<String>,
     /// By object a text in the message about its fault.
     pub messages: BTreeMap<String, String>,
+    /// All findings of health: `outage Reason`, `degraded Reason` or `warning Reason`, by the first object of each.
+    pub health: Option<BTreeMap<String, String>>,
 }

@@ -6,10 +6,14 @@ use anyhow::{Context, Result};
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
-use crate::tls::Certificate;
+use super::stage::BEGIN_MS;
+use crate::tls::{Certificate, CertificateLife};
 
 const API: &str = "gateway.networking.k8s.io/v1";
 const GRANTS: &str = "gateway.networking.k8s.io/v1beta1";
+
+/// The time at which stories begin, in seconds.
+const BEGIN: i64 = BEGIN_MS as i64 / 1000;
 
 /// Expands the short forms of a story to complete objects. Remembers generations, UIDs and certificates.
 #[derive(Default)]
@@ -97,8 +101,9 @@ impl ObjectWriter {
             return Ok(vec![object(API, "ListenerSet", name, &document, spec)]);
         }
         if let Some(name) = text("secret") {
-            let expires = document.get("expires").and_then(Value::as_u64);
-            let certificate = self.certificate(text("certificate").unwrap_or(name), expires)?;
+            let seconds = |field: &str| document.get(field).and_then(Value::as_i64);
+            let dates = CertificateLife { begins: seconds("begins"), expires: seconds("expires") };
+            let certificate = self.certificate(text("certificate").unwrap_or(name), dates)?;
             let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
             let data = json!({ "tls.crt": encoded(&certificate.pem), "tls.key": encoded(&certificate.key_pem) });
             let mut secret = object("v1", "Secret", name, &document, json!({}));
@@ -119,15 +124,11 @@ impl ObjectWriter {
         anyhow::bail!("neither an object nor the short form of one: {document}")
     }
 
-    fn certificate(&mut self, name: &str, expires: Option<u64>) -> Result<Certificate> {
+    fn certificate(&mut self, name: &str, life: CertificateLife) -> Result<Certificate> {
         if let Some(known) = self.certificates.get(name) {
             return Ok(known.clone());
         }
-        let made = match expires {
-            None => Certificate::of(&["shop.test"]),
-            Some(seconds) => Certificate::until(&["shop.test"], seconds),
-        };
-        let made = made.context("no certificate")?;
+        let made = Certificate::living(&["shop.test"], life, BEGIN).context("no certificate")?;
         self.certificates.insert(name.to_owned(), made.clone());
         Ok(made)
     }

@@ -5,6 +5,7 @@ mod bad_input;
 mod canary;
 mod changes;
 mod commands;
+mod dates;
 mod echo;
 mod endpoints;
 mod envoys;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         canary::stories(),
         changes::stories(),
         commands::stories(),
+        dates::stories(),
         echo::stories(),
         endpoints::stories(),
         envoys::stories(),

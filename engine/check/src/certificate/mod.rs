@@ -3,7 +3,7 @@
 //! A pair that Envoy refuses takes its listener out of service, and the error message of Envoy may contain the private
 //! key. So a pair is only sent when it parses, has a key type that Envoy supports, and its key belongs to its
 //! certificate. The rules were measured against Envoy with pairs of every kind. There is no clock here: Envoy serves
-//! expired certificates, and the expiry is returned as data.
+//! expired certificates, and the validity is returned as data.
 //!
 //! No error or `Debug` text contains data of a private key.
 
@@ -12,11 +12,13 @@ mod der;
 mod key;
 mod leaf;
 mod pem;
+mod validity;
 
 use std::fmt;
 
 pub use clients::{REVOCATIONS_BYTES_MAX, check_client_authorities, check_revocations};
 pub use pem::PemFault;
+pub use validity::{DateFault, EXPIRY_NOTICE_SECONDS, Validity};
 
 /// Maximum size of a certificate chain, in bytes.
 pub const CHAIN_BYTES_MAX: usize = 256 * 1024;
@@ -34,10 +36,8 @@ pub const RSA_BITS_MAX: usize = 16 * 1024;
 /// Properties of a valid pair of certificate and key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// Start of the validity of the server certificate, in seconds since 1970.
-    pub not_before: i64,
-    /// End of the validity of the server certificate, in seconds since 1970.
-    pub not_after: i64,
+    /// Validity of the server certificate.
+    pub validity: Validity,
     /// DNS names (in lower case) and IP addresses of the subject alternative name extension.
     pub names: Vec<String>,
     /// Kind of the key.
@@ -203,8 +203,7 @@ pub fn check_pair(certificate_pem: &[u8], key_pem: &[u8]) -> Result<Pair, Certif
     within("private key", key_pem, KEY_BYTES_MAX)?;
     key::PrivateKey::read(key_pem)?.belongs_to(&leaf.public)?;
     Ok(Pair {
-        not_before: leaf.not_before,
-        not_after: leaf.not_after,
+        validity: Validity { not_before: leaf.not_before, not_after: leaf.not_after },
         names: leaf.names,
         key: leaf.public.kind(),
         chain: chain.len(),

@@ -57,8 +57,7 @@ fn pairs_of_every_kind_are_accepted_and_described() {
         assert_eq!(
             pair,
             Pair {
-                not_before: 1_577_836_800,
-                not_after: 1_609_459_200,
+                validity: Validity { not_before: 1_577_836_800, not_after: 1_609_459_200 },
                 names: vec!["shop.example.com".to_owned(), "*.example.com".to_owned(), "10.1.2.3".to_owned()],
                 key: kind,
                 chain: 1,

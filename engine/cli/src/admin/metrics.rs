@@ -14,6 +14,7 @@ use prometheus::{
     Encoder, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
 };
 
+use super::certificate_metrics::CertificateMetrics;
 use super::fallback_metrics::FallbackMetrics;
 use super::input_metrics::InputMetrics;
 use super::namespace_metrics::NamespaceMetrics;
@@ -60,6 +61,8 @@ pub struct Metrics {
     pub inputs: InputMetrics,
     /// Metrics by namespace.
     pub namespaces: NamespaceMetrics,
+    /// Metrics of served certificates.
+    pub certificates: CertificateMetrics,
     /// The Gateways that have series.
     gateways: Mutex<BTreeSet<Arc<str>>>,
     /// The time at which the configuration of each Gateway was last published.
@@ -124,6 +127,7 @@ impl Metrics {
             shared: SharedMetrics::new(all)?,
             inputs: InputMetrics::new(all)?,
             namespaces: NamespaceMetrics::new(all)?,
+            certificates: CertificateMetrics::new(all)?,
             gateways: Mutex::default(),
             published: Mutex::default(),
             registry,

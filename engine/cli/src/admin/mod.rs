@@ -2,6 +2,7 @@
 //!
 //! All endpoints are read-only, and no content of a Secret appears in them.
 
+pub mod certificate_metrics;
 pub mod debug;
 mod door;
 pub mod fallback_metrics;

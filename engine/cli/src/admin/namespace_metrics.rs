@@ -110,7 +110,7 @@ impl NamespaceMetrics {
     }
 
     /// The label of a namespace: its name, or [`OTHER`] beyond the limit.
-    fn label(&self, namespace: &Arc<str>) -> Arc<str> {
+    pub(super) fn label(&self, namespace: &Arc<str>) -> Arc<str> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(namespace) {
             return namespace.clone();

@@ -13,6 +13,7 @@ use holdfast_check::time::Moment;
 use holdfast_engine::engine::{Action, Engine, Event};
 use holdfast_engine::health::Outside;
 use holdfast_engine::health::inputs::SourceState;
+use holdfast_engine::report::certificates::earliest_dates;
 use holdfast_engine::report::events::events;
 use holdfast_fallback::trial::Tried;
 use holdfast_fallback::view::FallbackReport;
@@ -101,8 +102,9 @@ pub struct Core {
     planes: Option<DataPlanes>,
     /// The inputs of health from outside the engine.
     watched: Watched,
-    /// The last processed change count of the sources, and the last reason why no Envoy could connect.
-    surroundings_seen: (u64, Option<String>),
+    /// The last processed change count of the sources, the last reason why no Envoy could connect, and the count of dates
+    /// that passed.
+    surroundings_seen: (u64, Option<String>, u64),
     /// Envoys that do not answer.
     silence: Silence,
     /// Since when files, kinds and sources cannot be read.
@@ -176,7 +178,7 @@ impl Core {
             last_status_update: None,
             planes: None,
             watched: Watched::default(),
-            surroundings_seen: (0, None),
+            surroundings_seen: (0, None, 0),
             silence: Silence::default(),
             inputs_since: BTreeMap::new(),
             objects: (0, "".into()),
@@ -396,6 +398,7 @@ impl Core {
         self.metrics.broken(broken.len());
         self.metrics.replaced(&replacements);
         self.metrics.namespaces.faults(&faults);
+        self.metrics.certificates.served(&earliest_dates(&self.engine), &self.metrics.namespaces);
         self.news.faults(&faults, &self.places);
         self.news.replacements(&replacements);
         self.news.refusals(&self.engine.refusals());
@@ -437,7 +440,7 @@ impl Core {
 
     /// Returns whether the sources, or the ability of Envoys to connect and answer, changed since the last call.
     fn surroundings_changed(&mut self) -> bool {
-        let changes = (self.watched.sources.changes(), self.watched.reachable.failure());
+        let changes = (self.watched.sources.changes(), self.watched.reachable.failure(), self.engine.dates_passed());
         let now = LookTime { instant: Instant::now(), moment: Moment(self.engine.now()) };
         let is_silence_new = self.silence.look(self.outputs.unanswered(), self.outputs.silent(), now);
         let has_changed = self.surroundings_seen != changes || is_silence_new;

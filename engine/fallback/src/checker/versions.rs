@@ -94,7 +94,8 @@ fn unusable_certificate(body: &Body, now: i64) -> Option<&'static str> {
     let part = |name: &str| secret.data.get(name).map(|bytes| &bytes[..]).unwrap_or_default();
     match certificate::check_pair(part("tls.crt"), part("tls.key")) {
         Err(_) => Some("it has no server certificate with a matching key"),
-        Ok(pair) if pair.not_after <= now => Some("the certificate has expired"),
+        Ok(pair) if now > pair.validity.not_after => Some("the certificate has expired"),
+        Ok(pair) if now < pair.validity.not_before => Some("the certificate is not valid yet"),
         Ok(_) => None,
     }
 }

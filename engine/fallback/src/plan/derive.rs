@@ -202,9 +202,14 @@ fn broken_backends(world: &World<'_>) -> BTreeMap<Node, Broken> {
     broken.collect()
 }
 
-/// Returns certificates that cannot be used.
+/// Returns certificates that cannot be used, and those outside of their validity that have a stand-in version. Without
+/// one they are served: closing the listener would refuse the clients that do not verify it, too.
 fn broken_certificates(world: &World<'_>) -> BTreeMap<Node, Broken> {
-    let found = world.translator.broken_certificates(world.gateway).into_iter();
+    let gates = &world.settings.fallback;
+    let outdated =
+        (gates.isolate && gates.use_last_valid).then(|| world.translator.outdated_certificates(world.gateway));
+    let outdated = outdated.into_iter().flatten().filter(|(key, _)| world.candidate(key).is_some());
+    let found = world.translator.broken_certificates(world.gateway).into_iter().chain(outdated);
     found.map(|(key, message)| (Node::whole(key), by_translation("data".into(), message))).collect()
 }
 

@@ -107,8 +107,8 @@ impl World<'_> {
         let expires = match &version.body {
             Body::Secret(secret) => {
                 secret.data.get("tls.crt").zip(secret.data.get("tls.key")).and_then(|(chain, key)| {
-                    let not_after = holdfast_check::certificate::check_pair(chain, key).ok()?.not_after;
-                    u64::try_from(not_after).ok()?.checked_mul(1000)
+                    let ends = holdfast_check::certificate::check_pair(chain, key).ok()?.validity.ends();
+                    u64::try_from(ends).ok()?.checked_mul(1000)
                 })
             }
             _ => None,
@@ -214,8 +214,8 @@ impl World<'_> {
                 let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
                     return false;
                 };
-                // An expired certificate authenticates nothing.
-                holdfast_check::certificate::check_pair(chain, key).is_ok_and(|pair| pair.not_after > self.now())
+                // Clients refuse a certificate outside of its validity.
+                holdfast_check::certificate::check_pair(chain, key).is_ok_and(|pair| pair.validity.contains(self.now()))
             }
             Body::Service(_) => true,
             Body::TrafficPolicy(_) | Body::ListenerPolicy(_) => {

@@ -47,7 +47,7 @@ fn a_backfilled_route_names_cause_generation_and_time() {
     let actual = conditions(&scene, "cart");
     has(
         &actual,
-        "holdfast.dev/Fallback=True Backfilled: serving generation 4 (last valid, since 2026-11-20T10:",
+        "holdfast.dev/Fallback=True Backfilled: serving generation 4 (last valid, since 2027-01-15T10:",
         &["Z); generation 5 was refused: spec.rules[1]: missing ]: ["],
     );
     has(&actual, "PartiallyInvalid=True UnsupportedValue: Fall Back (rules[1]): spec.rules[1]: missing ]: [", &[]);
@@ -89,7 +89,7 @@ fn a_replaced_rule_that_envoy_refused_is_reported_as_dropped() {
     has(&actual, "PartiallyInvalid=True UnsupportedValue: Dropped Rule (rules[1]): missing ]: [", &[]);
     has(
         &actual,
-        "holdfast.dev/Fallback=True Replaced: requests are answered with status 404 (rules[1]): missing ]: [; since 2026-11-20T10:",
+        "holdfast.dev/Fallback=True Replaced: requests are answered with status 404 (rules[1]): missing ]: [; since 2027-01-15T10:",
         &[],
     );
     assert_eq!(scene.engine.replacements().len(), 1, "it counts as replaced");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use holdfast_api::apis::Body;
 use holdfast_api::section::{self, ObjectSection};
+use holdfast_check::time::Moment;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport};
 use holdfast_graph::ObjectKey;
@@ -46,9 +47,15 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
             let gets = if served.is_empty() || !served.iter().all(serving) {
                 if is_closed { vec![closed(listener)] } else { Vec::new() }
             } else {
-                let broken = listener.broken_certificates.iter().map(|(key, _)| key);
+                let outdated = listener.outdated_certificates().map(|(key, _)| key);
+                let broken = listener.broken_certificates.iter().map(|(key, _)| key).chain(outdated);
                 let shown = broken.filter(|key| served.iter().all(|plan| shows(plan, key)));
-                let earlier: Vec<Gets> = shown.filter_map(|key| backfilled.get(key)).map(earlier).collect();
+                let expiry = |key: &ObjectKey| {
+                    let all = served.iter().flat_map(|plan| plan.all());
+                    all.filter_map(|one| Some(Moment(one.certificate_dates.get(key)?.validity.not_after))).min()
+                };
+                let earlier: Vec<Gets> =
+                    shown.filter_map(|key| Some(earlier(backfilled.get(key)?, expiry(key)))).collect();
                 if earlier.is_empty() && is_closed { vec![Gets::AsBefore] } else { earlier }
             };
             if gets.is_empty() {
@@ -103,10 +110,10 @@ fn closed(listener: &ListenerPlan) -> Gets {
     if listener.is_port_in_use { Gets::PortInUse } else { Gets::Refused }
 }
 
-/// Returns the effect of the last valid version of a certificate.
-fn earlier(known: &&BackfilledObject) -> Gets {
+/// Returns the effect of the last valid version of a certificate, with its expiry.
+fn earlier(known: &BackfilledObject, expires: Option<Moment>) -> Gets {
     let BackfilledObject { object, served_generation, served_since, .. } = known;
-    Gets::LastValidOf { of: object.clone(), generation: *served_generation, since: *served_since }
+    Gets::LastValidOf { of: object.clone(), generation: *served_generation, since: *served_since, expires }
 }
 
 /// Returns the objects that define a listener, each with its section. A TLS host of HTTPProxies is defined in its

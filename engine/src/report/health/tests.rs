@@ -223,7 +223,10 @@ fn served(findings: &[crate::health::HealthFinding]) -> BTreeSet<(String, Gets)>
     served
         .map(|served| {
             let gets = match served.gets.clone() {
-                Gets::LastValidOf { of, generation, .. } => Gets::LastValidOf { of, generation, since: Moment(0) },
+                Gets::LastValidOf { of, generation, expires, .. } => {
+                    assert!(expires.is_some(), "the certificate has an expiry");
+                    Gets::LastValidOf { of, generation, since: Moment(0), expires: None }
+                }
                 Gets::LastValid { generation, .. } => Gets::LastValid { generation, since: Moment(0) },
                 gets => gets,
             };
@@ -244,7 +247,7 @@ fn what_is_served_with_the_last_valid_version_of_its_certificate_is_no_outage() 
         let parts = ["Gateway listeners[0]", "ListenerSet listeners[0]", "HTTPProxy virtualhost"];
         if combination == (true, true) {
             assert_eq!(health.outages, [], "{combination:?}");
-            let gets = Gets::LastValidOf { of: secret.unwrap(), generation: 0, since: Moment(0) };
+            let gets = Gets::LastValidOf { of: secret.unwrap(), generation: 0, since: Moment(0), expires: None };
             let mut expected: BTreeSet<_> = parts.into_iter().map(|part| (part.to_owned(), gets.clone())).collect();
             expected.insert(("Secret ".to_owned(), Gets::LastValid { generation: 0, since: Moment(0) }));
             assert_eq!(served(&health.degraded), expected);

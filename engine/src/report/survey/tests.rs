@@ -10,8 +10,8 @@ use crate::engine::{Action, Engine, Event};
 use crate::testing;
 use crate::testing::played::{PlayedEnvoy, settle};
 
-/// 2026-11-20T10:00:00Z
-const TEN: u64 = 1_795_168_800_000;
+/// 2027-01-15T10:00:00Z
+const TEN: u64 = 1_800_007_200_000;
 
 pub(crate) const BASE: &str = r"
 apiVersion: gateway.networking.k8s.io/v1
@@ -171,7 +171,7 @@ fn a_refused_route_is_backfilled_and_reported_with_its_cause() {
     assert_eq!((&broken["generation"], &broken["detectedBy"]), (&json!(5), &json!("nack")));
     assert_eq!((&broken["field"], &broken["message"]), (&json!("spec.rules[1]"), &json!("missing ]: [")));
     assert_eq!(broken["gateways"], json!(["infra/public"]));
-    assert!(broken["since"].as_str().unwrap().starts_with("2026-11-20T10:"), "{broken}");
+    assert!(broken["since"].as_str().unwrap().starts_with("2027-01-15T10:"), "{broken}");
     let backfilled = &report["backfilledObjects"][0];
     assert_eq!(backfilled["causingObjects"], json!(["gateway.networking.k8s.io/HTTPRoute:shop/cart"]));
     assert_eq!((&backfilled["desiredGeneration"], &backfilled["servedGeneration"]), (&json!(5), &json!(4)));
@@ -201,7 +201,7 @@ fn times_survive_a_restart_where_they_are_stored() {
     let before = scene.report();
     let again = scene.restarted(&format!("{BASE}---\n{broken}")).report();
     let (was, is) = (before["brokenObjects"][0]["since"].as_str(), again["brokenObjects"][0]["since"].as_str());
-    assert!(was.unwrap().starts_with("2026-11-20T10:") && is.unwrap().starts_with("2026-11-20T11:"), "{was:?} {is:?}");
+    assert!(was.unwrap().starts_with("2027-01-15T10:") && is.unwrap().starts_with("2027-01-15T11:"), "{was:?} {is:?}");
     assert_eq!(again["backfilledObjects"], before["backfilledObjects"]);
 }
 
@@ -313,7 +313,7 @@ fn a_refused_listener_is_a_fault_of_its_gateway() {
     assert_eq!(broken["message"], "cannot bind");
     assert_eq!(report["gateways"][0]["state"], "held");
     assert_eq!(report["gateways"][0]["envoys"]["refused"], 1);
-    assert!(broken["since"].as_str().unwrap().starts_with("2026-11-20T10:"), "{broken}");
+    assert!(broken["since"].as_str().unwrap().starts_with("2027-01-15T10:"), "{broken}");
 }
 
 #[test]

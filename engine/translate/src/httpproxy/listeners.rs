@@ -109,6 +109,7 @@ fn secure(hosts: &[Arc<HostClaim>]) -> Vec<ListenerPlan> {
         let mut listener = listener(seat.name.clone(), true, seat.port, seat.seen_port, Some(host.domain().into()));
         listener.tls_versions = tls.versions;
         listener.certificates = tls.certificate.iter().cloned().collect();
+        listener.certificate_dates = tls.dates_of(&tls.certificate);
         listener.broken_certificates = tls.broken.iter().cloned().collect();
         listener.clients.clone_from(&tls.clients);
         listener.stream = tls.stream.as_ref().and_then(|stream| stream.to.clone());
@@ -141,6 +142,7 @@ fn nameless(hosts: &[Arc<HostClaim>]) -> Option<ListenerPlan> {
     let only_12 = !only_13 && !served.is_empty() && served.iter().all(|tls| tls.versions.only_12);
     listener.tls_versions = TlsVersions { only_13, only_12 };
     listener.certificates = served.first().and_then(|tls| tls.fallback.clone()).into_iter().collect();
+    listener.certificate_dates = served.first().map(|tls| tls.dates_of(&tls.fallback)).unwrap_or_default();
     listener.broken_certificates = broken.into_iter().collect();
     if served.is_empty() {
         listener.reject(
@@ -218,6 +220,7 @@ fn listener(name: Arc<str>, https: bool, port: u16, seen_port: u16, hostname: Op
         clients: None,
         stream: None,
         to_nameless: false,
+        certificate_dates: BTreeMap::new(),
         broken_certificates: Vec::new(),
         named_certificates: Vec::new(),
         tls_versions: Default::default(),

@@ -19,9 +19,10 @@ use holdfast_envoy::features::client_certificate::{ClientCertificates, ClientVal
 use holdfast_graph::{ObjectKey, Role};
 
 use super::HOST;
-use crate::listeners::certificate;
+use crate::listeners::{at_secret, certificate};
 use crate::outcome::finding::Finding;
 use crate::outcome::host::TlsClaim;
+use crate::outcome::listener::CertificateDates;
 use crate::reader::Reader;
 
 /// Findings while TLS is read.
@@ -45,6 +46,17 @@ impl<'a> Notes<'a> {
 
     fn close(&mut self, field: &str, reason: &'static str, class: Class, message: impl Into<String>) {
         self.closing.push(self.found(field, reason, class, message.into()));
+    }
+
+    /// Reports the dates of a certificate. The host is served in any case.
+    fn dates(&mut self, field: &str, secret: &ObjectKey, dates: CertificateDates) {
+        let Some(fault) = dates.fault else { return };
+        let found = self.found(field, fault.reason(), Class::Invalid, at_secret(secret, fault));
+        let is_warning = !fault.is_outside();
+        let warning =
+            || Finding::warning(self.key, found.field.clone(), found.kind, found.reason, found.message.clone());
+        let found = if is_warning { warning() } else { found };
+        self.additional.push(found);
     }
 
     fn report(&mut self, field: &str, reason: &'static str, class: Class, message: impl Into<String>) {
@@ -128,7 +140,11 @@ fn own_certificate(key: &ObjectKey, name: &str, claim: &mut TlsClaim, notes: &mu
         return notes.close("secretName", "DelegationNotPermitted", Class::Referential, message);
     }
     match certificate(&secret, reader) {
-        Ok(()) => claim.certificate = Some(secret),
+        Ok(dates) => {
+            notes.dates("secretName", &secret, dates);
+            claim.dates.insert(secret.clone(), dates);
+            claim.certificate = Some(secret);
+        }
         Err((class, why)) => {
             let why = if class == Class::Referential { "Secret not found".to_owned() } else { why };
             let message = format!("Spec.VirtualHost.TLS Secret {name:?} is invalid: {why}");
@@ -163,7 +179,11 @@ fn fallback_certificate(
         return notes.report(field, "FallbackNotDelegated", Class::Referential, message);
     }
     match certificate(secret, reader) {
-        Ok(()) => claim.fallback = Some(secret.clone()),
+        Ok(dates) => {
+            notes.dates(field, secret, dates);
+            claim.dates.insert(secret.clone(), dates);
+            claim.fallback = Some(secret.clone());
+        }
         Err((class, why)) => {
             let why = if class == Class::Referential { "Secret not found".to_owned() } else { why };
             let message = format!("Spec.Virtualhost.TLS Secret {name:?} fallback certificate is invalid: {why}");

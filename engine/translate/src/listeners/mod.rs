@@ -4,25 +4,24 @@
 //! This room reads listeners one by one and compares them. It does not know which listeners a Gateway has: `gateway_api`
 //! collects them.
 
+mod certificate;
 pub(crate) mod conflicts;
 pub(crate) mod namespaces;
 pub(crate) mod owner;
 
 use gateway_api::gateways::{
     GatewayListenersAllowedRoutes, GatewayListenersAllowedRoutesNamespacesFrom as From, GatewayListenersTls,
-    GatewayListenersTlsCertificateRefs, GatewayListenersTlsMode,
+    GatewayListenersTlsMode,
 };
-use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::gateway::gateway::{Gateway, ListenerEntry};
-use holdfast_api::apis::kinds;
-use holdfast_api::apis::scheme;
 use holdfast_api::fault::{Class, Fault, at};
-use holdfast_api::section;
 use holdfast_api::settings::Settings;
 use holdfast_api::status::Condition;
-use holdfast_graph::{ObjectKey, Role};
+use holdfast_graph::ObjectKey;
 
+use self::certificate::read_certificate;
+pub(crate) use self::certificate::{at_secret, certificate};
 use crate::outcome::listener::{ListenerPlan, ListenerState, Namespaces, ROUTE_KINDS};
 use crate::provision::READY_PORT;
 use crate::reader::Reader;
@@ -227,55 +226,6 @@ fn tls(
     }
 }
 
-/// Adds a certificate to a TLS listener, or reports why it cannot be used.
-fn read_certificate(
-    owner: &ObjectKey,
-    plan: &mut ListenerPlan,
-    field: String,
-    reference: &GatewayListenersTlsCertificateRefs,
-    reader: &mut Reader<'_>,
-    fault: &mut impl FnMut(String, Class, &'static str, String),
-) {
-    let group = reference.group.as_deref().unwrap_or("");
-    let kind = reference.kind.as_deref().unwrap_or(kinds::SECRET);
-    if !group.is_empty() || kind != kinds::SECRET {
-        let of = if group.is_empty() { "core" } else { group };
-        let message = format!("certificateRefs must reference Secrets, not {of}/{kind}");
-        unresolved(plan, field, Class::Invalid, "InvalidCertificateRef", message, fault);
-        return;
-    }
-    let namespace = reference.namespace.as_deref().unwrap_or(&owner.namespace);
-    let secret = scheme::secret_key(namespace, &reference.name);
-    reader.edge(owner, section::listener(plan.section()), &secret, Role::Requires);
-    if !reader.granted((&owner.group, &owner.kind, &owner.namespace), &secret) {
-        let message = format!(
-            "Secret {} is in another namespace, and no ReferenceGrant there allows {}s of {} to use it",
-            secret.namespaced_name(),
-            owner.kind,
-            owner.namespace
-        );
-        unresolved(plan, field, Class::Referential, "RefNotPermitted", message, fault);
-        return;
-    }
-    match certificate(&secret, reader) {
-        // The order is that of the references: clients that name no host get the first certificate.
-        Ok(()) if plan.certificates.contains(&secret) => {}
-        Ok(()) => {
-            plan.named_certificates.push(secret.clone());
-            plan.certificates.push(secret);
-        }
-        Err((class, message)) => {
-            if class == Class::Invalid {
-                if !plan.named_certificates.contains(&secret) {
-                    plan.named_certificates.push(secret.clone());
-                }
-                plan.broken_certificates.push((secret, message.clone()));
-            }
-            unresolved(plan, field, class, "InvalidCertificateRef", message, fault);
-        }
-    }
-}
-
 /// Reports a reference of a listener that cannot be resolved.
 fn unresolved(
     plan: &mut ListenerPlan,
@@ -285,24 +235,8 @@ fn unresolved(
     message: String,
     fault: &mut impl FnMut(String, Class, &'static str, String),
 ) {
-    plan.resolved_refs = Condition::new("ResolvedRefs", false, reason, &message);
+    // The condition has the reasons of the specification only.
+    let known = if class == Class::Referential { reason } else { "InvalidCertificateRef" };
+    plan.resolved_refs = Condition::new("ResolvedRefs", false, known, &message);
     fault(field, class, reason, message);
-}
-
-/// Checks that the Secret contains a certificate and a key that Envoy can use.
-pub(crate) fn certificate(key: &ObjectKey, reader: &mut Reader<'_>) -> Result<(), (Class, String)> {
-    let Some(object) = reader.object(key) else {
-        return Err((Class::Referential, format!("Secret {} does not exist", key.namespaced_name())));
-    };
-    let Body::Secret(secret) = &object.body else {
-        return Err((Class::Invalid, format!("{key} is no Secret")));
-    };
-    let data = |name: &str| {
-        let message = || (Class::Invalid, format!("Secret {} has no {name}", key.namespaced_name()));
-        secret.data.get(name).ok_or_else(message)
-    };
-    let (chain, private_key) = (data("tls.crt")?, data("tls.key")?);
-    holdfast_check::certificate::check_pair(chain, private_key)
-        .map(drop)
-        .map_err(|fault| (Class::Invalid, format!("Secret {}: {fault}", key.namespaced_name())))
 }

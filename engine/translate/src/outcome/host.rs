@@ -11,6 +11,7 @@ use holdfast_envoy::model::table::Host;
 use holdfast_graph::{Edge, ObjectKey};
 
 use super::finding::Finding;
+use super::listener::CertificateDates;
 use super::{Outcome, Outcomes};
 
 /// Claim of a root.
@@ -61,6 +62,8 @@ pub(crate) struct TlsClaim {
     pub certificate: Option<ObjectKey>,
     /// An existing certificate that is invalid, with the reason.
     pub broken: Option<(ObjectKey, String)>,
+    /// The dates of the certificates.
+    pub(crate) dates: BTreeMap<ObjectKey, CertificateDates>,
     /// Allowed versions of TLS.
     pub versions: TlsVersions,
     /// Verification of client certificates.
@@ -74,6 +77,12 @@ pub(crate) struct TlsClaim {
 }
 
 impl TlsClaim {
+    /// Returns the dates of a certificate.
+    pub(crate) fn dates_of(&self, certificate: &Option<ObjectKey>) -> BTreeMap<ObjectKey, CertificateDates> {
+        let dates = certificate.as_ref().and_then(|key| self.dates.get_key_value(key));
+        dates.map(|(key, dates)| (key.clone(), *dates)).into_iter().collect()
+    }
+
     /// Refuses all connections; the references to certificates are kept.
     pub(crate) fn refuse(&mut self) {
         self.certificate = None;

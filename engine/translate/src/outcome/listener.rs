@@ -1,6 +1,6 @@
 //! The outcome of a listener of a Gateway or ListenerSet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gateway_api::gateways::GatewayListenersAllowedRoutesNamespacesSelector as Selector;
@@ -8,6 +8,7 @@ use holdfast_api::apis::gateway::gateway::ListenerEntry;
 use holdfast_api::apis::kinds;
 use holdfast_api::section;
 use holdfast_api::status::Condition;
+use holdfast_check::certificate::{DateFault, Validity};
 use holdfast_envoy::encode::listener::TlsVersions;
 use holdfast_envoy::features::client_certificate::ClientCertificates;
 use holdfast_envoy::features::redirect::ListenerContext;
@@ -82,6 +83,8 @@ pub struct ListenerPlan {
     pub stream: Option<Arc<Stream>>,
     /// Whether clients that name no host are served, too.
     pub(crate) to_nameless: bool,
+    /// The dates of the usable certificates.
+    pub certificate_dates: BTreeMap<ObjectKey, CertificateDates>,
     /// The certificates that exist and are unusable, each with the reason.
     pub broken_certificates: Vec<(ObjectKey, String)>,
     /// All certificates of a Gateway's or ListenerSet's listener that exist, usable or not, in the order written.
@@ -98,7 +101,28 @@ pub struct ListenerPlan {
     pub resolved_refs: Condition,
 }
 
+/// The dates of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CertificateDates {
+    /// When the certificate is valid.
+    pub validity: Validity,
+    /// What is reported about it now; unset too while the time is unknown.
+    pub fault: Option<DateFault>,
+}
+
+impl CertificateDates {
+    /// Returns why clients refuse the certificate now.
+    pub fn outside(&self) -> Option<DateFault> {
+        self.fault.filter(|fault| fault.is_outside())
+    }
+}
+
 impl ListenerPlan {
+    /// Returns the usable certificates that clients refuse now, outside of their validity.
+    pub fn outdated_certificates(&self) -> impl Iterator<Item = (&ObjectKey, DateFault)> {
+        self.certificate_dates.iter().filter_map(|(key, dates)| Some((key, dates.outside()?)))
+    }
+
     /// Returns a listener that serves as far as its name, port and protocol show.
     pub(crate) fn unread(owner: &ObjectKey, field: &str, entry: &ListenerEntry) -> Self {
         let set =
@@ -127,6 +151,7 @@ impl ListenerPlan {
             clients: None,
             stream: None,
             to_nameless: false,
+            certificate_dates: BTreeMap::new(),
             broken_certificates: Vec::new(),
             named_certificates: Vec::new(),
             state: ListenerState::Serving,

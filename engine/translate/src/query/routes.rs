@@ -11,6 +11,7 @@ use holdfast_xds::Snapshot;
 
 use crate::assembly::fleet::{Composition, FleetId};
 use crate::incremental::guard;
+use crate::listeners::at_secret;
 use crate::outcome::route::{Rendered, RoutePlan};
 use crate::overlay::Overlay;
 use crate::reader::Input;
@@ -128,6 +129,14 @@ impl Translator {
     pub fn broken_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
         let listeners = self.outcomes.gateways.get(gateway).into_iter().flat_map(|plan| plan.all());
         listeners.flat_map(|listener| listener.broken_certificates.iter().cloned()).collect()
+    }
+
+    /// Returns the usable certificates of a Gateway's listeners that clients refuse now, outside of their validity, each
+    /// with the reason.
+    pub fn outdated_certificates(&self, gateway: &ObjectKey) -> BTreeMap<ObjectKey, String> {
+        let listeners = self.outcomes.gateways.get(gateway).into_iter().flat_map(|plan| plan.all());
+        let outdated = listeners.flat_map(|listener| listener.outdated_certificates());
+        outdated.map(|(key, fault)| (key.clone(), at_secret(key, fault))).collect()
     }
 
     /// Returns every route object.

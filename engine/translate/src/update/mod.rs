@@ -28,6 +28,7 @@ use crate::assembly::Assembly;
 use crate::assembly::fleet::FleetId;
 use crate::assembly::routes::RoutePlans;
 use crate::backend_policy::plan::BackendPolicies;
+use crate::dates::Dates;
 use crate::gateway_api::GatewayApi;
 use crate::httpproxy::{HttpProxies, is_proxy};
 use crate::incremental::{Incremental, guard};
@@ -43,6 +44,7 @@ pub struct Translator {
     pub(crate) settings: Settings,
     pub(crate) units: Incremental<Unit, Input>,
     pub(crate) indexes: Indexes,
+    pub(crate) dates: Dates,
     /// Outcomes that other units read; those that only later rooms read are in a struct of each API.
     pub(crate) outcomes: Outcomes,
     pub(crate) gateway_api: GatewayApi,
@@ -94,6 +96,7 @@ impl Translator {
             settings,
             units: Incremental::default(),
             indexes: Indexes::default(),
+            dates: Dates::default(),
             outcomes: Outcomes::default(),
             gateway_api: GatewayApi::default(),
             httpproxy: HttpProxies::default(),
@@ -140,6 +143,18 @@ impl Translator {
             self.units.mark(&Input::Gateways);
         }
         self.units.is_dirty()
+    }
+
+    /// Sets the time, in seconds of Unix time. Returns whether any unit must be translated because a date has passed.
+    pub fn set_time(&mut self, now: i64) -> bool {
+        let come = self.dates.set(now);
+        come.into_iter().for_each(|time| self.units.mark(&Input::Date(time)));
+        self.units.is_dirty()
+    }
+
+    /// Returns how often a date passed that changes an outcome without an edit.
+    pub fn dates_passed(&self) -> u64 {
+        self.dates.passed()
     }
 
     /// Translates all dirty units and returns the changes. Writes the edges into the graph.
@@ -230,6 +245,8 @@ impl Translator {
             piece(&self.settings, &mut reader)
         });
         let Reader { reads, edges, .. } = reader;
+        let dates = reads.iter().filter_map(|read| if let Input::Date(time) = read { Some(*time) } else { None });
+        dates.for_each(|time| self.dates.wait_for(time));
         self.units.record(unit, reads);
         (outcome, edges)
     }
@@ -240,6 +257,7 @@ impl Translator {
             objects,
             over,
             indexes: &self.indexes,
+            dates: &self.dates,
             outcomes: &self.outcomes,
             reads: Vec::new(),
             edges: Vec::new(),

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_api::settings::Fallback;
 use holdfast_engine::engine::{Engine, Event};
@@ -84,11 +83,9 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// Reads the store; returns also the incarnations for the manifests and the events for the engine.
+    /// Reads the store; returns also the incarnations for the manifests and the events for the engine that precede the manifests.
     pub(super) fn read(data: &Path, key: Option<Key>) -> Result<(Self, Incarnations, Vec<Event>), Failure> {
         let past = Past::read(FLAG, data, key)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let clock = Event::Clock(u64::try_from(now).unwrap_or(u64::MAX));
         let scopes = past.scopes.iter().map(|PastScope { scope, objects, refused }| Stored {
             gateway: scope.gateway.to_string(),
             build: scope.build.to_string(),
@@ -104,7 +101,7 @@ impl Baseline {
             },
             stored: past.scopes.into_iter().flat_map(|past| past.objects).collect(),
         };
-        Ok((before, past.incarnations, vec![clock, Event::Restored(Box::new(past.restored))]))
+        Ok((before, past.incarnations, vec![Event::Restored(Box::new(past.restored))]))
     }
 }
 

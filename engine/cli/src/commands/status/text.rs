@@ -251,9 +251,10 @@ fn gets(served: &ServedInstead) -> String {
         Gets::LastValid { generation, since } => {
             format!("{section} of generation {generation} is served, last valid since {since}")
         }
-        Gets::LastValidOf { of, generation, since } => {
+        Gets::LastValidOf { of, generation, since, expires } => {
             let of = name(of);
-            format!("{section} is served with generation {generation} of {of}, last valid since {since}")
+            let expires = expires.map(|at| format!("; its certificate expires at {at}")).unwrap_or_default();
+            format!("{section} is served with generation {generation} of {of}, last valid since {since}{expires}")
         }
         Gets::AsBefore => "the last acknowledged configuration stays".to_owned(),
     };

@@ -35,7 +35,7 @@ use holdfast_fallback::scope::event::Event;
 const SAMPLE: &str = include_str!("sample.yaml");
 
 /// Start time in seconds of Unix time: the certificates are valid then.
-const BEGIN: i64 = 1_790_000_000;
+const BEGIN: i64 = 1_800_000_000;
 
 /// A scope as test data.
 #[derive(Debug)]

@@ -1,0 +1,35 @@
+//! The dates of the certificates that listeners serve, by Gateway and by the namespace of the Secrets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdfast_fallback::served_state::speaking;
+
+use crate::engine::Engine;
+
+/// Dates of the served certificates of one namespace at one Gateway, in seconds of Unix time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarliestDates {
+    /// The earliest end of a validity.
+    pub expiry: i64,
+    /// The earliest time from which an end is reported in advance.
+    pub notice: i64,
+}
+
+/// Returns the earliest dates of the certificates that Envoys have, by Gateway (`namespace/name`) and namespace. For a
+/// certificate in its last valid version, these are the dates of that version.
+pub fn earliest_dates(engine: &Engine) -> BTreeMap<(Arc<str>, Arc<str>), EarliestDates> {
+    let mut all: BTreeMap<(Arc<str>, Arc<str>), EarliestDates> = BTreeMap::new();
+    for (_, plan) in engine.translator.plans() {
+        let scopes = speaking(engine.scopes.of(&plan.name));
+        let served = scopes.filter_map(|scope| engine.translator.served_gateway(&scope.id.fleet));
+        let listeners = served.flat_map(|plan| plan.all());
+        for (secret, dates) in listeners.flat_map(|listener| &listener.certificate_dates) {
+            let (expiry, notice) = (dates.validity.not_after, dates.validity.notice());
+            let at = (plan.name.clone(), secret.namespace.clone());
+            let earliest = all.entry(at).or_insert(EarliestDates { expiry, notice });
+            *earliest = EarliestDates { expiry: earliest.expiry.min(expiry), notice: earliest.notice.min(notice) };
+        }
+    }
+    all
+}
