@@ -32,6 +32,9 @@ pub struct Fault {
     pub reason: &'static str,
     /// A sentence that the object's owner can act on. Never contains a Secret's content.
     pub message: String,
+    /// The object with the fault that this fault follows from; unset if the object itself must be edited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<ObjectKey>,
 }
 
 impl Fault {
@@ -43,7 +46,12 @@ impl Fault {
         reason: &'static str,
         message: impl Into<String>,
     ) -> Self {
-        Self { object: object.clone(), field: field.into(), class, reason, message: message.into() }
+        Self { object: object.clone(), field: field.into(), class, reason, message: message.into(), cause: None }
+    }
+
+    /// Returns the fault as a consequence of a fault of another object.
+    pub fn caused_by(self, cause: Option<ObjectKey>) -> Self {
+        Self { cause, ..self }
     }
 
     /// Returns whether the fault prevents something from being served as written.

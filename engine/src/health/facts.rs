@@ -114,6 +114,10 @@ pub struct ObjectProblem {
     pub since: Option<Moment>,
     /// Whether the served configuration depends on the object; otherwise no client is affected.
     pub used: bool,
+    /// Whether the object is served except for the field.
+    pub is_served: bool,
+    /// The object with the problem that this one follows from.
+    pub cause: Option<ObjectKey>,
 }
 
 /// What clients get of an object, or of a part of it, instead of the desired version.
@@ -133,6 +137,8 @@ pub struct Effect {
     pub paths: BTreeSet<Arc<str>>,
     /// The objects that cause the effect.
     pub causes: BTreeSet<ObjectKey>,
+    /// The part of these objects that causes the effect; empty for the whole objects.
+    pub causing_section: Arc<str>,
     /// The cause, where no finding explains the effect.
     pub message: String,
     /// The generation that is served, where that is the last valid version and not the desired one.

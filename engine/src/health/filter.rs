@@ -14,7 +14,9 @@ impl Health {
         let own = |finding: &HealthFinding| {
             let is_subject = finding.objects.iter().any(|subject| &*subject.object.namespace == namespace);
             let is_around = finding.detected_by == DetectedBy::Envoys && !at.is_disjoint(&finding.gateways);
-            is_subject || is_around || finding.served.iter().any(|served| &*served.object.namespace == namespace)
+            let served = finding.served.iter().map(|served| &served.object);
+            let is_affected = served.chain(&finding.affected).any(|object| &*object.namespace == namespace);
+            is_subject || is_around || is_affected
         };
         self.retain(own);
         self.judged()
@@ -31,7 +33,12 @@ impl Health {
     pub fn known_namespaces(&self) -> BTreeSet<&str> {
         let subjects = self.findings().flat_map(|finding| &finding.objects).map(|subject| &subject.object);
         let served = self.findings().flat_map(|finding| &finding.served).map(|served| &served.object);
-        let named = subjects.chain(served).map(|object| &*object.namespace).filter(|namespace| !namespace.is_empty());
+        let affected = self.findings().flat_map(|finding| &finding.affected);
+        let named = subjects
+            .chain(served)
+            .chain(affected)
+            .map(|object| &*object.namespace)
+            .filter(|namespace| !namespace.is_empty());
         named.chain(self.namespaces.keys().map(|namespace| &**namespace)).collect()
     }
 

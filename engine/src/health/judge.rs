@@ -13,9 +13,9 @@ use holdfast_graph::ObjectKey;
 use super::facts::{Effect, Facts, ObjectProblem, Outside};
 use super::inputs::inputs;
 use super::view::{
-    DetectedBy, Health, HealthFinding, InputProblem, ManifestPosition, ObjectAtFault, ServedInstead, Severity,
+    DetectedBy, Gets, Health, HealthFinding, InputProblem, ManifestPosition, ObjectAtFault, ServedInstead, Severity,
 };
-use super::{gateways, next};
+use super::{causes, gateways, next};
 
 /// The reason of an effect on clients that no finding explains.
 const CLOSED: &str = "Closed";
@@ -23,9 +23,8 @@ const CLOSED: &str = "Closed";
 /// Computes health.
 pub fn judge(facts: &Facts) -> Health {
     let Facts { found, effects, gateways: served_by, outside } = facts;
-    let mut cases: Vec<ProblemWithEffects> =
-        found.iter().map(|found| ProblemWithEffects { found: found.clone(), effects: Vec::new() }).collect();
-    explain(&mut cases, effects);
+    let mut cases = explain(found, effects);
+    cases.iter_mut().for_each(ProblemWithEffects::part);
     let mut health = Health { inputs: inputs(&outside.input), ..Health::default() };
     if let Some(why) = &outside.store {
         let message = format!("{why}; last valid versions and records of refused content are lost when Holdfast ends");
@@ -77,38 +76,80 @@ fn id(found: &ObjectProblem) -> String {
     format!("{} {} {sort}", found.object.key(), unit(&found.field))
 }
 
-/// A finding with the effects that it explains.
+/// A problem with the effects that it explains.
 struct ProblemWithEffects {
     found: ObjectProblem,
+    /// Problems of other objects that follow from the problem.
+    consequences: Vec<ObjectProblem>,
     effects: Vec<Effect>,
 }
 
 impl ProblemWithEffects {
+    fn new(found: ObjectProblem) -> Self {
+        Self { found, consequences: Vec::new(), effects: Vec::new() }
+    }
+
     fn severity(&self) -> Severity {
-        let ObjectProblem { class, detected, used, .. } = &self.found;
         let by_clients = self.effects.iter().map(|effect| effect.gets.severity()).min();
-        by_clients.unwrap_or(match (class, detected) {
-            (Class::Ignored | Class::Conflict, _) => Severity::Warning,
-            (_, DetectedBy::Nack | DetectedBy::Probe | DetectedBy::Suspected | DetectedBy::Envoys) => {
-                Severity::Degraded
-            }
-            (Class::Invalid | Class::Referential, _) if *used => Severity::Outage,
-            (Class::Invalid | Class::Referential, _) => Severity::Warning,
-        })
+        let by_problems = || std::iter::once(&self.found).chain(&self.consequences).map(severity).min();
+        by_clients.or_else(by_problems).unwrap_or(Severity::Warning)
+    }
+
+    /// Adds the effect on an object that is served except for the field.
+    fn part(&mut self) {
+        let ObjectProblem { object, field, is_served, .. } = &self.found;
+        let section = section::of_field(field);
+        if self.effects.is_empty() && *is_served && !section.is_empty() && self.severity() == Severity::Outage {
+            self.effects.push(Effect {
+                object: object.clone(),
+                gateway: "".into(),
+                section: section.into(),
+                gets: Gets::Nothing,
+                hosts: BTreeSet::new(),
+                paths: BTreeSet::new(),
+                causes: BTreeSet::new(),
+                causing_section: "".into(),
+                message: String::new(),
+                version: None,
+            });
+        }
     }
 }
 
-/// Assigns each effect to the findings that explain it. An effect without an explanation becomes a finding of its own:
-/// effects on clients are always reported.
-fn explain(cases: &mut Vec<ProblemWithEffects>, effects: &[Effect]) {
-    let mut of: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
-    for (index, case) in cases.iter().enumerate() {
-        of.entry(case.found.object.key()).or_default().push(index);
+/// Returns the severity of a problem without a known effect on clients.
+fn severity(found: &ObjectProblem) -> Severity {
+    let ObjectProblem { class, detected, used, .. } = found;
+    match (class, detected) {
+        (Class::Ignored | Class::Conflict, _) => Severity::Warning,
+        (_, DetectedBy::Nack | DetectedBy::Probe | DetectedBy::Suspected | DetectedBy::Envoys) => Severity::Degraded,
+        (Class::Invalid | Class::Referential, _) if *used => Severity::Outage,
+        (Class::Invalid | Class::Referential, _) => Severity::Warning,
     }
+}
+
+/// Returns the problems that are causes, each with its consequences and effects. An effect without an explanation
+/// becomes a problem of its own: effects on clients are always reported.
+fn explain(found: &[ObjectProblem], effects: &[Effect]) -> Vec<ProblemWithEffects> {
+    let roots = causes::roots(found);
+    let mut cases: Vec<ProblemWithEffects> = found.iter().cloned().map(ProblemWithEffects::new).collect();
+    let mut of: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
+    for (index, problem) in found.iter().enumerate() {
+        of.entry(problem.object.key()).or_default().push(index);
+        for root in roots.get(index).into_iter().flatten().filter(|root| **root != index) {
+            if let Some(case) = cases.get_mut(*root) {
+                case.consequences.push(problem.clone());
+            }
+        }
+    }
+    let mut unknown = Vec::new();
     for effect in effects {
-        let behind = reasons(effect, &of, cases);
+        let behind = reasons(effect, &of, found);
+        let behind: BTreeSet<usize> = behind.iter().filter_map(|index| roots.get(*index)).flatten().copied().collect();
         if behind.is_empty() {
-            cases.push(ProblemWithEffects { found: unexplained(effect), effects: vec![effect.clone()] });
+            unknown.push(ProblemWithEffects {
+                effects: vec![effect.clone()],
+                ..ProblemWithEffects::new(unexplained(effect))
+            });
         }
         for index in behind {
             if let Some(case) = cases.get_mut(index) {
@@ -116,16 +157,21 @@ fn explain(cases: &mut Vec<ProblemWithEffects>, effects: &[Effect]) {
             }
         }
     }
+    let causes = cases.into_iter().zip(&roots).enumerate().filter(|(index, (_, roots))| roots.contains(index));
+    causes.map(|(_, (case, _))| case).chain(unknown).collect()
 }
 
-fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, cases: &[ProblemWithEffects]) -> Vec<usize> {
+fn reasons(effect: &Effect, of: &BTreeMap<ObjectKey, Vec<usize>>, all: &[ObjectProblem]) -> Vec<usize> {
     let own = effect.object.key();
-    let found = |index: &usize| cases.get(*index).map(|case| &case.found);
+    let found = |index: &usize| all.get(*index);
     let is_error = |index: &usize| found(index).is_some_and(|found| found.class != Class::Ignored);
     let errors = |key: &ObjectKey| of.get(key).into_iter().flatten().copied().filter(is_error).collect::<Vec<_>>();
-    let others: Vec<usize> = effect.causes.iter().filter(|cause| **cause != own).flat_map(errors).collect();
-    let is_own = effect.causes.is_empty() || effect.causes.contains(&own);
     let at = |index: &usize| found(index).map(|found| unit(&found.field)).unwrap_or_default();
+    let causing = &*effect.causing_section;
+    let causes = |index: &usize| causing.is_empty() || at(index).is_empty() || at(index) == causing;
+    let others = effect.causes.iter().filter(|cause| **cause != own).flat_map(errors);
+    let others: Vec<usize> = others.filter(causes).collect();
+    let is_own = effect.causes.is_empty() || effect.causes.contains(&own);
     let overlaps = |index: &usize| effect.section.is_empty() || at(index).is_empty() || at(index) == &*effect.section;
     let mut here: Vec<usize> = if is_own || others.is_empty() { errors(&own) } else { Vec::new() };
     here.retain(overlaps);
@@ -169,6 +215,8 @@ fn unexplained(effect: &Effect) -> ObjectProblem {
         gateways: BTreeSet::from([effect.gateway.clone()]),
         since: None,
         used: true,
+        is_served: true,
+        cause: None,
     }
 }
 
@@ -193,11 +241,12 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
         detected_by: DetectedBy::Translation,
         objects: Vec::new(),
         served: Vec::new(),
+        affected: BTreeSet::new(),
         gateways: BTreeSet::new(),
         since: None,
         next: String::new(),
     };
-    for ProblemWithEffects { found, effects } in cases {
+    for ProblemWithEffects { found, consequences, effects } in cases {
         let place = outside.places.get(&found.object.key());
         let place = place.map(|place| ManifestPosition { file: place.file.clone(), line: place.line });
         if finding.objects.is_empty() {
@@ -212,6 +261,10 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
             since,
         });
         finding.gateways.extend(found.gateways);
+        for consequence in consequences {
+            finding.gateways.extend(consequence.gateways);
+            finding.affected.insert(consequence.object);
+        }
         for Effect { object, gateway, section, gets, hosts, paths, .. } in effects {
             finding.gateways.insert(gateway.clone());
             finding.served.push(ServedInstead { object, gateway, section, gets, hosts, paths });
@@ -222,6 +275,10 @@ fn finding(mut cases: Vec<ProblemWithEffects>, outside: &Outside) -> HealthFindi
     finding.objects.dedup();
     finding.served.sort();
     finding.served.dedup();
+    let objects = finding.objects.iter().map(|subject| &subject.object);
+    for known in objects.chain(finding.served.iter().map(|served| &served.object)) {
+        finding.affected.remove(known);
+    }
     finding.since = finding.objects.iter().filter_map(|subject| subject.since).min();
     finding
 }
@@ -246,6 +303,7 @@ pub(super) fn of_gateway(
             since,
         }],
         served: Vec::new(),
+        affected: BTreeSet::new(),
         gateways: BTreeSet::from([name.clone()]),
         since,
         next: "/debug/envoys".to_owned(),

@@ -5,6 +5,7 @@
 //! metrics all use this one value. The computation is pure: time is part of the facts, and all results have a fixed
 //! order.
 
+mod causes;
 pub mod facts;
 pub mod filter;
 mod gateways;

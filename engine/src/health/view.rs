@@ -99,6 +99,9 @@ pub struct HealthFinding {
     /// What clients get instead of the desired version, by object and section; empty where they get the desired
     /// version.
     pub served: Vec<ServedInstead>,
+    /// Other objects with a fault that follows from this cause, and without an entry in `served`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub affected: BTreeSet<Identity>,
     /// The affected Gateways; empty where unknown.
     pub gateways: BTreeSet<Arc<str>>,
     /// Since when the first of the objects has this cause.

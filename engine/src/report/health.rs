@@ -125,6 +125,7 @@ impl Engine {
             hosts,
             paths,
             causes: policy.into_iter().collect(),
+            causing_section: "".into(),
             message,
             version,
         })
@@ -175,7 +176,19 @@ impl Engine {
             }
             let section = if is_listener { self.listener_field(scope, node) } else { node.section.clone() };
             let (gateway, message) = (state.name.clone(), String::new());
-            effects.push(Effect { object, gateway, section, gets, hosts, paths, causes, message, version: None });
+            let (causing_section, version) = ("".into(), None);
+            effects.push(Effect {
+                object,
+                gateway,
+                section,
+                gets,
+                hosts,
+                paths,
+                causes,
+                causing_section,
+                message,
+                version,
+            });
         }
     }
 
@@ -202,6 +215,7 @@ impl Engine {
                     hosts: BTreeSet::new(),
                     paths: BTreeSet::new(),
                     causes: BTreeSet::new(),
+                    causing_section: "".into(),
                     message: refused(refusal),
                     version: None,
                 };
@@ -226,6 +240,7 @@ impl Engine {
                 hosts: BTreeSet::new(),
                 paths: BTreeSet::new(),
                 causes: BTreeSet::new(),
+                causing_section: "".into(),
                 message: String::new(),
                 version: None,
             });
@@ -249,6 +264,7 @@ impl Engine {
                     hosts,
                     paths: BTreeSet::new(),
                     causes: BTreeSet::from([policy.clone()]),
+                    causing_section: "".into(),
                     message: format!("{} {} cannot be enforced", policy.kind, policy.namespaced_name()),
                     version: None,
                 });
@@ -416,14 +432,16 @@ impl Collected {
             gateways: BTreeSet::new(),
             since: None,
             used: is_used(engine, key),
+            is_served: is_served(engine, key),
+            cause: None,
         })
     }
 
     fn fault(&mut self, engine: &Engine, fault: Fault) {
-        let Fault { object, field, class, reason, message } = fault;
+        let Fault { object, field, class, reason, message, cause } = fault;
         let message = without_field(&message, &field).to_owned();
         let found = self.entry(engine, &object, field, message, reason);
-        found.class = class;
+        (found.class, found.cause) = (class, cause);
         if let Some(plan) = engine.translator.route(&object) {
             found.gateways.extend(plan.gateways().into_iter().map(|gateway| Arc::from(gateway.namespaced_name())));
         } else if let Some(plan) = engine.translator.gateway(&object) {
@@ -487,6 +505,16 @@ fn is_used(engine: &Engine, key: &ObjectKey) -> bool {
         || !gateways.is_empty()
         || !translator.routes_reading(key).is_empty()
         || !translator.routes_using(key).is_empty()
+}
+
+/// Checks whether a route object, a Gateway or a ListenerSet is served at least in part.
+fn is_served(engine: &Engine, key: &ObjectKey) -> bool {
+    let translator = &engine.translator;
+    translator.route(key).is_some_and(|plan| !plan.routes.is_empty() && !plan.gateways().is_empty())
+        || translator.plans().into_iter().any(|(gateway, plan)| {
+            let mut own = plan.listeners.iter().filter(|listener| listener.owner(gateway) == key);
+            own.any(|listener| listener.state == ListenerState::Serving)
+        })
 }
 
 /// Identities of objects. The identity of a deleted object is its key.

@@ -50,6 +50,7 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
                     hosts,
                     paths,
                     causes: services.iter().map(|service| service.key.clone()).collect(),
+                    causing_section: "".into(),
                     message: String::new(),
                     version: None,
                 });
@@ -69,6 +70,8 @@ pub(super) fn services_without_endpoints(engine: &Engine, found: &mut Vec<Object
             gateways,
             since: None,
             used: true,
+            is_served: false,
+            cause: None,
         });
     }
 }

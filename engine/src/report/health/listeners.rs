@@ -73,6 +73,7 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
                     hosts: listener.hostname.iter().cloned().collect(),
                     paths: BTreeSet::new(),
                     causes: BTreeSet::new(),
+                    causing_section: "".into(),
                     message: match gets {
                         Gets::Refused | Gets::PortInUse => {
                             format!("listener {} is not served", listener.section())

@@ -48,6 +48,8 @@ fn answer(scene: &Scene, path: &str) -> Option<u32> {
     })
 }
 
+mod causes;
+
 const GATES: [(bool, bool); 3] = [(false, false), (true, false), (true, true)];
 
 fn gates((isolate, use_last_valid): (bool, bool)) -> Fallback {

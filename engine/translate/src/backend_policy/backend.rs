@@ -172,7 +172,7 @@ fn named_otherwise(
     let unserved = |why: String| format!("Backend {} cannot be served: {why}", key.namespaced_name());
     let served = match backend_policy::served(key, backend, referrer, reader) {
         Ok(served) => served,
-        Err(why) => return fault(".name", "UnsupportedValue", unserved(why)),
+        Err(why) => return Err(unusable(referrer, key, unserved(why))),
     };
     let is_grpc = &*referrer.route.kind == kinds::GRPC_ROUTE;
     let target = Target { key, labels: &object.metadata.labels, port: None };
@@ -186,7 +186,7 @@ fn named_otherwise(
     match (fits, upstream.origins().next()) {
         (Ok(()), _) => {}
         (Err(why), Some(policy)) => return Err(closed(referrer, policy.clone(), unserved(why))),
-        (Err(why), None) => return fault(".name", "UnsupportedValue", unserved(why)),
+        (Err(why), None) => return Err(unusable(referrer, key, unserved(why))),
     }
     let tuned = served.with(upstream, protocol).tuned();
     Ok(BackendCluster { place: served.place(), protocol, tuned })
@@ -199,5 +199,12 @@ fn refused(referrer: &Referrer<'_>, below: &str, reason: &'static str, message: 
 }
 
 fn closed(referrer: &Referrer<'_>, policy: ObjectKey, message: String) -> Box<Refused> {
-    Box::new(Refused { policy: Some(policy), ..*refused(referrer, "", NOT_ENFORCED, message) })
+    let Refused { fault, .. } = *refused(referrer, "", NOT_ENFORCED, message);
+    Box::new(Refused { fault: fault.caused_by(Some(policy.clone())), policy: Some(policy) })
+}
+
+/// The referenced Backend exists, and cannot be served.
+fn unusable(referrer: &Referrer<'_>, backend: &ObjectKey, message: String) -> Box<Refused> {
+    let Refused { fault, policy } = *refused(referrer, ".name", "UnsupportedValue", message);
+    Box::new(Refused { fault: fault.caused_by(Some(backend.clone())), policy })
 }

@@ -50,8 +50,8 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
                 claims.anothers = true;
                 continue;
             }
-            Err(Missing::Faulty(class, reason, message)) => {
-                claims.faults.push(Fault::new(key, class, field, reason, message));
+            Err(Missing::Faulty(class, reason, message, cause)) => {
+                claims.faults.push(Fault::new(key, class, field, reason, message).caused_by(cause));
                 continue;
             }
         };
@@ -60,7 +60,10 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
         let (accepted, attachments) = match outcome {
             Ok(attachments) => (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments),
             Err((reason, message)) => {
-                claims.faults.push(Fault::new(key, Class::Referential, field, reason, &message));
+                // Without a place at the Gateway, the ListenerSet is at fault.
+                let cause = set.clone().filter(|set| plan.sets.get(set).is_none_or(|set| !set.joins));
+                let fault = Fault::new(key, Class::Referential, field, reason, &message);
+                claims.faults.push(fault.caused_by(cause));
                 (Condition::new("Accepted", false, reason, message), Vec::new())
             }
         };

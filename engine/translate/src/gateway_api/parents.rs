@@ -19,8 +19,8 @@ pub(crate) type Place = (ObjectKey, Option<ObjectKey>);
 pub(crate) enum Missing {
     /// The parent belongs to another controller.
     Anothers,
-    /// The reference has a fault: class, reason and message.
-    Faulty(Class, &'static str, String),
+    /// The reference has a fault: class, reason and message; and the object at fault, if it is not the route.
+    Faulty(Class, &'static str, String, Option<ObjectKey>),
 }
 
 /// Resolves a reference of a route to one of the served Gateways.
@@ -37,6 +37,7 @@ pub(crate) fn of(
             Class::Ignored,
             "NotServed",
             format!("parentRefs of kind {kind} are not supported"),
+            None,
         ));
     }
     let namespace = reference.namespace.as_deref().unwrap_or(&key.namespace);
@@ -54,22 +55,25 @@ pub(crate) fn of(
         Some(Owner::NoClass) => "references a GatewayClass that does not exist",
         None => "does not exist",
     };
-    Err(missing(format!("Gateway {} {why}", gateway.namespaced_name())))
+    let message = format!("Gateway {} {why}", gateway.namespaced_name());
+    let cause = if reader.object(&gateway).is_some() { Some(gateway) } else { set };
+    Err(missing(message, cause))
 }
 
 fn of_set(set: &ObjectKey, reader: &mut Reader<'_>) -> Result<ObjectKey, Missing> {
     let Some(object) = reader.object(set) else {
-        return Err(missing(format!("ListenerSet {} does not exist", set.namespaced_name())));
+        return Err(missing(format!("ListenerSet {} does not exist", set.namespaced_name()), None));
     };
     let gateway = match &object.body {
         Body::ListenerSet(written) => written.gateway(set),
         _ => None,
     };
     gateway.ok_or_else(|| {
-        missing(format!("the parentRef of ListenerSet {} does not reference a Gateway", set.namespaced_name()))
+        let message = format!("the parentRef of ListenerSet {} does not reference a Gateway", set.namespaced_name());
+        missing(message, Some(set.clone()))
     })
 }
 
-fn missing(message: String) -> Missing {
-    Missing::Faulty(Class::Referential, "NoMatchingParent", message)
+fn missing(message: String, cause: Option<ObjectKey>) -> Missing {
+    Missing::Faulty(Class::Referential, "NoMatchingParent", message, cause)
 }

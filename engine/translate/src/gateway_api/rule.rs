@@ -155,7 +155,8 @@ fn not_enforced(
     let section = place.section();
     if attached.faults.is_empty() {
         let field = format!("spec.{section}");
-        outcome.faults.push(Fault::new(&place.object.key, why.class, field, NOT_ENFORCED, &message));
+        let fault = Fault::new(&place.object.key, why.class, field, NOT_ENFORCED, &message);
+        outcome.faults.push(fault.caused_by(Some(policy.clone())));
     }
     let mut outcome = broken(place, matches, section, message, &answering(settings), outcome);
     if let Some(replaced) = &mut outcome.replaced {

@@ -21,9 +21,11 @@ use holdfast_envoy::features::rewrite::{PathRewrite, Rewrite};
 use holdfast_envoy::features::timeout::RouteTimeouts;
 use holdfast_envoy::features::upstream::Upstream;
 use holdfast_envoy::model::{Action, BackendCluster, FixedResponse, Forward};
+use holdfast_graph::ObjectKey;
 
 use super::auth::HostAuth;
 use super::jwt::{self, HostJwt};
+use super::limits::LimitFault;
 use super::timeouts::{self, Limit};
 use super::{cookies, headers, limits, policy, service, upstream};
 use crate::httpproxy::includes::Leaf;
@@ -169,6 +171,13 @@ impl Context<'_, '_> {
         }
     }
 
+    /// Sets the cause of the finding that was reported last.
+    fn caused_by(&mut self, cause: Option<ObjectKey>) {
+        if let Some(found) = self.findings.last_mut() {
+            found.cause = cause;
+        }
+    }
+
     /// Reports a field without effect.
     pub(super) fn warn(&mut self, below: &str, kind: &'static str, reason: &'static str, message: &str) {
         let field = format!("{}.{below}", self.field);
@@ -271,6 +280,7 @@ fn guards(
         Some(auth) if auth.applies(policy) => Some(auth.of_route(policy).map_err(|wrong| {
             let problem = context.guarded("authPolicy", "AuthError", wrong.reason, &wrong.message);
             context.of_class(wrong.class);
+            context.caused_by(wrong.cause);
             problem
         })?),
         Some(_) => None,
@@ -296,11 +306,12 @@ fn guards(
         Some(own) => {
             let owner = &context.leaf.owner;
             limits::read(owner, context.section, own, context.regexes, settings, context.reader).map_err(
-                |(class, why)| {
-                    let message = format!("route.rateLimitPolicy is invalid: {why}");
+                |LimitFault { class, message, cause }| {
+                    let message = format!("route.rateLimitPolicy is invalid: {message}");
                     let (kind, reason) = ("RouteError", "RateLimitPolicyNotValid");
                     let error = context.guarded("rateLimitPolicy.global", kind, reason, &message);
                     context.of_class(class);
+                    context.caused_by(cause);
                     error
                 },
             )?

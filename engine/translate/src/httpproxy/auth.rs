@@ -34,11 +34,13 @@ pub(super) struct Wrong {
     pub(super) reason: &'static str,
     pub(super) class: Class,
     pub(super) message: String,
+    /// The object at fault, if it is not the HTTPProxy.
+    pub(super) cause: Option<ObjectKey>,
 }
 
 impl Wrong {
     fn new(field: impl Into<String>, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { field: field.into(), reason, class: Class::Invalid, message: message.into() }
+        Self { field: field.into(), reason, class: Class::Invalid, message: message.into(), cause: None }
     }
 }
 
@@ -114,7 +116,7 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
         let named = service.namespaced_name();
         let message = format!("Spec.Virtualhost.Authorization.ServiceRef extension service {named:?} not found");
         let wrong = Wrong::new("authorization.extensionRef", "ExtensionServiceNotFound", message);
-        return Err(Wrong { class: Class::Referential, ..wrong });
+        return Err(Wrong { class: Class::Referential, cause: Some(service), ..wrong });
     };
     let limit = timeouts::limit(written.response_timeout.as_deref()).map_err(|fault| {
         let message = format!("Spec.Virtualhost.Authorization.ResponseTimeout is invalid: {fault}");

@@ -82,7 +82,8 @@ pub(super) fn of_host(
     if written.is_empty() {
         return Ok(None);
     }
-    let wrong = |field: String, reason, message: String| Wrong { field, reason, class: Class::Invalid, message };
+    let wrong =
+        |field: String, reason, message: String| Wrong { field, reason, class: Class::Invalid, message, cause: None };
     let secure = host.tls.as_ref().is_some_and(|tls| tls.secret_name.as_deref().is_some_and(|name| !name.is_empty()));
     if !secure {
         let message = "Spec.VirtualHost.JWTProviders can only be defined for root HTTPProxies that terminate TLS";
@@ -137,6 +138,7 @@ fn keys(key: &ObjectKey, provider: &JwtProvider, settings: &Settings, reader: &m
         reason,
         class: Class::Invalid,
         message: format!("Spec.VirtualHost.JWTProviders is invalid: {message}"),
+        cause: None,
     };
     match (&provider.remote_jwks, &provider.local_jwks) {
         (Some(remote), None) => self::remote(key, remote, settings, reader),
@@ -154,6 +156,7 @@ fn local(key: &ObjectKey, written: &LocalJwks, reader: &mut Reader<'_>) -> Resul
         reason: "LocalJWKSInvalid",
         class,
         message: format!("Spec.VirtualHost.JWTProviders.LocalJWKS is invalid: {message}"),
+        cause: None,
     };
     let (name, entry) =
         (written.secret_name.as_deref().unwrap_or_default(), written.key.as_deref().unwrap_or_default());
@@ -182,6 +185,7 @@ fn remote(key: &ObjectKey, written: &RemoteJwks, settings: &Settings, reader: &m
         reason,
         class: Class::Invalid,
         message: format!("Spec.VirtualHost.JWTProviders.RemoteJWKS.{message}"),
+        cause: None,
     };
     let uri = written.uri.clone().unwrap_or_else(|| "".into());
     let address = address(&uri, settings.allow_loopback_backends).map_err(|fault| match fault {

@@ -19,6 +19,14 @@ use crate::reader::Reader;
 /// Name of the filter.
 const FILTER: &str = "rate_limit";
 
+/// Why a global rate limit cannot be enforced.
+pub(super) struct LimitFault {
+    pub(super) class: Class,
+    pub(super) message: String,
+    /// The ExtensionService at fault, if it is not the HTTPProxy.
+    pub(super) cause: Option<ObjectKey>,
+}
+
 /// Reads the descriptors of requests; `None` if rate limiting is disabled.
 pub(super) fn read(
     owner: &ObjectKey,
@@ -27,8 +35,8 @@ pub(super) fn read(
     regexes: &Regexes,
     settings: &Settings,
     reader: &mut Reader<'_>,
-) -> Result<Option<GlobalLimit>, (Class, String)> {
-    let invalid = |message: String| (Class::Invalid, message);
+) -> Result<Option<GlobalLimit>, LimitFault> {
+    let invalid = |message: String| LimitFault { class: Class::Invalid, message, cause: None };
     let descriptors = written.descriptors.as_deref().unwrap_or_default();
     if written.disabled == Some(true) && descriptors.is_empty() {
         return Ok(None);
@@ -77,16 +85,16 @@ fn service(
     section: &str,
     settings: &Settings,
     reader: &mut Reader<'_>,
-) -> Result<Arc<RateLimitService>, (Class, String)> {
+) -> Result<Arc<RateLimitService>, LimitFault> {
     let Some(set) = &settings.proxies.rate_limit else {
         let message = "there is no rate limit service: set --rate-limit-service";
-        return Err((Class::Referential, message.into()));
+        return Err(LimitFault { class: Class::Referential, message: message.into(), cause: None });
     };
     reader.edge(owner, section, &set.service, Role::Requires);
     let found = extension::read(&set.service, reader);
     let Some((group, response)) = found.and_then(|extension| Some((extension.group?, extension.response))) else {
         let message = format!("rate limit service: extension service {:?} not found", set.service.namespaced_name());
-        return Err((Class::Referential, message));
+        return Err(LimitFault { class: Class::Referential, message, cause: Some(set.service.clone()) });
     };
     let timeout = match response {
         Limit::After(limit) => limit,

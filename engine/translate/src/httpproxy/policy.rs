@@ -22,9 +22,10 @@ use holdfast_graph::ObjectKey;
 
 use super::action::Guard;
 use super::auth::{self, HostAuth};
+use super::limits::LimitFault;
 use super::timeouts::{self, Limit};
 use super::{HOST, headers, jwt, limits};
-use crate::outcome::finding::Finding;
+use crate::outcome::finding::{Finding, Level};
 use crate::reader::Reader;
 
 /// Maximum number of entries of one list of addresses, statuses or hashed parts.
@@ -43,40 +44,43 @@ pub(super) fn guard(
 ) -> Result<Guard, ()> {
     let Some(host) = proxy.virtual_host.as_ref().and_then(|host| host.written.as_ref()) else { return Err(()) };
     let mut shut = false;
-    let mut report = |field: &str, kind: &'static str, reason: &'static str, class: Class, message: String| {
+    let mut add = |found: Finding, class: Class| {
         shut |= class != Class::Ignored;
-        let field = format!("spec.virtualhost.{field}");
-        findings.push(match class {
-            Class::Ignored => Finding::warning(key, field, kind, reason, message),
-            class => Finding::error(key, field, kind, reason, message).of_class(class),
-        });
+        let level = if class == Class::Ignored { Level::Warning } else { Level::Error };
+        findings.push(Finding { level, ..found }.of_class(class));
+    };
+    let found = |field: &str, kind: &'static str, reason: &'static str, message: String| {
+        Finding::error(key, format!("spec.virtualhost.{field}"), kind, reason, message)
     };
     let auth = auth::of_host(key, host, reader);
     if let Some(HostAuth { server: Err(wrong), enabled, .. }) = &auth {
         // If authorization is disabled by default, only routes that enable it are closed.
         let class = if *enabled { wrong.class } else { Class::Ignored };
-        report(&wrong.field, "AuthError", wrong.reason, class, wrong.message.clone());
+        let found = found(&wrong.field, "AuthError", wrong.reason, wrong.message.clone());
+        add(found.caused_by(wrong.cause.clone()), class);
     }
     let jwt = jwt::of_host(key, host, settings, reader).unwrap_or_else(|wrong| {
-        report(&wrong.field, "JWTVerificationError", wrong.reason, wrong.class, wrong.message);
+        let found = found(&wrong.field, "JWTVerificationError", wrong.reason, wrong.message);
+        add(found.caused_by(wrong.cause), wrong.class);
         None
     });
-    let mut limit_wrong = |class, why: String| {
+    let mut limit_wrong = |class, why: String, cause: Option<ObjectKey>| {
         let message = format!("Spec.VirtualHost.RateLimitPolicy is invalid: {why}");
-        report("rateLimitPolicy", "VirtualHostError", "RateLimitPolicyNotValid", class, message);
+        let found = found("rateLimitPolicy", "VirtualHostError", "RateLimitPolicyNotValid", message);
+        add(found.caused_by(cause), class);
     };
     let local = rate_limit(host.rate_limit_policy.as_ref()).unwrap_or_else(|why| {
-        limit_wrong(Class::Invalid, why);
+        limit_wrong(Class::Invalid, why, None);
         None
     });
     let global = host.rate_limit_policy.as_ref().and_then(|policy| policy.global.as_ref());
     let global = global.map(|global| limits::read(key, HOST, global, regexes, settings, reader)).transpose();
-    let global = global.unwrap_or_else(|(class, why)| {
-        limit_wrong(class, why);
+    let global = global.unwrap_or_else(|LimitFault { class, message, cause }| {
+        limit_wrong(class, message, cause);
         None
     });
     let mut error = |field: &str, kind: &'static str, reason: &'static str, message: String| {
-        report(field, kind, reason, Class::Invalid, message);
+        add(found(field, kind, reason, message), Class::Invalid);
     };
     let cors = match host.cors_policy.as_ref().map(|policy| cors(policy, regexes)).transpose() {
         Ok(cors) => cors,

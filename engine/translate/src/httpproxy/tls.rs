@@ -55,7 +55,7 @@ impl<'a> Notes<'a> {
         let is_warning = !fault.is_outside();
         let warning =
             || Finding::warning(self.key, found.field.clone(), found.kind, found.reason, found.message.clone());
-        let found = if is_warning { warning() } else { found };
+        let found = if is_warning { warning() } else { found }.caused_by(Some(secret.clone()));
         self.additional.push(found);
     }
 
@@ -148,7 +148,8 @@ fn own_certificate(key: &ObjectKey, name: &str, claim: &mut TlsClaim, notes: &mu
         Err((class, why)) => {
             let why = if class == Class::Referential { "Secret not found".to_owned() } else { why };
             let message = format!("Spec.VirtualHost.TLS Secret {name:?} is invalid: {why}");
-            notes.close("secretName", "SecretNotValid", class, message);
+            let found = notes.found("secretName", "SecretNotValid", class, message);
+            notes.closing.push(found.caused_by(Some(secret.clone())));
             if class == Class::Invalid {
                 claim.broken = Some((secret, why));
             }
@@ -187,7 +188,8 @@ fn fallback_certificate(
         Err((class, why)) => {
             let why = if class == Class::Referential { "Secret not found".to_owned() } else { why };
             let message = format!("Spec.Virtualhost.TLS Secret {name:?} fallback certificate is invalid: {why}");
-            notes.report(field, "FallbackNotValid", class, message);
+            let found = notes.found(field, "FallbackNotValid", class, message);
+            notes.additional.push(found.caused_by(Some(secret.clone())));
             if class == Class::Invalid {
                 claim.broken_fallback = Some((secret.clone(), why));
             }

@@ -5,12 +5,12 @@
 
 use gateway_api::gateways::GatewayListenersTlsCertificateRefs;
 use holdfast_api::apis::{Body, kinds, scheme};
-use holdfast_api::fault::Class;
+use holdfast_api::fault::{Class, Fault};
 use holdfast_api::section;
 use holdfast_check::certificate::DateFault;
 use holdfast_graph::{ObjectKey, Role};
 
-use super::unresolved;
+use super::{INVALID_CERTIFICATE, unresolved};
 use crate::outcome::listener::{CertificateDates, ListenerPlan};
 use crate::reader::Reader;
 
@@ -18,18 +18,17 @@ use crate::reader::Reader;
 pub(super) fn read_certificate(
     owner: &ObjectKey,
     plan: &mut ListenerPlan,
-    field: String,
+    field: &str,
     reference: &GatewayListenersTlsCertificateRefs,
     reader: &mut Reader<'_>,
-    fault: &mut impl FnMut(String, Class, &'static str, String),
+    faults: &mut Vec<Fault>,
 ) {
     let group = reference.group.as_deref().unwrap_or("");
     let kind = reference.kind.as_deref().unwrap_or(kinds::SECRET);
     if !group.is_empty() || kind != kinds::SECRET {
         let of = if group.is_empty() { "core" } else { group };
         let message = format!("certificateRefs must reference Secrets, not {of}/{kind}");
-        unresolved(plan, field, Class::Invalid, "InvalidCertificateRef", message, fault);
-        return;
+        return unresolved(plan, Fault::new(owner, Class::Invalid, field, INVALID_CERTIFICATE, message), faults);
     }
     let namespace = reference.namespace.as_deref().unwrap_or(&owner.namespace);
     let secret = scheme::secret_key(namespace, &reference.name);
@@ -41,20 +40,17 @@ pub(super) fn read_certificate(
             owner.kind,
             owner.namespace
         );
-        unresolved(plan, field, Class::Referential, "RefNotPermitted", message, fault);
-        return;
+        return unresolved(plan, Fault::new(owner, Class::Referential, field, "RefNotPermitted", message), faults);
     }
     match certificate(&secret, reader) {
         // The order is that of the references: clients that name no host get the first certificate.
         Ok(_) if plan.certificates.contains(&secret) => {}
         Ok(dates) => {
             if let Some(found) = dates.fault {
-                let message = at_secret(&secret, found);
-                if found.is_outside() {
-                    unresolved(plan, field, Class::Invalid, found.reason(), message, fault);
-                } else {
-                    fault(field, Class::Ignored, found.reason(), message);
-                }
+                let class = if found.is_outside() { Class::Invalid } else { Class::Ignored };
+                let fault = Fault::new(owner, class, field, found.reason(), at_secret(&secret, found));
+                let fault = fault.caused_by(Some(secret.clone()));
+                if found.is_outside() { unresolved(plan, fault, faults) } else { faults.push(fault) }
             }
             plan.named_certificates.push(secret.clone());
             plan.certificate_dates.insert(secret.clone(), dates);
@@ -65,9 +61,10 @@ pub(super) fn read_certificate(
                 if !plan.named_certificates.contains(&secret) {
                     plan.named_certificates.push(secret.clone());
                 }
-                plan.broken_certificates.push((secret, message.clone()));
+                plan.broken_certificates.push((secret.clone(), message.clone()));
             }
-            unresolved(plan, field, class, "InvalidCertificateRef", message, fault);
+            let fault = Fault::new(owner, class, field, INVALID_CERTIFICATE, message);
+            unresolved(plan, fault.caused_by(Some(secret)), faults);
         }
     }
 }

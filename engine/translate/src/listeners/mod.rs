@@ -102,7 +102,7 @@ pub(crate) fn plan(
     }
     allowed_routes(&mut plan, listener.allowed_routes.as_ref(), &mut fault);
     if plan.https {
-        tls(owner, &mut plan, listener.tls.as_ref(), reader, &mut fault);
+        tls(owner, &mut plan, listener.tls.as_ref(), reader, faults);
     } else if listener.tls.is_some() {
         fault(
             format!("{field}.tls"),
@@ -189,37 +189,40 @@ fn allowed_routes(
     };
 }
 
+/// The reason of a certificate that cannot be used.
+const INVALID_CERTIFICATE: &str = "InvalidCertificateRef";
+
 fn tls(
     owner: &ObjectKey,
     plan: &mut ListenerPlan,
     tls: Option<&GatewayListenersTls>,
     reader: &mut Reader<'_>,
-    fault: &mut impl FnMut(String, Class, &'static str, String),
+    faults: &mut Vec<Fault>,
 ) {
     let field = format!("{}.tls", plan.field);
     for name in tls.and_then(|tls| tls.options.as_ref()).into_iter().flat_map(|options| options.keys()) {
         let message = format!("the TLS option {name:?} is not served by this version of Holdfast");
-        fault(format!("{field}.options"), Class::Ignored, "NotServed", message);
+        faults.push(Fault::new(owner, Class::Ignored, format!("{field}.options"), "NotServed", message));
     }
     let references = tls.and_then(|tls| tls.certificate_refs.as_deref()).unwrap_or_default();
     if tls.and_then(|tls| tls.mode.as_ref()) == Some(&GatewayListenersTlsMode::Passthrough) {
         let message = "mode Passthrough is not supported for listeners of protocol HTTPS";
         plan.reject(ListenerState::Closed, "UnsupportedValue", message);
         let message = format!("{message}; use Terminate");
-        fault(format!("{field}.mode"), Class::Invalid, "UnsupportedValue", message);
+        faults.push(Fault::new(owner, Class::Invalid, format!("{field}.mode"), "UnsupportedValue", message));
         return;
     }
+    let all = format!("{field}.certificateRefs");
+    let wrong = |message: String| Fault::new(owner, Class::Invalid, &all, INVALID_CERTIFICATE, message);
     if references.is_empty() {
-        let message = "an HTTPS listener needs a certificate: set certificateRefs".to_owned();
-        unresolved(plan, format!("{field}.certificateRefs"), Class::Invalid, "InvalidCertificateRef", message, fault);
+        let fault = wrong("an HTTPS listener needs a certificate: set certificateRefs".to_owned());
+        unresolved(plan, fault, faults);
     }
     if references.len() > CERTIFICATES_MAX {
-        let message = format!("must have at most {CERTIFICATES_MAX} entries");
-        unresolved(plan, format!("{field}.certificateRefs"), Class::Invalid, "InvalidCertificateRef", message, fault);
+        unresolved(plan, wrong(format!("must have at most {CERTIFICATES_MAX} entries")), faults);
     }
     for (index, reference) in references.iter().enumerate().take(CERTIFICATES_MAX) {
-        let field = at(&format!("{field}.certificateRefs"), index);
-        read_certificate(owner, plan, field, reference, reader, fault);
+        read_certificate(owner, plan, &at(&all, index), reference, reader, faults);
     }
     if plan.certificates.is_empty() && plan.state == ListenerState::Serving {
         plan.state = ListenerState::Closed;
@@ -227,16 +230,9 @@ fn tls(
 }
 
 /// Reports a reference of a listener that cannot be resolved.
-fn unresolved(
-    plan: &mut ListenerPlan,
-    field: String,
-    class: Class,
-    reason: &'static str,
-    message: String,
-    fault: &mut impl FnMut(String, Class, &'static str, String),
-) {
+fn unresolved(plan: &mut ListenerPlan, fault: Fault, faults: &mut Vec<Fault>) {
     // The condition has the reasons of the specification only.
-    let known = if class == Class::Referential { reason } else { "InvalidCertificateRef" };
-    plan.resolved_refs = Condition::new("ResolvedRefs", false, known, &message);
-    fault(field, class, reason, message);
+    let reason = if fault.class == Class::Referential { fault.reason } else { INVALID_CERTIFICATE };
+    plan.resolved_refs = Condition::new("ResolvedRefs", false, reason, &fault.message);
+    faults.push(fault);
 }

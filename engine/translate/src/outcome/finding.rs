@@ -47,6 +47,8 @@ pub struct Finding {
     pub reason: &'static str,
     /// A sentence for users.
     pub message: String,
+    /// The object with the fault that this finding follows from; unset if the HTTPProxy itself must be edited.
+    pub cause: Option<ObjectKey>,
 }
 
 impl Finding {
@@ -59,7 +61,8 @@ impl Finding {
         message: impl Into<String>,
     ) -> Self {
         let (field, message) = (field.into(), message.into());
-        Self { object: object.clone(), level: Level::Error, field, class: Class::Invalid, kind, reason, message }
+        let (object, level, class) = (object.clone(), Level::Error, Class::Invalid);
+        Self { object, level, field, class, kind, reason, message, cause: None }
     }
 
     /// Creates a warning, which does not make the HTTPProxy invalid.
@@ -79,9 +82,15 @@ impl Finding {
         Self { class, ..self }
     }
 
+    /// Returns the finding as a consequence of a fault of another object.
+    pub(crate) fn caused_by(self, cause: Option<ObjectKey>) -> Self {
+        Self { cause, ..self }
+    }
+
     /// Converts the finding to a fault.
     pub fn fault(&self) -> Fault {
-        Fault::new(&self.object, self.class, &self.field, self.reason, &self.message)
+        let fault = Fault::new(&self.object, self.class, &self.field, self.reason, &self.message);
+        fault.caused_by(self.cause.clone())
     }
 
     /// Converts the finding to a sub-condition.

@@ -169,7 +169,8 @@ pub(crate) fn plan(key: &ObjectKey, reader: &mut Reader<'_>) -> LevelPlan {
         };
         let message = format!("{} {}: {}", policy.kind, policy.namespaced_name(), why.message);
         let owner = listener.owner(key);
-        levels.faults.push(Fault::new(owner, why.class, &listener.field, NOT_ENFORCED, message));
+        let fault = Fault::new(owner, why.class, &listener.field, NOT_ENFORCED, message);
+        levels.faults.push(fault.caused_by(Some(policy.clone())));
     }
     levels.owners = holding.owners(key);
     levels.tables.retain(|_, level| level.is_effective());

@@ -82,7 +82,7 @@ impl<'r, 'a> Reading<'r, 'a> {
 
     /// Reports that the content of a field is invalid.
     pub(super) fn invalid(&mut self, field: impl Into<String>, message: impl ToString) {
-        self.fault(Class::Invalid, field, "Invalid", message);
+        self.fault(Class::Invalid, field, "Invalid", message, None);
     }
 
     /// Reports flaws below a field (`basicAuth.users` below `spec`).
@@ -98,7 +98,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         let message = format!(
             "{field} is not supported by this version of Holdfast; requests that the policy applies to are refused"
         );
-        self.fault(Class::Invalid, format!("spec.{field}"), "Unsupported", message);
+        self.fault(Class::Invalid, format!("spec.{field}"), "Unsupported", message, None);
     }
 
     /// Records a fault that decoding has reported already.
@@ -108,13 +108,13 @@ impl<'r, 'a> Reading<'r, 'a> {
 
     /// Reports that a referenced object is missing or may not be used.
     pub(super) fn missing(&mut self, field: impl Into<String>, reason: &'static str, message: impl ToString) {
-        self.fault(Class::Referential, field, reason, message);
+        self.fault(Class::Referential, field, reason, message, None);
     }
 
     /// Reports that the content of a referenced extension is invalid; `message` begins with the field of the extension.
     pub(super) fn wrong_extension(&mut self, field: impl Into<String>, extension: &ObjectKey, message: impl Display) {
         self.blame(extension, Class::Invalid, "Invalid", &message.to_string());
-        self.invalid(field, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
+        self.follows(Class::Invalid, field, "Invalid", extension, &message.to_string());
     }
 
     /// Reports that an object that an extension references is missing or may not be used; `message` begins with the
@@ -127,7 +127,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         message: impl Display,
     ) {
         self.blame(extension, Class::Referential, reason, &message.to_string());
-        self.missing(field, reason, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
+        self.follows(Class::Referential, field, reason, extension, &message.to_string());
     }
 
     fn blame(&mut self, extension: &ObjectKey, class: Class, reason: &'static str, message: &str) {
@@ -139,7 +139,7 @@ impl<'r, 'a> Reading<'r, 'a> {
     /// Records an unreadable field of a referenced extension; decoding has reported it.
     pub(super) fn unread_extension(&mut self, field: impl Into<String>, extension: &ObjectKey, message: &str) {
         self.note_blame(extension, Class::Invalid, message);
-        self.invalid(field, format!("GatewayExtension {}: {message}", extension.namespaced_name()));
+        self.follows(Class::Invalid, field, "Invalid", extension, &message.to_string());
     }
 
     fn note_blame(&mut self, extension: &ObjectKey, class: Class, message: &str) {
@@ -152,7 +152,7 @@ impl<'r, 'a> Reading<'r, 'a> {
 
     /// Reports that a part of the policy has no effect; its targets are still served.
     pub(super) fn ignored(&mut self, field: impl Into<String>, reason: &'static str, message: impl ToString) {
-        self.fault(Class::Ignored, field, reason, message);
+        self.fault(Class::Ignored, field, reason, message, None);
     }
 
     /// Reads a part that only observes requests: if it is invalid, it is left out as a whole and reported, and the rest
@@ -175,8 +175,28 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.of_extensions.push(Fault::new(extension, Class::Ignored, format!("spec.{field}"), "Invalid", message));
     }
 
-    fn fault(&mut self, class: Class, field: impl Into<String>, reason: &'static str, message: impl ToString) {
-        self.faults.push(Fault::new(self.key, class, field, reason, message.to_string()));
+    /// Adds a fault of the policy that follows from a fault of an extension.
+    fn follows(
+        &mut self,
+        class: Class,
+        field: impl Into<String>,
+        reason: &'static str,
+        extension: &ObjectKey,
+        message: &str,
+    ) {
+        let message = format!("GatewayExtension {}: {message}", extension.namespaced_name());
+        self.fault(class, field, reason, message, Some(extension));
+    }
+
+    fn fault(
+        &mut self,
+        class: Class,
+        field: impl Into<String>,
+        reason: &'static str,
+        message: impl ToString,
+        cause: Option<&ObjectKey>,
+    ) {
+        self.faults.push(Fault::new(self.key, class, field, reason, message.to_string()).caused_by(cause.cloned()));
     }
 
     /// Returns a Secret that the policy references, or reports why it cannot be used.

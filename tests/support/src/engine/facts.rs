@@ -43,6 +43,8 @@ pub fn found(object: Identity, field: &str, class: Class, reason: &str, message:
         gateways: BTreeSet::from([Arc::from("infra/public")]),
         since: Some(Moment(TEN)),
         used: true,
+        is_served: false,
+        cause: None,
     }
 }
 
@@ -56,6 +58,7 @@ pub fn effect(object: Identity, section: &str, gets: Gets, causes: &[&Identity])
         hosts: BTreeSet::from([Arc::from("shop.example.com")]),
         paths: BTreeSet::from([Arc::from("/cart/*")]),
         causes: causes.iter().map(|cause| cause.key()).collect(),
+        causing_section: "".into(),
         message: String::new(),
         version: None,
     }

@@ -139,7 +139,8 @@ impl Page<'_> {
         };
         lines("instead", own.iter().map(|served| described(served)).collect(), text)?;
         let affected = |served: &&ServedInstead| format!("{}: {}", name(&served.object), gets(served));
-        lines("affects", others.iter().map(affected).collect(), text)?;
+        let others = others.iter().map(affected);
+        lines("affects", others.chain(finding.affected.iter().map(name)).collect(), text)?;
         match (finding.served.is_empty(), severity) {
             (true, Severity::Outage) => writeln!(text, "  instead  it is not served"),
             (true, Severity::Warning) if finding.reason == "TargetNotFound" => {

@@ -1,0 +1,46 @@
+//! Causes: which problems follow from problems of other objects.
+//!
+//! A problem that follows from another one is no finding of its own: it is a part of the finding of its cause.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_api::fault::Class;
+use holdfast_graph::ObjectKey;
+
+use super::facts::ObjectProblem;
+
+/// Returns, for each problem, the problems that it follows from; the problem itself where no other one is its cause.
+pub(super) fn roots(found: &[ObjectProblem]) -> Vec<BTreeSet<usize>> {
+    let errors = errors(found);
+    (0..found.len()).map(|index| root(index, found, &errors)).collect()
+}
+
+/// Returns the problems that can be a cause, by object: those that prevent something from being served. A lost conflict
+/// is a cause only if the object has no other problem.
+fn errors(found: &[ObjectProblem]) -> BTreeMap<ObjectKey, Vec<usize>> {
+    let mut errors: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
+    for (index, problem) in found.iter().enumerate().filter(|(_, problem)| problem.class != Class::Ignored) {
+        errors.entry(problem.object.key()).or_default().push(index);
+    }
+    let is_conflict = |index: &usize| found.get(*index).is_some_and(|problem| problem.class == Class::Conflict);
+    for own in errors.values_mut() {
+        if !own.iter().all(is_conflict) {
+            own.retain(|index| !is_conflict(index));
+        }
+    }
+    errors
+}
+
+fn root(index: usize, found: &[ObjectProblem], errors: &BTreeMap<ObjectKey, Vec<usize>>) -> BTreeSet<usize> {
+    let (mut known, mut next, mut roots) = (BTreeSet::from([index]), vec![index], BTreeSet::new());
+    while let Some(index) = next.pop() {
+        let Some(problem) = found.get(index) else { continue };
+        let cause = problem.cause.as_ref().filter(|cause| **cause != problem.object.key());
+        match cause.and_then(|cause| errors.get(cause)) {
+            Some(behind) => next.extend(behind.iter().copied().filter(|index| known.insert(*index))),
+            None => drop(roots.insert(index)),
+        }
+    }
+    // Problems that name each other as causes have no other one.
+    if roots.is_empty() { BTreeSet::from([index]) } else { roots }
+}

@@ -1,0 +1,221 @@
+//! One finding for each cause: objects with a fault that follows from a fault of another object are affected by it.
+
+use super::*;
+
+const POLICY: &str = "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\n";
+
+/// Returns the findings: the severity, the objects at fault, and the other objects that are affected.
+fn causes(scene: &Scene) -> Vec<(Severity, Vec<String>, BTreeSet<String>)> {
+    let health = health(scene);
+    let name = |object: &Identity| format!("{} {}", object.kind, object.name);
+    let of = |severity| {
+        let findings = health.of(severity).iter();
+        findings.map(move |finding| {
+            let subjects: Vec<String> = finding.objects.iter().map(|subject| name(&subject.object)).collect();
+            let affected = finding.served.iter().map(|served| &served.object).chain(&finding.affected).map(name);
+            let affected = affected.filter(|name| !subjects.contains(name)).collect();
+            (severity, subjects, affected)
+        })
+    };
+    Severity::ALL.into_iter().flat_map(of).collect()
+}
+
+#[track_caller]
+fn one(scene: &Scene, context: &dyn std::fmt::Debug, expected: (Severity, &str, &[&str])) {
+    let (severity, subject, affected) = expected;
+    let affected = affected.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(causes(scene), [(severity, vec![subject.to_owned()], affected)], "{context:?}: {:#?}", health(scene));
+}
+
+#[test]
+fn a_route_below_a_broken_policy_is_affected_and_has_no_finding_of_its_own() {
+    let policy = |target: &str| {
+        format!(
+            "{POLICY}metadata: {{name: guard, namespace: shop, generation: 1}}\n\
+             spec: {{targetRefs: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, name: {target}}}], \
+             timeouts: {{request: soon}}}}"
+        )
+    };
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(&policy("cart"));
+        one(&scene, &combination, (Severity::Outage, "TrafficPolicy guard", &["HTTPRoute cart"]));
+        // With an earlier version of the policy, nothing is down.
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(&policy("cart").replace("soon", "5s"));
+        scene.apply(&policy("cart").replace("generation: 1", "generation: 2"));
+        let all = causes(&scene);
+        let subjects: Vec<_> = all.iter().flat_map(|(_, subjects, _)| subjects).collect();
+        assert_eq!(subjects, ["TrafficPolicy guard"], "{combination:?}: {all:?}");
+        let severity = if answer(&scene, "/cart") == Some(200) { Severity::Degraded } else { Severity::Outage };
+        assert_eq!(all[0].0, severity, "{combination:?}");
+    }
+}
+
+#[test]
+fn one_missing_authorization_server_is_one_finding_about_the_extension_that_names_it() {
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(&format!(
+            "{POLICY}metadata: {{name: guard, namespace: infra, generation: 1}}\n\
+             spec: {{targetRefs: [{{group: gateway.networking.k8s.io, kind: Gateway, name: public}}], \
+             extAuth: {{extensionRef: {{name: auth}}}}}}\n---\n\
+             apiVersion: gateway.kgateway.dev/v1alpha1\nkind: GatewayExtension\n\
+             metadata: {{name: auth, namespace: infra, generation: 1}}\n\
+             spec: {{extAuth: {{grpcService: {{backendRef: {{name: auth, port: 80}}}}}}}}"
+        ));
+        let affected = ["Gateway public", "HTTPRoute cart", "TrafficPolicy guard"];
+        one(&scene, &combination, (Severity::Outage, "GatewayExtension auth", &affected));
+    }
+}
+
+#[test]
+fn a_route_to_a_broken_backend_is_affected_by_it_or_by_its_policy() {
+    let to = |kind: &str, name: &str| {
+        let place = exact("/fine");
+        let old = "backendRefs: [{name: cart, port: 80}]\n  - matches";
+        let new = match kind {
+            "Backend" => {
+                format!("backendRefs: [{{group: gateway.kgateway.dev, kind: Backend, name: {name}}}]\n  - matches")
+            }
+            _ => old.to_owned(),
+        };
+        route(5, &place).replace(old, &new)
+    };
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(
+            "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: Backend\n\
+             metadata: {name: far, namespace: shop, generation: 1}\n\
+             spec: {type: Static, static: {hosts: [{host: 'not a host', port: 80}]}}",
+        );
+        scene.apply(&to("Backend", "far"));
+        one(&scene, &combination, (Severity::Outage, "Backend far", &["HTTPRoute cart"]));
+
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(
+            "apiVersion: gateway.kgateway.dev/v1alpha1\nkind: BackendConfigPolicy\n\
+             metadata: {name: slow, namespace: shop, generation: 1}\n\
+             spec: {targetRefs: [{group: '', kind: Service, name: cart}], connectTimeout: soon}",
+        );
+        let all = causes(&scene);
+        assert_eq!(all.len(), 1, "{combination:?}: {:#?}", health(&scene));
+        assert_eq!(all[0].1, ["BackendConfigPolicy slow"], "{combination:?}");
+    }
+}
+
+#[test]
+fn several_mistakes_are_as_many_findings() {
+    let policy = |name: &str, target: &str, fault: &str| {
+        format!(
+            "{POLICY}metadata: {{name: {name}, namespace: shop, generation: 1}}\n\
+             spec: {{targetRefs: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, name: {target}}}], {fault}}}\n---\n"
+        )
+    };
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(
+            &route(1, &exact("/other"))
+                .replace("name: cart, namespace: shop, uid: route-1", "name: other, namespace: shop"),
+        );
+        scene.apply(&policy("one", "cart", "timeouts: {request: soon}"));
+        scene.apply(&policy("two", "other", "basicAuth: {secretRef: {name: users}}"));
+        let subjects: Vec<_> = causes(&scene)
+            .into_iter()
+            .filter(|(severity, ..)| *severity != Severity::Warning)
+            .flat_map(|(_, subjects, _)| subjects)
+            .collect();
+        assert_eq!(subjects, ["TrafficPolicy one", "TrafficPolicy two"], "{combination:?}: {:#?}", health(&scene));
+    }
+}
+
+/// A host of HTTPProxies with a certificate of its own.
+fn secured_proxy(gates: Fallback) -> Scene {
+    let mut scene = Scene::new(gates, envoys());
+    scene.apply(&BASE.replace("port: 8080", "port: 9080"));
+    scene.apply(CERTIFICATES);
+    scene.apply(
+        "apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {name: p, namespace: infra, generation: 1}\n\
+         spec: {virtualhost: {fqdn: p.test, tls: {secretName: shop}}, \
+         routes: [{permitInsecure: true, directResponsePolicy: {statusCode: 200}}]}",
+    );
+    scene.connect(crate::testing::played::PlayedEnvoy::new("holdfast/httpproxy", "three"));
+    scene
+}
+
+#[test]
+fn a_proxy_with_the_last_valid_certificate_is_affected_by_its_secret() {
+    for combination in GATES {
+        let mut scene = secured_proxy(gates(combination));
+        assert_eq!(findings(&scene), vec![], "{combination:?}");
+        scene.apply(&foreign_key("shop"));
+        let severity = if combination == (true, true) { Severity::Degraded } else { Severity::Outage };
+        let all = causes(&scene);
+        assert_eq!(all.len(), 1, "{combination:?}: {:#?}", health(&scene));
+        assert_eq!(all[0].0, severity, "{combination:?}: {:#?}", health(&scene));
+    }
+}
+
+#[test]
+fn a_proxy_below_a_broken_extension_service_is_affected_by_it() {
+    for combination in GATES {
+        let mut scene = secured_proxy(gates(combination));
+        scene.apply(
+            "apiVersion: projectcontour.io/v1alpha1\nkind: ExtensionService\n\
+             metadata: {name: auth, namespace: infra, generation: 1}\n\
+             spec: {services: [{name: auth, port: 80}], protocol: h2c}\n---\n\
+             apiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {name: p, namespace: infra, generation: 2}\n\
+             spec: {virtualhost: {fqdn: p.test, tls: {secretName: shop}, \
+             authorization: {extensionRef: {name: auth, namespace: infra}}}, \
+             routes: [{directResponsePolicy: {statusCode: 200}}]}",
+        );
+        let all = causes(&scene);
+        assert_eq!(all.len(), 1, "{combination:?}: {:#?}", health(&scene));
+        assert_eq!(all[0].1, ["ExtensionService auth"], "{combination:?}: {:#?}", health(&scene));
+        assert!(all[0].2.contains("HTTPProxy p"), "{combination:?}: {:#?}", health(&scene));
+    }
+}
+
+#[test]
+fn a_route_with_one_parent_of_a_misspelt_class_is_affected_by_that_gateway() {
+    let other = "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n\
+                 metadata: {name: other, namespace: infra, generation: 1}\n\
+                 spec: {gatewayClassName: holdfsat, listeners: [{name: http, port: 9090, protocol: HTTP}]}";
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(other);
+        let both = "parentRefs: [{name: public, namespace: infra}, {name: other, namespace: infra}]";
+        scene.apply(&route(5, &exact("/fine")).replace("parentRefs: [{name: public, namespace: infra}]", both));
+        one(&scene, &combination, (Severity::Outage, "Gateway other", &["HTTPRoute cart"]));
+        // A parent that does not exist is the fault of the route; the other parent serves it.
+        let both = "parentRefs: [{name: public, namespace: infra}, {name: none, namespace: infra}]";
+        scene.apply(&route(6, &exact("/fine")).replace("parentRefs: [{name: public, namespace: infra}]", both));
+        let health = health(&scene);
+        let own = health.outages.iter().find(|finding| &*finding.objects[0].object.kind == "HTTPRoute").unwrap();
+        let parts: Vec<_> = own.served.iter().map(|served| (&*served.section, served.gets.clone())).collect();
+        assert_eq!(parts, [("parentRefs[1]", Gets::Nothing)], "{combination:?}: {health:#?}");
+        assert_eq!(answer(&scene, "/cart"), Some(200), "{combination:?}");
+    }
+}
+
+#[test]
+fn a_route_of_conflicted_listeners_is_affected_and_gets_404_where_envoy_listens() {
+    let listeners = "- {name: a, port: 8080, protocol: HTTP, hostname: x.test, allowedRoutes: {namespaces: {from: All}}}\n  \
+                     - {name: b, port: 8080, protocol: HTTP, hostname: x.test, allowedRoutes: {namespaces: {from: All}}}\n  \
+                     - {name: http,";
+    for combination in GATES {
+        let mut scene = Scene::new(gates(combination), envoys());
+        scene.apply(&BASE.replace("- {name: http,", listeners));
+        let below = "parentRefs: [{name: public, namespace: infra, sectionName: a}]";
+        let lost = route(1, &exact("/lost")).replace("parentRefs: [{name: public, namespace: infra}]", below);
+        scene.apply(&lost.replace("name: cart, namespace: shop, uid: route-1", "name: lost, namespace: shop"));
+        one(&scene, &combination, (Severity::Outage, "Gateway public", &["HTTPRoute lost"]));
+        let gets: BTreeSet<_> = health(&scene)
+            .outages
+            .iter()
+            .flat_map(|finding| &finding.served)
+            .map(|served| served.gets.clone())
+            .collect();
+        assert_eq!(gets, BTreeSet::from([Gets::Status { status: 404 }]), "{combination:?}: {:#?}", health(&scene));
+    }
+}
