@@ -24,7 +24,7 @@ use std::sync::Arc;
 use holdfast_api::apis::Body;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
-use holdfast_api::fault::Class;
+use holdfast_api::fault::{Class, at};
 use holdfast_api::object::Object;
 use holdfast_api::section::ObjectSection;
 use holdfast_api::status::features::supported;
@@ -35,7 +35,7 @@ use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::FallbackReport;
 use holdfast_graph::{Detected, ObjectKey};
-use holdfast_translate::claims::ListenerId;
+use holdfast_translate::claims::{ListenerId, NO_READY_LISTENERS, Parent};
 use holdfast_translate::finding::Finding;
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
@@ -286,6 +286,7 @@ impl Engine {
         let parents = plan.parents.iter().enumerate().filter_map(|(index, parent)| {
             let ParentConditions { accepted, mut others } = conditions_at_parent(self, report, key, plan, index)?;
             let listeners: BTreeSet<ListenerId> = parent.attachments.iter().map(|at| at.listener.clone()).collect();
+            let accepted = without_listener(plan, parent).filter(|_| accepted.status == "True").unwrap_or(accepted);
             if let Some(message) = self.closed_above(&listeners) {
                 let before =
                     others.iter().position(|known| known.kind == FALLBACK_CONDITION).map(|at| others.remove(at));
@@ -306,6 +307,14 @@ impl Engine {
         });
         Some(json!({ "parents": parents.collect::<Vec<_>>() }))
     }
+}
+
+/// Returns the condition of a route at a parent of which every listener lost a conflict; none if one is served, or is not
+/// served for another reason.
+fn without_listener(plan: &RoutePlan, parent: &Parent) -> Option<Condition> {
+    let field = at("spec.parentRefs", parent.index);
+    let fault = plan.faults.iter().find(|fault| fault.reason == NO_READY_LISTENERS && fault.field == field)?;
+    Some(Condition::new("Accepted", false, NO_READY_LISTENERS, &fault.message))
 }
 
 /// Returns the class of the cause of a replacement: a policy that Envoys refuse is not a matter of references.
@@ -437,7 +446,7 @@ impl Engine {
     }
 }
 
-fn reference(parent: &holdfast_translate::claims::Parent) -> Value {
+fn reference(parent: &Parent) -> Value {
     let written = &parent.reference;
     let mut value = json!({
         "group": written.group.as_deref().unwrap_or(GROUP),

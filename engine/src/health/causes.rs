@@ -15,18 +15,11 @@ pub(super) fn roots(found: &[ObjectProblem]) -> Vec<BTreeSet<usize>> {
     (0..found.len()).map(|index| root(index, found, &errors)).collect()
 }
 
-/// Returns the problems that can be a cause, by object: those that prevent something from being served. A lost conflict
-/// is a cause only if the object has no other problem.
+/// Returns the problems that can be a cause, by object: those that prevent something from being served.
 fn errors(found: &[ObjectProblem]) -> BTreeMap<ObjectKey, Vec<usize>> {
     let mut errors: BTreeMap<ObjectKey, Vec<usize>> = BTreeMap::new();
     for (index, problem) in found.iter().enumerate().filter(|(_, problem)| problem.class != Class::Ignored) {
         errors.entry(problem.object.key()).or_default().push(index);
-    }
-    let is_conflict = |index: &usize| found.get(*index).is_some_and(|problem| problem.class == Class::Conflict);
-    for own in errors.values_mut() {
-        if !own.iter().all(is_conflict) {
-            own.retain(|index| !is_conflict(index));
-        }
     }
     errors
 }
@@ -37,10 +30,21 @@ fn root(index: usize, found: &[ObjectProblem], errors: &BTreeMap<ObjectKey, Vec<
         let Some(problem) = found.get(index) else { continue };
         let cause = problem.cause.as_ref().filter(|cause| **cause != problem.object.key());
         match cause.and_then(|cause| errors.get(cause)) {
-            Some(behind) => next.extend(behind.iter().copied().filter(|index| known.insert(*index))),
+            Some(behind) => {
+                next.extend(related(problem, behind, found).into_iter().filter(|index| known.insert(*index)))
+            }
             None => drop(roots.insert(index)),
         }
     }
     // Problems that name each other as causes have no other one.
     if roots.is_empty() { BTreeSet::from([index]) } else { roots }
+}
+
+/// Returns the problems of the cause that a problem can follow from: a lost conflict has consequences of its own class.
+/// All are returned if none is of that sort.
+fn related(problem: &ObjectProblem, behind: &[usize], found: &[ObjectProblem]) -> Vec<usize> {
+    let is_conflict = |problem: &ObjectProblem| problem.class == Class::Conflict;
+    let is_alike = |index: &&usize| found.get(**index).is_some_and(|one| is_conflict(one) == is_conflict(problem));
+    let alike: Vec<usize> = behind.iter().filter(is_alike).copied().collect();
+    if alike.is_empty() { behind.to_vec() } else { alike }
 }

@@ -294,3 +294,48 @@ fn faults_are_dated_by_the_ledger_where_that_knows_more() {
     assert_eq!(facts.outside.ledger.began(&key, Some(5), TEN), TEN - 3600);
     assert_eq!(facts.outside.ledger.began(&identity("HTTPRoute", "shop", "new").key(), Some(1), TEN), TEN);
 }
+
+#[test]
+fn a_problem_that_follows_from_another_is_a_part_of_it_and_causes_in_a_circle_are_reported() {
+    let of = |name: &str| identity("TrafficPolicy", "shop", name);
+    let of_class = |name: &str, cause: Option<&str>, class| ObjectProblem {
+        cause: cause.map(|cause| of(cause).key()),
+        ..found(of(name), "spec.x", class, "Invalid", name)
+    };
+    let invalid = |name: &str, cause: Option<&str>| of_class(name, cause, Class::Invalid);
+    let causes = |problems: Vec<ObjectProblem>| {
+        let health = judge(&Facts { found: problems, ..facts() });
+        let name = |name: &Arc<str>| name.to_string();
+        let all = health.outages.iter().chain(&health.warnings).map(|finding| {
+            let affected = finding.affected.iter().map(|object| name(&object.name)).collect::<Vec<_>>();
+            (name(&finding.objects[0].object.name), affected.join(" "))
+        });
+        all.collect::<Vec<_>>()
+    };
+    let pair = |cause: &str, affected: &str| (cause.to_owned(), affected.to_owned());
+    let chain = vec![invalid("a", None), invalid("b", Some("a")), invalid("c", Some("b"))];
+    assert_eq!(causes(chain), [pair("a", "b c")]);
+    assert_eq!(causes(vec![invalid("b", Some("gone"))]), [pair("b", "")], "a cause without a problem explains nothing");
+    let circle = causes(vec![invalid("a", Some("b")), invalid("b", Some("a"))]);
+    assert_eq!(circle.len(), 2, "nothing is silent: {circle:?}");
+    let warned = vec![of_class("a", None, Class::Ignored), invalid("b", Some("a"))];
+    assert_eq!(causes(warned), [pair("b", ""), pair("a", "")], "a warning is no cause");
+    let conflict = |name: &str, cause: Option<&str>| of_class(name, cause, Class::Conflict);
+    let both = vec![invalid("a", None), conflict("a", None), conflict("b", Some("a")), invalid("c", Some("a"))];
+    let both =
+        both.into_iter().enumerate().map(|(index, found)| ObjectProblem { reason: format!("R{index}"), ..found });
+    assert_eq!(causes(both.collect()), [pair("a", "c"), pair("a", "b")]);
+}
+
+#[test]
+fn a_problem_of_an_object_that_is_served_names_its_part() {
+    let mut facts = facts();
+    let route = identity("HTTPRoute", "shop", "cart");
+    let lost = found(route, "spec.parentRefs[1]", Class::Referential, "NoMatchingParent", "it does not exist");
+    facts.found.push(ObjectProblem { is_served: true, ..lost.clone() });
+    let parts: Vec<_> =
+        judge(&facts).outages[0].served.iter().map(|part| (part.section.clone(), part.gets.clone())).collect();
+    assert_eq!(parts, [(Arc::from("parentRefs[1]"), Gets::Nothing)]);
+    facts.found = vec![lost];
+    assert_eq!(judge(&facts).outages[0].served, [], "nothing of it is served");
+}

@@ -155,7 +155,7 @@ impl Engine {
                     Gets::LastValid { generation: *number, since }
                 }
                 Step::Replaced => Gets::Status { status: u16::try_from(*number).unwrap_or_default() },
-                Step::Excluded | Step::Current if is_listener => Gets::Refused,
+                Step::Excluded | Step::Current if is_listener => self.closed_listener(scope, node),
                 // For a policy, a Secret or a Service that is left out, the routes that need it report the effect.
                 Step::Excluded | Step::Current if !SERVED.contains(&&*node.key.kind) => continue,
                 Step::Excluded | Step::Current => Gets::Nothing,
@@ -190,6 +190,16 @@ impl Engine {
                 version,
             });
         }
+    }
+
+    /// Returns what clients get of a listener that is left out.
+    fn closed_listener(&self, scope: Option<&FallbackScope>, node: &Node) -> Gets {
+        let served = scope.and_then(|scope| {
+            let plan = self.translator.served_gateway(&scope.id.fleet)?;
+            let listener = plan.listeners.iter().find(|listener| listener.unit(&scope.id.gateway) == *node)?;
+            Some(listeners::closed(listener, plan))
+        });
+        served.unwrap_or(Gets::Refused)
     }
 
     /// Returns the field of a listener in its object, in the form of faults.

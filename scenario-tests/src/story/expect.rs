@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail};
 use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
-use holdfast_engine::health::{Health, HealthFinding, Severity};
 use holdfast_graph::{Node, ObjectKey, Step};
 use holdfast_test_support::scopes::{Decided, ScopeSeen, scopes};
 use holdfast_xds::ResourceType;
@@ -15,7 +14,7 @@ use prost::Message;
 
 use super::answer::{self, SimulatedRequest};
 use super::envoy::Envoy;
-use super::honest;
+use super::health;
 use super::invariants;
 use super::language::Expect;
 use super::stage::StoryStage;
@@ -49,6 +48,9 @@ pub fn check(stage: &StoryStage, expected: &Expect) -> Result<()> {
     } else if expected.steps.is_some() || expected.broken.is_some() || !expected.last_valid.is_empty() {
         bail!("there is no such Gateway or build");
     }
+    if let (Some(wanted), Some(engine)) = (&expected.health, &stage.engine) {
+        found.compare("health", wanted, &health::shown(&health::health(stage, engine)));
+    }
     for (node, count) in &expected.nacks {
         found.compare(&format!("nacks of {node}"), count, &stage.counts.nacks.get(node).copied().unwrap_or_default());
     }
@@ -67,9 +69,6 @@ pub fn check(stage: &StoryStage, expected: &Expect) -> Result<()> {
             found.note(format!("pushes to {node}: {count}, fewer than {least}"));
         }
     }
-    if let (Some(wanted), Some(engine)) = (&expected.health, &stage.engine) {
-        found.compare("health", wanted, &findings(&honest::health(stage, engine)));
-    }
     if let Some(wanted) = expected.as_new {
         let differences = invariants::differences_from_new(stage);
         if wanted && !differences.is_empty() {
@@ -83,23 +82,6 @@ pub fn check(stage: &StoryStage, expected: &Expect) -> Result<()> {
         return Ok(());
     }
     bail!("{}\nas things stand:\n{}", found.text, state(&all))
-}
-
-/// Returns the findings of health by their first objects.
-fn findings(health: &Health) -> BTreeMap<String, String> {
-    let of = |severity: Severity, findings: &[HealthFinding]| {
-        let shown = findings.iter().map(|finding| {
-            let first = finding.objects.first().map(|first| name(&first.object.key())).unwrap_or_default();
-            (first, format!("{} {}", severity.name(), finding.reason))
-        });
-        shown.collect::<Vec<_>>()
-    };
-    let all = [
-        of(Severity::Warning, &health.warnings),
-        of(Severity::Degraded, &health.degraded),
-        of(Severity::Outage, &health.outages),
-    ];
-    all.into_iter().flatten().collect()
 }
 
 #[derive(Default)]

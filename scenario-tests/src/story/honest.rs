@@ -1,13 +1,11 @@
 //! Consistency of health, conditions, the fallback page and the configuration of Envoys.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use holdfast_api::apis::kinds;
 use holdfast_api::fault::Class;
 use holdfast_api::status::FALLBACK_CONDITION;
 use holdfast_engine::engine::Engine;
-use holdfast_engine::health::{Health, Outside, SourceState};
 use holdfast_engine::report::ReplacementView;
 use holdfast_fallback::view::{BrokenObject, Status};
 use holdfast_graph::{Detected, ObjectKey};
@@ -15,6 +13,7 @@ use holdfast_xds::Snapshot;
 use serde_json::Value;
 
 use super::envoy::Envoy;
+use super::health;
 use super::invariants::{a_deleted_policy_is_in_force, difference};
 use super::stage::StoryStage;
 
@@ -24,20 +23,11 @@ const POSITIVE: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Valid"];
 /// Types of conditions that report a problem while they are true.
 const NEGATIVE: [&str; 2] = ["PartiallyInvalid", FALLBACK_CONDITION];
 
-/// Returns the health that a stage reports.
-pub(super) fn health(stage: &StoryStage, engine: &Engine) -> Health {
-    let mut connected: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-    for envoy in stage.envoys.values().filter(|envoy| envoy.connected) {
-        *connected.entry(envoy.id.fleet.clone()).or_default() += 1;
-    }
-    let input = SourceState { read: true, objects: engine.objects().len(), ..SourceState::default() };
-    engine.health(Outside { input, connected, ..Outside::default() })
-}
-
 /// Checks that no other source reports a problem while health reports none, and that the status of each broken
 /// object reports a problem.
 pub(super) fn check(stage: &StoryStage, engine: &Engine, new: &Engine, wrong: &mut Vec<String>) {
-    let health = health(stage, engine);
+    let health = health::health(stage, engine);
+    health::check(stage, engine, &health, wrong);
     broken_objects_report_it(engine, wrong);
     refused_policies_are_no_references(engine, wrong);
     if !(health.outages.is_empty() && health.degraded.is_empty() && health.warnings.is_empty()) {

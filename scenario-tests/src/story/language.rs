@@ -268,6 +268,6 @@ pub struct Expect {
     pub nowhere: Vec<String>,
     /// By object a text in the message about its fault.
     pub messages: BTreeMap<String, String>,
-    /// All findings of health: `outage Reason`, `degraded Reason` or `warning Reason`, by the first object of each.
+    /// Every finding of health: by its objects, the severity and the other objects that it affects.
     pub health: Option<BTreeMap<String, String>>,
 }

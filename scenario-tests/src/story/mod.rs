@@ -8,6 +8,7 @@ pub mod answer;
 pub mod dice;
 pub mod envoy;
 pub mod expect;
+mod health;
 mod honest;
 pub mod invariants;
 pub mod language;

@@ -104,8 +104,12 @@ impl ObjectWriter {
             let seconds = |field: &str| document.get(field).and_then(Value::as_i64);
             let dates = CertificateLife { begins: seconds("begins"), expires: seconds("expires") };
             let certificate = self.certificate(text("certificate").unwrap_or(name), dates)?;
+            let key = match text("key") {
+                Some(name) => self.certificate(name, CertificateLife::default())?.key_pem,
+                None => certificate.key_pem.clone(),
+            };
             let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
-            let data = json!({ "tls.crt": encoded(&certificate.pem), "tls.key": encoded(&certificate.key_pem) });
+            let data = json!({ "tls.crt": encoded(&certificate.pem), "tls.key": encoded(&key) });
             let mut secret = object("v1", "Secret", name, &document, json!({}));
             if let Some(fields) = secret.as_object_mut() {
                 fields.remove("spec");

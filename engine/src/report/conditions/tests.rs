@@ -233,3 +233,19 @@ spec: {extAuth: {grpcService: {backendRef: {name: auth, port: 80}}, statPrefix: 
     let actual = accepted(&scene, "guard");
     assert!(actual.starts_with("Accepted=False Invalid: ") && actual.contains(why[0]), "{actual}");
 }
+
+#[test]
+fn a_route_of_which_every_listener_lost_a_conflict_is_not_accepted() {
+    let mut scene = Scene::new(last_valid(), envoys());
+    let twice = "- {name: a, port: 8080, protocol: HTTP, hostname: x.test}\n  \
+                 - {name: http, port: 8080, protocol: HTTP, hostname: x.test, allowedRoutes: {namespaces: {from: All}}}\n  #";
+    scene.apply(&BASE.replace("- {name: http,", twice));
+    let named = "{name: public, namespace: infra, sectionName: http}";
+    scene.apply(&route(5, &exact("/fine")).replace("{name: public, namespace: infra}", named));
+    let why = ["2 listeners claim host \"x.test\" on port 8080"];
+    has(
+        &conditions(&scene, "cart"),
+        "Accepted=False NoReadyListeners: listener http of Gateway infra/public is not served: ",
+        &why,
+    );
+}

@@ -6,17 +6,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use holdfast_api::apis::Body;
+use holdfast_api::fault::at;
 use holdfast_api::section::{self, ObjectSection};
 use holdfast_check::time::Moment;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::{BackfilledObject, FallbackReport};
 use holdfast_graph::ObjectKey;
+use holdfast_translate::claims::{Attachment, ListenerId};
 use holdfast_translate::gateway::GatewayPlan;
 use holdfast_translate::listener::{ListenerPlan, ListenerState};
 
 use crate::engine::Engine;
 use crate::health::facts::Effect;
-use crate::health::view::Gets;
+use crate::health::view::{Gets, Severity};
+
+/// Envoy's response status for a request to a host without a route.
+const NO_ROUTE: u16 = 404;
 
 /// Adds the effects on clients of each listener that differs from its desired state. The state that is served to
 /// the Envoys of every build counts.
@@ -30,6 +35,7 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
     let known: BTreeSet<(ObjectKey, Arc<str>, Arc<str>)> =
         known.map(|effect| (effect.object.key(), effect.gateway.clone(), effect.section.clone())).collect();
     let roots = LazyCell::new(|| roots(engine));
+    let mut unserved = Unserved::new();
     for (key, plan) in engine.translator.plans() {
         let served: Vec<&GatewayPlan> = speaking(engine.scopes.of(&plan.name))
             .filter_map(|scope| engine.translator.served_gateway(&scope.id.fleet))
@@ -45,7 +51,8 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
             };
             let is_closed = listener.state != ListenerState::Serving;
             let gets = if served.is_empty() || !served.iter().all(serving) {
-                if is_closed { vec![closed(listener)] } else { Vec::new() }
+                let plan = served.iter().find(|plan| !serving(plan)).copied().unwrap_or(plan);
+                if is_closed { vec![closed(listener, plan)] } else { Vec::new() }
             } else {
                 let outdated = listener.outdated_certificates().map(|(key, _)| key);
                 let broken = listener.broken_certificates.iter().map(|(key, _)| key).chain(outdated);
@@ -63,7 +70,14 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
             }
             let empty = Roots::new();
             let roots = if listener.proxies { &*roots } else { &empty };
-            for (object, section) in writers(key, listener, roots) {
+            let writers = writers(key, listener, roots);
+            if let Some(gets) = gets.iter().find(|gets| gets.severity() == Severity::Outage)
+                && !listener.proxies
+            {
+                let id = ListenerId { gateway: key.clone(), name: listener.name.clone() };
+                unserved.insert(id, (gets.clone(), writers.clone()));
+            }
+            for (object, section) in writers {
                 let is_known = known.contains(&(object.clone(), plan.name.clone(), section.clone()));
                 effects.extend(gets.iter().filter(|gets| !is_known || **gets != Gets::AsBefore).map(|gets| Effect {
                     object: engine.identity(&object, None),
@@ -75,7 +89,7 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
                     causes: BTreeSet::new(),
                     causing_section: "".into(),
                     message: match gets {
-                        Gets::Refused | Gets::PortInUse => {
+                        gets if gets.severity() == Severity::Outage => {
                             format!("listener {} is not served", listener.section())
                         }
                         _ => String::new(),
@@ -85,6 +99,41 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
             }
         }
     }
+    effects.extend(routes_below(engine, &unserved));
+}
+
+/// Listeners that are not served: what clients get, and the objects that define the listener, each with its section.
+type Unserved = BTreeMap<ListenerId, (Gets, Vec<(ObjectKey, Arc<str>)>)>;
+
+/// Returns the effects on routes with a parent of which no listener is served.
+fn routes_below(engine: &Engine, unserved: &Unserved) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    if unserved.is_empty() {
+        return effects;
+    }
+    for (key, plan) in engine.translator.routes() {
+        let is_unserved = |attachment: &Attachment| unserved.contains_key(&attachment.listener);
+        let is_lost = plan.parents.iter().flat_map(|parent| &parent.attachments).all(is_unserved);
+        for parent in plan.parents.iter().filter(|parent| parent.attachments.iter().all(is_unserved)) {
+            let section = if is_lost { String::new() } else { at("parentRefs", parent.index) };
+            for attachment in &parent.attachments {
+                let Some((gets, writers)) = unserved.get(&attachment.listener) else { continue };
+                effects.extend(writers.iter().map(|(writer, causing_section)| Effect {
+                    object: engine.identity(key, None),
+                    gateway: parent.gateway.namespaced_name().into(),
+                    section: section.as_str().into(),
+                    gets: gets.clone(),
+                    hosts: attachment.hosts.iter().map(|host| host.domain().into()).collect(),
+                    paths: BTreeSet::new(),
+                    causes: BTreeSet::from([writer.clone()]),
+                    causing_section: causing_section.clone(),
+                    message: format!("no listener of {} is served", parent.gateway.namespaced_name()),
+                    version: None,
+                }));
+            }
+        }
+    }
+    effects
 }
 
 /// Returns the roots of HTTPProxies by their hosts in lower case; the empty name has the roots with the fallback
@@ -106,9 +155,21 @@ fn roots(engine: &Engine) -> Roots {
 /// See [`Engine::roots`].
 type Roots = BTreeMap<String, BTreeSet<ObjectKey>>;
 
-/// Returns the effect of a closed listener.
-fn closed(listener: &ListenerPlan) -> Gets {
-    if listener.is_port_in_use { Gets::PortInUse } else { Gets::Refused }
+/// Returns the effect of a listener that is not served. The port of a plain listener may be served for other listeners:
+/// requests to a closed host get 404 there, and another host may answer those to a host without a place.
+pub(super) fn closed(listener: &ListenerPlan, served: &GatewayPlan) -> Gets {
+    if listener.is_port_in_use {
+        return Gets::PortInUse;
+    }
+    let is_open = |one: &ListenerPlan| !matches!(one.state, ListenerState::Out | ListenerState::Refused);
+    let mut at_port = served.all().filter(|one| one.port == listener.port && !one.https);
+    if listener.https || !at_port.any(is_open) {
+        return Gets::Refused;
+    }
+    match served.all().find(|one| one.name == listener.name).map_or(listener.state, |one| one.state) {
+        ListenerState::Out => Gets::Nothing,
+        _ => Gets::Status { status: NO_ROUTE },
+    }
 }
 
 /// Returns the effect of the last valid version of a certificate, with its expiry.

@@ -15,7 +15,7 @@ use holdfast_graph::{ObjectKey, Role};
 use super::parents::{self, Missing};
 use crate::incremental::guard;
 use crate::listeners::namespaces::allows_route;
-use crate::outcome::claims::{Attachment, Claims, HOSTNAMES, ListenerId, Parent};
+use crate::outcome::claims::{Attachment, Claims, HOSTNAMES, ListenerId, NO_READY_LISTENERS, Parent};
 use crate::outcome::gateway::GatewayPlan;
 use crate::outcome::listener::{ListenerPlan, ListenerState};
 use crate::reader::Reader;
@@ -58,7 +58,10 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
         let Some(plan) = reader.outcome::<GatewayPlan>(&gateway) else { continue };
         let outcome = attach(key, reference, (&gateway, set.as_ref()), plan, hosts, settings, reader);
         let (accepted, attachments) = match outcome {
-            Ok(attachments) => (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments),
+            Ok(attachments) => {
+                claims.faults.extend(conflicted(key, &field, plan, &gateway, &attachments));
+                (Condition::new("Accepted", true, "Accepted", "the route is attached"), attachments)
+            }
             Err((reason, message)) => {
                 // Without a place at the Gateway, the ListenerSet is at fault.
                 let cause = set.clone().filter(|set| plan.sets.get(set).is_none_or(|set| !set.joins));
@@ -78,6 +81,28 @@ pub(crate) fn claims(key: &ObjectKey, settings: &Settings, reader: &mut Reader<'
     hidden(key, hostnames, &mut claims, reader);
     claims.anothers &= claims.parents.is_empty() && claims.faults.iter().all(|fault| !is_about_parents(fault));
     Some(claims)
+}
+
+/// Returns the fault of a parent of which every listener that the route attaches to lost a conflict.
+fn conflicted(
+    key: &ObjectKey,
+    field: &str,
+    plan: &GatewayPlan,
+    gateway: &ObjectKey,
+    attachments: &[Attachment],
+) -> Option<Fault> {
+    let (mut owners, mut reasons) = (BTreeSet::new(), BTreeSet::new());
+    for attachment in attachments {
+        let listener = plan.listeners.iter().find(|listener| listener.name == attachment.listener.name)?;
+        let conflict = Some(&listener.conflicted).filter(|known| known.status == "True")?;
+        let (owner, section) = (listener.owner(gateway), listener.section());
+        let name = owner.namespaced_name();
+        reasons.insert(format!("listener {section} of {} {name} is not served: {}", owner.kind, conflict.message));
+        owners.insert(owner);
+    }
+    let message = reasons.into_iter().collect::<Vec<_>>().join("; ");
+    let fault = Fault::new(key, Class::Conflict, field, NO_READY_LISTENERS, message);
+    owners.first().map(|owner| fault.caused_by(Some((*owner).clone())))
 }
 
 /// Returns the claims of a route after failed translation: the previous claims and a fault.

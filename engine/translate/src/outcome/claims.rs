@@ -14,6 +14,9 @@ use holdfast_graph::{Edge, ObjectKey};
 /// The field path of a route's hostnames.
 pub(crate) const HOSTNAMES: &str = "spec.hostnames";
 
+/// The reason of a parent of which every listener that a route attaches to lost a conflict.
+pub const NO_READY_LISTENERS: &str = "NoReadyListeners";
+
 /// A listener of a Gateway.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId {

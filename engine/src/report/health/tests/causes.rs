@@ -11,7 +11,8 @@ fn causes(scene: &Scene) -> Vec<(Severity, Vec<String>, BTreeSet<String>)> {
     let of = |severity| {
         let findings = health.of(severity).iter();
         findings.map(move |finding| {
-            let subjects: Vec<String> = finding.objects.iter().map(|subject| name(&subject.object)).collect();
+            let mut subjects: Vec<String> = finding.objects.iter().map(|subject| name(&subject.object)).collect();
+            subjects.dedup();
             let affected = finding.served.iter().map(|served| &served.object).chain(&finding.affected).map(name);
             let affected = affected.filter(|name| !subjects.contains(name)).collect();
             (severity, subjects, affected)

@@ -1,0 +1,147 @@
+//! Health in stories: the findings in the form of expectations, and their consistency with what Envoys have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_api::apis::kinds;
+use holdfast_api::fault::Fault;
+use holdfast_engine::engine::Engine;
+use holdfast_engine::health::view::{DetectedBy, Gets};
+use holdfast_engine::health::{Health, HealthFinding, Outside, Severity, SourceState};
+use holdfast_engine::report::ListenerView;
+use holdfast_graph::ObjectKey;
+use holdfast_xds::ResourceType;
+use serde_json::Value;
+
+use super::envoy::Envoy;
+use super::expect::name;
+use super::stage::StoryStage;
+
+/// Returns the health of the story's Holdfast.
+pub(super) fn health(stage: &StoryStage, engine: &Engine) -> Health {
+    let mut connected: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    for envoy in stage.envoys.values().filter(|envoy| envoy.connected) {
+        *connected.entry(envoy.id.fleet.clone()).or_default() += 1;
+    }
+    let input = SourceState { read: true, objects: engine.objects().len(), ..SourceState::default() };
+    engine.health(Outside { input, connected, ..Outside::default() })
+}
+
+fn findings(health: &Health) -> impl Iterator<Item = (Severity, &HealthFinding)> {
+    Severity::ALL.into_iter().flat_map(|severity| health.of(severity).iter().map(move |finding| (severity, finding)))
+}
+
+/// Returns the objects that a finding names, except those at fault.
+fn affected(finding: &HealthFinding) -> BTreeSet<ObjectKey> {
+    let own: BTreeSet<ObjectKey> = finding.objects.iter().map(|subject| subject.object.key()).collect();
+    let served = finding.served.iter().map(|served| &served.object);
+    served.chain(&finding.affected).map(|object| object.key()).filter(|key| !own.contains(key)).collect()
+}
+
+/// Returns every finding about objects: by its objects, the severity and the other objects that it affects. An object
+/// with several findings has one entry with all of them.
+pub(super) fn shown(health: &Health) -> BTreeMap<String, String> {
+    let mut shown: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (severity, finding) in findings(health).filter(|(_, finding)| finding.detected_by != DetectedBy::Envoys) {
+        let objects: BTreeSet<String> = finding.objects.iter().map(|subject| name(&subject.object.key())).collect();
+        let others: Vec<String> = affected(finding).iter().map(name).collect();
+        let others = if others.is_empty() { String::new() } else { format!(", affects {}", others.join(", ")) };
+        let objects = objects.into_iter().collect::<Vec<_>>().join(", ");
+        shown.entry(objects).or_default().insert(format!("{}{others}", severity.name()));
+    }
+    shown
+        .into_iter()
+        .map(|(objects, findings)| (objects, findings.into_iter().collect::<Vec<_>>().join("; ")))
+        .collect()
+}
+
+/// Checks that a finding has a cause, that what it reports as not served is not served, and that each route that is not
+/// accepted is in a finding.
+pub(super) fn check(stage: &StoryStage, engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
+    consequences_are_no_findings(engine, health, wrong);
+    what_is_not_served_is_not_there(stage, engine, health, wrong);
+    plain_ports_that_are_open_refuse_nothing(engine, health, wrong);
+    routes_that_are_not_accepted_are_in_a_finding(engine, health, wrong);
+}
+
+/// Checks that no finding of translation is about an object of which all faults follow from faults of other objects.
+fn consequences_are_no_findings(engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
+    let faults: Vec<Fault> = engine.faults().into_iter().filter(Fault::is_error).collect();
+    let of = |key: &ObjectKey| faults.iter().filter(|fault| fault.object == *key).collect::<Vec<_>>();
+    let follows = |fault: &&Fault| {
+        fault.cause.as_ref().is_some_and(|cause| of(cause).iter().any(|behind| behind.cause.is_none()))
+    };
+    let translated = findings(health).filter(|(_, finding)| finding.detected_by == DetectedBy::Translation);
+    for subject in translated.flat_map(|(_, finding)| &finding.objects) {
+        let key = subject.object.key();
+        let own: Vec<&Fault> = of(&key).into_iter().filter(|fault| fault.field == subject.field).collect();
+        if !own.is_empty() && own.iter().all(follows) {
+            wrong.push(format!("{key} has a finding, and its fault follows from another object: {own:?}"));
+        }
+    }
+}
+
+/// Checks that no Envoy has a route of an object with an outage that lists no part of it: such an outage reads "it is
+/// not served".
+fn what_is_not_served_is_not_there(stage: &StoryStage, engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
+    // An Envoy of a Gateway that was deleted keeps what it has.
+    let is_served =
+        |envoy: &&Envoy| envoy.connected && !envoy.silent && !envoy.ignores && engine.fleet(&envoy.id.fleet).is_some();
+    let routed = [kinds::HTTP_ROUTE, kinds::GRPC_ROUTE, kinds::HTTP_PROXY];
+    for finding in health.outages.iter().filter(|finding| finding.served.is_empty()) {
+        for key in finding.objects.iter().map(|subject| subject.object.key()) {
+            let part = format!("{}/{}/{}/", key.kind.to_lowercase(), key.namespace, key.name);
+            let has = |envoy: &&Envoy| {
+                let mut tables = envoy.taken.iter().filter(|((kind, _), _)| *kind == ResourceType::Route);
+                tables.any(|(_, resource)| String::from_utf8_lossy(&resource.body).contains(&part))
+            };
+            if routed.contains(&&*key.kind)
+                && let Some(envoy) = stage.envoys.values().filter(is_served).find(has)
+            {
+                wrong.push(format!("{key} is not served, and {} has routes of it: {finding:?}", envoy.id.node));
+            }
+        }
+    }
+}
+
+/// Checks that connections are not reported as refused at a plain port with a served listener.
+fn plain_ports_that_are_open_refuse_nothing(engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
+    let gateways = engine.gateways();
+    let refused = health.outages.iter().flat_map(|finding| &finding.served);
+    let refused: Vec<_> = refused
+        .filter(|served| served.gets == Gets::Refused && &*served.object.kind == kinds::GATEWAY)
+        .filter_map(|served| {
+            let gateway = gateways.iter().find(|gateway| gateway.name == served.gateway)?;
+            let index = served.section.strip_prefix("listeners[")?.strip_suffix(']')?;
+            Some((gateway, gateway.listeners.get(index.parse::<usize>().ok()?)?))
+        })
+        .collect();
+    for (gateway, listener) in refused.iter().filter(|(_, listener)| &*listener.protocol == "HTTP") {
+        let is_refused = |name: &str| refused.iter().any(|(of, one)| of.name == gateway.name && *one.name == *name);
+        let is_open = |other: &ListenerView| other.serving && other.port == listener.port && !is_refused(&other.name);
+        if gateway.listeners.iter().any(is_open) {
+            wrong.push(format!("connections to {} are reported as refused, and its port is open", listener.name));
+        }
+    }
+}
+
+/// Checks that each route that a parent does not accept is in a finding.
+fn routes_that_are_not_accepted_are_in_a_finding(engine: &Engine, health: &Health, wrong: &mut Vec<String>) {
+    let named: BTreeSet<ObjectKey> = findings(health)
+        .flat_map(|(_, finding)| {
+            affected(finding).into_iter().chain(finding.objects.iter().map(|subject| subject.object.key()))
+        })
+        .collect();
+    for status in engine.statuses().into_iter().filter(|status| !named.contains(&status.object)) {
+        let parents = status.status.get("parents").and_then(Value::as_array).into_iter().flatten();
+        let conditions = parents.filter_map(|parent| parent.get("conditions")?.as_array()).flatten();
+        let text = |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).map(str::to_owned);
+        let is_refusal = |condition: &&Value| {
+            text(condition, "type").as_deref() == Some("Accepted")
+                && text(condition, "status").as_deref() == Some("False")
+        };
+        if let Some(condition) = conditions.into_iter().find(is_refusal) {
+            wrong.push(format!("{} is in no finding, and has the condition {condition}", status.object));
+        }
+    }
+}
