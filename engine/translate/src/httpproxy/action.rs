@@ -280,7 +280,7 @@ fn guards(
         Some(auth) if auth.applies(policy) => Some(auth.of_route(policy).map_err(|wrong| {
             let problem = context.guarded("authPolicy", "AuthError", wrong.reason, &wrong.message);
             context.of_class(wrong.class);
-            context.caused_by(wrong.cause);
+            context.caused_by(wrong.cause.map(|cause| *cause));
             problem
         })?),
         Some(_) => None,

@@ -35,7 +35,7 @@ pub(super) struct Wrong {
     pub(super) class: Class,
     pub(super) message: String,
     /// The object at fault, if it is not the HTTPProxy.
-    pub(super) cause: Option<ObjectKey>,
+    pub(super) cause: Option<Box<ObjectKey>>,
 }
 
 impl Wrong {
@@ -116,7 +116,7 @@ fn server(key: &ObjectKey, written: &AuthorizationServer, reader: &mut Reader<'_
         let named = service.namespaced_name();
         let message = format!("Spec.Virtualhost.Authorization.ServiceRef extension service {named:?} not found");
         let wrong = Wrong::new("authorization.extensionRef", "ExtensionServiceNotFound", message);
-        return Err(Wrong { class: Class::Referential, cause: Some(service), ..wrong });
+        return Err(Wrong { class: Class::Referential, cause: Some(Box::new(service)), ..wrong });
     };
     let limit = timeouts::limit(written.response_timeout.as_deref()).map_err(|fault| {
         let message = format!("Spec.Virtualhost.Authorization.ResponseTimeout is invalid: {fault}");

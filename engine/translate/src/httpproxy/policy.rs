@@ -57,11 +57,11 @@ pub(super) fn guard(
         // If authorization is disabled by default, only routes that enable it are closed.
         let class = if *enabled { wrong.class } else { Class::Ignored };
         let found = found(&wrong.field, "AuthError", wrong.reason, wrong.message.clone());
-        add(found.caused_by(wrong.cause.clone()), class);
+        add(found.caused_by(wrong.cause.as_deref().cloned()), class);
     }
     let jwt = jwt::of_host(key, host, settings, reader).unwrap_or_else(|wrong| {
         let found = found(&wrong.field, "JWTVerificationError", wrong.reason, wrong.message);
-        add(found.caused_by(wrong.cause), wrong.class);
+        add(found.caused_by(wrong.cause.map(|cause| *cause)), wrong.class);
         None
     });
     let mut limit_wrong = |class, why: String, cause: Option<ObjectKey>| {

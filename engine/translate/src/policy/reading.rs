@@ -139,7 +139,7 @@ impl<'r, 'a> Reading<'r, 'a> {
     /// Records an unreadable field of a referenced extension; decoding has reported it.
     pub(super) fn unread_extension(&mut self, field: impl Into<String>, extension: &ObjectKey, message: &str) {
         self.note_blame(extension, Class::Invalid, message);
-        self.follows(Class::Invalid, field, "Invalid", extension, &message.to_string());
+        self.follows(Class::Invalid, field, "Invalid", extension, message);
     }
 
     fn note_blame(&mut self, extension: &ObjectKey, class: Class, message: &str) {
