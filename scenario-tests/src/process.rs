@@ -62,7 +62,8 @@ impl Finished {
 }
 
 impl Process {
-    /// Starts `program`; its output is written to `<log>.out` and `<log>.err`.
+    /// Starts `program`; its output is written to `<log>.out` and `<log>.err`. Variables of the tests are not passed on:
+    /// Holdfast refuses variables with its name that it does not know.
     pub fn start<S: AsRef<OsStr>>(
         program: &Path,
         args: impl IntoIterator<Item = S>,
@@ -70,7 +71,12 @@ impl Process {
         log: &Path,
     ) -> Result<Self> {
         let (stdout, stderr) = (log.with_extension("out"), log.with_extension("err"));
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        let inherited = std::env::vars_os().map(|(name, _)| name);
+        for name in inherited.filter(|name| name.to_string_lossy().starts_with("HOLDFAST_")) {
+            command.env_remove(name);
+        }
+        let child = command
             .args(args)
             .envs(env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())

@@ -10,12 +10,14 @@ pub mod cli;
 pub mod commands;
 pub mod data;
 mod descriptors;
+pub mod environment;
 pub mod envoy;
 pub mod events;
 pub mod failure;
 pub mod kubernetes;
 pub mod log;
 pub mod manifests;
+mod nearest;
 pub mod offline;
 pub mod output;
 mod printable;
@@ -28,13 +30,16 @@ pub mod xds;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Error, Parser};
 
 use self::cli::Cli;
+use self::environment::Environment;
+use self::failure::Failure;
 
 /// Runs the command of the command line.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let environment = Environment::of_process();
+    let cli = match parsed(&environment) {
         Ok(cli) => cli,
         Err(error) => {
             // If the error cannot be printed, it cannot be reported at all.
@@ -43,8 +48,21 @@ pub fn run() -> ExitCode {
         }
     };
     commands::run(cli.command).unwrap_or_else(|failure| {
-        let message = failure.to_string();
+        let mut message = failure.to_string();
+        if let Failure::Usage(_) = failure {
+            message.push_str(&environment.origin_lines(&message));
+        }
         eprintln!("error: {}", printable::printable(&message, |character| character == '\n'));
         failure.exit_code()
     })
+}
+
+/// Parses the command line. Help is printed in every environment.
+fn parsed(environment: &Environment) -> Result<Cli, Error> {
+    let parsed = Cli::try_parse();
+    if parsed.as_ref().is_err_and(|error| error.exit_code() == 0) {
+        return parsed;
+    }
+    environment.unknown().map_or(Ok(()), Err)?;
+    parsed.map_err(|error| environment.with_origins(error))
 }
