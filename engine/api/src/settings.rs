@@ -10,6 +10,13 @@ use holdfast_graph::ObjectKey;
 /// The `spec.controllerName` of the GatewayClasses that are served.
 pub const CONTROLLER_NAME: &str = "holdfast.dev/gateway-controller";
 
+/// The feature gate of direct responses that replace invalid rules.
+pub const INVALID_ROUTE_REPLACEMENT: &str = "InvalidRouteReplacement";
+/// The feature gate of last valid versions for references to missing backends.
+pub const BACKFILL_UNRESOLVED_REFERENCES: &str = "BackfillUnresolvedReferences";
+/// The feature gate of the fallback, which isolates broken objects.
+pub const FALLBACK_CONFIGURATION: &str = "FallbackConfiguration";
+
 /// The default body of the response that replaces an invalid route (EP-10625).
 pub const INVALID_ROUTE_RESPONSE_BODY: &str = "Holdfast has invalid configuration. Administrators should check the \
                                                HTTPRoute resource to find and fix config errors.";

@@ -10,6 +10,7 @@ use holdfast_api::apis::decode::NAME_BYTES_MAX;
 use holdfast_api::apis::gateway::GROUP;
 use holdfast_api::apis::kinds;
 use holdfast_api::apis::scheme;
+use holdfast_api::settings::{BACKFILL_UNRESOLVED_REFERENCES, FALLBACK_CONFIGURATION, INVALID_ROUTE_REPLACEMENT};
 use holdfast_check::duration;
 use holdfast_graph::ObjectKey;
 
@@ -20,12 +21,6 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 103;
 /// Bounds of the probe timeout.
 const PROBE_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(600);
-/// The feature gate of direct responses that replace invalid rules.
-pub const INVALID_ROUTE_REPLACEMENT: &str = "InvalidRouteReplacement";
-/// The feature gate of last valid versions for references to missing backends.
-pub const BACKFILL_UNRESOLVED_REFERENCES: &str = "BackfillUnresolvedReferences";
-/// The feature gate of the fallback, which isolates broken objects.
-pub const FALLBACK_CONFIGURATION: &str = "FallbackConfiguration";
 
 /// A known feature gate.
 struct Gate {

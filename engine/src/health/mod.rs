@@ -9,12 +9,14 @@ mod causes;
 pub mod facts;
 pub mod filter;
 mod gateways;
+pub mod in_force;
 pub mod inputs;
 pub mod judge;
 mod next;
 pub mod view;
 
 pub use facts::{Facts, Outside};
+pub use in_force::SettingsInForce;
 pub use inputs::SourceState;
 pub use judge::judge;
 pub use view::{Health, HealthFinding, HealthVerdict, Severity, Summary};

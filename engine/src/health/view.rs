@@ -8,6 +8,8 @@ use holdfast_check::time::Moment;
 use holdfast_fallback::view::{EnvoyCounts, Identity, ServedState};
 use serde::{Deserialize, Serialize};
 
+use super::in_force::SettingsInForce;
+
 /// Health of everything that one Holdfast serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,6 +26,9 @@ pub struct Health {
     pub warnings: Vec<HealthFinding>,
     /// The sources of objects, and what could not be read.
     pub inputs: Inputs,
+    /// The feature gates and their settings; unset by an earlier release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<SettingsInForce>,
     /// Namespaces with objects, each with the Gateways (`namespace/name`) that have routes of the namespace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,

@@ -23,6 +23,7 @@ use holdfast_xds::ResourceType;
 
 use super::ReplacementView;
 use crate::engine::Engine;
+use crate::health::SettingsInForce;
 use crate::health::facts::{Effect, Facts, GatewayFacts, ObjectProblem, Outside, Refusing};
 use crate::health::judge::judge;
 use crate::health::view::{DetectedBy as By, Gets, Health};
@@ -47,7 +48,8 @@ type Holds<'a> = BTreeMap<&'a str, HeldResponses>;
 impl Engine {
     /// Returns the health of all served objects.
     pub fn health(&self, outside: Outside) -> Health {
-        Health { namespaces: self.namespaces(), ..judge(&self.facts(outside)) }
+        let settings = Some(SettingsInForce::from(self.settings()));
+        Health { settings, namespaces: self.namespaces(), ..judge(&self.facts(outside)) }
     }
 
     /// Returns the namespaces of objects, each with the Gateways that serve routes of the namespace.

@@ -22,6 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
+use holdfast_api::settings::Settings;
+use holdfast_engine::health::SettingsInForce;
 use holdfast_xds::{Address, Bound, Fleets, Notice, ServeError};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -57,6 +59,7 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
     let path = args.data_dir.clone().map_or_else(data::default_path, Ok)?;
     let data = DataDir::open(&path)?;
     let settings = settings(&args)?;
+    log_settings(&settings);
     let metrics = Arc::new(Metrics::new().context("cannot register the metrics")?);
     let mut replicas = replicas::of(&args, &objects, &data, &metrics)?;
     let shared = replicas.as_mut().map(|replicas| &mut replicas.shared);
@@ -107,6 +110,18 @@ pub async fn serve(args: RunArgs) -> Result<(), Failure> {
     tasks.end(&mut signals).await;
     tracing::info!("ended");
     failure.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// The gates and their settings, since a misspelt or missing one has no other effect that is visible at the start.
+fn log_settings(settings: &Settings) {
+    let in_force = SettingsInForce::from(settings);
+    tracing::info!(
+        gates = in_force.gates(),
+        use_last_valid = in_force.use_last_valid,
+        backfill_dependants = in_force.backfill_dependants,
+        max_backfill_age = in_force.max_backfill_age,
+        "settings in force"
+    );
 }
 
 fn start_xds(

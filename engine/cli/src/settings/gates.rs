@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use holdfast_api::settings::{Fallback, INVALID_ROUTE_RESPONSE_BODY, Replacement};
+use holdfast_api::settings::{
+    BACKFILL_UNRESOLVED_REFERENCES, FALLBACK_CONFIGURATION, Fallback, INVALID_ROUTE_REPLACEMENT,
+    INVALID_ROUTE_RESPONSE_BODY, Replacement,
+};
 
 use crate::arguments::{self, GateSetting};
 use crate::failure::Failure;
@@ -53,7 +56,7 @@ impl GateArgs {
     /// # Errors
     /// Returns an error if a setting belongs to a gate that is off.
     pub fn replacement(&self) -> Result<Option<Replacement>, Failure> {
-        let gate = arguments::INVALID_ROUTE_REPLACEMENT;
+        let gate = INVALID_ROUTE_REPLACEMENT;
         let on = arguments::gate(&self.feature_gates, gate);
         needs(on, gate, "--invalid-route-response-code", self.invalid_route_response_code.is_some())?;
         needs(on, gate, "--invalid-route-response-body", self.invalid_route_response_body.is_some())?;
@@ -67,11 +70,11 @@ impl GateArgs {
     /// # Errors
     /// Returns an error if a setting belongs to a gate that is off.
     pub fn fallback(&self) -> Result<Fallback, Failure> {
-        let isolate = arguments::gate(&self.feature_gates, arguments::FALLBACK_CONFIGURATION);
+        let isolate = arguments::gate(&self.feature_gates, FALLBACK_CONFIGURATION);
         let use_last_valid = self.use_last_valid_config_for_fallback.unwrap_or(false);
         let flag = "--use-last-valid-config-for-fallback";
-        needs(isolate, arguments::FALLBACK_CONFIGURATION, flag, use_last_valid)?;
-        let unresolved = arguments::gate(&self.feature_gates, arguments::BACKFILL_UNRESOLVED_REFERENCES);
+        needs(isolate, FALLBACK_CONFIGURATION, flag, use_last_valid)?;
+        let unresolved = arguments::gate(&self.feature_gates, BACKFILL_UNRESOLVED_REFERENCES);
         for (setting, is_set) in [
             ("--backfill-dependants", self.backfill_dependants.is_some()),
             ("--max-backfill-age", self.max_backfill_age.is_some()),

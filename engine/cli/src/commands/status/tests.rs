@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use holdfast_engine::health::judge;
+use holdfast_api::settings::Settings;
+use holdfast_engine::health::{SettingsInForce, judge};
 use holdfast_test_support::facts::{broken_shop, facts};
 
 use super::*;
@@ -26,6 +27,19 @@ fn healthy_parts_take_few_lines() {
     let expected = "Everything is served as desired.\nThere is no Gateway.\n\n\
                     Objects come from manifests: read, 4 objects\n";
     assert_eq!(text, expected);
+}
+
+#[test]
+fn the_settings_in_force_are_the_last_line() {
+    let settings = Some(SettingsInForce::from(&Settings::standalone()));
+    let health = Health { settings, ..judge(&facts()) };
+    let text = text::format(&health, &SelectedPart::default(), ADDRESS, NOW, Style::Plain);
+    let line = "\nGates: BackfillUnresolvedReferences=false, FallbackConfiguration=false, InvalidRouteReplacement=true; \
+                last valid configuration: off\n";
+    assert!(text.ends_with(line), "{text}");
+    let json = serde_json::to_value(&health).unwrap();
+    assert_eq!(json["settings"]["gates"]["InvalidRouteReplacement"], true);
+    assert_eq!(json["settings"]["useLastValid"], false);
 }
 
 #[test]

@@ -65,7 +65,11 @@ impl Page<'_> {
         for severity in Severity::ALL {
             self.section(severity, health.of(severity), text)?;
         }
-        self.inputs(&health.inputs, text)
+        self.inputs(&health.inputs, text)?;
+        match &health.settings {
+            Some(settings) => writeln!(text, "Gates: {}", plain(&settings.to_string())),
+            None => Ok(()),
+        }
     }
 
     fn section(&self, severity: Severity, findings: &[HealthFinding], text: &mut String) -> std::fmt::Result {
