@@ -8,7 +8,7 @@ use super::gateway::unserved;
 use super::meta::RawMetadata;
 use super::misspelt;
 use super::scheme::{self, ResourceScope};
-use super::typed::{self, TypedValue};
+use super::typed::{self, TypedValue, UnknownField};
 use crate::fault::{Class, Fault};
 use crate::object::{Object, Source};
 
@@ -45,12 +45,25 @@ impl Found {
 
     /// Adds a fault for a field that the decoded type does not have: either the API has the field and Holdfast does not
     /// serve it, or no version of the API has it.
-    pub fn unknown(&mut self, field: String) {
+    /// `meant` is the field that was probably intended.
+    pub fn unknown(&mut self, field: String, meant: Option<&str>) {
         if unserved::is_unserved(&self.key, &field) {
             return self.unserved(field);
         }
-        let message = format!("the field {field} is not known to this version of Holdfast and is not served");
+        let mut message = format!("the field {field} is not known to this version of Holdfast and is not served");
+        if let Some(meant) = meant {
+            message.push_str(&format!("; did you mean {meant}?"));
+        }
         self.faults.push(Fault::new(&self.key, Class::Ignored, field, "UnknownField", message));
+    }
+
+    /// Adds a fault for each of the remaining fields of a spec, whose known fields were read one by one.
+    pub fn unknown_in_spec<'a>(&mut self, rest: impl Iterator<Item = &'a String>, known: &[&'static str]) {
+        for (index, name) in rest.enumerate() {
+            let is_compared = index < typed::COMPARED_FIELDS_MAX;
+            let meant = is_compared.then(|| misspelt::field(name, known.iter().copied())).flatten();
+            self.unknown(format!("spec.{name}"), meant);
+        }
     }
 
     /// Adds a fault for a field that is known, but not served.
@@ -62,8 +75,8 @@ impl Found {
     /// Decodes the value of a field. Each unknown field is reported as a fault; an error becomes a fault and `None`.
     pub fn typed<T: DeserializeOwned>(&mut self, field: &str, value: &Value) -> Option<T> {
         let TypedValue { result, unknown } = typed::read(value);
-        for path in unknown {
-            self.unknown(below(field, &path));
+        for UnknownField { path, meant } in unknown {
+            self.unknown(below(field, &path), meant);
         }
         result.map_err(|error| self.invalid(below(field, &error.path), in_yaml_terms(&error.message))).ok()
     }
@@ -165,14 +178,27 @@ impl Found {
     }
 }
 
+/// The remedy for the template of a manifest.
+pub const TEMPLATE: &str = "this looks like a Helm template, which must be rendered first (helm template)";
+
 fn identity(kind: &scheme::Kind, metadata: &Value) -> Result<ObjectKey, String> {
-    let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (name, namespace) = (text("name"), text("namespace"));
+    let text = |name: &str| match metadata.get(name) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(Value::Array(_) | Value::Object(_)) => Err(format!("metadata.{name} must be a string")),
+        Some(other) => {
+            Err(format!("metadata.{name} must be a string, not {other}: write it in quotes, as \"{other}\""))
+        }
+    };
+    let (name, namespace) = (text("name")?, text("namespace")?);
     if name.is_empty() {
         return Err("metadata.name must be set".into());
     }
     for (field, value) in [("name", name), ("namespace", namespace)] {
         let legal = value.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.');
+        if !legal && value.contains("{{") {
+            return Err(format!("metadata.{field} is a template: {TEMPLATE}"));
+        }
         if !legal || value.len() > NAME_BYTES_MAX {
             let shown: String = value.chars().take(64).collect();
             return Err(format!(

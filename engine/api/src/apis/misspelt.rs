@@ -1,9 +1,11 @@
-//! Detection of misspelt kinds: the known kind of the same group that was probably intended.
+//! Detection of misspelt kinds and fields: the known kind of the same group, or the known field of the same object,
+//! that was probably intended.
 
 use super::scheme::KINDS;
 use super::{contour, gateway, kgateway};
 
-/// Longest name, in characters, that is compared with the names of kinds; a longer name is not a misspelt kind.
+/// Longest name, in characters, that is compared with the names of kinds or fields; a longer name is not a misspelt
+/// one.
 const KIND_CHARS_MAX: usize = 40;
 /// Number of edits by which a name of the core group may differ: most kinds of this group are not read.
 const CORE_EDITS: usize = 2;
@@ -36,6 +38,18 @@ pub(super) fn meant(group: &str, name: &str) -> Option<&'static str> {
     let (edits, kind) = kinds.map(|kind| (edits(name, kind), kind)).min()?;
     let most = if group.is_empty() { CORE_EDITS } else { name.len().max(kind.len()) / 3 };
     (edits <= most).then_some(kind)
+}
+
+/// Returns the field that was probably intended by an unknown name: the most similar of the known names, if any is
+/// similar enough; of equally similar names the first.
+pub(super) fn field(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    if name.chars().count() > KIND_CHARS_MAX {
+        return None;
+    }
+    let most = |known: &str| name.len().max(known.len()) / 3;
+    let near = known.filter(|known| name.len().abs_diff(known.len()) <= most(known));
+    let (edits, known) = near.map(|known| (edits(name, known), known)).min_by_key(|(edits, _)| *edits)?;
+    (edits <= most(known)).then_some(known)
 }
 
 /// Returns the number of letters that are missing, added, changed or swapped with their neighbour between two names;

@@ -13,13 +13,27 @@ use serde::de::{
 };
 use serde_json::{Map, Value};
 
+use super::misspelt;
+
+/// Maximum number of unknown fields of an object that are compared with the known ones, which takes time.
+pub const COMPARED_FIELDS_MAX: usize = 32;
+
 /// What a value was read as.
 #[derive(Debug)]
 pub struct TypedValue<T> {
     /// The value, or the first error.
     pub result: Result<T, TypeError>,
-    /// The paths of fields that the type does not have, such as `rules[0].matches[1].foo`.
-    pub unknown: Vec<String>,
+    /// The fields that the type does not have.
+    pub unknown: Vec<UnknownField>,
+}
+
+/// A field that a type does not have.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UnknownField {
+    /// The path, such as `rules[0].matches[1].foo`.
+    pub path: String,
+    /// The absent field of the same object that was probably intended.
+    pub meant: Option<&'static str>,
 }
 
 /// A value that does not have the type of its field.
@@ -63,7 +77,7 @@ impl Error for TypeError {
 /// Reads a value.
 pub fn read<T: DeserializeOwned>(value: &Value) -> TypedValue<T> {
     let unknown = RefCell::new(Vec::new());
-    let result = T::deserialize(TypedReader { value, steps: None, unknown: &unknown });
+    let result = T::deserialize(TypedReader { value, steps: None, siblings: None, unknown: &unknown });
     TypedValue { result: result.map_err(|error| error.at(None)), unknown: unknown.into_inner() }
 }
 
@@ -99,7 +113,23 @@ impl fmt::Display for FieldPath<'_> {
 struct TypedReader<'a, 'de> {
     value: &'de Value,
     steps: Option<&'a FieldPath<'a>>,
-    unknown: &'a RefCell<Vec<String>>,
+    /// The object of which the value is a field.
+    siblings: Option<Siblings<'de>>,
+    unknown: &'a RefCell<Vec<UnknownField>>,
+}
+
+/// An object with the fields of its type.
+#[derive(Clone, Copy)]
+struct Siblings<'de> {
+    known: &'static [&'static str],
+    present: &'de Map<String, Value>,
+}
+
+impl Siblings<'_> {
+    /// The absent field that was probably intended by an unknown one.
+    fn meant(self, name: &str) -> Option<&'static str> {
+        misspelt::field(name, self.known.iter().copied().filter(|known| !self.present.contains_key(*known)))
+    }
 }
 
 impl<'de> TypedReader<'_, 'de> {
@@ -129,13 +159,15 @@ impl<'de> TypedReader<'_, 'de> {
     }
 
     fn fields<V: Visitor<'de>>(self, fields: &'de Map<String, Value>, visitor: V) -> Result<V::Value, TypeError> {
-        visitor.visit_map(self.entries(fields)).map_err(|error| error.at(self.steps))
+        visitor.visit_map(self.entries(fields, &[])).map_err(|error| error.at(self.steps))
     }
 }
 
 impl<'a, 'de> TypedReader<'a, 'de> {
-    fn entries(self, fields: &'de Map<String, Value>) -> Fields<'a, 'de> {
-        Fields { reader: self, fields: fields.iter(), current: None }
+    /// The fields of an object; `known` are those of its type, if it has a fixed list.
+    fn entries(self, fields: &'de Map<String, Value>, known: &'static [&'static str]) -> Fields<'a, 'de> {
+        let siblings = Siblings { known, present: fields };
+        Fields { reader: self, siblings, fields: fields.iter(), current: None }
     }
 }
 
@@ -220,10 +252,15 @@ impl<'de> Deserializer<'de> for TypedReader<'_, 'de> {
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
-        _fields: &'static [&'static str],
+        known: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, TypeError> {
-        self.deserialize_map(visitor)
+        match self.value {
+            Value::Object(fields) => {
+                visitor.visit_map(self.entries(fields, known)).map_err(|error| error.at(self.steps))
+            }
+            _ => Err(self.invalid_type(&visitor)),
+        }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -238,7 +275,7 @@ impl<'de> Deserializer<'de> for TypedReader<'_, 'de> {
                 variant.deserialize_enum(name, variants, visitor)
             }
             Value::Object(variant) if variant.len() == 1 => {
-                visitor.visit_enum(MapAccessDeserializer::new(self.entries(variant)))
+                visitor.visit_enum(MapAccessDeserializer::new(self.entries(variant, &[])))
             }
             Value::Object(_) => Err(TypeError::invalid_value(Unexpected::Map, &"map with a single key")),
             _ => Err(self.invalid_type(&"string or map")),
@@ -248,7 +285,13 @@ impl<'de> Deserializer<'de> for TypedReader<'_, 'de> {
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TypeError> {
         if let Some(steps) = self.steps {
-            self.unknown.borrow_mut().push(steps.to_string());
+            let mut unknown = self.unknown.borrow_mut();
+            let is_compared = unknown.len() < COMPARED_FIELDS_MAX;
+            let meant = match steps.step {
+                PathStep::Key(name) if is_compared => self.siblings.and_then(|siblings| siblings.meant(name)),
+                PathStep::Key(_) | PathStep::Index(_) => None,
+            };
+            unknown.push(UnknownField { path: steps.to_string(), meant });
         }
         visitor.visit_unit()
     }
@@ -268,7 +311,7 @@ impl<'de> SeqAccess<'de> for List<'_, 'de> {
         let Some(value) = self.values.get(self.next) else { return Ok(None) };
         let steps = FieldPath { parent: self.reader.steps, step: PathStep::Index(self.next) };
         self.next += 1;
-        let element = TypedReader { value, steps: Some(&steps), unknown: self.reader.unknown };
+        let element = TypedReader { value, steps: Some(&steps), siblings: None, unknown: self.reader.unknown };
         seed.deserialize(element).map(Some).map_err(|error| error.at(Some(&steps)))
     }
 
@@ -280,6 +323,7 @@ impl<'de> SeqAccess<'de> for List<'_, 'de> {
 /// The fields of an object.
 struct Fields<'a, 'de> {
     reader: TypedReader<'a, 'de>,
+    siblings: Siblings<'de>,
     fields: serde_json::map::Iter<'de>,
     current: Option<(&'de str, &'de Value)>,
 }
@@ -297,7 +341,8 @@ impl<'de> MapAccess<'de> for Fields<'_, 'de> {
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, TypeError> {
         let Some((key, value)) = self.current.take() else { return Err(TypeError::custom("value is missing")) };
         let steps = FieldPath { parent: self.reader.steps, step: PathStep::Key(key) };
-        let field = TypedReader { value, steps: Some(&steps), unknown: self.reader.unknown };
+        let siblings = Some(self.siblings);
+        let field = TypedReader { value, steps: Some(&steps), siblings, unknown: self.reader.unknown };
         seed.deserialize(field).map_err(|error| error.at(Some(&steps)))
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_api::apis::typed::{self, TypedValue};
+use holdfast_api::apis::typed::{self, TypedValue, UnknownField};
 use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::{Deserialize, Serialize};
@@ -246,8 +246,9 @@ fn typed(value: &Value) -> Result<Parameters, Flaw> {
     without_nulls(&mut value);
     let TypedValue { result, unknown } = typed::read(&value);
     let parameters: Parameters = result.map_err(|error| Flaw::new(error.path, error.message))?;
-    if let Some(field) = unknown.into_iter().next() {
-        return Err(Flaw::new(field, "is not a field of the parameters"));
+    if let Some(UnknownField { path, meant }) = unknown.into_iter().next() {
+        let meant = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        return Err(Flaw::new(path, format!("is not a field of the parameters{meant}")));
     }
     check(&parameters)?;
     Ok(parameters)

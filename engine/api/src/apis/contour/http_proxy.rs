@@ -139,9 +139,7 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
     let (host, routes, includes) = (take("virtualhost"), take("routes"), take("includes"));
     let (tcp_proxy, class) = (take("tcpproxy"), take("ingressClassName"));
-    for unknown in fields.keys() {
-        found.unknown(format!("spec.{unknown}"));
-    }
+    found.unknown_in_spec(fields.keys(), &["includes", "ingressClassName", "routes", "tcpproxy", "virtualhost"]);
     let virtual_host = host.map(|value| {
         let fqdn = value.get("fqdn").and_then(Value::as_str).unwrap_or_default().into();
         ProxyHost { fqdn, written: found.typed("spec.virtualhost", &value) }

@@ -55,9 +55,10 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
     let (addresses, tls, infrastructure) = (take("addresses"), take("tls"), take("infrastructure"));
     let allowed = take("allowedListeners");
-    for unknown in fields.keys() {
-        found.unknown(format!("spec.{unknown}"));
-    }
+    found.unknown_in_spec(
+        fields.keys(),
+        &["addresses", "allowedListeners", "gatewayClassName", "infrastructure", "listeners", "tls"],
+    );
     Some(Body::Gateway(Arc::new(Gateway {
         class: class.into(),
         listeners,

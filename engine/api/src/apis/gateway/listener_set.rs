@@ -61,8 +61,6 @@ pub(in crate::apis) fn decode(mut document: Value, found: &mut Found) -> Option<
     };
     let parent = found.typed("spec.parentRef", &fields.remove("parentRef").unwrap_or_default())?;
     let listeners = gateway::listeners(fields.remove("listeners"), found)?;
-    for unknown in fields.keys() {
-        found.unknown(format!("spec.{unknown}"));
-    }
+    found.unknown_in_spec(fields.keys(), &["listeners", "parentRef"]);
     Some(Body::ListenerSet(Arc::new(ListenerSet { parent, listeners })))
 }

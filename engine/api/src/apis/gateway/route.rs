@@ -123,9 +123,7 @@ pub(super) fn decode_spec<R: RouteRule>(document: &mut Value, found: &mut Found)
     let rules = fields.remove("rules");
     let parents = list(fields.remove("parentRefs"), "spec.parentRefs", PARENTS_MAX, found)?;
     let hostnames = list(fields.remove("hostnames"), "spec.hostnames", HOSTNAMES_MAX, found)?;
-    for unknown in fields.keys() {
-        found.unknown(format!("spec.{unknown}"));
-    }
+    found.unknown_in_spec(fields.keys(), &["hostnames", "parentRefs", "rules"]);
     Some(GatewayRoute { parents, hostnames, rules: rules_of(rules, found)? })
 }
 

@@ -32,7 +32,7 @@ enum Level {
 }
 
 fn unknown(value: &Value) -> Vec<String> {
-    read::<Vec<Rule>>(value).unknown
+    read::<Vec<Rule>>(value).unknown.into_iter().map(|unknown| unknown.path).collect()
 }
 
 fn error(value: &Value) -> (String, String) {
@@ -49,7 +49,7 @@ fn values_are_read_as_by_serde_json() {
     ]);
     let TypedValue { result, unknown } = read::<Vec<Rule>>(&whole);
     assert_eq!(result.unwrap(), serde_json::from_value::<Vec<Rule>>(whole).unwrap());
-    assert_eq!(unknown, [""; 0]);
+    assert_eq!(unknown, []);
 }
 
 #[test]
@@ -103,4 +103,22 @@ fn unknown_fields_have_paths() {
 fn a_list_is_not_an_object() {
     let list = json!([["a", 80, [], {}, null, null, null]]);
     assert_eq!(error(&list), ("[0]".into(), "invalid type: sequence, expected struct Rule".into()));
+}
+
+#[test]
+fn a_misspelt_field_is_compared_with_the_absent_fields_of_its_object() {
+    let meant = |value: Value| {
+        let unknown = read::<Vec<Rule>>(&json!([value])).unknown;
+        unknown.into_iter().map(|unknown| (unknown.path, unknown.meant)).collect::<Vec<_>>()
+    };
+    assert_eq!(meant(json!({"name": "a", "prot": 80})), [("[0].prot".to_owned(), Some("port"))]);
+    assert_eq!(meant(json!({"name": "a", "weight": 1})), [("[0].weight".to_owned(), Some("weights"))]);
+    assert_eq!(meant(json!({"name": "a", "weights": [], "weight": 1})), [("[0].weight".to_owned(), None)]);
+    assert_eq!(meant(json!({"name": "a", "timeouts": {}})), [("[0].timeouts".to_owned(), None)]);
+    let inner = json!({"name": "a", "inner": {"name": "b", "Labels": {}}});
+    assert_eq!(meant(inner), [("[0].inner.Labels".to_owned(), Some("labels"))]);
+    let mut many: serde_json::Map<String, Value> = (0..100).map(|index| (format!("x{index:02}"), json!(1))).collect();
+    many.insert("zort".into(), json!(1));
+    many.insert("name".into(), json!("a"));
+    assert_eq!(meant(Value::Object(many)).last().unwrap().1, None);
 }
