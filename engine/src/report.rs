@@ -31,6 +31,7 @@ use holdfast_api::status::features::supported;
 use holdfast_api::status::{CONFLICT_CONDITION, Condition, FALLBACK_CONDITION, ObjectStatus};
 use holdfast_envoy::encode::names;
 use holdfast_envoy::hold::{Hold, ResourceState};
+use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_fallback::scope::FallbackScope;
 use holdfast_fallback::served_state::speaking;
 use holdfast_fallback::view::FallbackReport;
@@ -80,7 +81,7 @@ pub struct ListenerView {
     pub hostname: Option<Arc<str>>,
     /// The listener is served.
     pub serving: bool,
-    /// Number of attached routes.
+    /// Number of attached routes, and of root HTTPProxies with a host of the listener.
     #[serde(rename = "attachedRoutes")]
     pub attached_routes: i32,
 }
@@ -107,6 +108,9 @@ pub struct ReplacementView {
     pub policy: Option<ObjectKey>,
 }
 
+/// The hosts of root HTTPProxies, by Gateway and route table.
+type ProxyHosts<'a> = BTreeMap<(&'a ObjectKey, &'a TableName), Vec<&'a Host>>;
+
 /// Inputs of the statuses of all objects, computed once.
 struct StatusInputs<'a> {
     report: FallbackReport,
@@ -119,11 +123,18 @@ impl Engine {
     /// Returns the managed Gateways, in order.
     pub fn gateways(&self) -> Vec<GatewayView> {
         let attached = self.translator.attached();
+        let proxies = self.translator.proxy_hosts();
         let plans = self.translator.plans().into_iter();
-        plans.map(|(key, plan)| self.gateway_view(key, plan, &attached)).collect()
+        plans.map(|(key, plan)| self.gateway_view(key, plan, &attached, &proxies)).collect()
     }
 
-    fn gateway_view(&self, key: &ObjectKey, plan: &GatewayPlan, attached: &BTreeMap<ListenerId, i32>) -> GatewayView {
+    fn gateway_view(
+        &self,
+        key: &ObjectKey,
+        plan: &GatewayPlan,
+        attached: &BTreeMap<ListenerId, i32>,
+        proxies: &ProxyHosts<'_>,
+    ) -> GatewayView {
         let seen = self.seen(key, plan);
         let listeners = plan.listeners.iter().map(|listener| ListenerView {
             name: listener.name.clone(),
@@ -133,7 +144,7 @@ impl Engine {
             protocol: listener.protocol.clone(),
             hostname: listener.hostname.clone(),
             serving: listener.state == ListenerState::Serving || seen.serves_earlier_certificate(listener),
-            attached_routes: attached_at(attached, key, listener),
+            attached_routes: attached_at(attached, key, listener) + proxies_at(proxies, key, listener),
         });
         GatewayView {
             name: plan.name.clone(),
@@ -334,6 +345,15 @@ fn conflicted(duplicates: &Duplicates, key: &ObjectKey) -> Option<Condition> {
 fn attached_at(attached: &BTreeMap<ListenerId, i32>, gateway: &ObjectKey, listener: &ListenerPlan) -> i32 {
     let id = ListenerId { gateway: gateway.clone(), name: listener.name.clone() };
     attached.get(&id).copied().unwrap_or(0)
+}
+
+/// Returns the number of root HTTPProxies with a host of a listener.
+fn proxies_at(proxies: &ProxyHosts<'_>, gateway: &ObjectKey, listener: &ListenerPlan) -> i32 {
+    let table =
+        if listener.https { TableName::Listener(listener.name.clone()) } else { TableName::Port(listener.port) };
+    let all = Host::new(listener.hostname.as_ref());
+    let hosts = proxies.get(&(gateway, &table)).into_iter().flatten();
+    i32::try_from(hosts.filter(|host| all.covers(host)).count()).unwrap_or(i32::MAX)
 }
 
 /// State of a Gateway's Envoys, of each build that has any.

@@ -168,3 +168,20 @@ spec: {{routes: [{{conditions: [{{prefix: {path}}}], directResponsePolicy: {{sta
     assert_eq!(apply(&all), ["a", "a-child", "b", "b-child", "c", "c-child"]);
     assert_eq!(apply(&tree("b", "/y")), ["b", "b-child"]);
 }
+
+#[test]
+fn listeners_of_http_proxies_show_their_roots() {
+    let proxy = |name: &str, tls: &str| {
+        format!(
+            "---\napiVersion: projectcontour.io/v1\nkind: HTTPProxy\nmetadata: {{name: {name}, namespace: shop}}\n\
+             spec:\n  virtualhost: {{fqdn: {name}.example.com{tls}}}\n  routes:\n  - requestRedirectPolicy: \
+             {{statusCode: 301, path: /}}\n"
+        )
+    };
+    let text = format!("{}{}", proxy("one", ""), proxy("two", ", tls: {secretName: absent}"));
+    let engine = testing::engine(&text, Settings::standalone());
+    let listeners = engine.gateways().into_iter().flat_map(|gateway| gateway.listeners);
+    let counts: Vec<_> = listeners.map(|listener| (listener.name.to_string(), listener.attached_routes)).collect();
+    // The host without a certificate has no routes: connections to it are closed.
+    assert_eq!(counts, [("http".to_owned(), 2), ("two.example.com".to_owned(), 0)]);
+}

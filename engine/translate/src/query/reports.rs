@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdfast_api::apis::kinds;
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::section;
+use holdfast_envoy::model::table::{Host, TableName};
 use holdfast_graph::ObjectKey;
 
 use super::duplicates::Duplicates;
@@ -74,6 +76,18 @@ impl Translator {
             }
         }
         attached
+    }
+
+    /// Returns the hosts of root HTTPProxies in each route table of the Gateways; a host that several roots claim is
+    /// there for each of them.
+    pub fn proxy_hosts(&self) -> BTreeMap<(&ObjectKey, &TableName), Vec<&Host>> {
+        let mut hosts: BTreeMap<_, Vec<&Host>> = BTreeMap::new();
+        for (_, plan) in self.routes.plans.iter().filter(|(key, _)| *key.kind == *kinds::HTTP_PROXY) {
+            for (gateway, table, host) in &plan.places {
+                hosts.entry((gateway, table)).or_default().push(host);
+            }
+        }
+        hosts
     }
 
     /// Returns the duplicate matches of each Gateway's desired route objects.
