@@ -7,7 +7,7 @@ use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Action, Engine, Event};
 
 use super::failure::Failure;
-use super::manifests::{self, Incarnations, ManifestReading, Manifests};
+use super::manifests::{self, Incarnations, ManifestReading, Manifests, Readings};
 
 /// Manifests that were read and translated once.
 pub struct Offline {
@@ -21,7 +21,7 @@ pub struct Offline {
     pub actions: Vec<Action>,
 }
 
-/// Reads and translates the manifests at paths.
+/// Reads and translates the manifests at paths; `-` is standard input.
 ///
 /// # Errors
 /// Returns an error if a path does not exist, or no path contains a manifest.
@@ -40,8 +40,8 @@ pub fn translate_after(
     incarnations: Incarnations,
     before: Vec<Event>,
 ) -> Result<Offline, Failure> {
-    let roots = manifests::roots("PATH", paths)?;
-    let mut manifests = Manifests::new(roots, incarnations, true);
+    let roots = manifests::roots("PATH", paths, Readings::Once)?;
+    let mut manifests = Manifests::new(roots, incarnations, Readings::Once);
     let mut reading = manifests.read();
     if reading.files == 0 && reading.problems.is_empty() {
         let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();

@@ -33,12 +33,23 @@ pub struct SourceState {
     pub seen_seconds_ago: Option<u64>,
     /// Why the source does not answer; unset while it does.
     pub failing: Option<String>,
-    /// Files that could not be read, as `(file:line:column, message)`.
-    pub files: Vec<(Arc<str>, String)>,
+    /// Files that could not be read or parsed.
+    pub files: Vec<FileProblem>,
     /// Kinds that could not be read.
     pub kinds: Vec<WatchProblem>,
     /// Since when each of these problems exists, by the name of the input.
     pub since: BTreeMap<Arc<str>, Moment>,
+}
+
+/// A problem of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileProblem {
+    /// The file, with the line and the column where it does not parse.
+    pub of: Arc<str>,
+    /// Whether the content was read, and does not parse; otherwise there is no content, as of a file that is missing.
+    pub is_read: bool,
+    /// A sentence.
+    pub message: String,
 }
 
 /// Returns the names of inputs with a problem, without duplicates.
@@ -78,9 +89,10 @@ pub(super) fn inputs(input: &SourceState) -> Inputs {
             "not all objects have been read yet; the configuration that an earlier run stored is served".to_owned();
         problem(&name, "NotRead", message, "/debug/health".to_owned());
     }
-    for (of, message) in &input.files {
-        let file = of.split(':').next().unwrap_or(of);
-        problem(of, "Unparsable", message.clone(), format!("holdfast check {}", super::next::quoted(file)));
+    for FileProblem { of, is_read, message } in &input.files {
+        let file = super::next::quoted(of.split(':').next().unwrap_or(of));
+        let (reason, next) = if *is_read { ("Unparsable", "holdfast check") } else { ("Unreadable", "ls -l") };
+        problem(of, reason, message.clone(), format!("{next} {file}"));
     }
     let absent: Vec<Arc<str>> =
         input.kinds.iter().filter(|kind| kind.why == Why::NotServed).map(|kind| kind.of.clone()).collect();

@@ -17,7 +17,7 @@ pub mod view;
 
 pub use facts::{Facts, Outside};
 pub use in_force::SettingsInForce;
-pub use inputs::SourceState;
+pub use inputs::{FileProblem, SourceState};
 pub use judge::judge;
 pub use view::{Health, HealthFinding, HealthVerdict, Severity, Summary};
 

@@ -120,8 +120,20 @@ fn each_situation_alone_is_not_healthy() {
     assert_eq!(with(|facts| facts.outside.input.read = false), (Degraded, [0, 0, 0, 1]));
     assert_eq!(with(|facts| facts.outside.input.failing = Some("refused".into())), (Degraded, [0, 0, 0, 1]));
     assert_eq!(with(|facts| facts.outside.store = Some("full".into())), (Degraded, [0, 0, 0, 1]));
-    let file = ("a.yaml:1:2".into(), "no".to_owned());
+    let file = FileProblem { of: "a.yaml:1:2".into(), is_read: true, message: "no".to_owned() };
     assert_eq!(with(|facts| facts.outside.input.files.push(file.clone())), (Degraded, [0, 0, 0, 1]));
+}
+
+#[test]
+fn a_file_that_is_missing_is_not_one_that_does_not_parse() {
+    let problem = |of: &str, is_read| {
+        let mut facts = facts();
+        facts.outside.input.files.push(FileProblem { of: of.into(), is_read, message: "no".to_owned() });
+        let problem = judge(&facts).inputs.problems.remove(0);
+        (problem.reason, problem.next)
+    };
+    assert_eq!(problem("a.yaml:1:2", true), ("Unparsable".to_owned(), "holdfast check a.yaml".to_owned()));
+    assert_eq!(problem("a.yaml", false), ("Unreadable".to_owned(), "ls -l a.yaml".to_owned()));
 }
 
 /// The Envoy `one` of the Gateway does not answer.

@@ -16,7 +16,7 @@ use tower::ServiceExt;
 
 use super::metrics::Metrics;
 use super::{State, debug_pages, metrics_pages};
-use crate::manifests::{Incarnations, ManifestReading, Manifests, Root};
+use crate::manifests::{Incarnations, ManifestReading, Manifests, Readings, Root};
 use crate::serve::core::{Core, CoreHandle, CoreInputs};
 use crate::serve::health::Readiness;
 use crate::serve::outputs::Outputs;
@@ -121,7 +121,7 @@ async fn fetch(pages: axum::Router, path: &str, host: &str) -> (u16, String) {
 }
 
 fn read(folder: &Path) -> ManifestReading {
-    Manifests::new(vec![Root { path: folder.into() }], Incarnations::in_memory(), false).read()
+    Manifests::new(vec![Root { path: folder.into() }], Incarnations::in_memory(), Readings::Repeated).read()
 }
 
 #[tokio::test(flavor = "multi_thread")]

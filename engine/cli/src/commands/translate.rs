@@ -18,7 +18,7 @@ use crate::{offline, output};
 /// `holdfast translate`.
 #[derive(Debug, Args)]
 pub struct TranslateArgs {
-    /// Folders and files of manifests
+    /// Folders and files of manifests; - is standard input
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
     /// Form of the output

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holdfast_api::apis::decode::TEMPLATE;
 use holdfast_api::apis::{Decoded, KINDS, decode, decode_defective};
 use holdfast_api::fault::{Class, Fault};
 use holdfast_api::object::{Object, Source};
@@ -78,7 +79,11 @@ pub fn contents(file: &Arc<str>, bytes: &[u8], keep_marks: bool) -> ManifestCont
     let (documents, errors) = yaml::parse(text);
     let mut contents = ManifestContents { complete: errors.is_empty(), ..ManifestContents::default() };
     for error in errors {
-        let (line, column, message) = (error.line, error.column, error.message);
+        let (line, column) = (error.line, error.column);
+        let message = match has_template_action(text, line) {
+            true => format!("{TEMPLATE}: {}", error.message),
+            false => error.message,
+        };
         contents.problems.push(Problem { file: file.clone(), line, column, message });
     }
     let mut reader = ManifestReader { file, keep_marks, contents };
@@ -86,6 +91,17 @@ pub fn contents(file: &Arc<str>, bytes: &[u8], keep_marks: bool) -> ManifestCont
         reader.document(document.value, document.marks, &document.defects, 0);
     }
     reader.contents
+}
+
+/// Returns whether a text has an action of a Helm template up to a line: `{{`, which begins a line or a value. In YAML
+/// this would be a mapping whose key is a mapping.
+fn has_template_action(text: &str, line: u32) -> bool {
+    let lines = text.lines().take(usize::try_from(line).unwrap_or(usize::MAX));
+    let begins = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("{{") || line.contains(": {{") || line.contains("- {{")
+    };
+    lines.into_iter().any(begins)
 }
 
 struct ManifestReader<'a> {

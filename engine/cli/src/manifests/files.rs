@@ -17,6 +17,20 @@ pub const MANIFEST_FOLDER_DEPTH_MAX: usize = 32;
 /// The extensions of manifest files.
 pub const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
+/// The path that means standard input, for commands that read once.
+pub const STDIN: &str = "-";
+/// What follows a problem of a file whose objects were read before.
+const KEPT: &str = "; the objects that were read from it before stay in use";
+
+/// How often the files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readings {
+    /// Once: nothing was read before. Pipes and standard input can be read.
+    Once,
+    /// After each change.
+    Repeated,
+}
+
 /// A file or folder of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
@@ -28,12 +42,18 @@ pub struct Root {
 ///
 /// # Errors
 /// Returns an error that names the flag if a root cannot be found.
-pub fn roots(flag: &str, paths: &[PathBuf]) -> Result<Vec<Root>, Failure> {
+pub fn roots(flag: &str, paths: &[PathBuf], readings: Readings) -> Result<Vec<Root>, Failure> {
     let root = |path: &PathBuf| match fs::metadata(path) {
+        _ if is_stdin(path, readings) => Ok(Root { path: path.clone() }),
         Ok(_) => Ok(Root { path: path.clone() }),
         Err(error) => Err(Failure::usage(format!("{flag} {}: {error}", path.display()))),
     };
     paths.iter().map(root).collect()
+}
+
+/// Returns whether a path means standard input.
+fn is_stdin(path: &Path, readings: Readings) -> bool {
+    readings == Readings::Once && path == Path::new(STDIN)
 }
 
 /// A file that was found.
@@ -47,10 +67,12 @@ pub struct ManifestFile {
     pub name: Arc<str>,
     /// A signature that changes with the content.
     pub signature: Signature,
+    /// Whether it can be read only once, as a pipe or standard input.
+    pub is_stream: bool,
 }
 
 /// The version of a file according to the file system, without reading the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
     /// Size in bytes.
     pub bytes: u64,
@@ -143,15 +165,17 @@ impl LostPaths {
 
 /// Finds all manifest files below the roots. Follows symbolic links, and skips names that begin with a dot (a mounted
 /// ConfigMap keeps its versions under such names and links to the current one).
-pub fn find(roots: &[Root]) -> Findings {
-    let mut search = FileSearch { findings: Findings::default(), seen: HashSet::new(), truncated: false };
+pub fn find(roots: &[Root], readings: Readings) -> Findings {
+    let mut search = FileSearch { findings: Findings::default(), readings, seen: HashSet::new(), truncated: false };
     for (index, root) in roots.iter().enumerate() {
         match fs::metadata(&root.path) {
+            _ if is_stdin(&root.path, readings) => search.stream(index, &root.path),
             Ok(metadata) if metadata.is_dir() => {
                 if let Err(error) = search.folder(index, &root.path, 0) {
                     search.unreadable(&root.path, &error, true);
                 }
             }
+            Ok(metadata) if readings == Readings::Once && !metadata.is_file() => search.stream(index, &root.path),
             Ok(metadata) => {
                 search.no_folder(&root.path);
                 search.file(index, &root.path, &metadata);
@@ -164,6 +188,7 @@ pub fn find(roots: &[Root]) -> Findings {
 
 struct FileSearch {
     findings: Findings,
+    readings: Readings,
     /// Real paths of visited files and folders: nothing is read twice, and cycles of links end.
     seen: HashSet<PathBuf>,
     truncated: bool,
@@ -227,9 +252,13 @@ impl FileSearch {
             return;
         }
         if !metadata.is_file() {
-            let message = "not a regular file; the objects that were read from it before stay in use. Write the file \
-                           again, or delete it to delete its objects";
-            return self.lose(path, Reach::All, true, message.into());
+            let message = match self.readings {
+                Readings::Once => "not a regular file".to_owned(),
+                Readings::Repeated => {
+                    format!("not a regular file{KEPT}. Write the file again, or delete it to delete its objects")
+                }
+            };
+            return self.lose(path, Reach::All, true, message);
         }
         if fs::canonicalize(path).is_ok_and(|real| !self.seen.insert(real)) {
             return;
@@ -239,7 +268,16 @@ impl FileSearch {
             path: path.to_owned(),
             name: path.to_string_lossy().into(),
             signature: Signature::of(metadata),
+            is_stream: false,
         });
+    }
+
+    /// Adds a pipe or standard input, which a command names and reads once.
+    fn stream(&mut self, root: usize, path: &Path) {
+        if self.seen.insert(path.to_owned()) {
+            let (name, signature) = (path.to_string_lossy().into(), Signature::default());
+            self.findings.files.push(ManifestFile { root, path: path.to_owned(), name, signature, is_stream: true });
+        }
     }
 
     /// Records a path that is neither a folder nor a manifest. If it was a folder before, its files are unreadable now.
@@ -251,13 +289,16 @@ impl FileSearch {
 
     fn unreadable(&mut self, path: &Path, error: &io::Error, certain: bool) {
         let link = fs::read_link(path).ok().filter(|_| error.kind() == io::ErrorKind::NotFound);
-        let message = match link {
-            Some(target) => format!(
-                "cannot be read: it is a symbolic link to {}, which does not exist; the objects that were read from \
-                 it before stay in use. Restore the target, or delete the link to delete its objects",
-                target.display()
-            ),
-            None => format!("cannot be read: {error}; the objects that were read from it before stay in use"),
+        let cause = match &link {
+            Some(target) => format!("it is a symbolic link to {}, which does not exist", target.display()),
+            None => error.to_string(),
+        };
+        let message = match (self.readings, link) {
+            (Readings::Once, _) => format!("cannot be read: {cause}"),
+            (Readings::Repeated, None) => format!("cannot be read: {cause}{KEPT}"),
+            (Readings::Repeated, Some(_)) => {
+                format!("cannot be read: {cause}{KEPT}. Restore the target, or delete the link to delete its objects")
+            }
         };
         self.lose(path, Reach::All, certain, message);
     }

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use entry::ManifestEntry;
-pub use files::{Root, roots};
+pub use files::{Readings, Root, roots};
 pub use incarnations::Incarnations;
 pub use read::{ManifestReading, Manifests};
 use serde::Serialize;

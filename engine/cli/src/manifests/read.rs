@@ -16,7 +16,7 @@ use holdfast_engine::watching::DeletionGuard;
 use holdfast_graph::ObjectKey;
 
 use super::entry::{ManifestContents, ManifestEntry, contents};
-use super::files::{self, Lost, LostPaths, ManifestFile, Root, Signature};
+use super::files::{self, Lost, LostPaths, ManifestFile, Readings, Root, STDIN, Signature};
 use super::held::DelayedDeletion;
 use super::{Incarnations, Problem};
 
@@ -36,7 +36,8 @@ pub const MISSING_HELD: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Manifests {
     roots: Vec<Root>,
-    keep_marks: bool,
+    /// Reports, which read once, need the positions of all fields.
+    readings: Readings,
     guard: DeletionGuard,
     incarnations: Incarnations,
     /// By root index and path, which is the order of precedence of definitions.
@@ -93,11 +94,12 @@ pub struct ManifestReading {
 }
 
 impl Manifests {
-    /// Creates the manifests without reading them. `keep_marks` keeps the positions of all fields, for reports.
-    pub fn new(roots: Vec<Root>, incarnations: Incarnations, keep_marks: bool) -> Self {
+    /// Creates the manifests without reading them. If they are read once, the positions of all fields are kept, for
+    /// reports.
+    pub fn new(roots: Vec<Root>, incarnations: Incarnations, readings: Readings) -> Self {
         let (files, reported, unread) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
         let (guard, missing_since) = (DeletionGuard::new(true), None);
-        Self { roots, keep_marks, guard, incarnations, files, reported, unread, missing_since, first: true }
+        Self { roots, readings, guard, incarnations, files, reported, unread, missing_since, first: true }
     }
 
     /// Replaces the guard against mass deletion.
@@ -127,7 +129,7 @@ impl Manifests {
     /// Reads the changes in the file system.
     pub fn read(&mut self) -> ManifestReading {
         self.incarnations.begin();
-        let findings = files::find(&self.roots);
+        let findings = files::find(&self.roots, self.readings);
         let mut reading =
             ManifestReading { problems: findings.problems, changed: self.first, ..ManifestReading::default() };
         let paths = LostPaths::new(&findings.lost);
@@ -202,7 +204,7 @@ impl Manifests {
                 last.map(|last| File { signature: found.signature.clone(), restless_since: None, ..last })
             }
             Ok((bytes, hash)) => {
-                let new = contents(&found.name, &bytes, self.keep_marks);
+                let new = contents(&found.name, &bytes, self.readings == Readings::Once);
                 let new = self.doubt_emptied(&found.name, last.as_ref(), new);
                 let in_place = last.as_ref().is_some_and(|last| last.signature.is_same_file(&found.signature));
                 let before = last.map(|last| last.everything().cloned().collect()).unwrap_or_default();
@@ -226,7 +228,11 @@ impl Manifests {
             }
             Err(error) => {
                 let mut file = last.unwrap_or_else(|| File::empty(found));
-                let message = format!("cannot be read: {error}; the objects that were last read from it stay in use");
+                let kept = match self.readings {
+                    Readings::Once => "",
+                    Readings::Repeated => "; the objects that were last read from it stay in use",
+                };
+                let message = format!("cannot be read: {error}{kept}");
                 file.contents.problems = vec![Problem::of_file(found.name.clone(), message)];
                 file.contents.complete = false;
                 file.signature = found.signature.clone();
@@ -475,6 +481,14 @@ fn merge(last: Vec<Arc<ManifestEntry>>, new: ManifestContents) -> ManifestConten
 
 /// Reads a file.
 fn load(found: &ManifestFile) -> io::Result<(Vec<u8>, blake3::Hash)> {
+    if found.is_stream {
+        let bytes = match found.path == Path::new(STDIN) {
+            true => read_stream(io::stdin().lock()),
+            false => fs::File::open(&found.path).and_then(read_stream),
+        }?;
+        let hash = blake3::hash(&bytes);
+        return Ok((bytes, hash));
+    }
     if found.signature.bytes > MANIFEST_BYTES_MAX {
         let message =
             format!("{} bytes exceed the limit of {MANIFEST_BYTES_MAX}; split the file", found.signature.bytes);
@@ -488,6 +502,17 @@ fn load(found: &ManifestFile) -> io::Result<(Vec<u8>, blake3::Hash)> {
     file.read_to_end(&mut bytes)?;
     let hash = blake3::hash(&bytes);
     Ok((bytes, hash))
+}
+
+/// Reads a stream to its end; its size is not known before.
+fn read_stream(stream: impl io::Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.take(MANIFEST_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MANIFEST_BYTES_MAX {
+        let message = format!("more bytes than the limit of {MANIFEST_BYTES_MAX}; split the input");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
 }
 
 /// Opens a file without blocking, since it may have become a pipe after it was found.

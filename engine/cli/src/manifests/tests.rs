@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::entry::OBJECT_BYTES_MAX;
 use super::read::{MISSING_HELD, REST};
-use super::{Incarnations, ManifestReading, Manifests, Problem, Root};
+use super::{Incarnations, ManifestReading, Manifests, Problem, Readings, Root};
 use crate::admin::input_metrics::Pulse;
 
 /// A folder of manifests, and another one for data.
@@ -39,7 +39,7 @@ impl ManifestFolder {
 
     fn open(&self) -> Manifests {
         let incarnations = Incarnations::open(self.data.path()).unwrap();
-        Manifests::new(vec![Root { path: self.manifests.path().into() }], incarnations, true)
+        Manifests::new(vec![Root { path: self.manifests.path().into() }], incarnations, Readings::Repeated)
     }
 }
 
@@ -489,7 +489,7 @@ fn a_root_that_is_a_link_to_nowhere_keeps_what_was_read() {
     fs::write(outside.path().join("m/a.yaml"), class("a")).unwrap();
     std::os::unix::fs::symlink(outside.path().join("m"), folder.path("root")).unwrap();
     let root = Root { path: folder.path("root") };
-    let mut manifests = Manifests::new(vec![root], Incarnations::in_memory(), false);
+    let mut manifests = Manifests::new(vec![root], Incarnations::in_memory(), Readings::Repeated);
     assert_eq!(events(&manifests.read()), ["+a"]);
     fs::remove_dir_all(outside.path().join("m")).unwrap();
     for _ in 0..2 {
@@ -638,7 +638,7 @@ fn a_root_that_is_gone_for_a_while_takes_nothing_with_it() {
     let folder = ManifestFolder::new();
     folder.write("m/a.yaml", class("a"));
     let root = Root { path: folder.path("m") };
-    let mut manifests = Manifests::new(vec![root], Incarnations::in_memory(), false);
+    let mut manifests = Manifests::new(vec![root], Incarnations::in_memory(), Readings::Repeated);
     manifests.read();
     fs::rename(folder.path("m"), folder.path("moved")).unwrap();
     let reading = manifests.read();
@@ -694,4 +694,84 @@ async fn changes_are_seen_as_they_come() {
     only(&broken.problems);
     fs::remove_dir_all(folder.path("new")).unwrap();
     assert_eq!(events(&next().await), ["-b"]);
+}
+
+/// The messages of a check of these paths below a folder of the test.
+fn checked(folder: &Path, names: &[&str]) -> Vec<String> {
+    let roots = names.iter().map(|name| Root { path: folder.join(name) }).collect();
+    let reading = Manifests::new(roots, Incarnations::in_memory(), Readings::Once).read();
+    reading.problems.into_iter().map(|problem| problem.message).collect()
+}
+
+#[test]
+fn a_check_reads_a_pipe_and_keeps_nothing() {
+    let folder = TempDir::new().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::write(pipe, class("piped")).unwrap()
+    });
+    let roots = vec![Root { path: pipe }];
+    let reading = Manifests::new(roots, Incarnations::in_memory(), Readings::Once).read();
+    writer.join().unwrap();
+    assert_eq!(events(&reading), ["+piped"]);
+    assert_eq!(reading.problems, []);
+
+    std::os::unix::fs::symlink("/nowhere/target", folder.path().join("dangling.yaml")).unwrap();
+    assert_eq!(
+        checked(folder.path(), &["dangling.yaml"]),
+        ["cannot be read: it is a symbolic link to /nowhere/target, which does not exist"]
+    );
+    // A pipe in a folder may never have a writer.
+    fs::create_dir(folder.path().join("in")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(folder.path().join("in/p.yaml")).status().unwrap().success());
+    assert_eq!(checked(folder.path(), &["in"]), ["not a regular file"]);
+}
+
+#[test]
+fn standard_input_is_for_commands_that_read_once() {
+    let stdin = [PathBuf::from(super::files::STDIN)];
+    assert_eq!(super::roots("PATH", &stdin, Readings::Once).unwrap(), [Root { path: "-".into() }]);
+    assert!(super::roots("--manifests", &stdin, Readings::Repeated).unwrap_err().to_string().contains("--manifests -"));
+}
+
+#[test]
+fn a_template_is_named_as_such() {
+    let folder = TempDir::new().unwrap();
+    for (name, text, is_template) in [
+        ("value.yaml", "kind: X\nspec:\n  replicas: {{ .Values.replicas }}\n", true),
+        ("block.yaml", "{{- if .Values.on }}\nkind: X\n{{- end }}\n", true),
+        (
+            "quoted.yaml",
+            "kind: GatewayClass\napiVersion: gateway.networking.k8s.io/v1\nmetadata: {name: \"{{ .Values.n }}\"}\n",
+            true,
+        ),
+        ("key.yaml", "kind: X\n? [a]\n: b\n", false),
+        ("inja.yaml", "value: '{{ header(\"x\") }}'\n? [a]\n: b\n", false),
+    ] {
+        fs::write(folder.path().join(name), text).unwrap();
+        let messages = checked(folder.path(), &[name]);
+        let named = messages.iter().any(|message| message.contains("helm template"));
+        assert!(!messages.is_empty() && named == is_template, "{name}: {messages:?}");
+    }
+}
+
+#[test]
+fn a_name_that_is_a_number_must_be_written_in_quotes() {
+    let folder = TempDir::new().unwrap();
+    for (metadata, expected) in [
+        ("{name: 17}", "GatewayClass: metadata.name must be a string, not 17: write it in quotes, as \"17\""),
+        ("{name: true}", "GatewayClass: metadata.name must be a string, not true: write it in quotes, as \"true\""),
+        ("{name: []}", "GatewayClass: metadata.name must be a string"),
+        ("{name: }", "GatewayClass: metadata.name must be set"),
+        (
+            "{name: a, namespace: 7}",
+            "GatewayClass: metadata.namespace must be a string, not 7: write it in quotes, as \"7\"",
+        ),
+    ] {
+        let text = format!("apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {metadata}\n");
+        fs::write(folder.path().join("a.yaml"), text).unwrap();
+        assert_eq!(checked(folder.path(), &["a.yaml"]), [expected]);
+    }
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use holdfast_api::object::Source;
 use holdfast_check::time::Moment;
 use holdfast_engine::engine::{Action, Engine, Event};
-use holdfast_engine::health::Outside;
 use holdfast_engine::health::inputs::SourceState;
 use holdfast_engine::report::certificates::earliest_dates;
+use holdfast_engine::health::{FileProblem, Outside};
 use holdfast_engine::report::events::events;
 use holdfast_fallback::trial::Tried;
 use holdfast_fallback::view::FallbackReport;
@@ -450,8 +450,12 @@ impl Core {
 
     fn outside(&self) -> Outside {
         let SourcesSnapshot { kubernetes, kinds, failing, seconds_ago } = self.watched.sources.seen();
-        let files =
-            self.problems.iter().filter(|_| !kubernetes).map(|problem| (problem.place(), problem.message.clone()));
+        let file = |problem: &Problem| FileProblem {
+            of: problem.place(),
+            is_read: problem.line > 0,
+            message: problem.message.clone(),
+        };
+        let files = self.problems.iter().filter(|_| !kubernetes).map(file);
         let read = self.health.objects.load(Relaxed) && self.health.translation.load(Relaxed);
         let input = SourceState {
             kubernetes,

@@ -21,7 +21,7 @@ use crate::kubernetes::recorder::KubernetesRecorder;
 use crate::kubernetes::statuses::Statuses;
 use crate::kubernetes::token_keys::ServerKeys;
 use crate::kubernetes::{self, Means};
-use crate::manifests::{self, Incarnations, ManifestReading, Manifests, Root};
+use crate::manifests::{self, Incarnations, ManifestReading, Manifests, Readings, Root};
 use crate::serve::sources::Sources;
 
 /// Maximum number of characters of the Pod's or host's name in the Lease and in Events.
@@ -54,7 +54,7 @@ impl Objects {
         if args.manifests.is_empty() {
             return Ok(Objects::Kubernetes(args.kubernetes.client().await?));
         }
-        Ok(Objects::Manifests(manifests::roots("--manifests", &args.manifests)?))
+        Ok(Objects::Manifests(manifests::roots("--manifests", &args.manifests, Readings::Repeated)?))
     }
 
     /// The state of the source at the start.
@@ -134,7 +134,7 @@ impl Objects {
                 tracing::info!(manifests = folders.join(" "), "reads manifests");
                 let pulse = metrics.inputs.pulse(FILES);
                 let guard = DeletionGuard::new(args.kubernetes.mass_delete_guard.is_on());
-                let manifests = Manifests::new(roots, incarnations, false).guarded(guard);
+                let manifests = Manifests::new(roots, incarnations, Readings::Repeated).guarded(guard);
                 manifests::watch::start(manifests, readings, pulse).context("cannot start")?;
             }
         }

@@ -12,7 +12,7 @@ use holdfast_check::time::Moment;
 use holdfast_fallback::view::{GatewayState, Identity, ServedState};
 
 use holdfast_engine::health::facts::{Effect, Facts, GatewayFacts, ObjectProblem};
-use holdfast_engine::health::inputs::SourceState;
+use holdfast_engine::health::inputs::{FileProblem, SourceState};
 use holdfast_engine::health::view::{DetectedBy, Gets};
 
 /// 2026-11-20T10:00:00Z
@@ -104,7 +104,8 @@ pub fn broken_shop() -> Facts {
     let guard = identity("TrafficPolicy", "office", "only-office");
     let target = "HTTPRoute shop/carts does not exist";
     facts.found.push(found(guard, "spec.targetRefs[0]", Class::Ignored, "TargetNotFound", target));
-    let file = ("manifests/more.yaml:8:11".into(), "unclosed bracket '{'".to_owned());
+    let message = "unclosed bracket '{'".to_owned();
+    let file = FileProblem { of: "manifests/more.yaml:8:11".into(), is_read: true, message };
     facts.outside.input.files.push(file);
     facts
 }

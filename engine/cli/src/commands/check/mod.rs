@@ -26,7 +26,7 @@ use crate::{offline, output};
 /// `holdfast check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Folders and files of manifests
+    /// Folders and files of manifests; - is standard input
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
     /// Form of the report

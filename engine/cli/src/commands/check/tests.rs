@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::cli::{Cli, Command};
 use crate::data::DataDir;
-use crate::manifests::{Incarnations, Manifests, Root};
+use crate::manifests::{Incarnations, Manifests, Readings, Root};
 use crate::store::{FOLDER, identity};
 
 const BASE: &str = "
@@ -92,7 +92,7 @@ impl CheckScene {
     fn serve(&self) {
         let data = DataDir::open(&self.data()).unwrap();
         let roots = vec![Root { path: self.manifests() }];
-        let mut manifests = Manifests::new(roots, Incarnations::open(data.path()).unwrap(), false);
+        let mut manifests = Manifests::new(roots, Incarnations::open(data.path()).unwrap(), Readings::Repeated);
         let fallback = Fallback { isolate: true, use_last_valid: true, ..Fallback::default() };
         let mut engine = Engine::new(Settings { fallback, ..Settings::standalone() });
         let mut envoy = PlayedEnvoy::new("infra/public", "envoy").refusing("refused-word", "no such word");
