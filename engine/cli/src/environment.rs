@@ -3,7 +3,7 @@
 //!
 //! A misspelt variable would otherwise have no effect, which is noticed in production: a gate that is off isolates
 //! nothing. Variables of other programs do not begin with the prefixes. Kubernetes adds variables for the Services of a
-//! namespace, whose names can begin with them; they are ignored.
+//! namespace; they are ignored, as their names can begin with the prefixes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -28,9 +28,9 @@ struct Flag {
 }
 
 /// The flags of all commands, by name. Flags of the same name have the same variable.
-struct Flags(BTreeMap<String, Flag>);
+struct KnownFlags(BTreeMap<String, Flag>);
 
-impl Flags {
+impl KnownFlags {
     fn of(command: &Command) -> Self {
         let mut flags = Self(BTreeMap::new());
         flags.add(command);
@@ -62,7 +62,7 @@ impl Flags {
 
 /// The environment and the arguments of a process.
 pub struct Environment {
-    flags: Flags,
+    flags: KnownFlags,
     variables: BTreeSet<String>,
     arguments: Vec<String>,
 }
@@ -76,7 +76,7 @@ impl Environment {
     }
 
     fn new(variables: impl IntoIterator<Item = String>, arguments: impl IntoIterator<Item = String>) -> Self {
-        let flags = Flags::of(&Cli::command());
+        let flags = KnownFlags::of(&Cli::command());
         Self { flags, variables: variables.into_iter().collect(), arguments: arguments.into_iter().collect() }
     }
 

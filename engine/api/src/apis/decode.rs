@@ -57,7 +57,7 @@ impl Found {
         self.faults.push(Fault::new(&self.key, Class::Ignored, field, "UnknownField", message));
     }
 
-    /// Adds a fault for each of the remaining fields of a spec, whose known fields were read one by one.
+    /// Adds a fault for each of the remaining fields of a spec after its known fields were read one by one.
     pub fn unknown_in_spec<'a>(&mut self, rest: impl Iterator<Item = &'a String>, known: &[&'static str]) {
         for (index, name) in rest.enumerate() {
             let is_compared = index < typed::COMPARED_FIELDS_MAX;

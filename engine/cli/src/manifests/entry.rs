@@ -94,7 +94,7 @@ pub fn contents(file: &Arc<str>, bytes: &[u8], keep_marks: bool) -> ManifestCont
 }
 
 /// Returns whether a text has an action of a Helm template up to a line: `{{`, which begins a line or a value. In YAML
-/// this would be a mapping whose key is a mapping.
+/// this would be a mapping with a mapping as its key.
 fn has_template_action(text: &str, line: u32) -> bool {
     let lines = text.lines().take(usize::try_from(line).unwrap_or(usize::MAX));
     let begins = |line: &str| {

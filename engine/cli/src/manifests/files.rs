@@ -19,7 +19,7 @@ pub const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// The path that means standard input, for commands that read once.
 pub const STDIN: &str = "-";
-/// What follows a problem of a file whose objects were read before.
+/// What follows a problem of a file, about the objects that were read from it before.
 const KEPT: &str = "; the objects that were read from it before stay in use";
 
 /// How often the files are read.
