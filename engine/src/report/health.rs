@@ -488,7 +488,12 @@ impl Collected {
                 Detected::Suspected => (By::Suspected, "Suspected"),
                 Detected::Translation => (By::Translation, "Unreadable"),
             };
-            let found = self.entry(engine, key, field, message, reason);
+            // The fault of an object that needs this one, as a listener its certificate, has the reason.
+            let is_of_it = |found: &&ObjectProblem| {
+                found.cause.as_ref() == Some(key) && !message.is_empty() && found.message.contains(&message)
+            };
+            let reason = self.found.values().find(is_of_it).map_or(reason.to_owned(), |found| found.reason.clone());
+            let found = self.entry(engine, key, field, message, &reason);
             found.detected = by;
             found.gateways.insert(scope.id.name.clone());
             found.since = found.since.into_iter().chain(since).min();

@@ -47,7 +47,7 @@ pub(super) fn shown(health: &Health) -> BTreeMap<String, String> {
         let others: Vec<String> = affected(finding).iter().map(name).collect();
         let others = if others.is_empty() { String::new() } else { format!(", affects {}", others.join(", ")) };
         let objects = objects.into_iter().collect::<Vec<_>>().join(", ");
-        shown.entry(objects).or_default().insert(format!("{}{others}", severity.name()));
+        shown.entry(objects).or_default().insert(format!("{} {}{others}", severity.name(), finding.reason));
     }
     shown
         .into_iter()

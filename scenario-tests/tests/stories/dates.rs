@@ -78,10 +78,11 @@ async fn the_last_valid_certificate_stays(world: World) -> Result<()> {
     let hammer = Hammer::start([secure(port, &good)]);
     write(&world, &certificate(-9 * DAY, -DAY)?)?;
     let served = "is served with generation 1 of Secret default/shop";
-    status(&world, &holdfast, 1, &["0 outages", "the certificate expired at", served, "expires at"]).await?;
+    status(&world, &holdfast, 1, &["0 outages, 1 degraded", "the certificate expired at", served, "expires at"])
+        .await?;
     metric(&holdfast, "expiry", 90 * DAY).await?;
     write(&world, &certificate(DAY, 90 * DAY)?)?;
-    status(&world, &holdfast, 1, &["0 outages", "the certificate is not valid before", served]).await?;
+    status(&world, &holdfast, 1, &["0 outages, 1 degraded", "the certificate is not valid before", served]).await?;
     hammer.stop_expecting(Shot::is_ok).await?;
     // The warning begins in time, and the certificate is served.
     let ending = certificate(-80 * DAY, 10 * DAY)?;

@@ -45,24 +45,12 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
                 let mut listeners = plan.listeners.iter();
                 listeners.any(|one| one.name == listener.name && one.state == ListenerState::Serving)
             };
-            let shows = |plan: &&GatewayPlan, key: &ObjectKey| {
-                let mut listeners = plan.listeners.iter().filter(|one| one.name == listener.name);
-                listeners.any(|one| one.certificates.contains(key))
-            };
             let is_closed = listener.state != ListenerState::Serving;
             let gets = if served.is_empty() || !served.iter().all(serving) {
                 let plan = served.iter().find(|plan| !serving(plan)).copied().unwrap_or(plan);
                 if is_closed { vec![closed(listener, plan)] } else { Vec::new() }
             } else {
-                let outdated = listener.outdated_certificates().map(|(key, _)| key);
-                let broken = listener.broken_certificates.iter().map(|(key, _)| key).chain(outdated);
-                let shown = broken.filter(|key| served.iter().all(|plan| shows(plan, key)));
-                let expiry = |key: &ObjectKey| {
-                    let all = served.iter().flat_map(|plan| plan.all());
-                    all.filter_map(|one| Some(Moment(one.certificate_dates.get(key)?.validity.not_after))).min()
-                };
-                let earlier: Vec<Gets> =
-                    shown.filter_map(|key| Some(earlier(backfilled.get(key)?, expiry(key)))).collect();
+                let earlier = earlier_certificates(listener, &served, &backfilled);
                 if earlier.is_empty() && is_closed { vec![Gets::AsBefore] } else { earlier }
             };
             if gets.is_empty() {
@@ -170,6 +158,26 @@ pub(super) fn closed(listener: &ListenerPlan, served: &GatewayPlan) -> Gets {
         ListenerState::Out => Gets::Nothing,
         _ => Gets::Status { status: NO_ROUTE },
     }
+}
+
+/// Returns the effects of the certificates of a listener that every plan serves in their last valid versions.
+fn earlier_certificates(
+    listener: &ListenerPlan,
+    served: &[&GatewayPlan],
+    backfilled: &BTreeMap<ObjectKey, &BackfilledObject>,
+) -> Vec<Gets> {
+    let outdated = listener.outdated_certificates().map(|(key, _)| key);
+    let broken = listener.broken_certificates.iter().map(|(key, _)| key).chain(outdated);
+    let shows = |plan: &&GatewayPlan, key: &ObjectKey| {
+        let mut listeners = plan.listeners.iter().filter(|one| one.name == listener.name);
+        listeners.any(|one| one.certificates.contains(key))
+    };
+    let shown = broken.filter(|key| served.iter().all(|plan| shows(plan, key)));
+    let expiry = |key: &ObjectKey| {
+        let all = served.iter().flat_map(|plan| plan.all());
+        all.filter_map(|one| Some(Moment(one.certificate_dates.get(key)?.validity.not_after))).min()
+    };
+    shown.filter_map(|key| Some(earlier(backfilled.get(key)?, expiry(key)))).collect()
 }
 
 /// Returns the effect of the last valid version of a certificate, with its expiry.
