@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use holdfast_scenario_tests::manifests::{http_listener, https_listener};
 use holdfast_scenario_tests::request::get;
+use holdfast_scenario_tests::tls::Certificate;
 use holdfast_scenario_tests::{Holdfast, HoldfastOptions, Story, World, stories, until};
 use regex::Regex;
 use serde_json::Value;
@@ -137,7 +139,10 @@ fn series(text: &str) -> BTreeSet<(String, BTreeMap<String, String>)> {
 /// alerts and the dashboard.
 async fn what_is_named_is_exported(world: World) -> Result<()> {
     let _echo = world.backend("echo").await?;
-    let port = world.gateway()?;
+    // The dates of certificates are exported where there are any.
+    let (port, secure) = (world.port()?, world.port()?);
+    world.write("secret.yaml", Certificate::of(&["shop.example.com"])?.secret("default", "shop"))?;
+    world.gateway_with(&format!("{}{}", http_listener(port), https_listener("https", secure, "", &["shop"])))?;
     world.route("good", &prefix("/good", "echo"))?;
     world.route("missing", &prefix("/missing", "nowhere"))?;
     let gates = ["--feature-gates", "FallbackConfiguration=true", "--use-last-valid-config-for-fallback"];

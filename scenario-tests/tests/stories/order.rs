@@ -4,10 +4,16 @@
 use anyhow::{Result, ensure};
 use holdfast_scenario_tests::manifests::{NAMESPACE, http_route};
 use holdfast_scenario_tests::request::{HttpRequest, get};
-use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories};
+use holdfast_scenario_tests::{Hammer, HoldfastOptions, Story, World, stories, until};
+use holdfast_test_support::matches::{MatchApi, MatchPlace, MatchRequest, MatchTrio, universe};
+use hyper::Method;
 
 pub(crate) fn stories() -> Vec<Story> {
-    stories!("order", true, [a_typo_with_default_gates, a_typo_that_is_isolated, a_typo_without_a_probe])
+    stories!(
+        "order",
+        true,
+        [a_typo_with_default_gates, a_typo_that_is_isolated, a_typo_without_a_probe, random_matches]
+    )
 }
 
 /// The response status of a denied request.
@@ -184,4 +190,66 @@ async fn a_typo_that_is_isolated(world: World) -> Result<()> {
 
 async fn a_typo_without_a_probe(world: World) -> Result<()> {
     typos(world, &["--feature-gates", "FallbackConfiguration=true", "--probe", "off"]).await
+}
+
+/// Hosts of random matches, for each API.
+const HOSTS: u64 = 30;
+/// Every one of so many requests is sent.
+const SAMPLE: usize = 11;
+
+/// The requests that the golden test `order` computes the answers of, as a sample, through a real Envoy.
+async fn random_matches(world: World) -> Result<()> {
+    let mut backends = Vec::new();
+    for name in ["a", "b", "c"] {
+        backends.push(world.backend(name).await?);
+    }
+    let (port, proxies, secure) = (world.gateway()?, world.port()?, world.port()?);
+    let place = MatchPlace { namespace: NAMESPACE, gateway: (NAMESPACE, "public"), port: 8080 };
+    let (universe, mut trios) = (universe(), Vec::new());
+    for (api, first, port) in [(MatchApi::HttpRoute, 0, port), (MatchApi::HttpProxy, 1000, proxies)] {
+        for host in first..first + HOSTS {
+            let trio = MatchTrio::random(host, api);
+            let text = trio.documents(host, api, &place);
+            world.write(&format!("h{host}.yaml"), text.trim_start().trim_start_matches("---"))?;
+            trios.push((host, trio, api, port));
+        }
+    }
+    let (proxies, secure) = (proxies.to_string(), secure.to_string());
+    let flags = ["--httpproxy-http", &proxies, "--httpproxy-https", &secure];
+    let _holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&flags)).await?;
+    let (mut sent, mut wrong) = (0, Vec::new());
+    for (number, (host, trio, api, port)) in trios.iter().enumerate() {
+        // Without a virtual host of its own, a host gets a 404 that no rule accounts for.
+        let known = universe.iter().find(|request| trio.judge(None, request, &universe, *api).is_some());
+        if let Some(request) = known {
+            until("the routes of the host are served", || async {
+                ensure!(answer(*port, *host, request).await?.is_some(), "{request:?}");
+                Ok(())
+            })
+            .await?;
+        }
+        for request in universe.iter().skip(number % SAMPLE).step_by(SAMPLE) {
+            let by = answer(*port, *host, request).await?;
+            sent += 1;
+            if let Some(why) = trio.judge(by.as_deref(), request, &universe, *api) {
+                wrong.push(format!("host {host} {trio:?}: {request:?} → {by:?}: {why}"));
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "{} of {sent} requests:\n{}", wrong.len(), wrong.join("\n"));
+    ensure!(sent > 1000, "{sent} requests");
+    Ok(())
+}
+
+/// Returns the backend that answers a request.
+async fn answer(port: u16, host: u64, request: &MatchRequest) -> Result<Option<String>> {
+    let query: Vec<String> = request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let path = if query.is_empty() { request.path.clone() } else { format!("{}?{}", request.path, query.join("&")) };
+    let method = Method::from_bytes(request.method.as_bytes())?;
+    let mut sent = get(port, &path).method(method).host(&format!("h{host}.example.com"));
+    for (name, value) in &request.headers {
+        sent = sent.header(name, value);
+    }
+    let reply = sent.send().await?;
+    Ok(if reply.status.is_success() { Some(reply.pod()?) } else { None })
 }

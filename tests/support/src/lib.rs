@@ -7,6 +7,7 @@ extern crate self as holdfast_test_support;
 
 pub mod engine;
 pub mod fallback;
+pub mod matches;
 pub mod texts;
 
 pub use engine::{SAMPLE, engine, facts, played, scopes, served, unreported};

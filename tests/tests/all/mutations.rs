@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use holdfast_api::settings::Settings;
 use holdfast_engine::engine::{Engine, Event};
 use holdfast_graph::ObjectKey;
+use holdfast_test_support::matches::choices;
 use holdfast_test_support::present::Present;
 use holdfast_test_support::{self as testing, mutate};
 use serde_json::Value;
@@ -51,15 +52,6 @@ fn broken_cases() {
         }
     }
     assert!(cases > 50, "only {cases} cases were found");
-}
-
-/// Returns a generator of numbers below its argument, deterministic for each seed.
-pub(super) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    move |below| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if below == 0 { 0 } else { usize::try_from(state >> 33).unwrap() % below }
-    }
 }
 
 fn break_case(name: &str, documents: &[Value], seed: u64) {

@@ -13,7 +13,7 @@ use holdfast_api::object::Object;
 use holdfast_test_support::{self as testing, mutate};
 use serde_json::{Value, json};
 
-use super::mutations::choices;
+use holdfast_test_support::matches::choices;
 
 /// Default number of broken objects for each input.
 const SEEDS: u64 = 40;

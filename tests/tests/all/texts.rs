@@ -7,7 +7,7 @@ use std::panic;
 
 use holdfast_test_support::texts::GRAMMARS;
 
-use super::mutations::choices;
+use holdfast_test_support::matches::choices;
 
 /// Number of seeds for each grammar, unless `HOLDFAST_SEEDS` is set.
 const SEEDS: u64 = 150;

@@ -5,9 +5,7 @@
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto>
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-
+use holdfast_test_support::matches::whole;
 use regex::Regex;
 use serde_json::Value;
 
@@ -131,22 +129,6 @@ fn value_matches(wanted: &Value, value: Option<&str>) -> bool {
         panic!("no such match: {wanted}")
     };
     matches != (wanted["invertMatch"] == Value::Bool(true))
-}
-
-thread_local! {
-    /// Expressions that were compiled before.
-    static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
-}
-
-/// Returns whether an expression matches the whole text.
-pub(super) fn whole(pattern: &str, text: &str) -> bool {
-    COMPILED.with_borrow_mut(|compiled| match compiled.get(pattern) {
-        Some(regex) => regex.is_match(text),
-        None => {
-            let regex = Regex::new(&format!("^(?:{pattern})$")).unwrap();
-            compiled.entry(pattern.to_owned()).or_insert(regex).is_match(text)
-        }
-    })
 }
 
 fn rewritten(action: &Value, matched: &Value, request: &RoutedRequest) -> String {

@@ -9,7 +9,7 @@ const LINES_MAX: usize = 800;
 /// Folders with sources.
 const ROOMS: [&str; 6] = ["graph", "store", "xds", "engine", "tests", "scenario-tests"];
 /// Allowed entries of the top-level folder.
-const TOP: [&str; 19] = [
+const TOP: [&str; 21] = [
     "Cargo.toml",
     "Cargo.lock",
     "engine",
@@ -27,6 +27,8 @@ const TOP: [&str; 19] = [
     "clippy.toml",
     "deny.toml",
     "SECURITY.md",
+    "CONTRIBUTING.md",
+    "justfile",
     "fuzz",
     "target",
 ];
