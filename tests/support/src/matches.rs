@@ -190,7 +190,9 @@ impl WrittenMatch {
             };
             let _ = write!(text, ", {field}: [{{name: {name}, type: {kind}, value: '{value}'}}]");
         }
-        self.method.iter().for_each(|method| write!(text, ", method: {method}").unwrap());
+        if let Some(method) = self.method {
+            let _ = write!(text, ", method: {method}");
+        }
         text
     }
 
