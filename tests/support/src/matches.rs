@@ -3,6 +3,8 @@
 //! What is readable and what is narrower is computed here from the parts that the matches were made of, and from a
 //! universe of requests, without the code under test.
 
+mod calls;
+
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -10,6 +12,9 @@ use std::fmt::Write;
 
 use regex::Regex;
 
+/// The header and the query parameter of conditions.
+const HEADER: &str = "x-a";
+const QUERY: &str = "q";
 /// Beginnings of paths; also the paths of requests.
 const TEXTS: [&str; 9] = ["/", "/x", "/x/", "/x/1", "/x1", "/x/y", "/x/y/1", "/x/1.php", "/z/1.php"];
 /// Endings of a path expression that do not compile.
@@ -70,6 +75,8 @@ pub fn choices(seed: u64) -> impl FnMut(usize) -> usize {
 pub enum MatchApi {
     /// HTTPRoute.
     HttpRoute,
+    /// GRPCRoute.
+    GrpcRoute,
     /// HTTPProxy.
     HttpProxy,
 }
@@ -80,6 +87,8 @@ enum WrittenPath {
     /// By segments in an HTTPRoute, by text in an HTTPProxy.
     Prefix(&'static str),
     Regex(&'static str),
+    /// Service and method of a gRPC call.
+    Call(calls::Part, calls::Part),
     /// A text followed by something that does not compile.
     Broken(&'static str, &'static str),
 }
@@ -102,6 +111,9 @@ struct WrittenMatch {
 
 impl WrittenMatch {
     fn random(choose: &mut impl FnMut(usize) -> usize, api: MatchApi, is_broken: bool) -> Self {
+        if api == MatchApi::GrpcRoute {
+            return calls::random(choose, is_broken);
+        }
         let mut text = || TEXTS[choose(TEXTS.len())];
         let (exact, prefix) = (text(), text());
         let mut condition = || {
@@ -144,11 +156,15 @@ impl WrittenMatch {
             }
             WrittenPath::Prefix(text) | WrittenPath::Broken(text, _) => path.starts_with(text),
             WrittenPath::Regex(pattern) => whole(pattern, path),
+            WrittenPath::Call(service, method) => calls::covers(service, method, path),
         };
-        let fulfils = |condition: WrittenCondition, found: &[(String, String)]| match condition {
-            WrittenCondition::Absent => true,
-            WrittenCondition::Value(value) => found.iter().any(|(_, found)| found == value),
-            WrittenCondition::Broken => !found.is_empty(),
+        let fulfils = |condition: WrittenCondition, all: &[(String, String)]| {
+            let found = all.iter().find(|(name, _)| [HEADER, QUERY].contains(&name.as_str()));
+            match condition {
+                WrittenCondition::Absent => true,
+                WrittenCondition::Value(value) => found.is_some_and(|(_, found)| found == value),
+                WrittenCondition::Broken => found.is_some(),
+            }
         };
         is_path
             && self.method.is_none_or(|method| request.method == method)
@@ -160,7 +176,7 @@ impl WrittenMatch {
     fn rank(&self, api: MatchApi) -> (u8, Reverse<usize>, bool, Reverse<usize>, Reverse<usize>) {
         let length = |text: &str| match api {
             MatchApi::HttpRoute => text.trim_end_matches('/').len(),
-            MatchApi::HttpProxy => text.len(),
+            MatchApi::HttpProxy | MatchApi::GrpcRoute => text.len(),
         };
         let (kind, length) = match self.path {
             WrittenPath::Exact(_) => (0, 0),
@@ -169,6 +185,7 @@ impl WrittenMatch {
             WrittenPath::Broken(..) => (3, 0),
             WrittenPath::Regex(pattern) => (1, pattern.len()),
             WrittenPath::Prefix(text) => (2, length(text)),
+            WrittenPath::Call(service, method) => calls::rank(service, method),
         };
         let count = |condition: WrittenCondition| Reverse(usize::from(condition != WrittenCondition::Absent));
         (kind, Reverse(length), self.method.is_none(), count(self.header), count(self.query))
@@ -180,9 +197,10 @@ impl WrittenMatch {
             WrittenPath::Prefix(text) => ("PathPrefix", text.to_owned()),
             WrittenPath::Regex(pattern) => ("RegularExpression", pattern.to_owned()),
             WrittenPath::Broken(text, end) => ("RegularExpression", format!("{text}{end}")),
+            WrittenPath::Call(..) => return String::new(),
         };
         let mut text = format!("path: {{type: {kind}, value: '{value}'}}");
-        for (field, name, condition) in [("headers", "x-a", self.header), ("queryParams", "q", self.query)] {
+        for (field, name, condition) in [("headers", HEADER, self.header), ("queryParams", QUERY, self.query)] {
             let (kind, value) = match condition {
                 WrittenCondition::Absent => continue,
                 WrittenCondition::Value(value) => ("Exact", value),
@@ -202,9 +220,10 @@ impl WrittenMatch {
             WrittenPath::Prefix(text) => format!("prefix: {text}"),
             WrittenPath::Regex(pattern) => format!("regex: '{pattern}'"),
             WrittenPath::Broken(text, end) => format!("regex: '{text}{end}'"),
+            WrittenPath::Call(..) => return String::new(),
         };
         let mut text = format!("{{{path}}}");
-        for (field, name, condition) in [("header", "x-a", self.header), ("queryParameter", "q", self.query)] {
+        for (field, name, condition) in [("header", HEADER, self.header), ("queryParameter", QUERY, self.query)] {
             let value = match condition {
                 WrittenCondition::Absent => continue,
                 WrittenCondition::Value(value) => format!("exact: '{value}'"),
@@ -241,20 +260,27 @@ impl MatchTrio {
     /// Returns the objects of the matches in YAML; their host is `h<number>.example.com`.
     pub fn documents(&self, host: u64, api: MatchApi, place: &MatchPlace<'_>) -> String {
         match api {
-            MatchApi::HttpRoute => self.http_routes(host, place),
+            MatchApi::HttpRoute => self.routes(host, place, "HTTPRoute", WrittenMatch::http_route),
+            MatchApi::GrpcRoute => self.routes(host, place, "GRPCRoute", calls::grpc_route),
             MatchApi::HttpProxy => self.http_proxy(host, place),
         }
     }
 
-    fn http_routes(&self, host: u64, place: &MatchPlace<'_>) -> String {
+    fn routes(
+        &self,
+        host: u64,
+        place: &MatchPlace<'_>,
+        kind: &str,
+        matches: impl Fn(&WrittenMatch) -> String,
+    ) -> String {
         let MatchPlace { namespace, gateway: (infra, gateway), port } = place;
         let route = |to: &str, written: &WrittenMatch, age: u32| {
             format!(
-                "\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: {to}-{host}, \
+                "\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: {to}-{host}, \
                  namespace: {namespace}, creationTimestamp: '2026-01-0{age}T00:00:00Z'}}\nspec:\n  parentRefs: [{{name: {gateway}, \
                  namespace: {infra}}}]\n  hostnames: [h{host}.example.com]\n  rules:\n  - matches: [{{{}}}]\n    \
                  backendRefs: [{{name: {to}, port: {port}}}]",
-                written.http_route()
+                matches(written)
             )
         };
         let mut text = route("a", &self.broken, if self.is_older { 1 } else { 3 });
@@ -264,7 +290,7 @@ impl MatchTrio {
             let _ = write!(
                 text,
                 "\n---\napiVersion: gateway.kgateway.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: g-{host}, \
-                 namespace: {namespace}}}\nspec:\n  targetRefs: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, name: \
+                 namespace: {namespace}}}\nspec:\n  targetRefs: [{{group: gateway.networking.k8s.io, kind: {kind}, name: \
                  a-{host}}}]\n  rbac: {{action: Deny, policy: {{matchExpressions: ['true']}}}}"
             );
         }
@@ -311,7 +337,8 @@ impl MatchTrio {
         let is_simple = match other.path {
             WrittenPath::Exact(_) => true,
             WrittenPath::Prefix(text) => is_apart(text),
-            WrittenPath::Regex(_) | WrittenPath::Broken(..) => false,
+            // A longer expression of a service precedes a text, also a narrower one.
+            WrittenPath::Regex(_) | WrittenPath::Broken(..) | WrittenPath::Call(..) => false,
         };
         is_simple && is_within
     }
@@ -346,18 +373,21 @@ impl MatchTrio {
     }
 }
 
-/// Returns all combinations of paths and conditions.
-pub fn universe() -> Vec<MatchRequest> {
+/// Returns all combinations of paths and conditions that the matches of an API compare.
+pub fn universe(api: MatchApi) -> Vec<MatchRequest> {
     let pairs = |name: &str| -> Vec<Vec<(String, String)>> {
         let value = |value: &str| vec![(name.to_owned(), value.to_owned())];
         vec![vec![], value("1"), value("3")]
     };
+    if api == MatchApi::GrpcRoute {
+        return calls::universe(&pairs(HEADER));
+    }
     let more = ["/y", "/x/1/", "/x/y/", "/x/a", "/x/yy"];
     let mut all = Vec::new();
     for path in TEXTS.iter().chain(&more) {
         for method in ["GET", "POST"] {
-            for headers in pairs("x-a") {
-                for query in pairs("q") {
+            for headers in pairs(HEADER) {
+                for query in pairs(QUERY) {
                     let (method, path) = (method.to_owned(), (*path).to_owned());
                     all.push(MatchRequest { method, path, query, headers: headers.clone() });
                 }

@@ -43,11 +43,11 @@ fn routed(request: &MatchRequest, host: &str) -> RoutedRequest {
 fn check(api: MatchApi) -> usize {
     let hosts = std::env::var("HOLDFAST_SEEDS").map_or(HOSTS, |seeds| seeds.parse().unwrap());
     let base = match api {
-        MatchApi::HttpRoute => "include/shop.yaml",
+        MatchApi::HttpRoute | MatchApi::GrpcRoute => "include/shop.yaml",
         MatchApi::HttpProxy => "include/services.yaml",
     };
     let base = std::fs::read_to_string(super::folder().join(base)).unwrap();
-    let universe = universe();
+    let universe = universe(api);
     let (mut wrong, mut requests) = (Vec::new(), 0);
     for from in (0..hosts).step_by(usize::try_from(HOSTS_AT_ONCE).unwrap()) {
         let trios: Vec<(u64, MatchTrio)> =
@@ -78,6 +78,12 @@ fn check(api: MatchApi) -> usize {
 #[test]
 fn matches_of_http_routes() {
     let requests = check(MatchApi::HttpRoute);
+    println!("{requests} requests");
+}
+
+#[test]
+fn matches_of_grpc_routes() {
+    let requests = check(MatchApi::GrpcRoute);
     println!("{requests} requests");
 }
 
