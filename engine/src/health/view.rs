@@ -179,6 +179,8 @@ pub enum Gets {
     },
     /// Connections are refused or closed.
     Refused,
+    /// Clients that verify certificates refuse the connection: the certificate has expired or is not valid yet.
+    Untrusted,
     /// Requests get no response.
     NoResponse,
     /// Connections reach the process or the Gateway that uses the port.
@@ -215,6 +217,7 @@ impl Gets {
             Gets::Status { .. }
             | Gets::Share { .. }
             | Gets::Refused
+            | Gets::Untrusted
             | Gets::NoResponse
             | Gets::PortInUse
             | Gets::Nothing => Severity::Outage,

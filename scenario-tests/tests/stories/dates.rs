@@ -99,7 +99,17 @@ async fn without_last_valid_versions(world: World) -> Result<()> {
     let (port, short) = (shop(&world).await?, certificate(-30, 30)?);
     write(&world, &short)?;
     let holdfast = world.run_with(HoldfastOptions::new(&world)?.args(&GATE)).await?;
-    status(&world, &holdfast, 1, &["1 outage", "the certificate expired at", "clients refuse it"]).await?;
+    status(
+        &world,
+        &holdfast,
+        1,
+        &[
+            "1 outage",
+            "the certificate expired at",
+            "clients that verify certificates refuse connections to listeners[0]",
+        ],
+    )
+    .await?;
     ensure!(secure(port, &short).send().await.is_err(), "the client accepts an expired certificate");
     metric(&holdfast, "expiry", 0).await?;
     let good = certificate(-DAY, 90 * DAY)?;

@@ -50,7 +50,8 @@ pub(super) fn listener_effects(engine: &Engine, report: &FallbackReport, effects
                 let plan = served.iter().find(|plan| !serving(plan)).copied().unwrap_or(plan);
                 if is_closed { vec![closed(listener, plan)] } else { Vec::new() }
             } else {
-                let earlier = earlier_certificates(listener, &served, &backfilled);
+                let mut earlier = earlier_certificates(listener, &served, &backfilled);
+                earlier.extend(is_untrusted(listener, &served).then_some(Gets::Untrusted));
                 if earlier.is_empty() && is_closed { vec![Gets::AsBefore] } else { earlier }
             };
             if gets.is_empty() {
@@ -178,6 +179,12 @@ fn earlier_certificates(
         all.filter_map(|one| Some(Moment(one.certificate_dates.get(key)?.validity.not_after))).min()
     };
     shown.filter_map(|key| Some(earlier(backfilled.get(key)?, expiry(key)))).collect()
+}
+
+/// Checks whether a plan serves a certificate of a listener outside of its validity.
+fn is_untrusted(listener: &ListenerPlan, served: &[&GatewayPlan]) -> bool {
+    let same = served.iter().flat_map(|plan| plan.all()).filter(|one| one.name == listener.name);
+    same.flat_map(ListenerPlan::outdated_certificates).next().is_some()
 }
 
 /// Returns the effect of the last valid version of a certificate, with its expiry.

@@ -227,6 +227,11 @@ fn gateways(health: &Health, text: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
+/// Returns whether the time is the cause, and not a mistake in the object.
+fn is_about_dates(finding: &HealthFinding) -> bool {
+    ["CertificateExpired", "CertificateNotYetValid", "CertificateExpiring"].contains(&finding.reason.as_str())
+}
+
 /// How the finding was detected, or what sort of mistake it is.
 fn how(finding: &HealthFinding, severity: Severity) -> &'static str {
     match (finding.detected_by, severity) {
@@ -234,6 +239,7 @@ fn how(finding: &HealthFinding, severity: Severity) -> &'static str {
         (DetectedBy::Probe, _) => "refused by the probe",
         (DetectedBy::Suspected, _) => "may have been refused by Envoy",
         (DetectedBy::Envoys, _) => "observed",
+        (DetectedBy::Translation, _) if is_about_dates(finding) => "observed",
         (DetectedBy::Translation, Severity::Warning) => "not as written",
         (DetectedBy::Translation, _) => "cannot be translated",
     }
@@ -246,6 +252,7 @@ fn gets(served: &ServedInstead) -> String {
         Gets::Status { status } => format!("{section} answers {status}"),
         Gets::Share { status } => format!("a share of the requests to {section} gets status {status}"),
         Gets::Refused => format!("connections to {section} are refused"),
+        Gets::Untrusted => format!("clients that verify certificates refuse connections to {section}"),
         Gets::NoResponse => format!("requests to {section} get no response"),
         Gets::PortInUse => format!("connections to {section} reach the process or Gateway that uses its port"),
         Gets::Nothing if served.section.is_empty() => "left out".to_owned(),
